@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn prefill_sees_the_past_only(
+    fn prefill_attention_matches_reference_with_causal_mask(
         queries in 0_usize..40, before in 0_usize..100, kv_heads in 1_usize..3,
         group in 1_usize..4, head_size in 1_usize..40, seed: u64,
     ) {
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn paged_finds_its_blocks(
+    fn paged_attention_matches_reference(
         // One new token, as in decoding, as often as any other number.
         sequences in prop::collection::vec(
             (0_usize..150, prop_oneof![Just(1_usize), 0_usize..40]), 0..4,
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn scores_far_apart_and_masked_keys_do_not_break_the_sum() {
+fn online_softmax_handles_extreme_and_masked_scores() {
     let shape = AttentionShape {
         heads: 1,
         kv_heads: 1,
@@ -180,7 +180,7 @@ fn scores_far_apart_and_masked_keys_do_not_break_the_sum() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn attention_errors_name_the_argument() {
     let context = Context::best();
     let shape = AttentionShape {
         heads: 3,

@@ -50,7 +50,7 @@ fn launch(kernel: KernelId, arguments: Vec<KernelArgument>) -> Launch {
 }
 
 #[test]
-fn processor_keeps_the_contract() {
+fn cpu_device_satisfies_the_backend_contract() {
     for _ in 0..20 {
         let device = device();
         let kernel = increment(&device);
@@ -60,7 +60,7 @@ fn processor_keeps_the_contract() {
 }
 
 #[test]
-fn default_stream_is_done_when_the_call_returns() {
+fn default_stream_is_synchronous() {
     let device = device();
     let pointer = device.allocate_device(1 << 20).unwrap();
     device
@@ -79,7 +79,7 @@ fn default_stream_is_done_when_the_call_returns() {
 }
 
 #[test]
-fn default_stream_waits_for_other_streams_by_event() {
+fn default_stream_waits_for_events_of_other_streams() {
     let device = device();
     let pointer = device.allocate_device(64).unwrap();
     let slow = device.register_kernel(CpuKernel {
@@ -109,7 +109,7 @@ fn default_stream_waits_for_other_streams_by_event() {
 }
 
 #[test]
-fn a_panic_fails_its_stream_and_nothing_else() {
+fn kernel_panic_fails_only_its_stream() {
     let device = device();
     let pointer = device.allocate_device(64).unwrap();
     let bad = device.register_kernel(CpuKernel {
@@ -156,7 +156,7 @@ fn a_panic_fails_its_stream_and_nothing_else() {
 }
 
 #[test]
-fn a_failure_on_the_default_stream_is_told_by_its_own_call_and_no_other() {
+fn default_stream_failure_is_returned_by_its_own_call() {
     let device = device();
     let stream = device.default_stream();
     let pointer = device.allocate_device(64).unwrap();
@@ -231,7 +231,7 @@ fn freeing_waits_for_queued_work() {
 }
 
 #[test]
-fn a_check_refuses_before_queueing() {
+fn kernel_check_refuses_before_queueing() {
     let device = device();
     let picky = device.register_kernel(CpuKernel {
         name: "picky".to_owned(),
@@ -257,7 +257,7 @@ fn a_check_refuses_before_queueing() {
 }
 
 #[test]
-fn options_that_cannot_work_are_named() {
+fn invalid_options_are_named() {
     for (options, name) in [
         (
             CpuOptions {

@@ -21,7 +21,7 @@ fn reference(a: Matrix, b: Matrix) -> Vec<f64> {
 }
 
 #[test]
-fn sizes_around_the_edges_of_tiles_and_blocks() {
+fn matmul_handles_sizes_at_tile_and_block_edges() {
     let mut numbers = Numbers(1);
     for (m, k, n) in [
         (1, 1, 1),
@@ -44,7 +44,7 @@ fn sizes_around_the_edges_of_tiles_and_blocks() {
 }
 
 #[test]
-fn transposed_and_strided_operands() {
+fn matmul_handles_transposed_and_strided_operands() {
     let mut numbers = Numbers(2);
     let (a, b) = (numbers.vector(40 * 60), numbers.vector(30 * 40));
     let a = Matrix {
@@ -64,7 +64,7 @@ fn transposed_and_strided_operands() {
 }
 
 #[test]
-fn bf16_products_either_way_round() {
+fn bf16_matmul_handles_either_contiguous_operand() {
     let mut numbers = Numbers(3);
     for (m, k, n) in [
         (16, 32, 16),
@@ -98,7 +98,7 @@ fn bf16_products_either_way_round() {
 }
 
 #[test]
-fn an_empty_inner_dimension_gives_zeros() {
+fn matmul_with_empty_inner_dimension_gives_zeros() {
     let mut out = [1.0; 6];
     let (a, b) = (Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3));
     matmul::<f32, f32>(Context::best(), a, b, &mut out).unwrap();
@@ -106,7 +106,7 @@ fn an_empty_inner_dimension_gives_zeros() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn matmul_errors_name_the_argument() {
     let data = [0.0; 6];
     let mut out = [0.0; 4];
     let a = Matrix::new(&data, 2, 3);
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn linear_agrees_with_plain_loops(
+    fn linear_matches_reference(
         rows in 0_usize..40, inputs in 0_usize..70, outputs in 0_usize..40, seed: u64,
     ) {
         let mut numbers = Numbers(seed);
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn bf16_keeps_special_values() {
+fn bf16_conversion_preserves_special_values() {
     let shape = LinearShape {
         rows: 1,
         inputs: 1,
@@ -196,7 +196,7 @@ fn bf16_keeps_special_values() {
 }
 
 #[test]
-fn many_rows_over_bf16_weights_keep_all_of_an_activation() {
+fn amx_linear_loses_no_activation_bits() {
     let mut numbers = Numbers(4);
     for (rows, inputs, outputs) in [(16, 32, 16), (40, 64, 33), (33, 1344, 48), (70, 96, 600)] {
         let shape = LinearShape {
@@ -231,7 +231,7 @@ fn many_rows_over_bf16_weights_keep_all_of_an_activation() {
 }
 
 #[test]
-fn many_rows_over_bf16_weights_keep_special_values() {
+fn amx_linear_propagates_special_values() {
     let (rows, inputs, outputs) = (16, 32, 16);
     let shape = LinearShape {
         rows,

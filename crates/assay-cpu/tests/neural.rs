@@ -31,7 +31,7 @@ fn normal_distribution(x: f64) -> f64 {
 type Function = fn(f64) -> f64;
 
 #[test]
-fn activations_over_their_range() {
+fn activations_match_reference() {
     let x: Vec<f32> = (-500..=500).map(|step| step as f32 / 100.0).collect();
     let functions: [(Activation, Function); 4] = [
         (Activation::None, |x| x),
@@ -54,7 +54,7 @@ fn activations_over_their_range() {
 }
 
 #[test]
-fn activations_at_the_ends() {
+fn activations_handle_infinities_and_nan() {
     let x = [
         f32::INFINITY,
         f32::NEG_INFINITY,
@@ -130,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn softmax_of_masked_and_wild_rows() {
+fn softmax_handles_masked_and_extreme_rows() {
     let inf = f32::INFINITY;
     let x = [
         -inf,
@@ -155,7 +155,7 @@ fn softmax_of_masked_and_wild_rows() {
 }
 
 #[test]
-fn rope_turns_by_the_angle_of_its_position() {
+fn rope_rotates_by_the_angle_of_the_position() {
     let context = Context::best();
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
     let x = [1.0, 0.0, 0.0, 2.0, 9.0];
@@ -198,7 +198,7 @@ fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)>
 }
 
 #[test]
-fn rope_scalings_stretch_as_published() {
+fn rope_scalings_match_the_papers() {
     let plain = angles(64, 10_000.0, RopeScaling::None);
     let near = |what: &str, got: f64, expected: f64| {
         assert!(
@@ -235,7 +235,7 @@ fn rope_scalings_stretch_as_published() {
 }
 
 #[test]
-fn embedding_rows_and_their_bounds() {
+fn embedding_gathers_rows_and_checks_bounds() {
     let table: Vec<Bf16> = (0..12).map(|value| Bf16::from(value as f32)).collect();
     everywhere(|context| {
         let mut out = [0.0; 6];
@@ -256,8 +256,8 @@ fn embedding_rows_and_their_bounds() {
 }
 
 #[test]
-fn sampling_keeps_to_its_limits() {
-    let scores = [0.0, 3.0, 1.0, 2.0, f32::NEG_INFINITY];
+fn sampling_respects_its_limits() {
+    let logits = [0.0, 3.0, 1.0, 2.0, f32::NEG_INFINITY];
     let context = Context::best();
     let seen = |temperature, top_k, top_p, min_p| {
         let sampling = Sampling {
@@ -268,7 +268,7 @@ fn sampling_keeps_to_its_limits() {
         };
         let mut counts = [0_i32; 5];
         for step in 0..20_000 {
-            let token = sample(context, &scores, sampling, uniform(7, step)).unwrap();
+            let token = sample(context, &logits, sampling, uniform(7, step)).unwrap();
             counts[token.expect("there are numbers")] += 1;
         }
         counts
@@ -295,24 +295,24 @@ fn sampling_keeps_to_its_limits() {
 }
 
 /// What sampling means, by sorting everything: the likeliest first, cut at top-k and then at top-p.
-fn sampled_by_sorting(scores: &[f32], top_k: usize, top_p: f64, uniform: f64) -> usize {
-    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weight = |score: f32| f64::from(score - most).exp();
-    let mut sorted: Vec<usize> = (0..scores.len()).collect();
-    sorted.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+fn sampled_by_sorting(logits: &[f32], top_k: usize, top_p: f64, uniform: f64) -> usize {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |logit: f32| f64::from(logit - most).exp();
+    let mut sorted: Vec<usize> = (0..logits.len()).collect();
+    sorted.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
     if top_k > 0 {
         sorted.truncate(top_k);
     }
-    let among: f64 = sorted.iter().map(|token| weight(scores[*token])).sum();
+    let among: f64 = sorted.iter().map(|token| weight(logits[*token])).sum();
     let mut sum = 0.0;
     let mut kept = 0;
     while sum < among * top_p && kept < sorted.len() {
-        sum += weight(scores[sorted[kept]]);
+        sum += weight(logits[sorted[kept]]);
         kept += 1;
     }
     let mut left = uniform * sum;
     for token in &sorted[..kept] {
-        left -= weight(scores[*token]);
+        left -= weight(logits[*token]);
         if left < 0.0 {
             return *token;
         }
@@ -321,11 +321,11 @@ fn sampled_by_sorting(scores: &[f32], top_k: usize, top_p: f64, uniform: f64) ->
 }
 
 #[test]
-fn sampling_without_sorting_draws_what_sorting_would() {
+fn sampling_matches_the_sorted_reference() {
     let context = Context::best();
     let mut numbers = Numbers(11);
     for spread in [0.1, 1.0, 8.0] {
-        let scores: Vec<f32> = numbers.vector(3_000).iter().map(|x| x * spread).collect();
+        let logits: Vec<f32> = numbers.vector(3_000).iter().map(|x| x * spread).collect();
         for (top_k, top_p) in [
             (0, 0.2),
             (0, 0.95),
@@ -342,10 +342,10 @@ fn sampling_without_sorting_draws_what_sorting_would() {
             };
             let differ = (0..200).filter(|step| {
                 let uniform = uniform(3, *step);
-                let token = sample(context, &scores, sampling, uniform).unwrap();
+                let token = sample(context, &logits, sampling, uniform).unwrap();
                 token
                     != Some(sampled_by_sorting(
-                        &scores,
+                        &logits,
                         top_k,
                         f64::from(top_p),
                         uniform,
@@ -358,7 +358,7 @@ fn sampling_without_sorting_draws_what_sorting_would() {
 }
 
 #[test]
-fn sampling_refuses_what_means_nothing() {
+fn sampling_refuses_invalid_parameters() {
     let context = Context::best();
     let plain = Sampling {
         temperature: 1.0,
@@ -366,7 +366,7 @@ fn sampling_refuses_what_means_nothing() {
         top_p: 1.0,
         min_p: 0.0,
     };
-    for (scores, sampling, uniform, message) in [
+    for (logits, sampling, uniform, message) in [
         (
             vec![1.0],
             Sampling {
@@ -387,7 +387,7 @@ fn sampling_refuses_what_means_nothing() {
         ),
         (vec![1.0], plain, 1.0, "uniform"),
     ] {
-        let error = sample(context, &scores, sampling, uniform).unwrap_err();
+        let error = sample(context, &logits, sampling, uniform).unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
     }
     let certain = [0.0, f32::INFINITY];

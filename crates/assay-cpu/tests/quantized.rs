@@ -27,7 +27,7 @@ fn relative_error(values: &[f32], back: &[f32]) -> f32 {
 }
 
 #[test]
-fn errors_are_those_of_the_bits() {
+fn quantization_error_matches_the_bit_width() {
     let values = Numbers(3).vector(256 * 64);
     for (format, bound) in [
         (BlockFormat::Q8_0, 0.0065),
@@ -47,7 +47,7 @@ fn errors_are_those_of_the_bits() {
 
 /// Expected values by the Python package gguf 0.19.0, `gguf.quants.dequantize`.
 #[test]
-fn blocks_mean_what_they_mean_in_gguf() {
+fn dequantized_blocks_match_ggml() {
     let cases: [(BlockFormat, &[usize], [f32; 5], f64); 5] = [
         (
             BlockFormat::Q8_0,
@@ -117,7 +117,7 @@ fn blocks_mean_what_they_mean_in_gguf() {
 }
 
 #[test]
-fn zeros_constants_and_steps_survive() {
+fn representable_values_round_trip() {
     for format in BlockFormat::ALL {
         assert_eq!(round_trip(format, &[0.0; 256]), [0.0; 256], "{format}");
         let back = round_trip(format, &[1.5; 256]);
@@ -132,7 +132,7 @@ fn zeros_constants_and_steps_survive() {
 }
 
 #[test]
-fn what_is_not_finite_stays_visible() {
+fn non_finite_values_dequantize_to_nan() {
     for format in BlockFormat::ALL {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut values = [1.0; 256];
@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn products_agree_with_plain_loops(
+    fn packed_gemm_matches_reference(
         rows in 0_usize..12, blocks in 1_usize..4, outputs in 0_usize..140, seed: u64,
     ) {
         let mut numbers = Numbers(seed);
@@ -194,7 +194,7 @@ fn exact(x: &[f32], weights: &[f32], inputs: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 #[test]
-fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
+fn amx_bf16_is_more_accurate_than_int8_activations() {
     let mut numbers = Numbers(77);
     for (format, rows, blocks, outputs) in [
         (BlockFormat::Q8_0, 48, 3, 33),
@@ -249,7 +249,7 @@ fn tiles_round_to_bfloat16_and_are_nearer_than_bytes() {
 }
 
 #[test]
-fn int8_on_tiles_is_exact_where_the_numbers_are() {
+fn amx_int8_weights_are_exact_for_exact_inputs() {
     let (rows, inputs, outputs) = (48, 64, 35);
     let values: Vec<i8> = (0..outputs * inputs)
         .map(|index| (index * 37 % 255) as u8 as i8)
@@ -311,7 +311,7 @@ fn extreme_codes_do_not_overflow() {
 }
 
 #[test]
-fn int8_rows_carry_their_own_scale() {
+fn int8_weights_have_a_scale_per_row() {
     let values: Vec<i8> = (0..2 * 64)
         .map(|index| (index * 37 % 255) as u8 as i8)
         .collect();
@@ -342,7 +342,7 @@ fn int8_rows_carry_their_own_scale() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_reaches_every_output() {
+fn non_finite_activation_propagates_to_every_output() {
     let mut blocks = vec![0; 34 * 3];
     quantize(Context::best(), BlockFormat::Q8_0, &[1.0; 96], &mut blocks).unwrap();
     for bad in [f32::NAN, f32::INFINITY] {
@@ -362,7 +362,7 @@ fn a_value_that_is_not_finite_reaches_every_output() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn quantization_errors_name_the_argument() {
     let context = Context::best();
     let mut out = [0; 34];
     let short = quantize(context, BlockFormat::Q8_0, &[0.0; 33], &mut out).unwrap_err();

@@ -171,7 +171,7 @@ fn single_precision_stays_single_unless_tf32_is_asked_for() {
 }
 
 #[test]
-fn eight_bit_floats_are_scaled_and_summed() {
+fn fp8_gemm_applies_scales() {
     let Some(device) = device() else { return };
     if device.facts().capability < 89 {
         eprintln!("skipped: no 8-bit floats below compute capability 8.9");

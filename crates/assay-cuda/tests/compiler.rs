@@ -33,7 +33,7 @@ fn source<'a>(text: &'a str, options: &'a [String]) -> Source<'a> {
 }
 
 #[test]
-fn without_a_compiler_the_words_are_those_agreed() {
+fn missing_nvrtc_has_the_documented_message() {
     if discover().compiler.is_ok() {
         return;
     }
@@ -47,7 +47,7 @@ fn without_a_compiler_the_words_are_those_agreed() {
 }
 
 #[test]
-fn every_supported_architecture_compiles_to_machine_code() {
+fn every_supported_architecture_compiles_to_a_cubin() {
     if !has_compiler() {
         return;
     }
@@ -85,7 +85,7 @@ fn errors_show_the_line_and_a_caret() {
 }
 
 #[test]
-fn options_that_nvrtc_does_not_know_are_told() {
+fn unknown_nvrtc_options_are_reported() {
     if !has_compiler() {
         return;
     }
@@ -98,7 +98,7 @@ fn options_that_nvrtc_does_not_know_are_told() {
 }
 
 #[test]
-fn a_damaged_cache_entry_is_compiled_again_and_told() {
+fn damaged_cache_entry_is_recompiled_with_a_notice() {
     if !has_compiler() {
         return;
     }

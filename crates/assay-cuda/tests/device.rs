@@ -67,7 +67,7 @@ fn launch(kernel: KernelId, arguments: Vec<KernelArgument>) -> Launch {
 }
 
 #[test]
-fn the_gpu_keeps_the_contract() {
+fn gpu_satisfies_the_backend_contract() {
     for _ in 0..3 {
         let Some(device) = device(CudaOptions::default()) else {
             return;
@@ -78,7 +78,7 @@ fn the_gpu_keeps_the_contract() {
 }
 
 #[test]
-fn what_is_missing_is_told_in_the_agreed_words() {
+fn unavailable_cuda_has_the_documented_message() {
     let found = discover();
     let Some(missing) = found.missing(0) else {
         return;
@@ -100,7 +100,7 @@ fn what_is_missing_is_told_in_the_agreed_words() {
 }
 
 #[test]
-fn a_number_without_a_gpu_is_refused() {
+fn unknown_ordinal_is_refused() {
     if discover().missing(0).is_some() {
         return;
     }
@@ -117,7 +117,7 @@ fn a_number_without_a_gpu_is_refused() {
 }
 
 #[test]
-fn a_wait_for_one_stream_does_not_wait_for_another() {
+fn synchronizing_one_stream_does_not_wait_for_another() {
     let Some(device) = device(CudaOptions::default()) else {
         return;
     };
@@ -194,7 +194,7 @@ fn freed_memory_is_not_reused_under_running_work() {
 }
 
 #[test]
-fn a_kernel_may_use_all_shared_memory_and_wrong_arguments_are_named() {
+fn kernel_may_use_all_shared_memory_and_argument_errors_are_named() {
     let Some(device) = device(CudaOptions::default()) else {
         return;
     };
@@ -228,7 +228,7 @@ fn a_kernel_may_use_all_shared_memory_and_wrong_arguments_are_named() {
 }
 
 #[test]
-fn memory_that_is_not_there_is_told_with_what_is() {
+fn out_of_memory_reports_free_bytes() {
     let Some(device) = device(CudaOptions::default()) else {
         return;
     };
@@ -249,7 +249,7 @@ fn memory_that_is_not_there_is_told_with_what_is() {
 }
 
 #[test]
-fn sources_that_do_not_compile_are_errors_and_leave_the_device_whole() {
+fn compile_errors_leave_the_device_usable() {
     let Some(device) = device(CudaOptions::default()) else {
         return;
     };
@@ -287,7 +287,7 @@ fn in_child(test: &str) {
 }
 
 #[test]
-fn a_trap_is_a_typed_error_and_the_parent_lives() {
+fn trap_is_a_device_fault() {
     in_child("child_traps");
     let Some(device) = device(CudaOptions::default()) else {
         return;
@@ -297,7 +297,7 @@ fn a_trap_is_a_typed_error_and_the_parent_lives() {
 }
 
 #[test]
-fn the_watchdog_is_a_typed_error_and_the_parent_lives() {
+fn watchdog_timeout_is_a_typed_error() {
     in_child("child_spins");
 }
 

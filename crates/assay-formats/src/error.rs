@@ -1,20 +1,20 @@
-//! What is wrong with a file, in one shape: field, expected, got.
+//! Format errors: field, expected, got.
 
 use std::fmt;
 use std::path::Path;
 
-/// What a reader gives.
+/// The result of a reader.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
 /// The kinds of faults, each with a stable code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operating system refused.
+    /// An I/O error.
     Io,
     /// Not a file of this format at all.
     Magic,
-    /// A version of the format that is not read here.
+    /// An unsupported version of the format.
     Version,
     /// The file ends before the field does.
     Truncated,
@@ -36,12 +36,12 @@ pub enum Fault {
     Overlap,
     /// Bytes that belong to no tensor.
     Hole,
-    /// A header that is not the JSON it has to be.
+    /// A header that is not valid JSON of the expected shape.
     Json,
 }
 
 impl Fault {
-    /// A stable name for the fault, for mapping it in other languages.
+    /// A stable error code, for mapping to other languages.
     pub const fn code(self) -> &'static str {
         match self {
             Fault::Io => "io",
@@ -62,14 +62,14 @@ impl Fault {
     }
 }
 
-/// A file that cannot be read, and the field that is to blame.
+/// An invalid file, and the field at fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FormatError {
     /// The kind of fault.
     pub fault: Fault,
     /// The field, such as `tensor "output.weight" offset`.
     pub field: String,
-    /// What would have been right.
+    /// What was expected.
     pub expected: String,
     /// What was found.
     pub got: String,
@@ -98,7 +98,7 @@ impl FormatError {
         self
     }
 
-    /// A stable name for the fault.
+    /// A stable error code.
     pub const fn code(&self) -> &'static str {
         self.fault.code()
     }
@@ -119,7 +119,7 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
-/// Text of a file as it may stand in a message: short, on one line, nothing that moves a cursor.
+/// Text of a file, escaped for a message: short, on one line, without control characters.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut end = text.len().min(LONGEST);

@@ -1,8 +1,8 @@
-//! Files of model weights: GGUF and safetensors.
+//! Readers for model weight files: GGUF and safetensors.
 //!
-//! A file is mapped, its header is checked whole before anything is handed out, and a tensor is a
-//! range of the mapping: nothing is copied and nothing of the file's claimed sizes is allocated.
-//! What is wrong with a file is said as the field, what was expected there, and what was got.
+//! A file is memory-mapped and its whole header is validated first. A tensor is a range of the
+//! mapping: nothing is copied, and sizes claimed by the file are never allocated. Errors name the
+//! field, the expected and the actual value.
 
 mod error;
 pub mod gguf;

@@ -1,4 +1,4 @@
-//! A file as bytes in memory, without reading it.
+//! Memory-mapped files.
 
 use std::fs::File;
 use std::io;
@@ -36,18 +36,18 @@ impl Mapping {
             return Ok(Mapping(Source::Owned(Vec::new())));
         }
         // SAFETY: the mapping is private to this value, read-only, and only handed out as bytes,
-        // for which every bit pattern is valid. That nobody changes the file meanwhile is the
+        // for which every bit pattern is valid. That the file does not change meanwhile is the
         // documented condition of this type.
         let mapped = unsafe { Mmap::map(&file) }.map_err(refused)?;
         Ok(Mapping(Source::Mapped(mapped)))
     }
 
-    /// Bytes that are in memory already.
+    /// Wraps bytes in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Mapping(Source::Owned(bytes))
     }
 
-    /// All of them.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Source::Mapped(mapped) => mapped,

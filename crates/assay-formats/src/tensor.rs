@@ -1,24 +1,24 @@
-//! A tensor as a range of a file, and the checks that make it one.
+//! Tensors as ranges of a file.
 
 use std::ops::Range;
 
 use crate::error::{Fault, FormatError, Result, quoted};
 use assay_operations::ElementFormat;
 
-/// Name, type, shape and place of one tensor.
+/// Name, format, shape and byte range of one tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tensor {
     /// Its name, unique in the file.
     pub name: String,
-    /// How its numbers are stored.
+    /// Its element format.
     pub format: ElementFormat,
-    /// Its extents, the slowest first, as in NumPy.
+    /// Its shape, slowest dimension first, as in NumPy.
     pub shape: Vec<u64>,
-    /// Its bytes in the file; inside it, and shared with no other tensor.
+    /// Its bytes in the file; ranges do not overlap.
     pub range: Range<usize>,
 }
 
-/// Numbers in a tensor and the bytes they take; `field` names the tensor.
+/// Bytes of a tensor; `field` names it in errors.
 pub(crate) fn sizes(field: &str, format: ElementFormat, shape: &[u64]) -> Result<u64> {
     let values = shape
         .iter()
@@ -31,7 +31,7 @@ pub(crate) fn sizes(field: &str, format: ElementFormat, shape: &[u64]) -> Result
                 format_args!("{shape:?}"),
             )
         })?;
-    // A block lies within a row, so the fastest extent has to fill whole blocks.
+    // Blocks do not cross rows, so the fastest dimension must fill whole blocks.
     let row = shape.last().copied().unwrap_or(1);
     if !row.is_multiple_of(format.block_values()) {
         return Err(FormatError::new(

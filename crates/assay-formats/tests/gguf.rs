@@ -7,7 +7,7 @@ use assay_formats::{ElementFormat, Gguf};
 use common::{entry, gguf, gguf_counted, sound_gguf, tensor, text};
 
 #[test]
-fn every_kind_of_value_is_read() {
+fn every_metadata_type_is_read() {
     let file = Gguf::from_bytes(sound_gguf()).unwrap();
     let scalar = |key: &str| match file.value(key) {
         Some(Value::Scalar(scalar)) => scalar.clone(),
@@ -39,7 +39,7 @@ fn array<'a>(file: &'a Gguf, key: &str) -> &'a Array {
 }
 
 #[test]
-fn arrays_are_read_when_they_are_asked_for() {
+fn arrays_are_read_lazily() {
     let file = Gguf::from_bytes(sound_gguf()).unwrap();
     let strings = array(&file, "strings");
     assert_eq!((strings.kind, strings.count), (Kind::Text, 3));
@@ -107,7 +107,7 @@ fn array_of(kind: u32, count: u64, rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_fields_are_named() {
     let huge = u64::MAX;
     let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
         ("empty", vec![], "truncated", "magic"),
@@ -406,7 +406,7 @@ fn every_truncation_is_refused() {
 }
 
 #[test]
-fn a_message_is_one_line_whatever_the_file_says() {
+fn error_messages_are_one_line() {
     let key = "k\n\u{1b}[2J".repeat(100);
     let error = Gguf::from_bytes(with_entry(entry(&key, 13, &[0; 8])))
         .err()
@@ -417,7 +417,7 @@ fn a_message_is_one_line_whatever_the_file_says() {
 }
 
 #[test]
-fn a_file_that_is_none_is_named() {
+fn unreadable_file_is_named() {
     let error = Gguf::open(std::path::Path::new("no/such.gguf"))
         .err()
         .unwrap();

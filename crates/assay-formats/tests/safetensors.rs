@@ -34,7 +34,7 @@ fn tensors_are_ranges_of_the_file() {
 }
 
 #[test]
-fn every_type_of_whole_bytes_is_read() {
+fn every_dtype_is_read() {
     for (name, bytes) in [
         ("BOOL", 1),
         ("U8", 1),
@@ -61,7 +61,7 @@ fn every_type_of_whole_bytes_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_fields_are_named() {
     let one = |fields: &str| safetensors(&format!(r#"{{"a":{{{fields}}}}}"#), &[0; 8]);
     let two = |first: &str, second: &str| {
         safetensors(

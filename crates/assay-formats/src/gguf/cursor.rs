@@ -1,8 +1,8 @@
-//! Reading from the front of a file, never beyond its end.
+//! A bounds-checked cursor over a file.
 
 use crate::error::{Fault, FormatError, Result};
 
-/// Bytes and how far they have been read.
+/// Bytes and the read position.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         (self.bytes.len() - self.at) as u64
     }
 
-    /// The next bytes, however many the file claims there are.
+    /// The next `count` bytes, or an error past the end.
     pub fn take(&mut self, field: &str, count: u64) -> Result<&'a [u8]> {
         let left = self.left();
         if count > left {
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         self.array(field).map(u64::from_le_bytes)
     }
 
-    /// Refuses a number of items that could not fit into what is left of the file.
+    /// Refuses a count of items that cannot fit into the rest of the file.
     pub fn check_count(&self, field: &str, count: u64, smallest: u64) -> Result<()> {
         let most = self.left() / smallest;
         if count <= most {
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         ))
     }
 
-    /// A length, then so many bytes of UTF-8.
+    /// A length-prefixed UTF-8 string.
     pub fn text(&mut self, field: &str) -> Result<&'a str> {
         let length = self.u64(field)?;
         let bytes = self.take(field, length)?;
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A text that names something: not empty and not too long.
+    /// A name: not empty and not too long.
     pub fn name(&mut self, field: &str, longest: usize) -> Result<&'a str> {
         let text = self.text(field)?;
         if text.is_empty() || text.len() > longest {

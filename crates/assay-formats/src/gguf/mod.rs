@@ -28,7 +28,7 @@ const SMALLEST_ENTRY: u64 = 8 + 4 + 1;
 /// Name length, number of dimensions, type and offset.
 const SMALLEST_TENSOR: u64 = 8 + 4 + 4 + 8;
 
-/// A GGUF file whose header is known to be sound.
+/// A GGUF file with a validated header.
 pub struct Gguf {
     mapping: Arc<Mapping>,
     version: u32,
@@ -39,12 +39,12 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Maps a file and checks its header.
+    /// Maps a file and validates its header.
     pub fn open(path: &Path) -> Result<Self> {
         Gguf::from_mapping(Mapping::open(path)?).map_err(|error| error.in_file(path))
     }
 
-    /// Checks the header of bytes that are in memory already.
+    /// Validates the header of bytes in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         Gguf::from_mapping(Mapping::from_bytes(bytes))
     }
@@ -119,7 +119,7 @@ impl Gguf {
         &self.tensors
     }
 
-    /// The file's bytes, which outlive this value while they are held.
+    /// The file's mapping, which may outlive this value.
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }

@@ -1,4 +1,4 @@
-//! Descriptions of tensors in a GGUF file, checked against the file they are in.
+//! Tensor descriptors of a GGUF file, validated against the file.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use assay_operations::ElementFormat;
 const LONGEST_NAME: usize = 64;
 const MOST_DIMENSIONS: u32 = 4;
 
-/// A description whose place in the file is not known yet.
+/// A descriptor before its byte range is known.
 struct Described {
     name: String,
     format: ElementFormat,
@@ -22,7 +22,7 @@ struct Described {
 }
 
 pub(super) fn read(cursor: &mut Cursor<'_>, count: u64, alignment: u64) -> Result<Vec<Tensor>> {
-    // Metadata came in between since the count was first held against the file.
+    // The metadata was read since the count was first checked against the file.
     cursor.check_count("tensor_count", count, SMALLEST_TENSOR)?;
     let mut names = HashSet::new();
     let mut described = Vec::new();

@@ -1,4 +1,4 @@
-//! Values of GGUF metadata: numbers, truth values, texts, and arrays of them.
+//! Values of GGUF metadata: numbers, booleans, strings, and arrays of them.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ impl Kind {
     }
 }
 
-/// One number, truth value or text.
+/// A number, boolean or string.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
 pub enum Scalar {
@@ -136,7 +136,7 @@ impl Scalar {
     }
 }
 
-/// An array that stays in the file until its elements are asked for.
+/// An array that is read lazily.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
     /// The type of its elements.
@@ -157,7 +157,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its type, in words.
+    /// Its type, for messages.
     pub fn type_name(&self) -> String {
         match self {
             Value::Scalar(scalar) => scalar.kind().name().to_owned(),
@@ -222,7 +222,7 @@ fn read_array(cursor: &mut Cursor<'_>, field: &str) -> Result<Array> {
     match kind {
         Kind::Text => {
             for index in 0..count {
-                // The name of the field is only made where it is needed: there may be a million.
+                // The field's name is only formatted on errors: arrays may have a million elements.
                 if let Err(mut error) = cursor.text("") {
                     error.field = format!("{field} element {index}");
                     return Err(error);

@@ -1,4 +1,4 @@
-//! The JSON header: every name once, every field there, nothing else.
+//! The JSON header: unique names, all fields present, no unknown fields.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ const METADATA: &str = "__metadata__";
 /// More dimensions than any library can hold.
 const MOST_DIMENSIONS: usize = 32;
 
-/// What the header says of a tensor.
+/// A tensor's entry in the header.
 pub(super) struct Described {
     pub name: String,
     pub format: ElementFormat,
@@ -21,7 +21,7 @@ pub(super) struct Described {
     pub offsets: [u64; 2],
 }
 
-/// A header read, not yet held against the file.
+/// A parsed header, not yet validated against the file.
 pub(super) struct Header {
     pub metadata: Vec<(String, String)>,
     pub tensors: Vec<Described>,
@@ -139,7 +139,7 @@ fn json<'a, T: serde::Deserialize<'a>>(field: &str, expected: &str, raw: &'a str
 }
 
 fn describe_json(error: &serde_json::Error) -> String {
-    // What the library says may quote the file.
+    // The library's message may quote the file.
     quoted(&error.to_string()).trim_matches('"').to_owned()
 }
 

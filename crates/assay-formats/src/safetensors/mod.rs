@@ -1,7 +1,7 @@
 //! Safetensors: the length of a JSON header, the header, then the bytes of the tensors.
 //!
-//! The format is that of the safetensors README. Its crate lets a repeated name pass and does not
-//! say which field is wrong, so the header is read here; the tests hold both readers together.
+//! The format is that of the safetensors README. Its crate accepts a repeated name and does not
+//! name the invalid field, so the header is parsed here; tests compare both readers.
 
 mod header;
 
@@ -16,7 +16,7 @@ use crate::tensor::{Tensor, check_overlaps, sizes};
 const LARGEST_HEADER: u64 = 100_000_000;
 const LENGTH_BYTES: usize = 8;
 
-/// A safetensors file whose header is known to be sound.
+/// A safetensors file with a validated header.
 pub struct SafeTensors {
     mapping: Arc<Mapping>,
     metadata: Vec<(String, String)>,
@@ -24,12 +24,12 @@ pub struct SafeTensors {
 }
 
 impl SafeTensors {
-    /// Maps a file and checks its header.
+    /// Maps a file and validates its header.
     pub fn open(path: &Path) -> Result<Self> {
         SafeTensors::from_mapping(Mapping::open(path)?).map_err(|error| error.in_file(path))
     }
 
-    /// Checks the header of bytes that are in memory already.
+    /// Validates the header of bytes in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         SafeTensors::from_mapping(Mapping::from_bytes(bytes))
     }
@@ -52,7 +52,7 @@ impl SafeTensors {
         })
     }
 
-    /// The free texts of `__metadata__`, in the order of the file.
+    /// The strings of `__metadata__`, in file order.
     pub fn metadata(&self) -> &[(String, String)] {
         &self.metadata
     }
@@ -62,7 +62,7 @@ impl SafeTensors {
         &self.tensors
     }
 
-    /// The file's bytes, which outlive this value while they are held.
+    /// The file's mapping, which may outlive this value.
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
@@ -137,7 +137,7 @@ fn place(described: header::Described, data: usize, total: usize) -> Result<Tens
     })
 }
 
-/// Refuses bytes that belong to no tensor: something could hide there.
+/// Refuses bytes that belong to no tensor, which could hide data.
 fn check_holes(tensors: &[Tensor], data: usize, total: usize) -> Result<()> {
     let mut order: Vec<&Tensor> = tensors.iter().collect();
     order.sort_by_key(|tensor| (tensor.range.start, tensor.range.end));
