@@ -86,7 +86,8 @@ def sound() -> Registry:
 def test_stats_of_a_small_registry() -> None:
     assert stats(sound()) == {
         "systems": 2, "variables": 8, "constants": 1, "relations": 7,
-        "distinct_relations": 7, "template_copies": 0, "root_inputs": 2, "leaves": 3, "cycles": 0, "families": 2, "unit_checked": 7, "variables_referenced": 8,
+        "distinct_relations": 7, "template_copies": 0, "root_inputs": 2, "leaves": 3,
+        "cycles": 0, "families": 2, "unit_checked": 7, "variables_referenced": 8,
         "relations_referenced": 7, "reachable": 7, "library": 0,
     }  # fmt: skip
 
