@@ -1,4 +1,4 @@
-"""Given values that contradict their own equations are told by every question asked of them."""
+"""Every query reports given values that contradict their own equations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.model.auditing.debt import root_debt
 from assay.model.optimizing.sweep import sweep
 from assay.scenario import Preset
 
-TOLD = "s.energy is given as 7 J, but s.energy gives 6 J"
+CONFLICT = "s.energy is given as 7 J, but s.energy gives 6 J"
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +29,23 @@ def registry() -> Registry:
 GIVEN = {"s.power": "2 W", "s.time": "3 s", "s.energy": "7 J"}
 
 
-def test_resolve_and_solve_and_sweep_and_minimize_tell(registry: Registry) -> None:
+def test_resolve_solve_sweep_and_minimize_report_conflicts(registry: Registry) -> None:
     priced = {**GIVEN, "s.price": "1 USD/J"}
     resolution = registry.resolve("s.cost", priced)
-    assert [conflict.text for conflict in resolution.conflicts] == [TOLD]
-    assert TOLD in registry.solve(["s.price"], GIVEN, {"s.cost": "14 USD"}).notes
-    assert TOLD in registry.minimize("s.cost", {"s.price": [1, 2]}, GIVEN).notes
+    assert [conflict.text for conflict in resolution.conflicts] == [CONFLICT]
+    assert CONFLICT in registry.solve(["s.price"], GIVEN, {"s.cost": "14 USD"}).notes
+    assert CONFLICT in registry.minimize("s.cost", {"s.price": [1, 2]}, GIVEN).notes
     swept = sweep(registry, "s.cost", {"s.price": [1, 2]}, GIVEN, {})
-    assert swept.notes == (f"at the first point, {TOLD}",)
+    assert swept.notes == (f"at the first point, {CONFLICT}",)
 
 
-def test_an_axis_over_a_computed_variable_is_no_contradiction(registry: Registry) -> None:
+def test_axis_over_a_computed_variable_is_no_conflict(registry: Registry) -> None:
     given = {"s.power": "2 W", "s.time": "3 s", "s.price": "1 USD/J"}
     assert sweep(registry, "s.cost", {"s.energy": [1, 2]}, given, {}).notes == ()
 
 
 @pytest.mark.parametrize("item", [None, [1.0], {}, object(), "", 10**400])
-def test_what_is_no_value_is_refused(registry: Registry, item: object) -> None:
+def test_given_item_that_is_no_value_is_refused(registry: Registry, item: object) -> None:
     with pytest.raises(InputError):
         registry.resolve("s.energy", {"s.power": item, "s.time": 1})  # type: ignore[dict-item]
 
@@ -56,7 +56,7 @@ def test_a_compiled_cone_takes_numbers_only(registry: Registry) -> None:
         compiled("2 W")
 
 
-def test_root_debt_reads_what_it_is_given_however_it_ranks(registry: Registry) -> None:
+def test_root_debt_checks_given_values_in_every_ranking(registry: Registry) -> None:
     with pytest.raises(UnknownNameError):
         root_debt(registry, given={"s.pwer": "1 W"})
     with pytest.raises(UnknownNameError):

@@ -53,7 +53,7 @@ def test_share_below_agrees_with_scipy(
     assert float(share) == pytest.approx(float(oracle.cdf(bound)), rel=1e-12)
 
 
-def test_ends_of_a_triangle_are_its_bounds() -> None:
+def test_extreme_quantiles_of_a_triangle_are_its_bounds() -> None:
     for mode in (1.0, 2.0, 5.0):
         ends = Distribution("triangular", (1.0, mode, 5.0)).quantile(np.array([0.0, 1.0]))
         assert list(ends) == [1.0, 5.0]
@@ -99,7 +99,7 @@ def test_an_empirical_distribution_is_its_sample_interpolated(
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1, 1e6))
-def test_a_positive_interval_holds_the_central_nine_tenths(lower: float, factor: float) -> None:
+def test_positive_interval_is_the_central_90_percent(lower: float, factor: float) -> None:
     upper = lower * factor
     if not math.isfinite(upper):
         return
@@ -140,7 +140,7 @@ def test_the_normal_interval_constant_is_scipys() -> None:
         ("-5..5 degC", "K", "lognormal", (math.sqrt(268.15 * 278.15), math.log(278.15 / 268.15) / 2 / Z90)),
     ],
 )  # fmt: skip
-def test_texts_are_read_in_their_unit(
+def test_texts_are_converted_from_their_unit(
     text: str, unit: str, kind: str, parameters: tuple[Any, ...]
 ) -> None:
     found = parse_given("x", text, parse_unit(unit))
@@ -169,14 +169,14 @@ def test_texts_are_read_in_their_unit(
         ("450 W..550", UnitError, "x has no unit"),
     ],
 )
-def test_wrong_texts_are_refused(text: str, error: type[AssayError], message: str) -> None:
+def test_malformed_texts_are_refused(text: str, error: type[AssayError], message: str) -> None:
     with pytest.raises(error) as refused:
         parse_given("x", text, parse_unit("W"))
     assert message in refused.value.message
 
 
 @pytest.mark.parametrize(("kind", "parameters", "oracle"), ORACLES)
-def test_draws_within_bounds_are_conditional(
+def test_truncated_quantiles_are_conditional(
     kind: str, parameters: tuple[Any, ...], oracle: Any
 ) -> None:
     lower, upper = (float(oracle.ppf(p)) for p in (0.2, 0.7))
@@ -224,7 +224,7 @@ def test_an_empirical_draw_within_bounds(
     st.floats(0, 1),
     st.lists(st.floats(0.001, 0.999), min_size=1, max_size=5),
 )
-def test_draws_never_leave_the_bounds_and_rise_with_the_probability(
+def test_truncated_quantiles_stay_within_bounds_and_are_monotone(
     oracle: Any, a: float, b: float, shares: list[float]
 ) -> None:
     kind, parameters, scipy_own = oracle
@@ -235,7 +235,7 @@ def test_draws_never_leave_the_bounds_and_rise_with_the_probability(
     assert (np.diff(kept) >= 0).all()
 
 
-def test_impossible_parameters_draw_nothing_and_harm_no_others() -> None:
+def test_invalid_parameters_give_nan_at_their_points_only() -> None:
     parameters = (np.array([1.0, 1.0, np.nan, 1.0]), np.array([1.0, -1.0, 1.0, 1e-9]))
     values, _ = truncated_quantile("normal", np.full(4, 0.5), parameters, -math.inf, math.inf)
     assert list(np.isnan(values)) == [False, True, True, False]
@@ -255,7 +255,7 @@ def test_impossible_parameters_draw_nothing_and_harm_no_others() -> None:
         ("triangular", ([0.0, 0.0, 2.0], [1.0, 3.0, 1.0], [2.0, 2.0, 2.0]), [True, False, False]),
     ],
 )
-def test_parameters_are_judged_alike_as_numbers_and_as_arrays(
+def test_parameters_are_validated_alike_as_numbers_and_arrays(
     kind: str, parameters: tuple[Any, ...], expected: list[bool]
 ) -> None:
     assert list(are_valid_parameters(kind, tuple(map(np.array, parameters)))) == expected

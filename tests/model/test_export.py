@@ -162,7 +162,7 @@ def test_json_is_stable_and_holds_the_encoded_expressions() -> None:
     assert cold["variable"] is None
 
 
-def test_exports_of_a_part_stay_inside_it() -> None:
+def test_exports_of_a_subgraph_stay_inside_it() -> None:
     part = stack.registry().graph.subgraph("training.step_time", "up", depth=1)
     data = to_data(part)
     names = {node["name"] for node in data["nodes"]}
@@ -337,7 +337,7 @@ def check_balance(text: str) -> None:
 
 
 @pytest.mark.parametrize("registry", [small(), stack.registry()], ids=["small", "stack"])
-def test_whole_documents_are_balanced(registry: Registry) -> None:
+def test_documents_have_balanced_braces(registry: Registry) -> None:
     text = to_latex(registry, standalone=True)
     check_balance(text)
     assert text.startswith(r"\documentclass{article}")
@@ -451,7 +451,7 @@ def arithmetic() -> st.SearchStrategy[Expression]:
 
 
 @given(arithmetic())
-def test_what_is_printed_reads_back_to_the_same_value(expression: Expression) -> None:
+def test_printed_expression_evaluates_to_the_same_value(expression: Expression) -> None:
     values = {"a": 1.75, "b": 0.625, "c": 3.0}
     sizes = [abs(value) for value in evaluate_nodes(expression, values).values()]
     assume(all(map(math.isfinite, sizes)))

@@ -15,7 +15,7 @@ def doubled(times: int) -> Expression:
     return part
 
 
-def test_modest_expressions_are_written_out() -> None:
+def test_small_expression_is_written_out() -> None:
     assert to_text(doubled(1)) == "max((a + b) * (a + b), a + b)"
 
 
@@ -31,7 +31,7 @@ def test_shared_parts_are_written_once() -> None:
     assert all(len(re.findall(rf"{name}\b", text)) > 1 for name in defined)
 
 
-def test_parts_come_after_what_they_are_made_of() -> None:
+def test_named_parts_come_after_their_operands() -> None:
     seen: set[str] = set()
     for line in to_text(doubled(12)).partition(", where ")[2].split(", #"):
         name, _, right = line.removeprefix("#").partition(" = ")
@@ -39,13 +39,13 @@ def test_parts_come_after_what_they_are_made_of() -> None:
         seen.add(name)
 
 
-def test_names_are_given_by_size_written_out() -> None:
+def test_parts_are_named_by_expanded_size() -> None:
     assert shared_parts(doubled(3)) == {}
     assert MOST_NODES < 4**6
     assert shared_parts(doubled(6))
 
 
-def test_latex_shares_too() -> None:
+def test_latex_names_shared_parts() -> None:
     text = expression_to_latex(doubled(30), {"a": "a", "b": "b"})
     assert len(text) < 4000
     assert text.count("a + b") == 1

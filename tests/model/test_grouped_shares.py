@@ -40,7 +40,7 @@ def test_total_shares_of_several_targets_at_once(registry: Registry) -> None:
     assert found["i.s"] == pytest.approx({"i.y": 16 / 25, "i.x": 9 / 25}, abs=0.01)
 
 
-def test_groups_are_drawn_together(registry: Registry) -> None:
+def test_groups_are_resampled_together(registry: Registry) -> None:
     given = {f"i.{name}": UNIFORM for name in "xyz"}
     groups = {"i.x": "assumed", "i.z": "assumed"}
     found = shares_by_group(registry, ["i.f"], given, {}, groups, count=8192)

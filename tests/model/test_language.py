@@ -25,7 +25,7 @@ A, B, C = Symbol("a"), Symbol("b"), Symbol("c")
         (~((A < B) & (B < C)), "not (a < b and b < c)"),
     ],
 )
-def test_expressions_print_as_they_are_grouped(expression: Expression, text: str) -> None:
+def test_text_of_an_expression_keeps_its_grouping(expression: Expression, text: str) -> None:
     assert str(expression) == text
 
 
@@ -35,7 +35,7 @@ def test_literals_are_finite_numbers(text: str) -> None:
         number(text)
 
 
-def test_starts_of_a_block_fit_its_members() -> None:
+def test_starts_of_a_block_name_its_members() -> None:
     scope = Scope("s", "a block")
     power = scope.variable("power", "P", "W", "power")
     with pytest.raises(UnitError, match=r"start of s\.power: expected W, got s"):
@@ -44,7 +44,7 @@ def test_starts_of_a_block_fit_its_members() -> None:
         scope.simultaneous("loop", [power], {"s.pwer": "5 W"})
 
 
-def test_an_iteration_that_leaves_the_numbers_says_when() -> None:
+def test_diverging_iteration_reports_the_iteration() -> None:
     scope = Scope("s", "an iteration")
     x = scope.variable("x", "x", "1", "iterate", bounds=ANY_SIGN)
     scope.iterative(x, x * x, start=10)

@@ -94,14 +94,14 @@ def ball(scope: Scope) -> None:
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.3, 0.7, 1.1, 1.7])
-def test_an_optimum_on_a_curved_rim_lies_inside_it(radius: float) -> None:
+def test_optimum_on_a_curved_constraint_is_feasible(radius: float) -> None:
     cube = {f"s.{n}": (-2.0, 2.0) for n in "xyz"}
     best = registry_of(ball).minimize("s.sum", cube, {"s.radius": radius})
     assert best.value == pytest.approx(-radius * math.sqrt(14), rel=1e-9)
     assert not best.resolution.violated
 
 
-def test_rosenbrock_in_a_disc_agrees_with_a_scan_of_its_rim() -> None:
+def test_rosenbrock_in_a_disc_agrees_with_a_scan_of_its_boundary() -> None:
     best = registry_of(plane).minimize("s.valley", SQUARE)
     angle = np.linspace(0, 2 * np.pi, 2_000_001)
     x, y = math.sqrt(0.5) * np.cos(angle), math.sqrt(0.5) * np.sin(angle)
@@ -125,7 +125,7 @@ def test_the_end_of_a_range_is_binding() -> None:
     ]
 
 
-def test_largest_instead_of_smallest() -> None:
+def test_maximize() -> None:
     best = registry_of(plane).minimize("s.distance", SQUARE, maximize=True)
     assert best.value == pytest.approx((math.sqrt(5) + math.sqrt(0.5)) ** 2, rel=1e-9)
     assert best.maximized
@@ -238,7 +238,7 @@ def two_models(scope: Scope) -> None:
     scope.equation(time, number("5 s") + log(size) * number("2 s"), name="tree")
 
 
-def test_a_relation_can_be_chosen() -> None:
+def test_variant_is_chosen() -> None:
     registry = registry_of(two_models)
     over = {"variant:s.time": ["direct", "tree"], "s.size": [2, 4, 8, 16]}
     best = registry.minimize("s.time", over)
@@ -252,7 +252,7 @@ def test_a_relation_can_be_chosen() -> None:
     }  # fmt: skip
 
 
-def test_independent_choices_are_searched_apart() -> None:
+def test_independent_choices_are_searched_separately() -> None:
     def build(scope: Scope) -> None:
         a, b, c, d = (scope.variable(n, n, "1", "chosen") for n in "abcd")
         scope.variable("f", "f", "1", "", equals=(a - 3) ** 2)
@@ -270,7 +270,7 @@ def test_independent_choices_are_searched_apart() -> None:
     assert "without influence, left at the first value: s.d" in best.notes
 
 
-def test_a_target_that_no_choice_moves() -> None:
+def test_target_that_depends_on_no_choice() -> None:
     def build(scope: Scope) -> None:
         a, b = (scope.variable(n, n, "1", "chosen") for n in "ab")
         scope.variable("f", "f", "1", "", equals=b + 1)
@@ -291,7 +291,7 @@ def test_too_many_points_are_refused() -> None:
         registry.minimize("s.worth", over, limit=31)
 
 
-def test_nothing_feasible_is_explained() -> None:
+def test_infeasible_problem_is_explained() -> None:
     preset = stack.preset("dense_training_cost_fixture")
     with pytest.raises(InfeasibleError) as caught:
         stack.registry().minimize(
@@ -333,7 +333,7 @@ def test_constraints_without_inputs_are_named_as_unknown() -> None:
     assert [(v.name, v.missing) for v in best.unknown] == [("s.needs_b", ("s.b",))]
 
 
-def test_what_excludes_better_neighbors_is_binding_and_the_rest_is_not() -> None:
+def test_constraints_that_exclude_better_neighbors_are_binding() -> None:
     def build(scope: Scope) -> None:
         n = scope.variable("n", "n", "1", "chosen")
         memory = scope.variable("memory", "m", "1", "", equals=40 / n)
@@ -395,7 +395,7 @@ def test_progress_reaches_its_end() -> None:
         ("s.f", {"s.a": [1, 2]}, MissingInputsError, "s.f needs 2 more inputs: s.b, s.c"),
     ],
 )
-def test_bad_questions_are_refused(
+def test_invalid_problems_are_refused(
     target: str, over: dict[str, object], error: type[AssayError], message: str
 ) -> None:
     registry = registry_of(lambda scope: random_problem(scope, [1.0, 1.0, 0.5, 1.0]))

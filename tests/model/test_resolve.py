@@ -166,7 +166,7 @@ def test_sole_identity_wins_over_approximations(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("target", ["t.twice", "t.sine"])
-def test_ties_list_the_choices(registry: Registry, target: str) -> None:
+def test_ambiguous_relations_list_the_choices(registry: Registry, target: str) -> None:
     with pytest.raises(AmbiguityError) as caught:
         registry.resolve(target, {"t.x": 1.0})
     for relation in registry.variables[target].defining_equations:
@@ -179,7 +179,7 @@ def test_ties_list_the_choices(registry: Registry, target: str) -> None:
     ("x", "value", "used"),
     [(0.05, 0.05, None), (0.5, 0.5 - 0.125 / 6, "t.cubic"), (2.0, math.sin(2.0), "t.full")],
 )
-def test_invalid_approximation_is_left(
+def test_invalid_approximation_is_switched_away_from(
     registry: Registry, x: float, value: float, used: str | None
 ) -> None:
     resolution = registry.resolve("t.sine", {"t.x": x}, {"t.sine": "small_angle"})
@@ -262,7 +262,7 @@ def test_a_pinned_draw_contradicts_nothing() -> None:
         (("positive", "2 kW"), "0 < s.power <= 2 kW"),
     ],
 )
-def test_bounds_are_told_in_the_display_unit(bounds: tuple[Any, Any], text: str) -> None:
+def test_bounds_are_reported_in_the_display_unit(bounds: tuple[Any, Any], text: str) -> None:
     power = Scope("s", "a scope").variable(
         "power", "P", "W", "power", bounds=bounds, display="kW", boundary="scenario"
     )
@@ -431,14 +431,14 @@ def test_constants_cannot_be_given() -> None:
         stack.registry().resolve("econ.cost.per_token", {"physics.boltzmann": 1.0})
 
 
-def test_contract_of_the_design(registry: Registry) -> None:
+def test_public_contract_of_resolve(registry: Registry) -> None:
     (relation,) = registry.variables["t.energy"].defining_equations
     assert registry.equations["t.energy"] is relation
     assert relation.evaluate_rhs({"t.power": 2.0, "t.time": 3.0}) == 6.0
     assert str(relation.as_sympy().rhs) == "t.power*t.time"
 
 
-def test_what_is_not_a_number_decides_nothing() -> None:
+def test_nan_makes_conditions_unknown() -> None:
     scope = Scope("s", "a ratio of zeros")
     x = scope.variable("x", "x", "1", "numerator", boundary="scenario", bounds=ANY_SIGN)
     y = scope.variable("y", "y", "1", "denominator", boundary="scenario", bounds=ANY_SIGN)

@@ -84,7 +84,7 @@ def test_colebrook_agrees_with_published_values(reynolds: float, factor: float) 
     assert solution.values["s.factor"] == pytest.approx(factor, abs=5e-5)
 
 
-def test_colebrook_runs_backwards() -> None:
+def test_colebrook_is_inverted() -> None:
     def residual(factor: float) -> float:
         inner = 3e-3 / 3.7 + 2.51 / (1e5 * math.sqrt(factor))
         return 1 / math.sqrt(factor) + 2 * math.log10(inner)
@@ -157,7 +157,7 @@ def chained(scope: Scope) -> None:
     scope.variable("y", "y", "1", "", equals=m * n + n)
 
 
-def test_intermediates_are_solved_for_where_that_takes_the_system_apart() -> None:
+def test_solving_for_intermediates_gives_smaller_stages() -> None:
     registry = registry_of(chained)
     m = 3 * math.exp(-2) + 2
     required = {"s.x": m**3 + m, "s.y": m * 12 + 12}
@@ -244,7 +244,7 @@ def test_roots_of_one_unknown(
         ("s.a", "s.pole", 0.0, "no s.a makes s.pole 0", "jumps over the value at s.a = 1"),
     ],
 )
-def test_no_solution_is_explained(
+def test_missing_solution_is_explained(
     unknown: str, target: str, value: float, message: str, hint: str
 ) -> None:
     with pytest.raises(ConvergenceError) as caught:
@@ -253,7 +253,7 @@ def test_no_solution_is_explained(
     assert hint in (caught.value.hint or "")
 
 
-def test_a_step_that_meets_the_value_solves_it_over_a_range() -> None:
+def test_plateau_at_the_required_value_is_a_range_of_solutions() -> None:
     solution = registry_of(parabola).solve(["s.p"], equal={"s.steps": 4})
     assert math.ceil(solution.values["s.p"]) == 4
     assert any("every s.p between" in note for note in solution.notes)
@@ -293,7 +293,7 @@ def test_a_simultaneous_block_is_solved_through() -> None:
     assert both.values["s.ambient"] == pytest.approx(325)
 
 
-def test_a_loop_that_is_no_block_is_solved_when_its_members_are_unknown() -> None:
+def test_undeclared_cycle_is_solved_when_its_members_are_unknown() -> None:
     def build(scope: Scope) -> None:
         a, b = (scope.variable(n, n, "1", "member") for n in "ab")
         scope.equation(a, exp(-b))
@@ -305,7 +305,7 @@ def test_a_loop_that_is_no_block_is_solved_when_its_members_are_unknown() -> Non
     assert b == pytest.approx(math.exp(-a) + 1, rel=1e-12)
 
 
-def test_a_fixed_point_that_iteration_leaves_is_no_solution() -> None:
+def test_repelling_fixed_point_is_no_solution() -> None:
     def build(scope: Scope) -> None:
         x = scope.variable("x", "x", "1", "limit")
         scope.iterative(x, 2.5 * x * (1 - x), start=0.5)
@@ -370,7 +370,7 @@ def tree(scope: Scope) -> None:
         (["s.q"], {"s.x": 2}, UnknownNameError, 'unknown variable "s.q"'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_determined_is_explained_by_names(
+def test_structurally_singular_systems_are_explained_by_names(
     unknown: list[str], required: dict[str, float], error: type[AssayError], message: str
 ) -> None:
     known = {name: 1.0 for name in ("s.a", "s.b", "s.c", "s.d") if name not in unknown}
@@ -380,7 +380,7 @@ def test_what_cannot_be_determined_is_explained_by_names(
     assert type(caught.value) is error
 
 
-def test_dependent_equations_that_only_numbers_betray() -> None:
+def test_numerically_dependent_equations_are_detected() -> None:
     def build(scope: Scope) -> None:
         a, b = (scope.variable(n, n, "1", "unknown", bounds=ANY_SIGN) for n in "ab")
         scope.variable("x", "x", "1", "", equals=a + b, bounds=ANY_SIGN)
@@ -400,7 +400,7 @@ def test_missing_inputs_are_all_named() -> None:
     assert set(caught.value.names) == {"s.b", "s.c", "s.d"}
 
 
-def test_an_unknown_whose_relation_lacks_inputs_is_free() -> None:
+def test_unknown_whose_relation_lacks_inputs_is_free() -> None:
     solution = registry_of(tree).solve(["s.m"], {"s.a": 1}, {"s.y": 4})
     assert solution.values == {"s.m": 2.0}
     assert solution.notes == ("s.m is left free: its own relation lacks s.b",)
@@ -492,7 +492,7 @@ def test_solve_inverts_resolve_where_it_is_monotone(
 
 @given(random_graphs(formulas=SMOOTH, max_relations=10), st.data())
 @settings(max_examples=40)
-def test_solve_meets_what_resolve_gave_where_it_is_not(
+def test_solve_reproduces_resolve_where_it_is_not_monotone(
     graph: RandomGraph, data: st.DataObject
 ) -> None:
     target = data.draw(st.sampled_from(graph.targets))
@@ -533,7 +533,7 @@ def test_several_unknowns_from_as_many_targets(graph: RandomGraph, data: st.Data
     )
 
 
-def test_far_out_on_a_wave_nothing_is_taken_for_a_solution() -> None:
+def test_rounding_of_a_fast_oscillation_gives_no_solution() -> None:
     scope = Scope("s", "a wave")
     angle = scope.variable("angle", "a", "1", "angle", boundary="scenario", bounds=ANY_SIGN)
     scope.variable("height", "h", "1", "height", equals=sin(angle), bounds=ANY_SIGN)

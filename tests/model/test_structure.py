@@ -51,7 +51,7 @@ def test_matching_is_as_large_as_scipys(case: tuple[dict[int, tuple[int, ...]], 
 
 
 @given(incidences())
-def test_a_conflict_is_one_equation_too_many_and_not_less(
+def test_overdetermined_set_is_minimal(
     case: tuple[dict[int, tuple[int, ...]], list[int]],
 ) -> None:
     table, unknowns = case
@@ -65,7 +65,7 @@ def test_a_conflict_is_one_equation_too_many_and_not_less(
 
 
 @given(incidences())
-def test_a_freedom_is_one_unknown_too_many_and_not_less(
+def test_underdetermined_set_is_minimal(
     case: tuple[dict[int, tuple[int, ...]], list[int]],
 ) -> None:
     table, unknowns = case

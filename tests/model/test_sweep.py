@@ -58,7 +58,7 @@ def small() -> Registry:
     return Registry.from_scopes([scope])
 
 
-def test_axes_are_spaced_as_told() -> None:
+def test_axes_have_the_given_spacing() -> None:
     table = sweep(small(), "s.t", {"s.a": ("1 ms", "1 s", 4, "log")}, {}, {})
     assert table.columns["s.a"] == pytest.approx([1, 10, 100, 1000])
     assert table.columns["s.t"] == pytest.approx([1e-3, 1e-2, 0.1, 1.0], rel=1e-9)
@@ -115,7 +115,7 @@ def test_a_cone_that_cannot_be_compiled_is_resolved_row_by_row() -> None:
         ({"s.x": [1, 2]}, AssayError, 'unknown variable "s.x"'),
     ],
 )
-def test_bad_questions_are_refused(
+def test_invalid_sweeps_are_refused(
     over: dict[str, object], error: type[AssayError], message: str
 ) -> None:
     with pytest.raises(error, match=message):

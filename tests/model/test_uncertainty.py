@@ -165,7 +165,7 @@ def test_standard_errors_cover_the_error(arithmetic: Registry) -> None:
         assert 0 < errors[0, 2] < exact
 
 
-def test_the_same_question_has_the_same_answer(arithmetic: Registry) -> None:
+def test_results_are_reproducible(arithmetic: Registry) -> None:
     assigned: dict[str, Given] = {"t.a": "normal(1, 0.5)", "t.b": "2..3", "t.c": 1.0}
     first, second = (propagate(arithmetic, "t.sum", assigned) for _ in range(2))
     np.testing.assert_array_equal(first.replicates, second.replicates)
@@ -181,7 +181,7 @@ def test_targets_share_their_points(arithmetic: Registry) -> None:
     assert sample.names == ("t.product", "t.ratio", "t.a")
 
 
-def test_what_is_certain_stays_a_point(arithmetic: Registry) -> None:
+def test_certain_target_has_an_interval_of_width_zero(arithmetic: Registry) -> None:
     sample = propagate(arithmetic, "t.sum", {"t.a": 1.0, "t.b": 2.0, "t.c": 3.0})
     assert set(sample.samples[0]) == {5.0}
     assert sample.samples.shape == (1, 4096)
@@ -201,7 +201,7 @@ def test_resolve_reports_the_interval(arithmetic: Registry) -> None:
     assert (certain.lower, certain.upper) == (certain.value, certain.value)
 
 
-def test_points_without_a_value_are_left_out_and_told(arithmetic: Registry) -> None:
+def test_points_without_a_value_are_dropped_and_noted(arithmetic: Registry) -> None:
     sample = propagate(arithmetic, "t.root", {"t.a": "normal(1, 1)"}, replicates=1)
     failed = int(np.isnan(sample.samples).sum())
     assert failed == pytest.approx(4096 * stats.norm.cdf(-1), rel=0.01)
@@ -227,9 +227,7 @@ def test_more_failures_than_values_are_an_error(arithmetic: Registry) -> None:
         ((0, 1), "uniform(-1, 3)", 0.75, stats.uniform(0, 1)),
     ],
 )
-def test_bounds_condition_a_distribution(
-    bounds: Any, text: str, outside: float, exact: Any
-) -> None:
+def test_bounds_truncate_a_distribution(bounds: Any, text: str, outside: float, exact: Any) -> None:
     scope = Scope("b", "bounds")
     x = scenario(scope, "x", bounds=bounds)
     scope.variable("y", "y", "1", "y", equals=2 * x, bounds=ANY_SIGN)
@@ -239,8 +237,8 @@ def test_bounds_condition_a_distribution(
     # Nothing is heaped up on the bound.
     assert len(np.unique(sample.samples)) == sample.samples.size
     (note,) = sample.degradations
-    told = f"b.x is drawn within its bounds: {outside:.2g} of its distribution lies outside"
-    assert note == told
+    expected = f"b.x is drawn within its bounds: {outside:.2g} of its distribution lies outside"
+    assert note == expected
 
 
 def test_ishigami_has_its_mean_and_variance(ishigami: Registry) -> None:
@@ -323,7 +321,7 @@ def test_inputs_that_cancel_take_no_share(arithmetic: Registry) -> None:
     assert still.degradations == ("t.same does not vary with its uncertain inputs",)
 
 
-def test_shares_leave_failed_points_out_and_say_so(arithmetic: Registry) -> None:
+def test_shares_drop_failed_points_and_note_it(arithmetic: Registry) -> None:
     shares = variance_shares(arithmetic, "t.root", {"t.a": "normal(2, 1)"})
     (note,) = shares.degradations
     assert note.startswith("t.root has no finite value at ")
@@ -415,7 +413,7 @@ def test_shares_of_an_integrated_cone(dynamic: Registry) -> None:
     assert note.startswith("64 points a source instead of 1024, resolved one by one: ")
 
 
-def test_what_is_integrated_once_takes_nothing_from_the_rest(dynamic: Registry) -> None:
+def test_certain_integrated_relation_keeps_the_tape(dynamic: Registry) -> None:
     assigned: dict[str, Given] = {"y.rate": "0.5 1/s", "y.time": "2 s", "y.scale": "uniform(1, 3)"}
     sample = propagate(dynamic, "y.scaled", assigned)
     exact = (1 + 2 * np.array(TAILS)) * math.exp(-1)
@@ -454,29 +452,29 @@ def test_tape_and_point_by_point_agree(
     assert sources.names == ("y.rate", "y.scale", "y.noisy")
     points = np.random.default_rng(seed).uniform(size=(3, 40))
     nominal = nominal_values(question)
-    tape, point = (kind(question, sources, nominal) for kind in (TapeEvaluator, PointEvaluator))
+    tape, point = (kind(query, sources, nominal) for kind in (TapeEvaluator, PointEvaluator))
     by_tape, by_point = tape(tape.inverse_cdf(points)), point(point.inverse_cdf(points))
     # A few points have a negative scale, which no draw can have for its spread.
     assert np.isfinite(by_tape).mean() > 0.7
     np.testing.assert_allclose(by_tape, by_point, rtol=1e-12, atol=1e-14)
 
 
-def test_tape_and_point_by_point_leave_the_same_share_out(drawing: Registry) -> None:
+def test_tape_and_point_by_point_truncate_the_same_share(drawing: Registry) -> None:
     inputs = read_inputs(drawing, {"d.mean": "uniform(0, 2)", "d.spread": 1.0})
-    question = UncertaintyQuery(drawing, ("d.half",), inputs, {})
-    sources, nominal = find_sources(question), nominal_values(question)
+    query = UncertaintyQuery(drawing, ("d.half",), inputs, {})
+    sources, nominal = find_sources(query), nominal_values(query)
     points = np.random.default_rng(0).uniform(size=(2, 50))
-    told = []
+    outside = []
     for kind in (TapeEvaluator, PointEvaluator):
-        evaluator = kind(question, sources, nominal)
+        evaluator = kind(query, sources, nominal)
         evaluator(evaluator.inverse_cdf(points))
-        told.append(evaluator.outside)
+        outside.append(evaluator.outside)
     expected = float(np.mean(stats.norm.cdf(-2 * points[0])))
-    assert told[0] == pytest.approx({"d.half": expected}, rel=1e-9)
-    assert told[1] == pytest.approx({"d.half": expected}, rel=1e-9)
+    assert outside[0] == pytest.approx({"d.half": expected}, rel=1e-9)
+    assert outside[1] == pytest.approx({"d.half": expected}, rel=1e-9)
 
 
-def test_a_point_that_cannot_be_resolved_is_told_with_its_reason() -> None:
+def test_failed_point_is_noted_with_its_reason() -> None:
     scope = Scope("z", "a rate that does not exist where the input is negative")
     x = scenario(scope, "x")
     time = scenario(scope, "time", "s", (0, None))
@@ -572,7 +570,7 @@ def test_missing_inputs_are_named(arithmetic: Registry) -> None:
         assert refused.value.names == ("t.b", "t.c")
 
 
-def test_unusable_questions_are_refused(arithmetic: Registry) -> None:
+def test_invalid_queries_are_refused(arithmetic: Registry) -> None:
     with pytest.raises(UnknownNameError, match=r"t\.summ"):
         propagate(arithmetic, "t.summ", {})
     for count in (1000, 1, 0, -8):

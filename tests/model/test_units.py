@@ -166,7 +166,7 @@ def test_algebra_of_units(a: str, b: str, c: str) -> None:
     assert parse_unit(f"{a}*{b}/{c}") == x * y / z
 
 
-def test_missing_count_is_pointed_out() -> None:
+def test_missing_counted_unit_is_suggested() -> None:
     with pytest.raises(UnitError) as caught:
         check_dimension("gpu.power", parse_unit("W"), parse_unit("W/GPU"))
     assert caught.value.message == "unit mismatch in gpu.power: expected W/GPU, got W"
