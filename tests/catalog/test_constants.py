@@ -72,7 +72,7 @@ def test_unknown_engines_are_named() -> None:
         constants.find("h100_sxm", "vlm")
 
 
-def test_borrowed_constants_say_so() -> None:
+def test_fallback_constants_are_noted() -> None:
     assert constants.find("h100_sxm").notes == ()
     borrowed = constants.find("h800_sxm")
     assert borrowed.source_system == "h100_sxm"
@@ -80,7 +80,7 @@ def test_borrowed_constants_say_so() -> None:
     assert "h100_sxm" in borrowed.notes[0]
 
 
-def test_own_constants_go_before_a_relatives() -> None:
+def test_own_constants_override_the_fallback() -> None:
     found, relative = constants.find("l40s"), constants.given("a100_sxm")
     assert found.source_system == "l40s"
     read = "kernels.gemm.read_share"

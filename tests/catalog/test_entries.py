@@ -26,7 +26,7 @@ DATA_SHEETS = [case for case in DATA_SHEETS if "dense_tflops" in case["observed"
 
 
 @pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.path)
-def test_values_are_read_by_the_graph_and_state_their_origin(entry: CatalogEntry) -> None:
+def test_values_fit_their_variables_and_state_source_and_date(entry: CatalogEntry) -> None:
     variables = stack.registry().variables
     given = {name: value.read(variables[name]) for name, value in entry.values.items()}
     read_inputs(stack.registry(), given)
@@ -36,7 +36,7 @@ def test_values_are_read_by_the_graph_and_state_their_origin(entry: CatalogEntry
         assert value.date
 
 
-def test_there_is_enough_of_everything() -> None:
+def test_every_group_has_enough_entries() -> None:
     counts = {group: len(entries.names(group)) for group in GROUPS}
     assert counts["accelerators"] >= 16
     for group in ("tariffs", "grids", "sites", "prices", "rents", "nodes"):
@@ -44,7 +44,7 @@ def test_there_is_enough_of_everything() -> None:
 
 
 @pytest.mark.parametrize("case", DATA_SHEETS, ids=lambda case: case["id"])
-def test_accelerators_are_those_of_their_data_sheets(case: dict[str, dict[str, object]]) -> None:
+def test_accelerators_match_their_data_sheets(case: dict[str, dict[str, object]]) -> None:
     stated = case["observed"]
     given = accelerators.find(str(case["inputs"]["gpu"])).given
     registry = stack.registry()
@@ -148,8 +148,6 @@ def test_computed_value_passes_on_its_number_and_not_its_text() -> None:
         ({"value": "1..2 W", "source": "x", "kind": "spec", "uncertainty": 0.1}, "positive number"),
     ],
 )
-def test_values_that_say_too_little_or_too_much_are_refused(
-    item: dict[str, object], message: str
-) -> None:
+def test_incomplete_or_unknown_facts_are_refused(item: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_value("here", item, {})

@@ -85,8 +85,8 @@ OUTCOME = {
     "label": TEXT, "target": TEXT, "status": TEXT, "issues": Each(TEXT, some=False),
 }  # fmt: skip
 STATS = (
-    "systems", "variables", "constants", "relations", "root_inputs", "leaves", "cycles",
-    "distinct_relations", "template_copies", "families", "unit_checked", "variables_referenced",
+    "systems", "variables", "constants", "relations", "distinct_relations", "template_copies",
+    "root_inputs", "leaves", "cycles", "families", "unit_checked", "variables_referenced",
     "relations_referenced", "reachable", "library",
 )  # fmt: skip
 COVERAGE = {"cited": COUNT, "definition": COUNT, "unsourced": COUNT}

@@ -447,11 +447,11 @@ def test_tape_and_point_by_point_agree(
             "y.left": 0.5,
         },
     )
-    question = UncertaintyQuery(dynamic, ("y.mixed", "y.noisy"), inputs, {"y.decayed": "early"})
-    sources = find_sources(question)
+    query = UncertaintyQuery(dynamic, ("y.mixed", "y.noisy"), inputs, {"y.decayed": "early"})
+    sources = find_sources(query)
     assert sources.names == ("y.rate", "y.scale", "y.noisy")
     points = np.random.default_rng(seed).uniform(size=(3, 40))
-    nominal = nominal_values(question)
+    nominal = nominal_values(query)
     tape, point = (kind(query, sources, nominal) for kind in (TapeEvaluator, PointEvaluator))
     by_tape, by_point = tape(tape.inverse_cdf(points)), point(point.inverse_cdf(points))
     # A few points have a negative scale, which no draw can have for its spread.

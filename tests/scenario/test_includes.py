@@ -1,4 +1,4 @@
-"""Scenarios that include entries: what overrides what, and what is said about it."""
+"""Scenarios with includes: precedence, replacement and notes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_included_accelerator_gives_its_values_and_its_fitted_constants(tmp_p
     assert preset.assignments["kernels.gemm.read_share"].source == "fitted constants of h100_sxm"
 
 
-def test_own_values_go_before_included_ones(tmp_path: Path) -> None:
+def test_own_values_override_included_ones(tmp_path: Path) -> None:
     text = 'include = ["accelerators/h100_sxm"]\n' + HEAD
     text += '[values]\n"gpu.clock" = { value = "1 GHz", source = "x", kind = "assumed" }\n'
     preset = scenario(tmp_path, text)
@@ -35,7 +35,7 @@ def test_own_values_go_before_included_ones(tmp_path: Path) -> None:
     assert preset.own == {"gpu.clock"}
 
 
-def test_includes_that_disagree_are_named_and_the_later_holds(tmp_path: Path) -> None:
+def test_later_include_wins_and_a_note_names_both(tmp_path: Path) -> None:
     preset = scenario(tmp_path, 'include = ["grids/france", "grids/germany"]\n' + HEAD)
     assert preset.notes == (
         "carbon.grid.intensity: grids/france says 0.056 kg/kWh, "
@@ -44,7 +44,7 @@ def test_includes_that_disagree_are_named_and_the_later_holds(tmp_path: Path) ->
     assert preset.resolve("carbon.grid.intensity").value == pytest.approx(0.381 / 3.6e6)
 
 
-def test_a_value_may_be_dropped(tmp_path: Path) -> None:
+def test_included_value_may_be_dropped(tmp_path: Path) -> None:
     text = 'include = ["accelerators/h100_sxm"]\ndrop = ["gpu.clock"]\n' + HEAD
     preset = scenario(tmp_path, text)
     (gap,) = preset.resolve("gpu.peak_flops").missing
@@ -53,7 +53,7 @@ def test_a_value_may_be_dropped(tmp_path: Path) -> None:
         scenario(tmp_path, text.replace("gpu.clock", "gpu.voltage"))
 
 
-def test_a_further_include_takes_the_place_of_its_group(tmp_path: Path) -> None:
+def test_further_include_replaces_its_group(tmp_path: Path) -> None:
     preset = scenario(tmp_path, 'include = ["accelerators/h100_sxm"]\n' + HEAD)
     other = preset.with_includes([include("accelerators/l4", stack.registry())])
     # The L4 states its bandwidth as a whole: nothing of the H100's stacks may be left.
@@ -63,7 +63,7 @@ def test_a_further_include_takes_the_place_of_its_group(tmp_path: Path) -> None:
     assert other.notes == ("no kernel measurements of l4: constants of a100_sxm",)
 
 
-def test_an_entry_may_call_for_a_relation(tmp_path: Path) -> None:
+def test_entry_may_choose_a_variant(tmp_path: Path) -> None:
     preset = scenario(tmp_path, 'include = ["sites/aws_fleet"]\n' + HEAD)
     given = {**preset.given, "cluster.it_power": "1 MW"}
     found = stack.registry().resolve("thermal.dc.pue", given, preset.variants)
@@ -72,14 +72,14 @@ def test_an_entry_may_call_for_a_relation(tmp_path: Path) -> None:
     assert without.variants == {}
 
 
-def test_a_file_of_ones_own_is_included_from_the_scenarios_folder(tmp_path: Path) -> None:
+def test_json_file_is_included_from_the_scenarios_folder(tmp_path: Path) -> None:
     entry = {"values": {"gpu.clock": {"value": "1.1 GHz", "source": "me", "kind": "measured"}}}
     (tmp_path / "mine.json").write_text(json.dumps(entry))
     preset = scenario(tmp_path, 'include = ["mine.json"]\n' + HEAD)
     assert preset.assignments["gpu.clock"].kind == "measured"
 
 
-def test_an_accelerator_of_ones_own_may_name_whose_constants_it_uses(tmp_path: Path) -> None:
+def test_accelerator_file_may_name_its_calibration(tmp_path: Path) -> None:
     clock = {"value": "1.1 GHz", "source": "me", "kind": "measured"}
     entry = {"group": "accelerators", "calibration": "h100_sxm", "values": {"gpu.clock": clock}}
     (tmp_path / "mine.json").write_text(json.dumps(entry))
@@ -99,9 +99,7 @@ def test_an_accelerator_of_ones_own_may_name_whose_constants_it_uses(tmp_path: P
         ("nothing.json", InputError, "cannot be read"),
     ],
 )
-def test_includes_that_are_not_there_are_named(
-    name: str, error: type[Exception], message: str
-) -> None:
+def test_unknown_includes_are_named(name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         include(name, stack.registry())
 
@@ -111,7 +109,7 @@ def test_include_must_be_a_list(tmp_path: Path) -> None:
         scenario(tmp_path, 'include = "accelerators/h100_sxm"\n' + HEAD)
 
 
-def test_reports_say_what_share_of_the_variance_rests_on_assumption(tmp_path: Path) -> None:
+def test_report_gives_the_share_of_variance_of_assumed_values(tmp_path: Path) -> None:
     text = (
         '[[targets]]\nlabel = "power"\nvariable = "thermal.dc.overhead_power"\n[values]\n'
         '"thermal.cooling.power" = { value = "600 W", source = "x", kind = "assumed", uncertainty = 0.2 }\n'

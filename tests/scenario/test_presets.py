@@ -1,4 +1,4 @@
-"""Scenario packs against figures worked out elsewhere."""
+"""Bundled scenarios against figures from other sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_energy_floor_of_pythia_70m() -> None:
     assert values["cost per token"] == pytest.approx(1.815243e-10, abs=5e-17)
 
 
-def test_the_floor_lies_below_the_full_cost() -> None:
+def test_energy_floor_is_below_the_full_cost() -> None:
     for size in ("70m", "160m"):
         floor = stack.preset(f"pythia_{size}_energy_floor").resolve("econ.run.power_cost")
         full = stack.preset(f"pythia_{size}_full_cost").resolve("econ.run.total_cost")
@@ -28,7 +28,7 @@ def test_the_floor_lies_below_the_full_cost() -> None:
 @pytest.mark.parametrize(
     "name", [name for name in stack.presets() if name != "dense_training_cost_fixture"]
 )
-def test_every_pack_answers_all_its_targets(name: str) -> None:
+def test_every_preset_resolves_all_its_targets(name: str) -> None:
     preset = stack.preset(name)
     for _, target in preset.targets:
         found = stack.registry().resolve(

@@ -55,7 +55,7 @@ def require_same(what: str, left: Unit, right: Unit) -> None:
 
 
 def _same(node: Operation, operands: list[Unit]) -> Unit:
-    # A literal states its own unit and is held in base units: `power <= 1 kW` is sound for a
+    # A literal states its own unit and is stored in base units: `power <= 1 kW` is valid for a
     # power in W. It takes the scale of the variable beside it.
     literal = [isinstance(operand, Number) for operand in node.operands[-len(operands) :]]
     fixed = [unit for unit, free in zip(operands, literal, strict=True) if not free]

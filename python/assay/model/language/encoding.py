@@ -26,8 +26,10 @@ def encode(expression: Expression) -> str:
             entries.append(node.name)
         else:
             assert isinstance(node, Number)
-            plain = node.unit.text == "1"
-            entries.append(node.value if plain else {"value": node.value, "unit": node.unit.text})
+            dimensionless = node.unit.text == "1"
+            entries.append(
+                node.value if dimensionless else {"value": node.value, "unit": node.unit.text}
+            )
     return json.dumps(entries, separators=(",", ":"))
 
 

@@ -175,10 +175,10 @@ def _describe(powers: Powers, scale: Fraction) -> str:
 @lru_cache(maxsize=1)
 def _names() -> dict[tuple[Powers, Fraction], str]:
     """Names for derived units, so that a message says J rather than kg*m^2/s^2."""
-    wanted = (
+    named = (
         "N", "Pa", "J", "W", "C", "V", "F", "ohm", "S", "H", "bit", "min", "h", "Wh", "kWh", "%",
     )  # fmt: skip
-    units = {"1/s": _lookup("Hz")} | {name: _lookup(name) for name in wanted}
+    units = {"1/s": _lookup("Hz")} | {name: _lookup(name) for name in named}
     return {(unit.powers, unit.scale): name for name, unit in units.items()}
 
 

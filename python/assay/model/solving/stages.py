@@ -77,7 +77,7 @@ class StageSolver:
         return [*defined, *direct]
 
     def tolerance_of(self, function: PointFunction) -> float:
-        """The tolerance that a stage can be held to."""
+        """The tolerance for a stage; looser where no tape computes it."""
         return self.tolerance if function.exact else max(self.tolerance, RESOLVED_TOLERANCE)
 
     def roots(

@@ -60,7 +60,7 @@ class TapeProgram:
         return TapeValue("input", index)
 
     def constant(self, value: float) -> TapeValue:
-        """The value of a constant; -0.0 and 0.0 are kept apart."""
+        """The value of a constant; -0.0 and 0.0 are distinct."""
         key = value if value != 0.0 else ("zero", str(value).startswith("-"))
         return self.constants.setdefault(key, TapeValue("constant", len(self.constants)))
 
