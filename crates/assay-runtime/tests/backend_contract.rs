@@ -47,7 +47,7 @@ enum Defect {
     FillsOverrun,
     DoubleFreeAccepted,
     CaptureRunsWork,
-    SidesForgotten,
+    BranchesUnordered,
 }
 
 /// A simulated device that violates one clause, to test that the contract detects it.
@@ -162,7 +162,7 @@ impl Backend for Broken {
     }
     fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
         match self.defect {
-            Defect::SidesForgotten => Ok(()),
+            Defect::BranchesUnordered => Ok(()),
             _ => self.inner.launch_graph(graph, stream),
         }
     }
@@ -179,7 +179,7 @@ fn contract_detects_each_injected_violation() {
         (Defect::FillsOverrun, "a fill touches its range only"),
         (Defect::DoubleFreeAccepted, "double device free"),
         (Defect::CaptureRunsWork, "captured work does not run"),
-        (Defect::SidesForgotten, "a graph runs its work in order"),
+        (Defect::BranchesUnordered, "a graph runs its work in order"),
     ];
     for (defect, clause) in table {
         let inner = SimBackend::new(SimOptions::default()).expect("valid options");
