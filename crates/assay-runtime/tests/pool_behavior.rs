@@ -192,11 +192,11 @@ fn freed_neighbors_coalesce_in_any_order() -> Result<()> {
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
     for step in [1_usize, 3, 5, 7] {
-        let pieces: Vec<Allocation> = (0..16)
+        let blocks: Vec<Allocation> = (0..16)
             .map(|_| take(&pool, MIB, stream))
             .collect::<Result<_>>()?;
         for index in 0..16 {
-            pool.deallocate(pieces[index * step % 16], stream)?;
+            pool.deallocate(blocks[index * step % 16], stream)?;
         }
         pool.verify()?;
         let whole = take(&pool, 16 * MIB, stream)?;
@@ -227,17 +227,17 @@ fn best_fit_is_preferred() -> Result<()> {
     let pool = pool_of(&device, |_| {});
     let stream = stream(&device);
     let sizes = [4 * MIB, 3 * MIB, 2 * MIB, 5 * MIB];
-    let pieces: Vec<Allocation> = sizes
+    let blocks: Vec<Allocation> = sizes
         .iter()
         .flat_map(|bytes| [*bytes, 40_000])
         .map(|bytes| take(&pool, bytes, stream))
         .collect::<Result<_>>()?;
     for index in [0, 2, 4, 6] {
-        pool.deallocate(pieces[index], stream)?;
+        pool.deallocate(blocks[index], stream)?;
     }
     for (bytes, expected) in [(3 * MIB, 2), (5 * MIB, 6), (4 * MIB - 256, 0), (2 * MIB, 4)] {
         let got = take(&pool, bytes, stream)?;
-        assert_eq!(got.address(), pieces[expected].address(), "{bytes} bytes");
+        assert_eq!(got.address(), blocks[expected].address(), "{bytes} bytes");
     }
     Ok(())
 }
@@ -425,11 +425,11 @@ fn trim_returns_unused_slabs() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |options| options.slab_bytes = 4 * MIB);
     let stream = stream(&device);
-    let pieces: Vec<Allocation> = (0..4)
+    let blocks: Vec<Allocation> = (0..4)
         .map(|_| take(&pool, 4 * MIB, stream))
         .collect::<Result<_>>()?;
     for index in [0, 2, 3] {
-        pool.deallocate(pieces[index], stream)?;
+        pool.deallocate(blocks[index], stream)?;
     }
     let small = take(&pool, 100, stream)?;
     assert_eq!(

@@ -200,12 +200,12 @@ impl Checker<'_> {
     fn exhaustion(&self) -> Outcome {
         let clause = "freed memory can be allocated again";
         let stream = self.stream();
-        let piece = 1 << 20;
+        let bytes = 1 << 20;
         let mut rounds = Vec::new();
         for _ in 0..3 {
             let mut live = Vec::new();
             let error = loop {
-                match self.resource.allocate(&Request::new(piece, stream)) {
+                match self.resource.allocate(&Request::new(bytes, stream)) {
                     Ok(allocation) => live.push(allocation),
                     Err(error) => break error,
                 }
@@ -219,8 +219,8 @@ impl Checker<'_> {
         }
         // Cached small blocks may fragment the first round, not later ones.
         let steady = rounds.windows(2).all(|pair| pair[0] <= pair[1])
-            && rounds[0] as u64 >= MIN_CAPACITY_BYTES / piece;
-        let expected = "no fewer pieces than before";
+            && rounds[0] as u64 >= MIN_CAPACITY_BYTES / bytes;
+        let expected = "no fewer blocks than before";
         holds(clause, expected, steady, format!("{rounds:?}"))?;
         self.expect_empty(clause)
     }
