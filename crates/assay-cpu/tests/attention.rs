@@ -244,7 +244,7 @@ fn attention_errors_name_the_argument() {
         (
             [1, 0],
             Some([1.0, 0.0].as_slice()),
-            "invalid dimensions in rope_write: expected an even number from 2 to 1, got 2",
+            "invalid rotary_dim in rope_write: expected an even number from 2 to 1, got 2",
         ),
     ] {
         assert_eq!(write(&slots, table), Err(message.to_owned()));
