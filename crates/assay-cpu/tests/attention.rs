@@ -18,8 +18,8 @@ fn attend(query: &[f32], keys: &[&[f32]], values: &[&[f32]], scale: f32) -> Vec<
         .iter()
         .map(|key| dot(query, key) * f64::from(scale))
         .collect();
-    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f64 = weights.iter().sum();
     let mut out = vec![0.0; query.len()];
     for (weight, value) in weights.iter().zip(values) {
@@ -79,7 +79,7 @@ proptest! {
         let mut numbers = Numbers(seed);
         let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
         let blocks = count * columns + 1;
-        // Blocks are dealt out so that neighbors in a sequence are none in memory.
+        // Adjacent blocks of a sequence are not adjacent in memory.
         let tables: Vec<i32> = (0..count * columns)
             .map(|at| ((at % columns) * count + at / columns) as i32)
             .collect();
@@ -87,7 +87,7 @@ proptest! {
         let (heads, width) = (kv_heads * group, kv_heads * head_size);
         let shape = AttentionShape { heads, kv_heads, head_size, scale: 0.3 };
         let rows: usize = sequences.iter().map(|(_, new)| new).sum();
-        // One row more than there are queries: it belongs to nobody.
+        // One row more than there are queries: it belongs to no sequence.
         let query = numbers.vector((rows + 1) * heads * head_size);
         let mut keys = vec![Bf16::from(f32::NAN); blocks * block_size * width];
         let mut values = keys.clone();

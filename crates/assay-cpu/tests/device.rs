@@ -1,4 +1,4 @@
-//! The processor held to the contract of backends, and what it adds to it.
+//! The CPU device: the backend contract, and what it adds to it.
 
 use assay_cpu::device::{CpuDevice, CpuKernel, CpuOptions};
 use assay_runtime::backend::contract::check;
@@ -171,14 +171,14 @@ fn default_stream_failure_is_returned_by_its_own_call() {
             })
         }),
     });
-    let told = |node| BackendError::Asynchronous {
+    let failure = |node| BackendError::Asynchronous {
         operation: Operation::Launch,
         stream,
         node,
         message: "bad: expected rain, got sun".into(),
     };
     let refused = device.launch(stream, &launch(bad, vec![]));
-    assert_eq!(refused, Err(told(None)));
+    assert_eq!(refused, Err(failure(None)));
     device.fill(stream, pointer.into(), 7, 64).unwrap();
     device.synchronize_stream(stream).unwrap();
     // Of a graph the piece that failed is named, and those behind it are not run.
@@ -188,19 +188,19 @@ fn default_stream_failure_is_returned_by_its_own_call() {
     device.launch(side, &launch(bad, vec![])).unwrap();
     device.fill(side, pointer.into(), 9, 64).unwrap();
     let graph = device.end_capture(side).unwrap();
-    assert_eq!(device.launch_graph(graph, stream), Err(told(Some(1))));
+    assert_eq!(device.launch_graph(graph, stream), Err(failure(Some(1))));
     assert_eq!(
         device.memory().snapshot(pointer.into(), 64).unwrap(),
         [8; 64]
     );
-    // Work of another stream that failed is told to the first call behind a wait for it.
+    // The failure of another stream is returned by the first call behind a wait for it.
     let event = device.create_event().unwrap();
     device.launch(side, &launch(bad, vec![])).unwrap();
     device.record_event(event, side).unwrap();
-    let told = device
+    let failure = device
         .wait_event(stream, event)
         .and_then(|()| device.fill(stream, pointer.into(), 1, 64));
-    assert!(told.is_err());
+    assert!(failure.is_err());
     device.fill(stream, pointer.into(), 2, 64).unwrap();
 }
 

@@ -82,8 +82,8 @@ fn bf16_matmul_handles_either_contiguous_operand() {
         let widen = |halves: &[Bf16]| halves.iter().map(|x| f32::from(*x)).collect::<Vec<_>>();
         let (wide_a, wide_b) = (widen(&a), widen(&b));
         let straight = reference(Matrix::new(&wide_a, m, k), Matrix::new(&wide_b, k, n));
-        let turned = Matrix::new(&wide_b, n, k).transposed();
-        let turned = reference(Matrix::new(&wide_a, m, k), turned);
+        let transposed = Matrix::new(&wide_b, n, k).transposed();
+        let transposed = reference(Matrix::new(&wide_a, m, k), transposed);
         everywhere(|context| {
             let what = format!("{m}x{k}x{n} {}", context.level);
             let left = Matrix::new(&a, m, k);
@@ -92,7 +92,7 @@ fn bf16_matmul_handles_either_contiguous_operand() {
             assert_close(&what, &out, &straight, 3e-6);
             out.fill(f32::NAN);
             matmul(context, left, Matrix::new(&b, n, k).transposed(), &mut out).unwrap();
-            assert_close(&what, &out, &turned, 3e-6);
+            assert_close(&what, &out, &transposed, 3e-6);
         });
     }
 }

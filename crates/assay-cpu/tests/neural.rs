@@ -159,11 +159,11 @@ fn rope_rotates_by_the_angle_of_the_position() {
     let context = Context::best();
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
     let x = [1.0, 0.0, 0.0, 2.0, 9.0];
-    let (mut halves, mut neighbors) = ([0.0; 5], [0.0; 5]);
+    let (mut halves, mut interleaved) = ([0.0; 5], [0.0; 5]);
     let rotary = table.rotary(RopeLayout::Halves);
     rope(context, &x, &[3], rotary, 1, 5, &mut halves).unwrap();
     let rotary = table.rotary(RopeLayout::Interleaved);
-    rope(context, &x, &[3], rotary, 1, 5, &mut neighbors).unwrap();
+    rope(context, &x, &[3], rotary, 1, 5, &mut interleaved).unwrap();
     let (fast, slow) = (3.0_f64, 3.0_f64 / 100.0);
     let expected = [
         fast.cos(),
@@ -180,16 +180,16 @@ fn rope_rotates_by_the_angle_of_the_position() {
         2.0 * slow.cos(),
         9.0,
     ];
-    assert_close("neighbors", &neighbors, &expected, 1e-6);
+    assert_close("interleaved", &interleaved, &expected, 1e-6);
 }
 
 /// The angle of each pair at position 1, read off by turning (1, 0), and the length it has then.
-fn angles(dimensions: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
-    let table = RopeTable::new(dimensions, 2, base, scaling).expect("valid scaling");
-    let ones: Vec<f32> = [1.0, 0.0].repeat(dimensions / 2);
+fn angles(rotary_dim: usize, base: f64, scaling: RopeScaling) -> Vec<(f64, f64)> {
+    let table = RopeTable::new(rotary_dim, 2, base, scaling).expect("valid scaling");
+    let ones: Vec<f32> = [1.0, 0.0].repeat(rotary_dim / 2);
     let (context, rotary) = (Context::best(), table.rotary(RopeLayout::Interleaved));
-    let mut x = vec![0.0; dimensions];
-    rope(context, &ones, &[1], rotary, 1, dimensions, &mut x).expect("shapes fit");
+    let mut x = vec![0.0; rotary_dim];
+    rope(context, &ones, &[1], rotary, 1, rotary_dim, &mut x).expect("shapes fit");
     let polar = |pair: &[f32]| {
         let (a, b) = (f64::from(pair[0]), f64::from(pair[1]));
         (b.atan2(a), a.hypot(b))

@@ -304,7 +304,7 @@ fn find_compiler(driver_major: Option<u32>) -> Result<(LibraryInfo, Nvrtc), Libr
     }
     let nvrtc = Nvrtc::load(&opened)?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: stores two numbers, and cannot fail with places to store them.
+    // SAFETY: stores two numbers, and cannot fail.
     unsafe { (nvrtc.nvrtcVersion)(&raw mut major, &raw mut minor) };
     let number = |value: c_int| u32::try_from(value).unwrap_or(0);
     let finding = LibraryInfo {

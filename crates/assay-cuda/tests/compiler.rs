@@ -73,15 +73,15 @@ fn errors_show_the_line_and_a_caret() {
         (diagnostics[0].file.as_str(), diagnostics[0].line),
         ("add.cu", 2)
     );
-    let told = error.to_string();
-    let lines: Vec<&str> = told.lines().collect();
+    let message = error.to_string();
+    let lines: Vec<&str> = message.lines().collect();
     assert_eq!(
         lines[0],
         "add.cu:2: error: identifier \"missing\" is undefined"
     );
-    assert!(lines[1].contains("a[0] = missing + 1;"), "{told}");
+    assert!(lines[1].contains("a[0] = missing + 1;"), "{message}");
     let caret = lines[2].find('^').unwrap();
-    assert_eq!(lines[1].find("missing"), Some(caret), "{told}");
+    assert_eq!(lines[1].find("missing"), Some(caret), "{message}");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn freed_memory_is_not_reused_under_running_work() {
         device.fill(stream, victim.into(), 7, bytes).unwrap();
         device.copy(stream, victim.into(), host.into(), 64).unwrap();
         device.free_device(victim).unwrap();
-        // Whoever gets memory now may write at once, and must not meet the fill above.
+        // New memory may be written at once, and must not overlap the running fill.
         let next = device.allocate_device(bytes).unwrap();
         device.fill(StreamId(0), next.into(), 9, bytes).unwrap();
         device.synchronize_stream(stream).unwrap();
@@ -213,10 +213,10 @@ fn kernel_may_use_all_shared_memory_and_argument_errors_are_named() {
     device.read_host(host, &mut bytes).unwrap();
     assert_eq!(bytes[..4], 1023u32.to_le_bytes());
     let narrow = launch(wide, vec![KernelArgument::U32(1)]);
-    let told = device.launch(StreamId(0), &narrow).unwrap_err().to_string();
+    let message = device.launch(StreamId(0), &narrow).unwrap_err().to_string();
     assert!(
-        told.contains("kernel wide: expected 8 bytes for argument 0, got U32(1)"),
-        "{told}"
+        message.contains("kernel wide: expected 8 bytes for argument 0, got U32(1)"),
+        "{message}"
     );
     asked.shared_bytes += 1;
     assert_eq!(
@@ -281,9 +281,9 @@ fn in_child(test: &str) {
         .env(CHILD, "1")
         .output()
         .expect("this program starts");
-    let told = String::from_utf8_lossy(&outcome.stderr);
+    let message = String::from_utf8_lossy(&outcome.stderr);
     let ran = String::from_utf8_lossy(&outcome.stdout).contains("1 passed");
-    assert!(outcome.status.success() && ran, "{told}");
+    assert!(outcome.status.success() && ran, "{message}");
 }
 
 #[test]
@@ -311,8 +311,8 @@ fn child_traps() {
     device.launch(StreamId(0), &launch(trap, vec![])).unwrap();
     let error = device.synchronize_stream(StreamId(0)).unwrap_err();
     assert_eq!(error.code(), "device_fault");
-    let told = error.to_string();
-    assert!(told.contains("kernel trap of stream 0"), "{told}");
+    let message = error.to_string();
+    assert!(message.contains("kernel trap of stream 0"), "{message}");
     // Everything after it says the same.
     let later = device.allocate_device(64).unwrap_err();
     assert_eq!(later.code(), "device_fault");

@@ -72,7 +72,7 @@ impl Backend for CpuDevice {
         let bytes = into.len() as u64;
         let memory = &self.shared.memory;
         let from = memory.pointer(Operation::ReadHost, source.into(), bytes)?;
-        // SAFETY: the range lies in a live allocation, and `into` is borrowed for writing.
+        // SAFETY: the range is in a live allocation, and `into` is borrowed for writing.
         unsafe { std::ptr::copy(from, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Backend for CpuDevice {
         let memory = &self.shared.memory;
         let length = bytes.len() as u64;
         let to = memory.pointer(Operation::WriteHost, destination.into(), length)?;
-        // SAFETY: the range lies in a live allocation.
+        // SAFETY: the range is in a live allocation.
         unsafe { std::ptr::copy(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }

@@ -8,13 +8,13 @@
 mod activation;
 mod attention;
 mod call;
+mod gather;
 mod linear;
 mod matmul;
 mod norm;
 mod quantize;
 mod roofline;
 mod rope;
-mod rows;
 mod sampling;
 mod weights;
 
@@ -31,7 +31,7 @@ type Body = fn(Context, &Call<'_>) -> Result<()>;
 /// The operations with CPU kernels.
 const BODIES: [(&str, Body); 20] = [
     ("linear", linear::linear),
-    ("embedding", rows::embedding),
+    ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
     ("layer_norm", norm::layer_norm),
     ("swiglu", activation::swiglu),
@@ -41,7 +41,7 @@ const BODIES: [(&str, Body); 20] = [
     ("rope_write", rope::rope_write),
     ("paged_attention", attention::paged_attention),
     ("attention", attention::attention),
-    ("gather_rows", rows::gather_rows),
+    ("gather_rows", gather::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),
     ("quantize", quantize::quantize),

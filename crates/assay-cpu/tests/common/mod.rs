@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// Runs a check at every level of this processor, on one thread and on three.
+/// Runs a check at every SIMD level of this CPU, on one thread and on three.
 pub fn everywhere(check: impl Fn(Context)) {
     for count in [1, 3] {
         let threads = ThreadPool::new(count);

@@ -62,8 +62,8 @@ impl BlasHandle {
     fn plan(&self, problem: &GemmProblem, pointers: &GemmPointers) -> Result<Arc<Plan>> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = plans.entry(*problem).or_insert_with(|| {
-            let made = Plan::new(self.functions, self.handle, problem, pointers.scales);
-            made.map(Arc::new).map_err(|error| error.to_string())
+            let plan = Plan::new(self.functions, self.handle, problem, pointers.scales);
+            plan.map(Arc::new).map_err(|error| error.to_string())
         });
         plan.clone().map_err(refused)
     }

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn every_field_changes_the_key() {
         let options = ["-DROWS=1".to_owned()];
-        let plain = Source {
+        let source = Source {
             name: "a.cu",
             text: "text",
             headers: &[],
@@ -222,13 +222,13 @@ mod tests {
         };
         let sm80 = Architecture::of_device(80);
         let keys = [
-            key(&plain, sm80, (13, 0)),
-            key(&plain, sm80, (13, 1)),
-            key(&plain, Architecture::of_device(90), (13, 0)),
+            key(&source, sm80, (13, 0)),
+            key(&source, sm80, (13, 1)),
+            key(&source, Architecture::of_device(90), (13, 0)),
             key(
                 &Source {
                     text: "other",
-                    ..plain.clone()
+                    ..source.clone()
                 },
                 sm80,
                 (13, 0),
@@ -236,7 +236,7 @@ mod tests {
             key(
                 &Source {
                     options: &options,
-                    ..plain.clone()
+                    ..source.clone()
                 },
                 sm80,
                 (13, 0),
@@ -244,7 +244,7 @@ mod tests {
             key(
                 &Source {
                     headers: &[("h", "")],
-                    ..plain.clone()
+                    ..source.clone()
                 },
                 sm80,
                 (13, 0),
@@ -252,7 +252,7 @@ mod tests {
             key(
                 &Source {
                     name: "b.cu",
-                    ..plain.clone()
+                    ..source.clone()
                 },
                 sm80,
                 (13, 0),

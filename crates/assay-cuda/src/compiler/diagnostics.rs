@@ -57,8 +57,8 @@ pub fn diagnostics(log: &str) -> Vec<Diagnostic> {
 
 /// The first line of a diagnostic: `file(line): kind: message`.
 fn head(line: &str) -> Option<Diagnostic> {
-    let (place, rest) = line.split_once("): ")?;
-    let (file, number) = place.rsplit_once('(')?;
+    let (location, rest) = line.split_once("): ")?;
+    let (file, number) = location.rsplit_once('(')?;
     let (kind, message) = rest.split_once(": ")?;
     // `error`, `error #20`, `catastrophic error`, `warning #177-D` and the like.
     let is_error = kind.contains("error");

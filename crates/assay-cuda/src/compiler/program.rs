@@ -23,7 +23,7 @@ pub(super) fn supported(nvrtc: &Nvrtc) -> Vec<u32> {
         return Vec::new();
     }
     let mut found = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: stores as many numbers as it has just said.
+    // SAFETY: stores `count` numbers.
     if unsafe { (nvrtc.nvrtcGetSupportedArchs)(found.as_mut_ptr()) } != SUCCESS {
         return Vec::new();
     }
@@ -157,7 +157,7 @@ impl<'a> Program<'a> {
             status => return Err(status),
         }
         let mut bytes = vec![0u8; length];
-        // SAFETY: writes as many bytes as it has just said.
+        // SAFETY: writes `length` bytes.
         match unsafe { get(self.handle, bytes.as_mut_ptr().cast()) } {
             SUCCESS => Ok(bytes),
             status => Err(status),

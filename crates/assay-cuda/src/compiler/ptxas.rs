@@ -13,10 +13,10 @@ pub(super) fn ptxas_errors(log: &str, source: &Source<'_>) -> Vec<Diagnostic> {
 
 /// `ptxas application ptx input, line 27; error   : message`, with the instruction in quotes.
 fn error(line: &str, source: &Source<'_>) -> Option<Diagnostic> {
-    let (place, rest) = line.strip_prefix("ptxas ")?.split_once(';')?;
+    let (location, rest) = line.strip_prefix("ptxas ")?.split_once(';')?;
     let message = rest.trim_start().strip_prefix("error")?;
     let message = message.trim_start().strip_prefix(':')?.trim();
-    let (_, number) = place.rsplit_once("line ")?;
+    let (_, number) = location.rsplit_once("line ")?;
     let found = Diagnostic {
         file: format!("{} (PTX)", source.name),
         line: number.trim().parse().ok()?,

@@ -170,11 +170,11 @@ impl CudaDevice {
     /// Notices since the last call, which are not errors: unusable cubin files, GEMMs without
     /// cuBLASLt.
     pub fn take_notices(&self) -> Vec<String> {
-        let mut taken = self.notices.take();
+        let mut notices = self.notices.take();
         if let Some(cache) = &self.cache {
-            taken.extend(cache.take_notices());
+            notices.extend(cache.take_notices());
         }
-        taken
+        notices
     }
 
     /// Adds a notice, once, that GEMMs run without cuBLASLt, unless it is disabled on purpose.
@@ -224,11 +224,11 @@ impl CudaDevice {
 
     /// The cuBLASLt handle, created by the first GEMM.
     pub(super) fn blas(&self) -> Result<&BlasHandle> {
-        if let Some(made) = self.blas.get() {
-            return Ok(made);
+        if let Some(handle) = self.blas.get() {
+            return Ok(handle);
         }
-        let made = BlasHandle::new()?;
-        Ok(self.blas.get_or_init(|| made))
+        let handle = BlasHandle::new()?;
+        Ok(self.blas.get_or_init(|| handle))
     }
 
     /// The cuBLASLt workspace of a stream; GEMMs of two streams may run concurrently.
@@ -237,9 +237,9 @@ impl CudaDevice {
         if let Some(known) = workspaces.get(&stream) {
             return Ok(*known);
         }
-        let made = self.memory.allocate_device(WORKSPACE_BYTES)?;
-        workspaces.insert(stream, made);
-        Ok(made)
+        let workspace = self.memory.allocate_device(WORKSPACE_BYTES)?;
+        workspaces.insert(stream, workspace);
+        Ok(workspace)
     }
 
     pub(super) fn fresh_number(&self) -> u64 {

@@ -75,7 +75,7 @@ impl DriverEvent {
 impl Drop for DriverEvent {
     fn drop(&mut self) {
         if let Ok(driver) = self.context.enter(Operation::DestroyEvent) {
-            // SAFETY: nobody else holds the handle; waits already queued for it stay valid.
+            // SAFETY: this is the last reference; waits already queued stay valid.
             let _ = unsafe { (driver.cuEventDestroy_v2)(self.handle) };
         }
     }

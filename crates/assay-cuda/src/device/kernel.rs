@@ -111,10 +111,10 @@ impl Module {
 
     fn find(&self, driver: &Driver, name: &str) -> Option<CUfunction> {
         let mut handle = ptr::null_mut();
-        let wanted = CString::new(name).ok()?;
+        let symbol = CString::new(name).ok()?;
         // SAFETY: the name is zero-terminated; stores one handle.
         let status =
-            unsafe { (driver.cuModuleGetFunction)(&raw mut handle, self.handle, wanted.as_ptr()) };
+            unsafe { (driver.cuModuleGetFunction)(&raw mut handle, self.handle, symbol.as_ptr()) };
         if status == SUCCESS {
             return Some(handle);
         }

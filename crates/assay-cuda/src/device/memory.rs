@@ -61,14 +61,14 @@ impl Memory {
         let operation = Operation::AllocateDevice;
         let driver = context.enter(operation)?;
         // SAFETY: a plain structure of numbers and one pointer, for which zero is valid.
-        let mut wanted: CUmemPoolProps = unsafe { std::mem::zeroed() };
-        wanted.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        wanted.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        wanted.location.id = i32::try_from(ordinal).unwrap_or(-1);
+        let mut properties: CUmemPoolProps = unsafe { std::mem::zeroed() };
+        properties.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location.id = i32::try_from(ordinal).unwrap_or(-1);
         let mut pool = ptr::null_mut();
         // SAFETY: stores one handle.
         context.check(operation, unsafe {
-            (driver.cuMemPoolCreate)(&raw mut pool, &raw const wanted)
+            (driver.cuMemPoolCreate)(&raw mut pool, &raw const properties)
         })?;
         let mut off = 0i32;
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;

@@ -41,7 +41,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, count: u64, alignment: u64) -> Resul
     let data = (cursor.position() as u64).next_multiple_of(alignment);
     let tensors: Vec<Tensor> = described
         .into_iter()
-        .map(|one| place(one, data, alignment, cursor.total() as u64))
+        .map(|one| locate(one, data, alignment, cursor.total() as u64))
         .collect::<Result<_>>()?;
     check_overlaps(&tensors)?;
     Ok(tensors)
@@ -90,7 +90,7 @@ fn describe(cursor: &mut Cursor<'_>, index: u64) -> Result<Described> {
     })
 }
 
-fn place(one: Described, data: u64, alignment: u64, total: u64) -> Result<Tensor> {
+fn locate(one: Described, data: u64, alignment: u64, total: u64) -> Result<Tensor> {
     let field = format!("tensor {} offset", quoted(&one.name));
     if !one.offset.is_multiple_of(alignment) {
         return Err(FormatError::new(

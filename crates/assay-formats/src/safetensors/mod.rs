@@ -41,7 +41,7 @@ impl SafeTensors {
         let header = header::parse(text)?;
         let mut tensors = Vec::new();
         for described in header.tensors {
-            tensors.push(place(described, data, bytes.len())?);
+            tensors.push(locate(described, data, bytes.len())?);
         }
         check_overlaps(&tensors)?;
         check_holes(&tensors, data, bytes.len())?;
@@ -104,7 +104,7 @@ fn header_text(bytes: &[u8]) -> Result<&str> {
     })
 }
 
-fn place(described: header::Described, data: usize, total: usize) -> Result<Tensor> {
+fn locate(described: header::Described, data: usize, total: usize) -> Result<Tensor> {
     let field = format!("tensor {}", quoted(&described.name));
     let bytes = sizes(&field, described.format, &described.shape)?;
     let [start, end] = described.offsets;

@@ -72,8 +72,8 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
         let group = self.shape.group();
         for (states, query) in states.iter_mut().zip(self.queries.clone()) {
             let (row, head) = (query / group, self.kv_head * group + query % group);
-            let place = (self.rows.start + row) * self.shape.heads + head;
-            let query = place * self.shape.head_size;
+            let row_head = (self.rows.start + row) * self.shape.heads + head;
+            let query = row_head * self.shape.head_size;
             *states = QueryState {
                 query,
                 out: match self.partial {

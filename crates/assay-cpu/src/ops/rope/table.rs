@@ -119,9 +119,9 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
         } => {
             let stretch = |angle: &f64| {
                 let waves = original_context as f64 * angle / (2.0 * PI);
-                let kept = (waves - low_frequency) / (high_frequency - low_frequency);
-                let kept = kept.clamp(0.0, 1.0);
-                (1.0 - kept) * angle / factor + kept * angle
+                let weight = (waves - low_frequency) / (high_frequency - low_frequency);
+                let weight = weight.clamp(0.0, 1.0);
+                (1.0 - weight) * angle / factor + weight * angle
             };
             (inverse_frequencies(base).iter().map(stretch).collect(), 1.0)
         }

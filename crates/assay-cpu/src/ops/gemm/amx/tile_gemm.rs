@@ -44,8 +44,8 @@ pub(crate) fn tile_gemm<P: PanelSource>(
     let out = DisjointSlice::new(out);
     let pairs = columns.div_ceil(BLOCK_SIDE);
     // With few columns, rows are split too, so that every core has work.
-    let wanted = (8 * context.threads.count()).div_ceil(pairs.max(1));
-    let splits = wanted.min(rows.rows / MIN_ROWS_PER_SPLIT).max(1);
+    let target_splits = (8 * context.threads.count()).div_ceil(pairs.max(1));
+    let splits = target_splits.min(rows.rows / MIN_ROWS_PER_SPLIT).max(1);
     let split = rows.rows.div_ceil(splits).next_multiple_of(BLOCK_SIDE);
     let splits = rows.rows.div_ceil(split);
     context.threads.parallel_for(pairs * splits, 1, &|parts| {

@@ -1,21 +1,21 @@
-//! Rows of a table or of activations, by number.
+//! Gathers rows: embedding lookup, and rows of activations.
 
 use super::call::{Call, for_element, op_error};
 use super::weights::{PackedSpan, block_format};
 use crate::ops::{self, Context};
 use assay_runtime::backend::Result;
 
-/// Ids in which -2 - n stands for the n-th chosen one.
-fn resolved(call: &Call<'_>, ids: &[i32], chosen: &[i32]) -> Result<Vec<i32>> {
+/// Replaces pending tokens: an id of -2 - n stands for `sampled_tokens[n]`.
+fn resolve_pending(call: &Call<'_>, ids: &[i32], sampled: &[i32]) -> Result<Vec<i32>> {
     let one = |id: i32| match id {
         -1.. => Ok(id),
         _ => {
-            let place = -2 - i64::from(id);
-            let found = usize::try_from(place).ok().and_then(|at| chosen.get(at));
-            let wanted = format_args!("among the {} chosen ones", chosen.len());
+            let index = -2 - i64::from(id);
+            let found = usize::try_from(index).ok().and_then(|at| sampled.get(at));
+            let expected = format_args!("among the {} sampled tokens", sampled.len());
             found
                 .copied()
-                .ok_or_else(|| call.error("ids", wanted, place))
+                .ok_or_else(|| call.error("ids", expected, index))
         }
     };
     ids.iter().map(|id| one(*id)).collect()
@@ -28,14 +28,14 @@ pub(super) fn embedding(context: Context, call: &Call<'_>) -> Result<()> {
         call.size("columns")?,
     );
     let ids = call.span::<i32>("ids", &[count])?;
-    let chosen = call.all::<i32>("sampled_tokens")?;
+    let sampled = call.all::<i32>("sampled_tokens")?;
     let out = call.span::<f32>("out", &[count, columns])?;
     // SAFETY: read while the kernel runs only, and operands do not overlap.
     let ids = || unsafe {
-        resolved(
+        resolve_pending(
             call,
             ids.read(),
-            chosen.as_ref().map_or(&[], |all| all.read()),
+            sampled.as_ref().map_or(&[], |all| all.read()),
         )
     };
     if block_format(call.format("table")?).is_some() {
