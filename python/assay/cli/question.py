@@ -49,7 +49,7 @@ def read_question(
     includes: Sequence[str] | None = None,
     model_config: str | None = None,
 ) -> Question:
-    """Put a preset and the values beside it together; the command line's own go first."""
+    """Merge a preset and the command line's values, which override it."""
     preset = None if preset_name is None else find_preset(preset_name)
     registry = stack.registry() if preset is None else preset.registry
     if includes or model_config is not None:

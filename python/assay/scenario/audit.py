@@ -1,4 +1,4 @@
-"""Audit of a scenario: what its values rest on, which go unused, and what it cannot answer."""
+"""Audit of a scenario: kinds of its values, unused values, and targets without a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.scenario.report import ScenarioReport
 
 @dataclass(frozen=True, slots=True)
 class ScenarioAudit:
-    """What was found in one scenario.
+    """The audit of one scenario.
 
     `report` is on the scenario's own targets and `declared` on all targets that the model
     declares. `pinned` are given values that a relation defines as well; `unused` are values
@@ -29,7 +29,7 @@ class ScenarioAudit:
 
     @property
     def ok(self) -> bool:
-        """Whether every target of the scenario's own comes out without an issue."""
+        """Whether every target of the scenario resolves without an issue."""
         return self.report.ok == len(self.report.targets)
 
     @property
@@ -40,7 +40,7 @@ class ScenarioAudit:
 
     @property
     def missing_families(self) -> dict[str, list[MissingInput]]:
-        """Inputs that keep a declared target from its value, by family, each once."""
+        """Missing inputs of all targets, by family, each once."""
         families: dict[str, dict[str, MissingInput]] = {}
         for report in (self.report, self.declared):
             for target in report.targets:

@@ -11,7 +11,7 @@ from assay.model.resolving.resolution import Resolution
 
 @dataclass(frozen=True, slots=True)
 class TargetReport:
-    """What became of one target: `ok`, `issues` (with which), or `error`.
+    """The status of one target: `ok`, `issues` or `error`.
 
     `variance_by_kind` divides the variance of the target among the kinds of its values, and is
     empty where nothing uncertain reaches it.
@@ -33,7 +33,7 @@ class TargetReport:
 
     @property
     def assumed_share(self) -> float | None:
-        """Share of the variance that rests on assumed values."""
+        """Share of the variance that assumed values contribute."""
         return self.variance_by_kind.get("assumed", 0.0) if self.variance_by_kind else None
 
     def to_data(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class TargetReport:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioReport:
-    """All targets of a scenario, and remarks on what it includes."""
+    """All targets of a scenario, and notes on its includes."""
 
     preset: str
     targets: tuple[TargetReport, ...]

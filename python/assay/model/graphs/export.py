@@ -210,7 +210,7 @@ def _node_data(node: Variable) -> dict[str, Any]:
 
 
 def node_kind(node: Variable) -> str:
-    """`constant`, `root` for what must be given, `variable` for what a relation defines."""
+    """`constant`, `root` (an input) or `variable` (computed by a relation)."""
     if isinstance(node, Constant):
         return "constant"
     return "root" if node.is_root else "variable"
@@ -229,7 +229,7 @@ def _relation_data(relation: Relation) -> dict[str, Any]:
 
 
 def _brief_texts(source: Declarations | Subgraph) -> dict[str, str]:
-    """Every relation as text of bounded length, for places where it stands many times."""
+    """Every relation as text of bounded length."""
     texts = {name: relation.text for name, relation in source.relations.items()}
     return {
         name: text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
@@ -258,7 +258,7 @@ def _dot_id(text: str) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """The text with what XML cannot carry replaced by the character for that."""
+    """The text with characters that XML forbids replaced by U+FFFD."""
     return _NOT_XML.sub("\ufffd", text)
 
 

@@ -1,4 +1,4 @@
-"""A part of a registry: variables, constants, and the relations that join them."""
+"""A subgraph of a registry: variables, constants and the relations between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIRECTIONS = ("up", "down", "both")
 
 
 class Edge(NamedTuple):
-    """A variable, one computed from it, and the relation that does so."""
+    """A variable, one that is computed from it, and the relation."""
 
     source: str
     target: str

@@ -1,7 +1,7 @@
-"""Simultaneous blocks: variables that define each other, torn open and solved by Newton.
+"""Simultaneous blocks: variables that define each other, solved by tearing and Newton.
 
-A few members, the tears, are guessed; the rest follow from them in order, and the tears'
-own definitions give the residual. The tape solves for the tears with exact derivatives.
+The tear variables are iterated; the other members follow from them in order, and the tears'
+definitions give the residual. The tape solves for the tears with an exact Jacobian.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def lower_block(
     tears = find_tears(relations)
     rest = [name for name in _order(relations, tears) or () if name not in tears]
     if not tears:
-        return _lower_opened(program, relations, rest, value_of)
+        return _lower_acyclic(program, relations, rest, value_of)
     outside = list(
         dict.fromkeys(
             n for relation in relations.values() for n in relation.inputs if n not in relations
@@ -97,13 +97,13 @@ def lower_block(
     return dict(zip([*tears, *rest], values, strict=True))
 
 
-def _lower_opened(
+def _lower_acyclic(
     program: TapeProgram,
     relations: Mapping[str, Relation],
     order: Sequence[str],
     value_of: Callable[[str], TapeValue],
 ) -> dict[str, TapeValue]:
-    """Lower a block that a given member has opened: what is left follows in order."""
+    """Lower a block without a cycle, because a member is given: members follow in order."""
     values: dict[str, TapeValue] = {}
     for name in order:
         expression = relations[name].expression
@@ -152,7 +152,7 @@ def _lower_inner(
 
 
 def find_tears(relations: Mapping[str, Relation]) -> list[str]:
-    """A smallest set of members without which no cycle is left; nearly smallest if they are many."""
+    """A minimum set of members that breaks all cycles; a small one, by a heuristic, in large blocks."""
     names = list(relations)
     if len(names) <= _EXHAUSTIVE:
         for size in range(len(names) + 1):
@@ -175,7 +175,7 @@ def find_tears(relations: Mapping[str, Relation]) -> list[str]:
 
 
 def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str] | None:
-    """Members in an order in which each follows from tears and earlier ones; None if there is none."""
+    """Topological order of the members given the tears; None where a cycle remains."""
     ready: list[str] = list(tears)
     left = [name for name in relations if name not in tears]
     while left:
@@ -192,7 +192,7 @@ def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str]
 def starts(
     registry: Declarations, block: SimultaneousBlock, tears: Sequence[str]
 ) -> Iterator[list[float]]:
-    """First guesses for the tears: the declared ones, then ever wider ones within bounds."""
+    """Initial guesses for the tears: the declared ones, then wider ones within bounds."""
     variables = [registry.variables[name] for name in tears]
     if all(name in block.starts for name in tears):
         yield [block.starts[name] for name in tears]

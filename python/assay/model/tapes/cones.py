@@ -1,4 +1,4 @@
-"""What a value is computed from, once it is settled which variables are known."""
+"""Cones: what a variable is computed from, given the known variables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cones:
         return self._lowering.missing_inputs(list(names))
 
     def relations(self, name: str) -> list[Relation]:
-        """Relations that may define a variable: the preferred one, then usable successors."""
+        """Relations that may define a variable: the preferred one, then those to switch to."""
         first, *others = candidates(self.registry.variables[name], self.variants)
         if not self.switch or not others or self.missing_inputs(first.part_variables("valid")):
             return [first]
