@@ -541,7 +541,7 @@ class NativeMemory:
     def trim(self) -> int:
         """Give wholly free memory of the pool back to the device; returns how many bytes."""
     def verify(self) -> None:
-        """Check the pool's books against each other; slow."""
+        """Check the pool's invariants; slow."""
     def write_pinned(self, buffer: Buffer, offset: int, data: Any) -> None:
         """Write bytes into pinned memory, after all work that uses it."""
     def read_pinned(self, buffer: Buffer, offset: int, into: Any) -> None:
@@ -617,7 +617,7 @@ class NativeScheduler:
     def snapshot(self) -> dict[str, Any]:
         """Tasks, partitions and lanes as they stand."""
     def cancel(self, task: int) -> None:
-        """Cancel a task by its number, whoever holds it."""
+        """Cancel a task by its id."""
 
 @final
 class NativeTask:

@@ -103,7 +103,7 @@ def test_pinned_copies_match_pytorch_bandwidth(device: Device) -> None:
         (lambda: pinned.copy_from(array), lambda: on_host.copy_(on_device, non_blocking=True)),
     ]
     for ours, theirs in ways:
-        # The better of three: whoever else uses the link meets one of them, not all.
+        # The best of three: other users of the link disturb one of them, not all.
         ratios = [torch_seconds(theirs) / seconds(device, ours) for _ in range(3)]
         assert max(ratios) > 0.8, ratios
 

@@ -139,10 +139,10 @@ def test_sampling_a_row_of_nan_gives_no_token(temperature: float) -> None:
         )
     ]
     zeros = put(np.zeros(3), np.int32)
-    chances = put(np.zeros(3), np.float32)
-    tokens = ops.sample(put(logits), *given, zeros, zeros, logprobs_out=chances)
+    logprobs = put(np.zeros(3), np.float32)
+    tokens = ops.sample(put(logits), *given, zeros, zeros, logprobs_out=logprobs)
     assert tokens.to_numpy().tolist() == [-1, 217, -1]
-    np.testing.assert_array_equal(chances.to_numpy(), np.float32([np.nan, 0, np.nan]))
+    np.testing.assert_array_equal(logprobs.to_numpy(), np.float32([np.nan, 0, np.nan]))
 
 
 @pytest.mark.parametrize("masked", [True, False])

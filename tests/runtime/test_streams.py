@@ -209,9 +209,9 @@ def test_sim_device_with_pending_work_is_collected() -> None:
 
 def test_panic_becomes_an_exception(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(
-        PanicError, match=r"provoke_panic: .* got a panic: the books are off"
+        PanicError, match=r"provoke_panic: .* got a panic: an invariant is violated"
     ) as caught:
-        provoke_panic("the books are off")
+        provoke_panic("an invariant is violated")
     assert isinstance(caught.value, Exception)
     assert caught.value.code == "panic"
     capfd.readouterr()

@@ -23,7 +23,7 @@ def bitwise_and(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
 
 
 def bitwise_left_shift(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
-    """The bits of x1 moved up by x2 places."""
+    """x1 << x2."""
     return elementwise.require(
         elementwise.binary("bitwise_left_shift", x1, x2), "bitwise_left_shift", x1, x2
     )
@@ -35,7 +35,7 @@ def bitwise_or(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
 
 
 def bitwise_right_shift(x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
-    """The bits of x1 moved down by x2 places, the sign kept."""
+    """x1 >> x2, an arithmetic shift."""
     return elementwise.require(
         elementwise.binary("bitwise_right_shift", x1, x2), "bitwise_right_shift", x1, x2
     )
@@ -182,5 +182,5 @@ def _bound(x: Array, bound: Array | float | None) -> Array | None:
         return None
     if isinstance(bound, Array):
         return bound if bound.dtype is x.dtype else transfer.astype(bound, x.dtype, "clip")
-    kept = dtypes.scalar_dtype(bound, x.dtype, "clip")
-    return interop.asarray(bound, kept, x.device, None)
+    bound_dtype = dtypes.scalar_dtype(bound, x.dtype, "clip")
+    return interop.asarray(bound, bound_dtype, x.device, None)

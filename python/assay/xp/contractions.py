@@ -21,9 +21,9 @@ def matmul(x1: Array, x2: Array, /) -> Array:
 
 
 def _joined(x1: Array, x2: Array, operation: str) -> tuple[DType, np.dtype[Any]]:
-    joined = dtypes.promote(x1.dtype, x2.dtype, operation)
-    dtypes.require_kind(joined, NUMERIC, operation)
-    return joined, np.dtype(np.float32) if joined is dtypes.bfloat16 else joined.storage
+    promoted = dtypes.promote(x1.dtype, x2.dtype, operation)
+    dtypes.require_kind(promoted, NUMERIC, operation)
+    return promoted, np.dtype(np.float32) if promoted is dtypes.bfloat16 else promoted.storage
 
 
 def _flops(dtype: DType, products: int) -> float:
@@ -33,7 +33,7 @@ def _flops(dtype: DType, products: int) -> float:
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis, with the first operand conjugated."""
-    joined, kind = _joined(x1, x2, "vecdot")
+    promoted, kind = _joined(x1, x2, "vecdot")
     if axis >= 0:
         raise ShapeError(f"vecdot: expected an axis below 0, got {axis}", "count from the end")
     for x in (x1, x2):
@@ -43,22 +43,22 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
             f"vecdot: expected equal extents on axis {axis}, got shapes {x1.shape} and {x2.shape}"
         )
     whole = broadcast_shapes("vecdot", x1.shape, x2.shape)
-    place = axis % len(whole)
-    shape = (*whole[:place], *whole[place + 1 :])
+    dim = axis % len(whole)
+    shape = (*whole[:dim], *whole[dim + 1 :])
 
     def kernel(a: Any, b: Any, out: Any) -> None:
         first = np.conjugate(a.astype(kind, copy=False))
         np.sum(first * b.astype(kind, copy=False), axis=axis, dtype=kind, out=out)
 
-    flops = _flops(joined, math.prod(whole))
-    return numpy_kernels.compute("vecdot", kernel, [x1, x2], shape, joined, flops=flops)
+    flops = _flops(promoted, math.prod(whole))
+    return numpy_kernels.compute("vecdot", kernel, [x1, x2], shape, promoted, flops=flops)
 
 
 def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:
     """The sum of products over pairs of axes."""
-    joined, kind = _joined(x1, x2, "tensordot")
+    promoted, kind = _joined(x1, x2, "tensordot")
     if isinstance(axes, int):
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
             raise ShapeError(f"tensordot: expected 0 to {min(x1.ndim, x2.ndim)} axes, got {axes}")
@@ -80,5 +80,5 @@ def tensordot(
         pair = (a.astype(kind, copy=False), b.astype(kind, copy=False))
         np.copyto(out, np.tensordot(*pair, axes=(first, second)))
 
-    flops = _flops(joined, math.prod((*left, *right, *summed)))
-    return numpy_kernels.compute("tensordot", kernel, [x1, x2], left + right, joined, flops=flops)
+    flops = _flops(promoted, math.prod((*left, *right, *summed)))
+    return numpy_kernels.compute("tensordot", kernel, [x1, x2], left + right, promoted, flops=flops)

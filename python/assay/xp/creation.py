@@ -36,9 +36,9 @@ def asarray(
     Memory of NumPy arrays and of what speaks the buffer protocol or DLPack is shared where it
     can be; `copy=True` never shares and `copy=False` never copies.
     """
-    kept = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    result_dtype = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     where = None if device is None else find_device(device)
-    return interop.asarray(obj, kept, where, copy)
+    return interop.asarray(obj, result_dtype, where, copy)
 
 
 def from_dlpack(x: object, /, *, device: Where = None, copy: bool | None = None) -> Array:
@@ -48,30 +48,30 @@ def from_dlpack(x: object, /, *, device: Where = None, copy: bool | None = None)
 
 def empty(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array whose elements are whatever the memory holds."""
-    kept = _type(dtype, dtypes.float64, "empty")
-    return allocation.empty(_device(device), as_shape(shape, "empty"), kept, "empty")
+    result_dtype = _type(dtype, dtypes.float64, "empty")
+    return allocation.empty(_device(device), as_shape(shape, "empty"), result_dtype, "empty")
 
 
 def empty_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of the shape of another whose elements are whatever the memory holds."""
-    kept = _type(dtype, x.dtype, "empty_like")
-    return allocation.empty(_device(device, x.device), x.shape, kept, "empty_like")
+    result_dtype = _type(dtype, x.dtype, "empty_like")
+    return allocation.empty(_device(device, x.device), x.shape, result_dtype, "empty_like")
 
 
 def zeros(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros."""
-    kept = _type(dtype, dtypes.float64, "zeros")
-    return allocation.zeros(_device(device), as_shape(shape, "zeros"), kept, "zeros")
+    result_dtype = _type(dtype, dtypes.float64, "zeros")
+    return allocation.zeros(_device(device), as_shape(shape, "zeros"), result_dtype, "zeros")
 
 
 def zeros_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of zeros of the shape of another."""
-    kept = _type(dtype, x.dtype, "zeros_like")
-    return allocation.zeros(_device(device, x.device), x.shape, kept, "zeros_like")
+    result_dtype = _type(dtype, x.dtype, "zeros_like")
+    return allocation.zeros(_device(device, x.device), x.shape, result_dtype, "zeros_like")
 
 
 def _filled(
-    there: Device, shape: tuple[int, ...], value: Scalar, dtype: DType, operation: str
+    target: Device, shape: tuple[int, ...], value: Scalar, dtype: DType, operation: str
 ) -> Array:
     if isinstance(value, complex) and dtype.kind != "complex":
         raise DTypeError(f"{operation}: expected a value that fits {dtype}, got {value!r}")
@@ -83,37 +83,37 @@ def _filled(
         raise DTypeError(
             f"{operation}: expected a value that fits {dtype}, got {value!r}"
         ) from None
-    out = allocation.empty(there, shape, dtype, operation)
+    out = allocation.empty(target, shape, dtype, operation)
     transfer.write(operation, out, constant)
     return out
 
 
 def ones(shape: int | Sequence[int], *, dtype: Type = None, device: Where = None) -> Array:
     """An array of ones."""
-    kept = _type(dtype, dtypes.float64, "ones")
-    return _filled(_device(device), as_shape(shape, "ones"), 1, kept, "ones")
+    result_dtype = _type(dtype, dtypes.float64, "ones")
+    return _filled(_device(device), as_shape(shape, "ones"), 1, result_dtype, "ones")
 
 
 def ones_like(x: Array, /, *, dtype: Type = None, device: Where = None) -> Array:
     """An array of ones of the shape of another."""
-    kept = _type(dtype, x.dtype, "ones_like")
-    return _filled(_device(device, x.device), x.shape, 1, kept, "ones_like")
+    result_dtype = _type(dtype, x.dtype, "ones_like")
+    return _filled(_device(device, x.device), x.shape, 1, result_dtype, "ones_like")
 
 
 def full(
     shape: int | Sequence[int], fill_value: Scalar, *, dtype: Type = None, device: Where = None
 ) -> Array:
     """An array of one value; its type is the value's where none is named."""
-    kept = _type(dtype, dtypes.default_for(type(fill_value).__name__), "full")
-    return _filled(_device(device), as_shape(shape, "full"), fill_value, kept, "full")
+    result_dtype = _type(dtype, dtypes.default_for(type(fill_value).__name__), "full")
+    return _filled(_device(device), as_shape(shape, "full"), fill_value, result_dtype, "full")
 
 
 def full_like(
     x: Array, /, fill_value: Scalar, *, dtype: Type = None, device: Where = None
 ) -> Array:
     """An array of one value of the shape of another."""
-    kept = _type(dtype, x.dtype, "full_like")
-    return _filled(_device(device, x.device), x.shape, fill_value, kept, "full_like")
+    result_dtype = _type(dtype, x.dtype, "full_like")
+    return _filled(_device(device, x.device), x.shape, fill_value, result_dtype, "full_like")
 
 
 def arange(
@@ -130,19 +130,25 @@ def arange(
     if step == 0:
         raise ShapeError("arange: expected a step other than 0, got 0")
     whole = all(isinstance(value, int) for value in (first, end, step))
-    kept = _type(dtype, dtypes.int64 if whole else dtypes.float64, "arange")
+    result_dtype = _type(dtype, dtypes.int64 if whole else dtypes.float64, "arange")
     exact = -((first - end) // step) if whole else math.ceil((end - first) / step)
     count = max(int(exact), 0)
-    there = _device(device)
-    if count and elementwise_kernels.supports(there, 1, [kept]):
-        exact_type = kept if whole and kept.kind in dtypes.INTEGRAL else dtypes.float64
+    target = _device(device)
+    if count and elementwise_kernels.supports(target, 1, [result_dtype]):
+        exact_type = (
+            result_dtype if whole and result_dtype.kind in dtypes.INTEGRAL else dtypes.float64
+        )
         numbers = [exact_type.storage.type(value) for value in (first, step)]
         return elementwise_kernels.compute(
-            "arange", "ramp(index,a0,a1)", exact_type, numbers, there, (count,), kept
+            "arange", "ramp(index,a0,a1)", exact_type, numbers, target, (count,), result_dtype
         )
-    out = allocation.empty(there, (count,), kept, "arange")
+    out = allocation.empty(target, (count,), result_dtype, "arange")
     if count:
-        kind = kept.storage if whole and kept.kind in dtypes.INTEGRAL else np.dtype(np.float64)
+        kind = (
+            result_dtype.storage
+            if whole and result_dtype.kind in dtypes.INTEGRAL
+            else np.dtype(np.float64)
+        )
         ramp = np.arange(count, dtype=kind)
         transfer.write("arange", out, (ramp * kind.type(step) + kind.type(first)).astype(kind))
     return out
@@ -160,14 +166,14 @@ def linspace(
 ) -> Array:
     """`num` evenly spaced values from `start` to `stop`, with or without the latter."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    kept = _type(dtype, dtypes.complex128 if is_complex else dtypes.float64, "linspace")
-    dtypes.require_kind(kept, dtypes.FLOATING, "linspace")
+    result_dtype = _type(dtype, dtypes.complex128 if is_complex else dtypes.float64, "linspace")
+    dtypes.require_kind(result_dtype, dtypes.FLOATING, "linspace")
     if num < 0:
         raise ShapeError(f"linspace: expected at least 0 values, got {num}")
-    kind = np.dtype(np.float32) if kept is dtypes.bfloat16 else kept.storage
+    kind = np.dtype(np.float32) if result_dtype is dtypes.bfloat16 else result_dtype.storage
     with np.errstate(all="ignore"):
         steps = np.linspace(start, stop, num, endpoint=endpoint, dtype=kind)
-    return transfer.store("linspace", _device(device), steps, kept)
+    return transfer.store("linspace", _device(device), steps, result_dtype)
 
 
 def eye(
@@ -180,12 +186,12 @@ def eye(
     device: Where = None,
 ) -> Array:
     """A matrix with ones on one diagonal and zeros elsewhere."""
-    kept = _type(dtype, dtypes.float64, "eye")
+    result_dtype = _type(dtype, dtypes.float64, "eye")
     columns = n_rows if n_cols is None else n_cols
     shape = as_shape((n_rows, columns), "eye")
-    out = allocation.zeros(_device(device), shape, kept, "eye")
+    out = allocation.zeros(_device(device), shape, result_dtype, "eye")
     length = min(n_rows, columns - k) if k >= 0 else min(n_rows + k, columns)
-    if length > 0 and elementwise_kernels.supports(out.device, 1, [kept]):
+    if length > 0 and elementwise_kernels.supports(out.device, 1, [result_dtype]):
         corner = max(-k, 0) * out.strides[0] + max(k, 0) * out.strides[1]
         diagonal = out.view(Layout((length,), (sum(out.strides),), corner))
         elementwise_kernels.fill("eye", diagonal, 1)
@@ -219,12 +225,12 @@ def _banded(x: Array, k: int, operation: str, *, below: bool) -> Array:
     text = "less_equal(subtract(a0,a1),a2)" if below else "greater_equal(subtract(a0,a1),a2)"
     ahead = rows.view(Layout((x.shape[-2], 1), (*rows.strides, 0), 0))
     inputs: list[elementwise_kernels.Input] = [columns, ahead, np.asarray(k)]
-    kept = elementwise_kernels.compute(
+    masked = elementwise_kernels.compute(
         operation, text, dtypes.int64, inputs, x.device, shape, dtypes.bool_
     )
     zero = x.dtype.storage.type(0)
     return elementwise_kernels.compute(
-        operation, "where(a0,a1,a2)", x.dtype, [kept, x, zero], x.device, x.shape, x.dtype
+        operation, "where(a0,a1,a2)", x.dtype, [masked, x, zero], x.device, x.shape, x.dtype
     )
 
 
@@ -246,24 +252,23 @@ def meshgrid(*arrays: Array, indexing: Literal["xy", "ij"] = "xy") -> list[Array
         raise ShapeError("meshgrid: expected arrays of at most 1 axis, got more")
     if len({array.dtype for array in arrays}) > 1:
         raise DTypeError("meshgrid: expected arrays of one type, got several")
-    places = list(range(len(arrays)))
+    axes = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
-        places[0], places[1] = 1, 0
+        axes[0], axes[1] = 1, 0
     shaped = [
         array.view(
             broadcast(
                 array.layout._replace(
-                    shape=tuple(array.size if at == place else 1 for at in range(len(arrays))),
+                    shape=tuple(array.size if at == axis else 1 for at in range(len(arrays))),
                     strides=tuple(
-                        (array.strides or (0,))[0] if at == place else 0
-                        for at in range(len(arrays))
+                        (array.strides or (0,))[0] if at == axis else 0 for at in range(len(arrays))
                     ),
                 ),
-                tuple(array.size if at == place else 1 for at in range(len(arrays))),
+                tuple(array.size if at == axis else 1 for at in range(len(arrays))),
                 "meshgrid",
             )
         )
-        for array, place in zip(arrays, places, strict=True)
+        for array, axis in zip(arrays, axes, strict=True)
     ]
     shape = broadcast_shapes("meshgrid", *(array.shape for array in shaped))
     return [

@@ -40,11 +40,11 @@ def astype(
     x: Array, dtype: DType | str, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Array:
     """The values converted to another type; with `copy=False` the array itself where it fits."""
-    kept = dtypes.as_dtype(dtype, "astype")
-    there = x if device is None else transfer.to_device(x, find_device(device))
-    if kept is x.dtype:
-        return transfer.copy(there, "astype") if copy and there is x else there
-    return transfer.astype(there, kept)
+    target_dtype = dtypes.as_dtype(dtype, "astype")
+    moved = x if device is None else transfer.to_device(x, find_device(device))
+    if target_dtype is x.dtype:
+        return transfer.copy(moved, "astype") if copy and moved is x else moved
+    return transfer.astype(moved, target_dtype)
 
 
 def can_cast(from_: DType | Array, to: DType, /) -> bool:
@@ -103,14 +103,14 @@ def _is_kind(dtype: DType, kind: DType | str) -> bool:
 def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     """The type that an operation on all of these gives."""
     scalars = [one for one in arrays_and_dtypes if isinstance(one, (bool, int, float, complex))]
-    joined: DType | None = None
+    promoted: DType | None = None
     for one in arrays_and_dtypes:
         if isinstance(one, (bool, int, float, complex)):
             continue
         dtype = one.dtype if isinstance(one, Array) else dtypes.as_dtype(one, "result_type")
-        joined = dtype if joined is None else dtypes.promote(joined, dtype, "result_type")
-    if joined is None:
+        promoted = dtype if promoted is None else dtypes.promote(promoted, dtype, "result_type")
+    if promoted is None:
         raise DTypeError("result_type: expected an array or a type, got none")
     for scalar in scalars:
-        joined = dtypes.scalar_dtype(scalar, joined, "result_type")
-    return joined
+        promoted = dtypes.scalar_dtype(scalar, promoted, "result_type")
+    return promoted

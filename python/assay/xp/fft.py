@@ -51,20 +51,26 @@ def _run(
     single = x.dtype in (dtypes.float32, dtypes.complex64)
     # Older NumPy computes in double precision whatever it is given.
     if found.dtype.kind == "c":
-        kept = dtypes.complex64 if single else dtypes.complex128
+        result_dtype = dtypes.complex64 if single else dtypes.complex128
     else:
-        kept = dtypes.float32 if single else dtypes.float64
-    return transfer.store(operation, x.device, found, kept)
+        result_dtype = dtypes.float32 if single else dtypes.float64
+    return transfer.store(operation, x.device, found, result_dtype)
 
 
 def _one(
     operation: str, x: Array, n: int | None, axis: int, norm: Norm, kinds: tuple[str, ...]
 ) -> Array:
-    place = normalize_axis(axis, x.ndim, operation)
+    dim = normalize_axis(axis, x.ndim, operation)
     if n is not None and n < 1:
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
     transform: Any = getattr(np.fft, operation)
-    return _run(operation, x, kinds, norm, lambda view: transform(view, n=n, axis=place, norm=norm))
+    return _run(
+        operation,
+        x,
+        kinds,
+        norm,
+        lambda view: transform(view, n=n, axis=dim, norm=norm),
+    )
 
 
 def _several(
@@ -75,14 +81,18 @@ def _several(
     norm: Norm,
     kinds: tuple[str, ...],
 ) -> Array:
-    places: tuple[int, ...] | None = None
+    dims: tuple[int, ...] | None = None
     if axes is not None:
-        places = normalize_axes(tuple(axes), x.ndim, operation)
+        dims = normalize_axes(tuple(axes), x.ndim, operation)
     elif s is not None:
-        places = tuple(range(x.ndim - len(s), x.ndim))
+        dims = tuple(range(x.ndim - len(s), x.ndim))
     transform: Any = getattr(np.fft, operation)
     return _run(
-        operation, x, kinds, norm, lambda view: transform(view, s=s, axes=places, norm=norm)
+        operation,
+        x,
+        kinds,
+        norm,
+        lambda view: transform(view, s=s, axes=dims, norm=norm),
     )
 
 
@@ -174,9 +184,9 @@ def _frequencies(
 ) -> Array:
     if n < 1:
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
-    kept = dtypes.float64 if dtype is None else dtypes.as_dtype(dtype, operation)
-    dtypes.require_kind(kept, ("float",), operation)
-    return transfer.store(operation, find_device(device), values(n, d), kept)
+    result_dtype = dtypes.float64 if dtype is None else dtypes.as_dtype(dtype, operation)
+    dtypes.require_kind(result_dtype, ("float",), operation)
+    return transfer.store(operation, find_device(device), values(n, d), result_dtype)
 
 
 def fftfreq(
@@ -204,9 +214,13 @@ def rfftfreq(
 
 
 def _shifted(operation: str, x: Array, axes: int | Sequence[int] | None, move: Any) -> Array:
-    places = normalize_axes(axes, x.ndim, operation)
+    dims = normalize_axes(axes, x.ndim, operation)
     return numpy_kernels.compute(
-        operation, lambda view, out: np.copyto(out, move(view, places)), [x], x.shape, x.dtype
+        operation,
+        lambda view, out: np.copyto(out, move(view, dims)),
+        [x],
+        x.shape,
+        x.dtype,
     )
 
 

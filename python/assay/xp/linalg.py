@@ -84,11 +84,11 @@ def _matrices(x: Array, operation: str, square: bool = False) -> None:
 
 def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[Array]:
     """The results of a routine of NumPy; half precision is computed in single."""
-    kept = arrays[0].dtype
+    promoted = arrays[0].dtype
     for other in arrays[1:]:
-        kept = dtypes.promote(kept, other.dtype, operation)
-    half = kept.kind == "float" and kept.itemsize == 2
-    kind = np.dtype(np.float32) if half else kept.storage
+        promoted = dtypes.promote(promoted, other.dtype, operation)
+    half = promoted.kind == "float" and promoted.itemsize == 2
+    kind = np.dtype(np.float32) if half else promoted.storage
 
     def routine(*views: Any) -> Any:
         try:
@@ -100,7 +100,7 @@ def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[A
 
     parts = numpy_kernels.collect(operation, routine, list(arrays))
     return [
-        transfer.store(operation, arrays[0].device, np.asarray(part), _kept(part, kept, half))
+        transfer.store(operation, arrays[0].device, np.asarray(part), _kept(part, promoted, half))
         for part in parts
     ]
 
@@ -144,9 +144,11 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     length = min(rows + min(offset, 0), columns - max(offset, 0))
     down, across = x.strides[-2:]
     start = x.offset + (offset * across if offset >= 0 else -offset * down)
-    kept = max(length, 0)
+    diagonal_length = max(length, 0)
     layout = Layout(
-        (*x.shape[:-2], kept), (*x.strides[:-2], down + across), start if kept else x.offset
+        (*x.shape[:-2], diagonal_length),
+        (*x.strides[:-2], down + across),
+        start if diagonal_length else x.offset,
     )
     return x.view(layout)
 

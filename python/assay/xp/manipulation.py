@@ -40,19 +40,19 @@ def broadcast_arrays(*arrays: Array) -> list[Array]:
 
 def expand_dims(x: Array, /, axis: int) -> Array:
     """A view with an axis of extent 1 more."""
-    place = normalize_axis(axis, x.ndim + 1, "expand_dims")
-    shape = (*x.shape[:place], 1, *x.shape[place:])
-    return x.view(Layout(shape, (*x.strides[:place], 0, *x.strides[place:]), x.offset))
+    dim = normalize_axis(axis, x.ndim + 1, "expand_dims")
+    shape = (*x.shape[:dim], 1, *x.shape[dim:])
+    return x.view(Layout(shape, (*x.strides[:dim], 0, *x.strides[dim:]), x.offset))
 
 
 def squeeze(x: Array, /, axis: Axes) -> Array:
     """A view without these axes, which have extent 1."""
-    gone = normalize_axes(axis, x.ndim, "squeeze")
-    for place in gone:
-        if x.shape[place] != 1:
-            raise ShapeError(f"squeeze: expected extent 1 on axis {place}, got {x.shape[place]}")
-    kept = tuple(place for place in range(x.ndim) if place not in gone)
-    return x.view(layouts.permute(x.layout, kept))
+    removed = normalize_axes(axis, x.ndim, "squeeze")
+    for dim in removed:
+        if x.shape[dim] != 1:
+            raise ShapeError(f"squeeze: expected extent 1 on axis {dim}, got {x.shape[dim]}")
+    remaining = tuple(axis for axis in range(x.ndim) if axis not in removed)
+    return x.view(layouts.permute(x.layout, remaining))
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -71,16 +71,16 @@ def matrix_transpose(x: Array, /) -> Array:
 
 
 def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
-    """A view with some axes moved to other places."""
-    taken = normalize_axes(source, x.ndim, "moveaxis")
-    places = normalize_axes(destination, x.ndim, "moveaxis")
-    if len(taken) != len(places):
+    """A view with some axes moved to other positions."""
+    sources = normalize_axes(source, x.ndim, "moveaxis")
+    destinations = normalize_axes(destination, x.ndim, "moveaxis")
+    if len(sources) != len(destinations):
         raise ShapeError(
-            f"moveaxis: expected as many places as axes, got {source} and {destination}"
+            f"moveaxis: expected as many destinations as sources, got {source} and {destination}"
         )
-    order = [axis for axis in range(x.ndim) if axis not in taken]
-    for place, axis in sorted(zip(places, taken, strict=True)):
-        order.insert(place, axis)
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for position, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(position, axis)
     return x.view(layouts.permute(x.layout, tuple(order)))
 
 
@@ -130,10 +130,10 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
 def _joined(arrays: Sequence[Array], operation: str) -> dtypes.DType:
     if not arrays:
         raise ShapeError(f"{operation}: expected at least one array, got none")
-    joined = arrays[0].dtype
+    promoted = arrays[0].dtype
     for array in arrays[1:]:
-        joined = dtypes.promote(joined, array.dtype, operation)
-    return joined
+        promoted = dtypes.promote(promoted, array.dtype, operation)
+    return promoted
 
 
 def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) -> Array:
@@ -142,25 +142,25 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     if axis is None:
         arrays, axis = [reshape(array, (-1,)) for array in arrays], 0
     first = arrays[0]
-    place = normalize_axis(axis, first.ndim, "concat")
-    others = [(*array.shape[:place], *array.shape[place + 1 :]) for array in arrays]
+    dim = normalize_axis(axis, first.ndim, "concat")
+    others = [(*array.shape[:dim], *array.shape[dim + 1 :]) for array in arrays]
     if any(array.ndim != first.ndim for array in arrays) or len(set(others)) > 1:
         shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ShapeError(f"concat: expected shapes equal but on axis {place}, got {shapes}")
-    total = sum(array.shape[place] for array in arrays)
-    shape = (*first.shape[:place], total, *first.shape[place + 1 :])
+        raise ShapeError(f"concat: expected shapes equal but on axis {dim}, got {shapes}")
+    total = sum(array.shape[dim] for array in arrays)
+    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
     if allocation.common_device("concat", list(arrays)).capabilities.has_array_kernels:
         out = allocation.empty(first.device, shape, dtype, "concat")
         begin = 0
         for array in arrays:
-            end = begin + array.shape[place]
-            key = (*(slice(None),) * place, slice(begin, end))
+            end = begin + array.shape[dim]
+            key = (*(slice(None),) * dim, slice(begin, end))
             transfer.copy_into(out.view(layouts.index(out.layout, key)), array, "concat")
             begin = end
         return out
     return numpy_kernels.compute(
         "concat",
-        lambda *views: np.concatenate(views[:-1], place, out=views[-1], casting="unsafe"),
+        lambda *views: np.concatenate(views[:-1], dim, out=views[-1], casting="unsafe"),
         list(arrays),
         shape,
         dtype,
@@ -174,14 +174,14 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         shapes = ", ".join(str(array.shape) for array in arrays)
         raise ShapeError(f"stack: expected equal shapes, got {shapes}")
     shape = arrays[0].shape
-    place = normalize_axis(axis, len(shape) + 1, "stack")
+    dim = normalize_axis(axis, len(shape) + 1, "stack")
     if arrays[0].device.capabilities.has_array_kernels:
-        return concat([expand_dims(array, place) for array in arrays], axis=place)
+        return concat([expand_dims(array, dim) for array in arrays], axis=dim)
     return numpy_kernels.compute(
         "stack",
-        lambda *views: np.stack(views[:-1], place, out=views[-1], casting="unsafe"),
+        lambda *views: np.stack(views[:-1], dim, out=views[-1], casting="unsafe"),
         list(arrays),
-        (*shape[:place], len(arrays), *shape[place:]),
+        (*shape[:dim], len(arrays), *shape[dim:]),
         dtype,
     )
 
@@ -210,11 +210,11 @@ def _rolled(x: Array, shift: int | tuple[int, ...], axes: tuple[int, ...] | None
         return reshape(_rolled(flat, total, (0,)), x.shape)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else shift
     result = transfer.copy(x, "roll") if not axes else x
-    for by, place in zip(shifts, axes, strict=True):
-        cut = -by % x.shape[place]
-        lead = (slice(None),) * place
+    for by, dim in zip(shifts, axes, strict=True):
+        cut = -by % x.shape[dim]
+        lead = (slice(None),) * dim
         parts = [result[(*lead, slice(cut, None))], result[(*lead, slice(None, cut))]]
-        result = concat(parts, axis=place)
+        result = concat(parts, axis=dim)
     return result
 
 
@@ -222,31 +222,31 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     """Each element, or each part along an axis, several times."""
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    place = normalize_axis(axis, x.ndim, "repeat")
+    dim = normalize_axis(axis, x.ndim, "repeat")
     if x.device.capabilities.has_array_kernels and x.size and x.ndim < elementwise_kernels.MAX_NDIM:
-        return _repeated(x, repeats, place)
+        return _repeated(x, repeats, dim)
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
         counts = np.asarray(transfer.values(repeats))
     else:
         counts = np.asarray(operator.index(repeats))
-    if counts.ndim > 1 or counts.size not in (1, x.shape[place]):
-        raise ShapeError(f"repeat: expected 1 or {x.shape[place]} counts, got shape {counts.shape}")
+    if counts.ndim > 1 or counts.size not in (1, x.shape[dim]):
+        raise ShapeError(f"repeat: expected 1 or {x.shape[dim]} counts, got shape {counts.shape}")
     if counts.size and int(counts.min()) < 0:
         raise ShapeError(f"repeat: expected counts of at least 0, got {int(counts.min())}")
-    total = int(np.broadcast_to(counts, (x.shape[place],)).sum())
+    total = int(np.broadcast_to(counts, (x.shape[dim],)).sum())
     return numpy_kernels.compute(
         "repeat",
-        lambda view, out: np.copyto(out, np.repeat(view, counts, place)),
+        lambda view, out: np.copyto(out, np.repeat(view, counts, dim)),
         [x],
-        (*x.shape[:place], total, *x.shape[place + 1 :]),
+        (*x.shape[:dim], total, *x.shape[dim + 1 :]),
         x.dtype,
     )
 
 
-def _repeated(x: Array, repeats: int | Array, place: int) -> Array:
-    """Stretched where all counts are one, else taken by numbers that the sums of the counts give."""
-    extent = x.shape[place]
+def _repeated(x: Array, repeats: int | Array, dim: int) -> Array:
+    """Stretched where all counts are one, else sources by numbers that the sums of the counts give."""
+    extent = x.shape[dim]
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
         allocation.common_device("repeat", [x, repeats])
@@ -258,13 +258,13 @@ def _repeated(x: Array, repeats: int | Array, place: int) -> Array:
     if lowest < 0:
         raise ShapeError(f"repeat: expected counts of at least 0, got {lowest}")
     if not isinstance(repeats, Array) or repeats.size == 1:
-        before, after = x.shape[:place], x.shape[place + 1 :]
-        wide = broadcast_to(expand_dims(x, place + 1), (*before, extent, lowest, *after))
+        before, after = x.shape[:dim], x.shape[dim + 1 :]
+        wide = broadcast_to(expand_dims(x, dim + 1), (*before, extent, lowest, *after))
         return reshape(transfer.copy(wide, "repeat"), (*before, extent * lowest, *after))
-    ends = axis_kernels.scan("repeat", "add", repeats, 0, dtypes.int64)
-    numbers = axis_kernels.arange("repeat", x.device, int(ends[-1]))
-    chosen = axis_kernels.searchsorted("repeat", ends, numbers, right=True)
-    return axis_kernels.gather("repeat", x, chosen, place)
+    offsets = axis_kernels.scan("repeat", "add", repeats, 0, dtypes.int64)
+    numbers = axis_kernels.arange("repeat", x.device, int(offsets[-1]))
+    indices = axis_kernels.searchsorted("repeat", offsets, numbers, right=True)
+    return axis_kernels.gather("repeat", x, indices, dim)
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:

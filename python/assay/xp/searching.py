@@ -27,7 +27,7 @@ from assay.xp.statistics import reduced_shape
 
 
 class UniqueAll(NamedTuple):
-    """The distinct elements, where each is first, where each went, and how often each occurs."""
+    """The distinct elements, their first indices, inverse indices and counts."""
 
     values: Array
     indices: Array
@@ -36,30 +36,30 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The distinct elements and how often each occurs."""
+    """The distinct elements and their counts."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """The distinct elements and which of them stands at each place."""
+    """The distinct elements and the inverse indices."""
 
     values: Array
     inverse_indices: Array
 
 
-def _extreme(
+def _arg_reduce(
     operation: str, loop: Callable[..., Any], x: Array, axis: int | None, keepdims: bool
 ) -> Array:
     dtypes.require_kind(x.dtype, REAL, operation)
     axes = normalize_axes(axis, x.ndim, operation)
     if any_empty(x, axes):
-        raise ShapeError(f"{operation}: expected elements to choose from, got shape {x.shape}")
-    place = None if axis is None else axes[0]
+        raise ShapeError(f"{operation}: expected at least one element, got shape {x.shape}")
+    dim = None if axis is None else axes[0]
 
     def kernel(view: Any, out: Any) -> None:
-        np.copyto(out, loop(view, axis=place, keepdims=keepdims))
+        np.copyto(out, loop(view, axis=dim, keepdims=keepdims))
 
     shape = reduced_shape(x.shape, axes, keepdims)
     if axis_kernels.supports(x):
@@ -73,27 +73,27 @@ def any_empty(x: Array, axes: tuple[int, ...]) -> bool:
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The place of the first largest element."""
-    return _extreme("argmax", np.argmax, x, axis, keepdims)
+    """The index of the first maximum."""
+    return _arg_reduce("argmax", np.argmax, x, axis, keepdims)
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The place of the first smallest element."""
-    return _extreme("argmin", np.argmin, x, axis, keepdims)
+    """The index of the first minimum."""
+    return _arg_reduce("argmin", np.argmin, x, axis, keepdims)
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
-    """The places of all elements that are not zero, one array for each axis."""
+    """The indices of all nonzero elements, one array per axis."""
     if x.ndim == 0:
         raise ShapeError("nonzero: expected at least 1 axis, got a 0-d array")
     if axis_kernels.supports(x):
-        return _nonzero_places(x)
+        return _nonzero_indices(x)
     found = numpy_kernels.collect("nonzero", np.nonzero, [x])
-    return tuple(transfer.store("nonzero", x.device, places) for places in found)
+    return tuple(transfer.store("nonzero", x.device, indices) for indices in found)
 
 
-def _nonzero_places(x: Array) -> tuple[Array, ...]:
-    """The flat places, and from them those along each axis."""
+def _nonzero_indices(x: Array) -> tuple[Array, ...]:
+    """The flat indices, unraveled along each axis."""
     flags = x
     if x.dtype is not dtypes.bool_:
         flags = elementwise_kernels.compute(
@@ -126,13 +126,13 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: Array | None = None,
 ) -> Array:
-    """Where elements of `x2` belong in the sorted `x1`."""
+    """The insertion indices of `x2` in the sorted `x1`."""
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: expected 1 axis, got shape {x1.shape}")
     if side not in ("left", "right"):
         raise ShapeError(f'searchsorted: expected side "left" or "right", got {side!r}')
-    joined = dtypes.promote(x1.dtype, x2.dtype, "searchsorted")
-    dtypes.require_kind(joined, REAL, "searchsorted")
+    promoted = dtypes.promote(x1.dtype, x2.dtype, "searchsorted")
+    dtypes.require_kind(promoted, REAL, "searchsorted")
     order = [] if sorter is None else [sorter]
     if sorter is not None:
         if sorter.shape != x1.shape:
@@ -141,9 +141,9 @@ def searchsorted(
             )
         _checked(sorter, x1.size, "searchsorted")
     device = allocation.common_device("searchsorted", [x1, x2, *order])
-    if elementwise_kernels.supports(device, x2.ndim, [joined]):
+    if elementwise_kernels.supports(device, x2.ndim, [promoted]):
         ordered, wanted = (
-            one if one.dtype is joined else transfer.astype(one, joined, "searchsorted")
+            one if one.dtype is promoted else transfer.astype(one, promoted, "searchsorted")
             for one in (x1, x2)
         )
         return axis_kernels.searchsorted("searchsorted", ordered, wanted, side == "right", sorter)
@@ -159,37 +159,37 @@ def where(condition: Array, x1: Array | Scalar, x2: Array | Scalar, /) -> Array:
     """Elements of `x1` where the condition holds, of `x2` elsewhere."""
     dtypes.require_kind(condition.dtype, ("bool",), "where")
     first, second = _choices(condition, x1, x2)
-    joined = dtypes.promote(first.dtype, second.dtype, "where")
+    promoted = dtypes.promote(first.dtype, second.dtype, "where")
     shape = broadcast_shapes("where", condition.shape, first.shape, second.shape)
     arrays = [condition, first, second]
     device = allocation.common_device("where", arrays)
-    if elementwise_kernels.supports(device, len(shape), [joined]):
+    if elementwise_kernels.supports(device, len(shape), [promoted]):
         return elementwise_kernels.compute(
-            "where", "where(a0,a1,a2)", joined, arrays, device, shape, joined
+            "where", "where(a0,a1,a2)", promoted, arrays, device, shape, promoted
         )
 
     def kernel(chosen: Any, a: Any, b: Any, out: Any) -> None:
         np.copyto(out, np.where(chosen, a, b), casting="unsafe")
 
-    return numpy_kernels.compute("where", kernel, arrays, shape, joined)
+    return numpy_kernels.compute("where", kernel, arrays, shape, promoted)
 
 
 def _choices(condition: Array, x1: Array | Scalar, x2: Array | Scalar) -> tuple[Array, Array]:
     if isinstance(x1, Array) and isinstance(x2, Array):
         return x1, x2
     if isinstance(x1, Array) and not isinstance(x2, Array):
-        kept = dtypes.scalar_dtype(x2, x1.dtype, "where")
-        return x1, interop.asarray(x2, kept, condition.device, None)
+        result_dtype = dtypes.scalar_dtype(x2, x1.dtype, "where")
+        return x1, interop.asarray(x2, result_dtype, condition.device, None)
     if isinstance(x2, Array) and not isinstance(x1, Array):
-        kept = dtypes.scalar_dtype(x1, x2.dtype, "where")
-        return interop.asarray(x1, kept, condition.device, None), x2
+        result_dtype = dtypes.scalar_dtype(x1, x2.dtype, "where")
+        return interop.asarray(x1, result_dtype, condition.device, None), x2
     either = max(
         np.asarray(x1).dtype, np.asarray(x2).dtype, key=lambda kind: "biufc".index(kind.kind)
     )
-    kept = dtypes.BY_NAME[either.name]
+    result_dtype = dtypes.BY_NAME[either.name]
     return (
-        interop.asarray(x1, kept, condition.device, None),
-        interop.asarray(x2, kept, condition.device, None),
+        interop.asarray(x1, result_dtype, condition.device, None),
+        interop.asarray(x2, result_dtype, condition.device, None),
     )
 
 
@@ -203,14 +203,14 @@ def _order(view: Any, axis: int, descending: bool, stable: bool) -> Any:
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The places of the elements in the order that sorts them."""
+    """The indices that sort the elements along an axis."""
     dtypes.require_kind(x.dtype, ANY, "argsort")
-    place = normalize_axis(axis, x.ndim, "argsort")
+    dim = normalize_axis(axis, x.ndim, "argsort")
     if axis_kernels.supports(x):
-        return axis_kernels.sort("argsort", x, place, descending, indices=True)
+        return axis_kernels.sort("argsort", x, dim, descending, indices=True)
     return numpy_kernels.compute(
         "argsort",
-        lambda view, out: np.copyto(out, _order(view, place, descending, stable)),
+        lambda view, out: np.copyto(out, _order(view, dim, descending, stable)),
         [x],
         x.shape,
         dtypes.int64,
@@ -220,13 +220,13 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements sorted along an axis."""
     dtypes.require_kind(x.dtype, ANY, "sort")
-    place = normalize_axis(axis, x.ndim, "sort")
+    dim = normalize_axis(axis, x.ndim, "sort")
     if axis_kernels.supports(x):
-        return axis_kernels.sort("sort", x, place, descending, indices=False)
+        return axis_kernels.sort("sort", x, dim, descending, indices=False)
 
     def kernel(view: Any, out: Any) -> None:
-        ordered = np.sort(view, axis=place, kind="stable" if stable else None)
-        np.copyto(out, np.flip(ordered, place) if descending else ordered)
+        ordered = np.sort(view, axis=dim, kind="stable" if stable else None)
+        np.copyto(out, np.flip(ordered, dim) if descending else ordered)
 
     return numpy_kernels.compute("sort", kernel, [x], x.shape, x.dtype)
 
@@ -292,7 +292,7 @@ def _unique_places(
 
 
 def unique_all(x: Array, /) -> UniqueAll:
-    """The distinct elements, with their first places, their inverse and their counts."""
+    """The distinct elements, with their first indices, their inverse and their counts."""
     values, indices, inverse, counts = _unique(
         x, "unique_all", return_index=True, return_inverse=True, return_counts=True
     )
@@ -300,12 +300,12 @@ def unique_all(x: Array, /) -> UniqueAll:
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
-    """The distinct elements and how often each occurs."""
+    """The distinct elements and their counts."""
     return UniqueCounts(*_unique(x, "unique_counts", return_counts=True))
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
-    """The distinct elements and which of them stands at each place."""
+    """The distinct elements and the inverse indices."""
     values, inverse = _unique(x, "unique_inverse", return_inverse=True)
     return UniqueInverse(values, _like(inverse, x))
 
@@ -337,18 +337,18 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The parts along an axis that the indices name."""
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take: expected an axis for shape {x.shape}, got none")
-    place = normalize_axis(0 if axis is None else axis, x.ndim, "take")
-    _checked(indices, x.shape[place], "take")
+    dim = normalize_axis(0 if axis is None else axis, x.ndim, "take")
+    _checked(indices, x.shape[dim], "take")
     device = allocation.common_device("take", [x, indices])
     if (
         device.capabilities.has_array_kernels
         and max(x.ndim, indices.ndim) <= elementwise_kernels.MAX_NDIM
     ):
-        return axis_kernels.gather("take", x, indices, place)
-    shape = (*x.shape[:place], *indices.shape, *x.shape[place + 1 :])
+        return axis_kernels.gather("take", x, indices, dim)
+    shape = (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :])
     return numpy_kernels.compute(
         "take",
-        lambda view, places, out: np.copyto(out, np.take(view, places, axis=place)),
+        lambda view, positions, out: np.copyto(out, np.take(view, positions, axis=dim)),
         [x, indices],
         shape,
         x.dtype,
@@ -356,28 +356,30 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
-    """The elements along an axis that the indices name, place by place."""
-    place = normalize_axis(axis, x.ndim, "take_along_axis")
+    """The elements along an axis that the indices name, dim by dim."""
+    dim = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:
         raise ShapeError(f"take_along_axis: expected {x.ndim} axes, got shape {indices.shape}")
-    _checked(indices, x.shape[place], "take_along_axis")
-    others = [(*s[:place], *s[place + 1 :]) for s in (x.shape, indices.shape)]
+    _checked(indices, x.shape[dim], "take_along_axis")
+    others = [(*s[:dim], *s[dim + 1 :]) for s in (x.shape, indices.shape)]
     rest = broadcast_shapes("take_along_axis", *others)
     device = allocation.common_device("take_along_axis", [x, indices])
     if device.capabilities.has_array_kernels and x.ndim <= elementwise_kernels.MAX_NDIM:
-        wide, places = (
+        wide, wide_indices = (
             one.view(
                 layouts.broadcast(
-                    one.layout, (*rest[:place], one.shape[place], *rest[place:]), "take_along_axis"
+                    one.layout,
+                    (*rest[:dim], one.shape[dim], *rest[dim:]),
+                    "take_along_axis",
                 )
             )
             for one in (x, indices)
         )
-        return axis_kernels.take_along_axis("take_along_axis", wide, places, place)
+        return axis_kernels.take_along_axis("take_along_axis", wide, wide_indices, dim)
     return numpy_kernels.compute(
         "take_along_axis",
-        lambda view, places, out: np.copyto(out, np.take_along_axis(view, places, axis=place)),
+        lambda view, positions, out: np.copyto(out, np.take_along_axis(view, positions, axis=dim)),
         [x, indices],
-        (*rest[:place], indices.shape[place], *rest[place:]),
+        (*rest[:dim], indices.shape[dim], *rest[dim:]),
         x.dtype,
     )

@@ -106,8 +106,10 @@ def sum(
 ) -> Array:
     """The sum; of no elements it is 0."""
     dtypes.require_kind(x.dtype, NUMERIC, "sum")
-    kept = _summed(x, dtype, "sum")
-    return reduce("sum", _total(np.sum, kept), x, axis, keepdims, kept, axis_kernels.SUM)
+    result_dtype = _summed(x, dtype, "sum")
+    return reduce(
+        "sum", _total(np.sum, result_dtype), x, axis, keepdims, result_dtype, axis_kernels.SUM
+    )
 
 
 def prod(
@@ -115,8 +117,10 @@ def prod(
 ) -> Array:
     """The product; of no elements it is 1."""
     dtypes.require_kind(x.dtype, NUMERIC, "prod")
-    kept = _summed(x, dtype, "prod")
-    return reduce("prod", _total(np.prod, kept), x, axis, keepdims, kept, axis_kernels.PRODUCT)
+    result_dtype = _summed(x, dtype, "prod")
+    return reduce(
+        "prod", _total(np.prod, result_dtype), x, axis, keepdims, result_dtype, axis_kernels.PRODUCT
+    )
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -134,7 +138,7 @@ def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The arithmetic mean; NaN of no elements."""
     dtypes.require_kind(x.dtype, FLOATING, "mean")
-    return reduce("mean", _quiet(np.mean), x, axis, keepdims, x.dtype, axis_kernels.MEAN)
+    return reduce("mean", _without_warnings(np.mean), x, axis, keepdims, x.dtype, axis_kernels.MEAN)
 
 
 def var(
@@ -142,7 +146,7 @@ def var(
 ) -> Array:
     """The variance, divided by the count less `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "var")
-    return _spread("var", np.var, x, axis, correction, keepdims, axis_kernels.VARIANCE)
+    return _variance("var", np.var, x, axis, correction, keepdims, axis_kernels.VARIANCE)
 
 
 def std(
@@ -150,10 +154,10 @@ def std(
 ) -> Array:
     """The standard deviation, from the variance with the same `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "std")
-    return _spread("std", np.std, x, axis, correction, keepdims, axis_kernels.STD)
+    return _variance("std", np.std, x, axis, correction, keepdims, axis_kernels.STD)
 
 
-def _spread(
+def _variance(
     operation: str,
     loop: Callable[..., Any],
     x: Array,
@@ -164,7 +168,7 @@ def _spread(
 ) -> Array:
     """A mean of squared distances from the mean."""
     if not axis_kernels.supports(x):
-        quiet = _quiet(loop, ddof=correction)
+        quiet = _without_warnings(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
     axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
@@ -172,7 +176,7 @@ def _spread(
     return axis_kernels.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
 
 
-def _quiet(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
+def _without_warnings(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
     """The loop without NumPy's warnings of too few elements, which NaN says already."""
     import warnings
 
@@ -212,26 +216,26 @@ def _cumulative(
     axis: int | None,
     dtype: DType | str | None,
     first: int | None,
-    join: str,
+    combine: str,
 ) -> Array:
     dtypes.require_kind(x.dtype, NUMERIC, operation)
     if x.ndim == 0:
         raise ShapeError(f"{operation}: expected at least 1 axis, got a 0-d array")
     if axis is None and x.ndim > 1:
         raise ShapeError(f"{operation}: expected an axis for shape {x.shape}, got none")
-    place = normalize_axis(0 if axis is None else axis, x.ndim, operation)
-    kept = _summed(x, dtype, operation)
-    kind = np.dtype(np.float32) if kept is dtypes.bfloat16 else kept.storage
+    dim = normalize_axis(0 if axis is None else axis, x.ndim, operation)
+    result_dtype = _summed(x, dtype, operation)
+    kind = np.dtype(np.float32) if result_dtype is dtypes.bfloat16 else result_dtype.storage
     lead = 0 if first is None else 1
-    shape = tuple(extent + lead if at == place else extent for at, extent in enumerate(x.shape))
+    shape = tuple(extent + lead if at == dim else extent for at, extent in enumerate(x.shape))
 
-    part = tuple(slice(lead, None) if at == place else slice(None) for at in range(x.ndim))
-    before = tuple(slice(0, lead) if at == place else slice(None) for at in range(x.ndim))
-    if axis_kernels.supports(x, kept):
-        scanned = axis_kernels.scan(operation, join, x, place, kept)
+    part = tuple(slice(lead, None) if at == dim else slice(None) for at in range(x.ndim))
+    before = tuple(slice(0, lead) if at == dim else slice(None) for at in range(x.ndim))
+    if axis_kernels.supports(x, result_dtype):
+        scanned = axis_kernels.scan(operation, combine, x, dim, result_dtype)
         if not lead:
             return scanned
-        whole = allocation.empty(x.device, shape, kept, operation)
+        whole = allocation.empty(x.device, shape, result_dtype, operation)
         elementwise_kernels.fill(operation, whole[before], first)
         transfer.copy_into(whole[part], scanned, operation)
         return whole
@@ -239,9 +243,9 @@ def _cumulative(
     def kernel(view: Any, out: Any) -> None:
         if lead:
             out[before] = first
-        loop(view.astype(kind, copy=False), axis=place, out=out[part], dtype=kind)
+        loop(view.astype(kind, copy=False), axis=dim, out=out[part], dtype=kind)
 
-    return numpy_kernels.compute(operation, kernel, [x], shape, kept)
+    return numpy_kernels.compute(operation, kernel, [x], shape, result_dtype)
 
 
 def cumulative_sum(
@@ -285,12 +289,12 @@ def diff(
 
     if n < 0:
         raise ShapeError(f"diff: expected n of at least 0, got {n}")
-    place = normalize_axis(axis, x.ndim, "diff")
+    dim = normalize_axis(axis, x.ndim, "diff")
     parts = [part for part in (prepend, x, append) if part is not None]
-    whole = concat(parts, axis=place) if len(parts) > 1 else x
+    whole = concat(parts, axis=dim) if len(parts) > 1 else x
     step = not_equal if whole.dtype is dtypes.bool_ else subtract
     for _ in range(n):
-        later = tuple(slice(1, None) if at == place else slice(None) for at in range(x.ndim))
-        sooner = tuple(slice(None, -1) if at == place else slice(None) for at in range(x.ndim))
+        later = tuple(slice(1, None) if at == dim else slice(None) for at in range(x.ndim))
+        sooner = tuple(slice(None, -1) if at == dim else slice(None) for at in range(x.ndim))
         whole = step(whole[later], whole[sooner])
     return whole

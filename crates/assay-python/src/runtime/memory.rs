@@ -1,8 +1,7 @@
-//! The memory of a device as it is put together: the pool below, then adaptors, then pressure.
+//! The memory resources of a device: a pool under a stack of adaptors.
 //!
-//! From below: pool, counters, a limit, the log and the tracking of call sites where asked for,
-//! records, and at the top pressure from shortage. Evictable memory is allocated below the pressure,
-//! because pressure is what evicts it.
+//! From the bottom: pool, statistics, limit, optional log and call-site tracking, records, and at
+//! the top the failure callback that evicts. Evictable memory is allocated below that callback.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,23 +20,23 @@ use super::memory_pressure::MemoryPressure;
 
 type Resource = Arc<dyn MemoryResource>;
 
-/// How often one request asks for pressure before its error goes through.
+/// How often one allocation is retried before its error is returned.
 const MAX_ATTEMPTS: u32 = 10_000;
 
-/// What the memory of a device is asked to do besides handing itself out.
+/// Options of a device's memory.
 #[derive(Clone, Copy, Default)]
 pub(super) struct MemoryOptions {
-    /// What the pool may hold; the device's memory where not given.
+    /// The pool's capacity; by default the device's memory.
     pub pool_bytes: Option<u64>,
-    /// What callers may have, in bytes as they ask for them.
+    /// The limit on requested bytes.
     pub limit_bytes: Option<u64>,
-    /// Pinned host memory for spilled and pinned buffers; as much as the device has.
+    /// Pinned host memory for evicted and pinned buffers; by default as much as device memory.
     pub host_bytes: Option<u64>,
     pub tracking: bool,
     pub logging: bool,
 }
 
-/// The clock of a device, for those who want one of their own.
+/// The clock of a device, as an owned value.
 pub(super) struct DeviceClock(pub Arc<dyn Backend>);
 
 impl Clock for DeviceClock {
@@ -50,7 +49,7 @@ impl Clock for DeviceClock {
     }
 }
 
-/// Everything that hands out memory of one device.
+/// The memory resources of one device.
 pub(super) struct DeviceMemory {
     backend: Arc<dyn Backend>,
     dispatch: DispatchController,
@@ -58,9 +57,9 @@ pub(super) struct DeviceMemory {
     pub statistics: Arc<StatisticsAdaptor<Resource>>,
     pub tracking: Option<Arc<TrackingAdaptor<Resource>>>,
     pub logging: Option<Arc<LoggingAdaptor<Resource>>>,
-    /// What evictable memory is allocated from.
+    /// The resource of evictable memory.
     below: Resource,
-    /// What everything else is allocated from.
+    /// The resource of all other memory.
     top: Resource,
     pub pressure: Arc<MemoryPressure>,
     host_bytes: u64,
@@ -99,9 +98,9 @@ impl DeviceMemory {
         }
         let below: Resource = Arc::new(dispatch.record_memory(below, "array"));
         let pressure = Arc::new(MemoryPressure::new(dispatch.clone()));
-        let asked = Arc::clone(&pressure);
+        let handler = Arc::clone(&pressure);
         let top = FailureCallbackAdaptor::new(Arc::clone(&below), MAX_ATTEMPTS, move |failure| {
-            asked.on_failure(failure)
+            handler.on_failure(failure)
         });
         Ok(DeviceMemory {
             backend: Arc::clone(backend),
@@ -119,12 +118,12 @@ impl DeviceMemory {
         })
     }
 
-    /// Where memory comes from.
+    /// The resource to allocate from.
     pub fn resource(&self) -> Resource {
         Arc::clone(&self.top)
     }
 
-    /// The pool of pinned host memory, made when first needed.
+    /// The pool of pinned host memory, created on first use.
     pub fn host(&self) -> Result<&Arc<RecordedMemory<Arc<Pool>>>> {
         if let Some(host) = self.host.get() {
             return Ok(host);
@@ -135,12 +134,12 @@ impl DeviceMemory {
         Ok(self.host.get_or_init(|| recorded))
     }
 
-    /// The pool of pinned host memory, if it was ever needed.
+    /// The pool of pinned host memory, if it exists.
     pub fn host_in_use(&self) -> Option<&Pool> {
         self.host.get().map(|host| &**host.inner())
     }
 
-    /// The books of evictable memory, made when first needed.
+    /// The residency manager of evictable memory, created on first use.
     pub fn residency(&self) -> Result<&Arc<Residency>> {
         if let Some(residency) = self.residency.get() {
             return Ok(residency);
@@ -153,14 +152,14 @@ impl DeviceMemory {
         Ok(residency)
     }
 
-    /// The books of evictable memory, if there are any.
+    /// The residency manager, if there is evictable memory.
     pub fn residency_in_use(&self) -> Option<&Arc<Residency>> {
         self.residency.get()
     }
 
-    /// Tells that a stream whose work is over is about to be destroyed.
+    /// Must be called before a stream whose work is complete is destroyed.
     pub fn forget_stream(&self, stream: StreamId) {
-        // Nobody is left to hear of a refusal.
+        // Errors cannot be reported any more.
         let _ = self.pool.forget_stream(stream);
         if let Some(host) = self.host_in_use() {
             let _ = host.forget_stream(stream);
@@ -170,7 +169,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Writes down what was spilled and restored.
+    /// Records evictions and restores.
     pub fn record_movements(&self) -> std::result::Result<(), MemoryError> {
         match self.residency.get() {
             Some(residency) => self.dispatch.record_movements(residency),
@@ -181,19 +180,18 @@ impl DeviceMemory {
 
 /// A line of Python source as a call site.
 ///
-/// The core keeps file names for ever, as it does those of its own lines; each file of a program
-/// is kept once.
+/// Call sites have static file names, as those of Rust code; each file name is leaked once.
 pub(super) fn call_site(file: &str, line: u32) -> CallSite {
     static FILES: Mutex<Option<HashMap<String, &'static str>>> = Mutex::new(None);
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let files = files.get_or_insert_with(HashMap::new);
-    let kept = match files.get(file) {
-        Some(kept) => kept,
+    let name = match files.get(file) {
+        Some(name) => name,
         None => {
-            let kept: &'static str = Box::leak(file.to_owned().into_boxed_str());
-            files.insert(file.to_owned(), kept);
-            kept
+            let name: &'static str = Box::leak(file.to_owned().into_boxed_str());
+            files.insert(file.to_owned(), name);
+            name
         }
     };
-    CallSite { file: kept, line }
+    CallSite { file: name, line }
 }

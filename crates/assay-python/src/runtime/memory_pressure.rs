@@ -1,4 +1,4 @@
-//! What to do when memory is short: evict what is not in use, wait for what is, ask the program.
+//! The handler of failed allocations: evict idle memory, wait for busy memory, call the program.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -16,13 +16,13 @@ pub(super) trait Leased: Send + Sync {
     fn wait_and_end_lease(&self) -> bool;
 }
 
-/// Who can be asked to give memory up.
+/// Evicts memory when an allocation fails.
 pub(super) struct MemoryPressure {
     dispatch: DispatchController,
     residency: OnceLock<Arc<Residency>>,
-    /// Evictable allocations; those that are gone are forgotten on the way.
+    /// Evictable allocations; dropped ones are removed lazily.
     allocations: Mutex<Vec<Weak<dyn Leased>>>,
-    /// Called with bytes, tenant, attempt and message; true means that something was freed.
+    /// Called with bytes, tenant, attempt and message; returns whether it freed memory.
     callback: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -42,7 +42,7 @@ impl MemoryPressure {
     }
 
     pub fn set_residency(&self, residency: &Arc<Residency>) {
-        // Set once by whoever made it; a second time it is the same.
+        // A second call passes the same residency.
         let _ = self.residency.set(Arc::clone(residency));
     }
 
@@ -50,7 +50,7 @@ impl MemoryPressure {
         std::mem::replace(&mut *lock(&self.callback), callback)
     }
 
-    /// Counts a allocation among those that can be evicted.
+    /// Registers an evictable allocation.
     pub fn add(&self, allocation: Weak<dyn Leased>) {
         lock(&self.allocations).push(allocation);
     }
@@ -61,9 +61,9 @@ impl MemoryPressure {
         allocations.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Lets memory go that is on the device only because it was used; true if there was any.
+    /// Ends the leases of idle allocations; returns whether there were any.
     ///
-    /// Where all of it is in use, waits for the work of one.
+    /// Where all of them are in use, waits for the work of one.
     pub fn end_lease(&self) -> bool {
         let allocations = self.allocations();
         let idle = allocations
@@ -76,7 +76,7 @@ impl MemoryPressure {
                 .any(|allocation| allocation.wait_and_end_lease())
     }
 
-    /// One step against a shortage.
+    /// One attempt to make a failed allocation succeed.
     pub fn on_failure(&self, failure: &Failure<'_>) -> Decision {
         if self.evict(failure) || self.end_lease() {
             return Decision::Retry;
@@ -92,13 +92,13 @@ impl MemoryPressure {
             return false;
         };
         let request = failure.request;
-        // An eviction that fails leaves the request's own error to be told.
+        // If an eviction fails, the allocation's own error is returned.
         let relieved = residency.evict_for(failure.error, request.stream, request.tenant);
         let _ = self.dispatch.record_movements(residency);
         relieved.unwrap_or(false)
     }
 
-    /// Asks the program's own callback.
+    /// Calls the program's callback.
     fn run_callback(&self, failure: &Failure<'_>) -> bool {
         let (bytes, tenant) = (failure.request.bytes, failure.request.tenant.0);
         let message = failure.error.to_string();
@@ -120,7 +120,7 @@ impl MemoryPressure {
         })
     }
 
-    /// Whether trying again after [`end_lease`](MemoryPressure::end_lease) could help.
+    /// Whether a retry after [`end_lease`](MemoryPressure::end_lease) could help.
     pub fn retry_helps(&self, error: &MemoryError) -> bool {
         error.is_pressure() && self.end_lease()
     }

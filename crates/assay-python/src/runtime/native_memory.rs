@@ -172,7 +172,7 @@ impl PyMemory {
         })
     }
 
-    /// Check the pool's books against each other; slow.
+    /// Check the pool's invariants; slow.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
             self.runtime.begin(py, "verify")?;

@@ -241,7 +241,7 @@ impl PyScheduler {
         })
     }
 
-    /// Cancel a task by its number, whoever holds it.
+    /// Cancel a task by its id.
     fn cancel(&self, py: Python<'_>, task: u64) -> PyResult<()> {
         guarded("cancel", || {
             or_raise(py.detach(|| self.scheduler.cancel(TaskId(task))))

@@ -1,6 +1,6 @@
 //! Weights on their way into a device's memory, and tables of rotations.
 //!
-//! Plain functions over the buffer protocol: whoever calls them runs them as an operation.
+//! Plain functions over the buffer protocol; Python runs them as host functions of a stream.
 
 use assay_cpu::error::OpError;
 use assay_cpu::kernels;

@@ -1,7 +1,7 @@
 //! The structures of `dlpack.h`, version 1.1.
 //!
 //! A capsule named `dltensor_versioned` carries a `DLManagedTensorVersioned`, one named `dltensor`
-//! the older `DLManagedTensor`; whoever takes the tensor over renames the capsule and calls the
+//! the older `DLManagedTensor`; the consumer renames the capsule and calls the
 //! deleter at the end.
 
 use std::ffi::{CStr, c_void};
