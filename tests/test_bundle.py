@@ -35,7 +35,7 @@ typing-extensions==4.16.0  # via pydantic
 """
 
 
-def test_pins_are_read_with_who_asked() -> None:
+def test_pins_are_read_with_their_dependents() -> None:
     assert parse_pins(RESOLUTION) == [
         Pin("multiprocess", "0.70.19", "salib"),
         Pin("numpy", "2.5.2", "pandas, salib, assay"),
@@ -44,7 +44,7 @@ def test_pins_are_read_with_who_asked() -> None:
     ]
 
 
-def test_host_list_keeps_what_has_a_version() -> None:
+def test_host_list_skips_lines_without_version() -> None:
     listing = "NumPy==2.5.2\ntorch==2.11.0+cu130\nlocal @ file:///x\n-e git+https://x/y#egg=z\n"
     assert read_host_packages(listing) == {"numpy": "2.5.2", "torch": "2.11.0+cu130"}
 
@@ -58,7 +58,9 @@ def test_host_list_keeps_what_has_a_version() -> None:
         ({"numpy": "1.20.0", "salib": "1.6.0", "torch": "2.11.0"}, {"salib"}),
     ],
 )
-def test_only_what_the_host_has_is_left_out(host: dict[str, str] | None, names: set[str]) -> None:
+def test_only_packages_on_the_host_are_excluded(
+    host: dict[str, str] | None, names: set[str]
+) -> None:
     assert left_out(parse_pins(RESOLUTION), host).keys() == names
 
 
@@ -75,7 +77,7 @@ def test_requirement_name(requirement: str, name: str) -> None:
     assert requirement_name(requirement) == name
 
 
-def test_who_asks_for_unused_packages_is_installed_alone() -> None:
+def test_packages_with_unused_dependencies_are_installed_without_them() -> None:
     stated = {
         "assay": ["numpy>=1.26", "salib>=1.5", "sympy>=1.12 ; extra == 'symbolic'"],
         "salib": ["matplotlib>=3.5", "multiprocess", "pathos ; extra == 'test'"],
@@ -101,7 +103,7 @@ def test_wheels_for_other_hosts_are_refused(name: str) -> None:
         check_tag(name)
 
 
-def test_a_part_that_is_too_large_names_what_is_large() -> None:
+def test_size_limit_error_names_the_largest_files() -> None:
     entries = [{"name": "pandas", "size": 30_000_000}, {"name": "rich", "size": 300_000}]
     check_size(40_000_000, entries)
     with pytest.raises(BundleError, match=r"40.0 MB, .* 40 MB; largest: pandas 30.0 MB, rich"):
@@ -119,7 +121,7 @@ def test_metadata_is_read_from_the_wheel(tmp_path: Path) -> None:
     assert read_metadata(wheel) == ("some-thing", "1.0", ["a>=1"])
 
 
-def test_a_new_bundle_takes_the_place_of_the_old(tmp_path: Path) -> None:
+def test_new_bundle_replaces_the_old(tmp_path: Path) -> None:
     destination = tmp_path / "dist" / "bundle"
     for text in ("first", "second"):
         work = tmp_path / text
@@ -156,7 +158,7 @@ def test_hint_names_exactly_what_is_missing(has: dict[str, bool], hint: str) -> 
     assert target_compiler.install_hint(**has) == f"on Debian 12, as root: {hint}"
 
 
-def test_another_architecture_compiles_across(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_architecture_cross_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(target_compiler, "has_standard_library", lambda rustc: rustc != "rustc")
@@ -193,20 +195,18 @@ def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
         assert any(line.startswith("SKIPPED") and name in line for line in lines), (name, lines)
 
 
-def test_a_bundled_test_of_the_engine_is_one_that_chooses_its_device(root: Path) -> None:
+def test_bundled_engine_tests_are_those_with_a_chosen_device(root: Path) -> None:
     names = {Path(name).stem for name in bundled_tests.engine_tests(root)}
     assert names >= {"test_determinism", "test_engine", "test_models", "test_smollm2"}
     assert not names & {"test_command_line", "test_sampling_params", "test_worker"}
 
 
-def test_the_program_that_cargo_made_is_found() -> None:
+def test_cargo_executable_is_found() -> None:
     messages = '{"reason":"x","executable":null}\nnoise\n{"executable":"/made/device-1"}\n'
     assert bundled_tests._executable(messages) == "/made/device-1"
 
 
-def test_a_gpu_host_is_measured_by_every_suite_and_failures_are_named(
-    tmp_path: Path, root: Path
-) -> None:
+def test_gpu_host_runs_every_suite_and_names_failures(tmp_path: Path, root: Path) -> None:
     bundled_tests.add_tests(root, tmp_path)
     (tmp_path / "commit").write_text("abc\n", encoding="utf-8")
     programs = tmp_path / "programs"

@@ -35,7 +35,7 @@ def test_a_file_is_read(
     ],
     ids=["none", "large", "bytes"],
 )
-def test_what_cannot_be_read_is_named_with_the_reason(
+def test_unreadable_files_are_named_with_the_reason(
     tmp_path: Path, read: Callable[..., Any], data: bytes | None, why: str
 ) -> None:
     path = tmp_path / "file"
@@ -48,7 +48,7 @@ def test_what_cannot_be_read_is_named_with_the_reason(
 
 @pytest.mark.parametrize(("read", "kind"), [(read_json, "JSON"), (read_toml, "TOML")])
 @pytest.mark.parametrize("text", ["{", "[" * 100_000])
-def test_what_is_malformed_is_said(
+def test_malformed_files_are_refused_with_the_expected_format(
     tmp_path: Path, read: Callable[..., Any], kind: str, text: str
 ) -> None:
     path = tmp_path / "file"

@@ -64,7 +64,7 @@ def code_blocks(text: str) -> str:
     return "\n".join(FENCE.findall(text))
 
 
-def test_sources_are_plain_ascii(tracked: dict[str, str]) -> None:
+def test_sources_are_ascii(tracked: dict[str, str]) -> None:
     sources = {
         name: text
         for name, text in tracked.items()
@@ -94,7 +94,7 @@ def test_no_file_uses_a_private_word(tracked: dict[str, str]) -> None:
         ("python/assay/work/x.py", False),
     ],
 )
-def test_machine_paths_are_told_from_others(line: str, is_machine_path: bool) -> None:
+def test_machine_path_pattern_matches_only_machine_paths(line: str, is_machine_path: bool) -> None:
     assert bool(MACHINE_PATH.search(line)) is is_machine_path
 
 

@@ -61,7 +61,7 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
     return run
 
 
-def test_a_second_time_takes_no_step(taken: TakenSteps) -> None:
+def test_second_run_skips_every_step(taken: TakenSteps) -> None:
     assert taken() == ["environment", "packages", "extension"]
     assert taken() == []
 
@@ -76,7 +76,7 @@ def test_a_second_time_takes_no_step(taken: TakenSteps) -> None:
         ("python/assay/__init__.py", "# changed", []),
     ],
 )
-def test_a_change_takes_the_steps_that_read_it(
+def test_changed_input_reruns_dependent_steps(
     checkout: Path, taken: TakenSteps, name: str, text: str, steps: list[str]
 ) -> None:
     taken()
@@ -84,7 +84,7 @@ def test_a_change_takes_the_steps_that_read_it(
     assert taken() == steps
 
 
-def test_what_was_removed_is_made_again(taken: TakenSteps) -> None:
+def test_removed_output_is_rebuilt(taken: TakenSteps) -> None:
     taken()
     set_up.EXTENSION.unlink()
     assert taken() == ["extension"]
@@ -92,14 +92,14 @@ def test_what_was_removed_is_made_again(taken: TakenSteps) -> None:
     assert taken() == ["environment", "packages", "extension"]
 
 
-def test_a_moved_checkout_starts_over(taken: TakenSteps) -> None:
+def test_moved_checkout_reruns_every_step(taken: TakenSteps) -> None:
     taken()
     stamp = set_up.STAMP.read_text()
     set_up.STAMP.write_text(stamp.replace(str(set_up.ROOT), "elsewhere"))
     assert taken() == ["environment", "packages", "extension"]
 
 
-def test_a_step_that_failed_is_taken_again(
+def test_failed_step_is_rerun(
     taken: TakenSteps, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     working = set_up.STEPS
@@ -114,7 +114,7 @@ def test_a_step_that_failed_is_taken_again(
     assert taken() == ["packages", "extension"]
 
 
-def test_a_missing_tool_is_named_before_anything_is_done(
+def test_missing_tool_is_named_before_any_step_runs(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None if name == "cargo" else name)

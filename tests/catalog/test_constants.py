@@ -43,7 +43,7 @@ def test_every_constant_of_kernels_has_a_value() -> None:
             assert needed <= set(constants.given(system, engine)), (system, engine)
 
 
-def test_products_have_at_most_fifteen_constants_in_16_bits() -> None:
+def test_gemm_model_has_at_most_fifteen_16_bit_constants() -> None:
     fitted = json.loads((CALIBRATION / "h100_sxm.json").read_text())["constants"]
     own = {
         name.rpartition(".")[2]

@@ -105,17 +105,17 @@ def test_missing_fields_are_all_named() -> None:
         ("vocab_size", 10**400),
     ],
 )
-def test_fields_that_are_no_numbers_are_named(field: str, value: object) -> None:
+def test_non_numeric_fields_are_named(field: str, value: object) -> None:
     with pytest.raises(InputError, match=f"as {field}"):
         models.from_config({**PLAIN, field: value})
 
 
-def test_no_heads_are_refused() -> None:
+def test_zero_attention_heads_are_refused() -> None:
     with pytest.raises(InputError, match="expected num_attention_heads above 0, got 0"):
         models.from_config({**PLAIN, "num_attention_heads": 0})
 
 
-def test_layers_that_differ_are_refused() -> None:
+def test_state_space_layers_are_refused() -> None:
     with pytest.raises(InputError, match="layers of a state-space model"):
         models.from_config({**PLAIN, "hybrid_override_pattern": "M*M*"})
 
@@ -138,16 +138,18 @@ def test_layers_that_differ_are_refused() -> None:
           "vocab_size": 50257, "n_positions": 1024}, 1_557_611_200),
     ],
 )  # fmt: skip
-def test_further_families(registry: Registry, config: dict[str, Any], count: int) -> None:
+def test_parameter_counts_of_further_model_families(
+    registry: Registry, config: dict[str, Any], count: int
+) -> None:
     assert parameters(registry, config) == count
 
 
-def test_types_without_keys_are_refused() -> None:
+def test_state_space_model_type_is_refused() -> None:
     with pytest.raises(InputError, match='models of type "mamba" are not covered'):
         models.from_config({**PLAIN, "model_type": "mamba"})
 
 
-def test_a_window_that_is_switched_off_is_none() -> None:
+def test_disabled_sliding_window_is_none() -> None:
     shapes = models.from_config(
         {**PLAIN, "model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}
     ).shapes
@@ -171,14 +173,14 @@ def test_files_are_read_by_path_and_by_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "\xff"])
-def test_files_that_are_no_configurations_are_named(tmp_path: Path, content: str) -> None:
+def test_invalid_config_files_are_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(InputError, match=r"config\.json"):
         models.from_config(path)
 
 
-def test_bare_dimensions_are_a_plain_decoder(registry: Registry) -> None:
+def test_bare_dimensions_are_read_as_dense_decoder(registry: Registry) -> None:
     model = models.from_dimensions(layers=40, hidden=5120, heads=40, vocabulary=51200)
     assert model.shapes["ffn"] == 4 * 5120
     assert model.shapes["ffn_matrices"] == 2

@@ -11,9 +11,7 @@ from assay.catalog import entries, probe
 from assay.errors import InputError
 
 
-def test_the_probe_measures_and_its_file_is_an_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probe_output_is_a_catalog_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_READ_BYTES", 1 << 22)
     monkeypatch.setattr(probe, "_MATRIX", 128)
     found = probe.probe()

@@ -63,7 +63,7 @@ SITE: dict[str, float | str] = {
 }
 """What the power of the site follows from."""
 
-BOOKS: dict[str, float | str] = {
+COST_INPUTS: dict[str, float | str] = {
     "econ.electricity.energy_price": "0.06 USD/kWh",
     "econ.electricity.demand_price": "12 USD/(kW*month)",
     "econ.electricity.load_factor": 0.8,
@@ -88,7 +88,7 @@ BOOKS: dict[str, float | str] = {
     "econ.rent.price": "2 USD/(h*GPU)",
     "econ.rent.includes_power": 1,
 }
-"""What the costs of the site follow from."""
+"""Inputs of the site's costs."""
 
 JOB: dict[str, float | str] = {
     "training.gpus": "512 GPU",

@@ -65,7 +65,7 @@ def test_active_parameters(registry: Registry, name: str, billions: float) -> No
     assert found == pytest.approx(billions * 1e9, rel=0.004)
 
 
-def test_the_catalog_states_enough_counts() -> None:
+def test_catalog_states_enough_parameter_counts() -> None:
     assert len(PUBLISHED) >= 36
 
 
@@ -75,7 +75,7 @@ def test_parameters_of_gpt_3_are_those_of_its_table(registry: Registry) -> None:
     assert found / 1e6 == pytest.approx(174_600, abs=50)
 
 
-def test_parts_of_gpt_oss_are_those_of_its_model_card(registry: Registry) -> None:
+def test_parameter_groups_of_gpt_oss_match_its_model_card(registry: Registry) -> None:
     given = models.find("gpt-oss-120b").given
 
     def found(name: str) -> float:
@@ -110,18 +110,20 @@ def test_training_flops_are_those_of_narayanan_et_al(registry: Registry) -> None
     ("name", "elements"),
     [("llama-3.1-8b", 2 * 8 * 128), ("deepseek-v3", 512 + 64), ("qwen3-32b", 2 * 8 * 128)],
 )
-def test_cache_of_a_token_and_layer(registry: Registry, name: str, elements: float) -> None:
+def test_kv_cache_elements_per_token_and_layer(
+    registry: Registry, name: str, elements: float
+) -> None:
     found = registry.resolve("architecture.kv.layer_elements_per_token", models.find(name).given)
     assert found.value == elements
 
 
-def test_windowed_layers_see_no_more_than_their_window(registry: Registry) -> None:
+def test_sliding_window_bounds_attended_tokens(registry: Registry) -> None:
     given = {**models.find("gpt-oss-120b").given, "architecture.sequence": "8192 token"}
     found = registry.resolve("architecture.attention.seen_tokens", given)
     assert found.value == pytest.approx((8192 + 128) / 2)
 
 
-def test_layers_with_a_fixed_state_keep_no_keys(registry: Registry) -> None:
+def test_linear_attention_layers_have_no_kv_cache(registry: Registry) -> None:
     given = models.find("qwen3.5-397b-a17b").given
     kept = registry.resolve("architecture.kv.elements_per_token", given).value
     assert kept == 15 * 2 * 2 * 256

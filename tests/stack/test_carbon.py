@@ -6,7 +6,7 @@ import pytest
 
 from assay import stack
 
-from .sites import BOOKS, JOB, SITE
+from .sites import COST_INPUTS, JOB, SITE
 
 HOUR, YEAR = 3600.0, 31557600.0
 KWH, TONNE, LITER = 3.6e6, 1e3, 1e-3
@@ -98,22 +98,22 @@ GRID: Given = {
 }
 
 
-def test_location_and_market() -> None:
+def test_location_and_market_based_emissions() -> None:
     by_location = value("carbon.intensity", {**GRID, "carbon.market_based": 0}) * KWH
     by_market = value("carbon.intensity", {**GRID, "carbon.market_based": 1}) * KWH
     assert by_location == pytest.approx(0.4)
     assert by_market == pytest.approx(0.25 * 0.4 + 0.75 * 0.02)
 
 
-def test_usage_effectiveness_is_intensity_by_pue() -> None:
+def test_carbon_usage_effectiveness_is_grid_intensity_times_pue() -> None:
     given: Given = {"carbon.intensity": "0.4 kg/kWh", "thermal.dc.pue": 1.5}
     assert value("carbon.cue", given) * KWH == pytest.approx(0.6)
 
 
-def test_tokens_of_a_run_and_of_a_deployment() -> None:
+def test_carbon_and_water_per_token_of_run_and_deployment() -> None:
     given: Given = {
         **SITE,
-        **BOOKS,
+        **COST_INPUTS,
         **JOB,
         **GRID,
         "carbon.market_based": 0,

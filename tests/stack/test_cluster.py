@@ -60,7 +60,7 @@ def test_optimum_intervals_that_daly_prints(mtbf: float, minutes: float) -> None
     assert found == pytest.approx(minutes, rel=0.006)
 
 
-def test_young_is_the_first_order() -> None:
+def test_young_interval_is_first_order_of_daly() -> None:
     given = checkpointed(30 * HOUR, 2 * MINUTE, 10 * MINUTE)
     found = value(
         "cluster.checkpoint.interval", given, cluster__checkpoint__interval="checkpoint.young"
@@ -70,7 +70,7 @@ def test_young_is_the_first_order() -> None:
 
 
 @pytest.mark.parametrize("mtbf", [1 * HOUR, 3 * HOUR, 24 * HOUR])
-def test_interval_is_the_best(mtbf: float) -> None:
+def test_daly_interval_maximizes_availability(mtbf: float) -> None:
     given = checkpointed(mtbf, 2 * MINUTE, 10 * MINUTE)
 
     def lost(interval: float) -> float:
@@ -105,7 +105,7 @@ def test_availability_against_simulated_failures(mtbf: float, stall: float, rest
     )
 
 
-def test_yield_of_a_run_follows_from_its_size() -> None:
+def test_run_availability_follows_from_job_size() -> None:
     given: Given = {
         **SITE,
         "training.gpus": 16384,
@@ -151,7 +151,7 @@ def test_switches_of_a_fat_tree(radix: int, ports: int, switches: int, tiers: in
     assert value("cluster.network.switches", given) == switches
 
 
-def test_a_thinner_network_has_fewer_switches() -> None:
+def test_oversubscribed_fat_tree_has_fewer_switches() -> None:
     given: Given = {"cluster.network.endpoints": 2048, "cluster.network.switch_ports": 63}
     full = value("cluster.network.switches", {**given, "interconnect.oversubscription": 1})
     thin = value("cluster.network.switches", {**given, "interconnect.oversubscription": 2})
@@ -171,7 +171,7 @@ def test_power_of_the_site() -> None:
     assert {v.name: v.status for v in verdicts}["cluster.rack.within_limit"] == "true"
 
 
-def test_a_rack_that_is_too_full_is_told() -> None:
+def test_rack_power_limit_is_violated_by_too_many_nodes() -> None:
     resolution = stack.registry().resolve(
         "cluster.it_power", {**SITE, "cluster.rack.nodes": "10 node"}
     )

@@ -83,7 +83,7 @@ def test_reduction_is_scatter_and_gather_where_the_ring_wins() -> None:
 
 
 @pytest.mark.parametrize("ranks", [64, 100, 1024])
-def test_small_messages_take_the_tree(ranks: int) -> None:
+def test_small_messages_use_the_tree(ranks: int) -> None:
     """Two trees need 2 ceil(log2 p) steps, a ring 2 (p - 1)."""
     found = declared("all_reduce", 8.0, ranks, 5e-6, 50e9)
     assert found == pytest.approx(2 * math.ceil(math.log2(ranks)) * 5e-6, rel=1e-4)
@@ -91,7 +91,7 @@ def test_small_messages_take_the_tree(ranks: int) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("ranks", [2, 8, 64])
-def test_no_operation_beats_the_bytes_that_must_move(name: str, ranks: int) -> None:
+def test_no_collective_beats_the_bandwidth_bound(name: str, ranks: int) -> None:
     """A rank must receive what it lacks: (p - 1)/p of the size, twice that for a reduction."""
     least = 1e9 / 50e9 * (ranks - 1) / ranks * (2 if name == "all_reduce" else 1)
     assert declared(name, 1e9, ranks, 0.0, 50e9) >= least * (1 - 1e-12)
@@ -132,7 +132,7 @@ def spanned(name: str, size: float, local: int, nodes: int) -> float:
 @pytest.mark.parametrize(
     ("local", "nodes", "medium"), [(8, 1, (1e-6, 450e9)), (1, 8, (5e-6, 50e9))]
 )
-def test_one_level_is_the_plain_operation(
+def test_hierarchical_collective_on_one_level_equals_flat_collective(
     name: str, plain: str, local: int, nodes: int, medium: tuple[float, float]
 ) -> None:
     assert spanned(name, 1e9, local, nodes) == pytest.approx(
@@ -140,7 +140,7 @@ def test_one_level_is_the_plain_operation(
     )
 
 
-def test_rails_carry_what_leaves_a_node() -> None:
+def test_rails_carry_inter_node_traffic() -> None:
     """Eight adapters of 50 GB/s a node: a ring through 64 ranks runs at 400 GB/s."""
     latency = (63 - 7) * 1e-6 + 7 * 5e-6
     assert spanned("spanning_all_gather", 1e9, 8, 8) == pytest.approx(
@@ -199,7 +199,7 @@ def test_time_grows_with_size_and_never_beats_the_links(system: str) -> None:
         assert all(time > least for time, least in zip(times, floor, strict=True))
 
 
-def test_own_kernels_of_engines_are_faster_for_small_messages_only() -> None:
+def test_engine_all_reduce_kernels_are_faster_for_small_messages_only() -> None:
     assert node_times("h200_sxm", 8192.0, 8, 1)["all_reduce"] < 8e-6
     assert node_times("h200_sxm", 8192.0, 8)["all_reduce"] > 14e-6
     large = 2.0**29
@@ -248,12 +248,12 @@ def test_eight_bit_integers_are_not_reduced_in_the_switch() -> None:
         ({"system": "abacus", "message_size_bytes": 1}, "abacus"),
     ],
 )
-def test_gaps_say_why(change: dict[str, object], gap: str) -> None:
+def test_unpredicted_cases_name_the_reason(change: dict[str, object], gap: str) -> None:
     (row,) = predict([case("aic-x", **change)])
     assert row.predicted is None
     assert gap in row.gap
 
 
-def test_which_cases_are_collectives() -> None:
+def test_collective_cases_are_selected_by_kind() -> None:
     assert handles(case("aic-x", op="alltoall"))
     assert not handles(case("aic-x", op="gemm"))

@@ -92,7 +92,7 @@ def training() -> Scenario:
 @pytest.mark.parametrize(
     ("effect", "changes", "within"), OF_WIDTH, ids=[row[0] for row in OF_WIDTH]
 )
-def test_width_of_the_model_moves(
+def test_hidden_size_scales_dependent_variables(
     training: Scenario, effect: str, changes: dict[str, float], within: tuple[float, float]
 ) -> None:
     found = training.elasticity("architecture.hidden", effect, **changes)
@@ -100,7 +100,7 @@ def test_width_of_the_model_moves(
 
 
 @pytest.mark.parametrize(("cause", "effect", "within"), OTHERS)
-def test_other_choices_move(
+def test_scenario_choices_scale_dependent_variables(
     training: Scenario, cause: str, effect: str, within: tuple[float, float]
 ) -> None:
     assert within[0] <= training.elasticity(cause, effect) <= within[1]
@@ -131,7 +131,7 @@ def deployment() -> Scenario:
 
 
 @pytest.mark.parametrize(("cause", "effect", "within"), OF_SERVING)
-def test_choices_move_a_deployment(
+def test_deployment_choices_scale_dependent_variables(
     deployment: Scenario, cause: str, effect: str, within: tuple[float, float]
 ) -> None:
     assert within[0] <= deployment.elasticity(cause, effect) <= within[1]

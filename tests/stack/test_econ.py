@@ -8,7 +8,7 @@ import pytest
 from assay import stack
 from assay.model.inputs import read_inputs
 
-from .sites import BOOKS, JOB, SITE
+from .sites import COST_INPUTS, JOB, SITE
 
 HOUR, DAY, YEAR = 3600.0, 86400.0, 31557600.0
 
@@ -85,7 +85,7 @@ def test_payment_that_numpy_financial_prints() -> None:
 
 
 @pytest.mark.parametrize(("interest", "years", "residual"), [(0.08, 5, 0.1), (0.03, 15, 0.4)])
-def test_payments_and_residual_are_worth_the_price(
+def test_present_value_of_payments_and_residual_equals_price(
     interest: float, years: int, residual: float
 ) -> None:
     payment = recovery(interest, years, residual)
@@ -93,7 +93,7 @@ def test_payments_and_residual_are_worth_the_price(
     assert worth + residual / (1 + interest) ** years == pytest.approx(1.0, rel=1e-12)
 
 
-def test_without_interest_the_line_is_straight() -> None:
+def test_zero_interest_is_straight_line_amortization() -> None:
     assert recovery(0.0, 4, 0.2) == pytest.approx(0.2)
     assert recovery(1e-9, 4, 0.2) == pytest.approx(0.2, rel=1e-6)
 
@@ -102,11 +102,11 @@ def test_bill_of_a_month() -> None:
     """1 MW at most, 0.8 MW on average: 0.06 USD by kWh and 12 USD by kW, and 5 % taxes."""
     energy = 800 * 730.5
     bill = (energy * 0.06 + 1000 * 12) * 1.05
-    assert value("econ.electricity.price", BOOKS) * 3.6e6 == pytest.approx(bill / energy)
+    assert value("econ.electricity.price", COST_INPUTS) * 3.6e6 == pytest.approx(bill / energy)
 
 
-def test_books_of_the_site_by_hand() -> None:
-    given: Given = {**SITE, **BOOKS}
+def test_site_costs_match_hand_calculation() -> None:
+    given: Given = {**SITE, **COST_INPUTS}
     machines = 1024 * 25000 + 128 * 60000 + 48 * 30000 + 4096 * 1000 + 32 * 8000
     assert value("econ.capex.machines", given) == pytest.approx(machines)
     site = value("cluster.design_power", SITE) * 11
@@ -127,7 +127,7 @@ def test_books_of_the_site_by_hand() -> None:
 
 
 def test_cost_of_a_run_is_its_hardware_and_its_power() -> None:
-    given: Given = {**SITE, **BOOKS, **JOB}
+    given: Given = {**SITE, **COST_INPUTS, **JOB}
     hours = 512 * 20 * 24 / 0.9
     hardware = value("econ.gpu.owned_rate", given) * HOUR * hours
     power = value("thermal.dc.power", given) / 2 * 20 * DAY / 0.9
@@ -138,16 +138,16 @@ def test_cost_of_a_run_is_its_hardware_and_its_power() -> None:
 
 
 @pytest.mark.parametrize("power", ["300 W/GPU", "700 W/GPU"])
-def test_rent_that_contains_power_is_all_that_is_paid(power: str) -> None:
-    given: Given = {**SITE, **BOOKS, **JOB, "econ.rented": 1, "gpu.power": power}
+def test_rent_including_power_adds_no_power_cost(power: str) -> None:
+    given: Given = {**SITE, **COST_INPUTS, **JOB, "econ.rented": 1, "gpu.power": power}
     rented = 2 * 512 * 20 * 24 / 0.9
     assert value("econ.run.total_cost", given) == pytest.approx(rented, rel=1e-12)
     short = value("econ.run.total_cost", given, {"econ.run.total_cost": "run.rented"})
     assert short == pytest.approx(rented, rel=1e-12)
 
 
-def test_rent_without_power_adds_it() -> None:
-    given: Given = {**SITE, **BOOKS, **JOB, "econ.rented": 1, "econ.rent.includes_power": 0}
+def test_rent_excluding_power_adds_power_cost() -> None:
+    given: Given = {**SITE, **COST_INPUTS, **JOB, "econ.rented": 1, "econ.rent.includes_power": 0}
     expected = 2 * 512 * 20 * 24 / 0.9 + value("econ.run.power_cost", given)
     assert value("econ.run.total_cost", given) == pytest.approx(expected, rel=1e-12)
 
@@ -155,7 +155,7 @@ def test_rent_without_power_adds_it() -> None:
 def test_serving_and_training_pay_the_same_for_a_gpu() -> None:
     given: Given = {
         **SITE,
-        **BOOKS,
+        **COST_INPUTS,
         **JOB,
         "serving.gpus": "512 GPU",
         "serving.throughput": "2e6 token/s",
@@ -168,16 +168,16 @@ def test_serving_and_training_pay_the_same_for_a_gpu() -> None:
     assert value("econ.energy.per_output_token", given) == pytest.approx(energy, rel=1e-12)
 
 
-def test_a_job_larger_than_the_site_is_told() -> None:
-    given: Given = {**SITE, **BOOKS, **JOB, "training.gpus": "2048 GPU"}
+def test_job_larger_than_site_violates_constraint() -> None:
+    given: Given = {**SITE, **COST_INPUTS, **JOB, "training.gpus": "2048 GPU"}
     violated = stack.registry().resolve("econ.cost.per_token", given).violated
     assert "econ.job.fits_site" in {verdict.name for verdict in violated}
 
 
-def test_owning_and_renting_are_one_number() -> None:
+def test_owned_and_rented_cost_come_from_one_tape() -> None:
     """`econ.rented` is an input like any other, so that one tape runs over both."""
     registry = stack.registry()
-    given: Given = {**SITE, **BOOKS, **JOB}
+    given: Given = {**SITE, **COST_INPUTS, **JOB}
     cost = registry.compile(inputs=list(given), outputs=["econ.run.total_cost"])
     point = {**read_inputs(registry, given).values, "econ.rented": np.array([0.0, 1.0])}
     owned, rented = cost(point)[0]

@@ -46,7 +46,7 @@ def test_the_ieee_rule_is_wrong_for_e4m3(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("kind", "exponent", "mantissa"), [(np.float16, 5, 10), (np.float32, 8, 23)]
 )
-def test_small_numbers_and_rounding(
+def test_smallest_numbers_and_rounding_error(
     registry: Registry, kind: type[np.floating], exponent: int, mantissa: int
 ) -> None:
     limits = np.finfo(kind)

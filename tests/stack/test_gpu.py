@@ -105,13 +105,13 @@ def test_closed_loop(registry: Registry, change: dict[str, float]) -> None:
     assert found.value == pytest.approx(closed_loop(given), rel=1e-9)
 
 
-def test_power_is_held_at_the_limit(registry: Registry) -> None:
+def test_board_power_equals_the_power_limit(registry: Registry) -> None:
     found = registry.resolve("gpu.power", {**H200, "gpu.duty": 0.5}).values
     assert found["gpu.power.busy"] == pytest.approx(700.0, rel=1e-9)
     assert found["gpu.power"] == pytest.approx(75 + 0.5 * (700 - 75), rel=1e-9)
 
 
-def test_a_limit_below_what_flows_anyway_cannot_be_held(registry: Registry) -> None:
+def test_power_limit_below_static_power_violates_power_cap(registry: Registry) -> None:
     found = registry.resolve("gpu.power.busy", {**H200, "gpu.power.limit": 60.0})
     assert found.values["gpu.throttle"] == pytest.approx(0.0, abs=1e-12)
     assert {v.name: v.status for v in found.constraints} == {"gpu.power_cap": "false"}
@@ -121,7 +121,7 @@ def test_power_can_be_given(registry: Registry) -> None:
     assert registry.resolve("gpu.power", {"gpu.power": 500.0}).value == 500.0
 
 
-def test_many_points_and_slopes(registry: Registry) -> None:
+def test_compiled_loop_and_jacobian_match_closed_loop(registry: Registry) -> None:
     names = list(H200)
     loop = registry.compile(inputs=names, outputs=["gpu.throttle"])
     limits = np.linspace(200.0, 900.0, 15)

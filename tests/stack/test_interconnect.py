@@ -42,7 +42,7 @@ NETWORK = {
 }
 
 
-def test_an_oversubscribed_network_halves_the_rate(registry: Registry) -> None:
+def test_oversubscription_of_two_halves_the_bandwidth(registry: Registry) -> None:
     found = registry.resolve("interconnect.nic.rate", NETWORK)
     assert found.value == pytest.approx(0.8 * 50e9 / 2, rel=1e-12)
 

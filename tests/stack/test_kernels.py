@@ -52,7 +52,7 @@ def value(
     return result.value
 
 
-def test_operations_of_a_product_are_twice_its_volume(stack: Registry) -> None:
+def test_gemm_flops_are_twice_m_n_k(stack: Registry) -> None:
     assert value(stack, "gemm", "flops", PRODUCT) == 2 * 4096**3
     assert value(stack, "gemm", "size", PRODUCT) == 3 * 4096**2 * 2
 
@@ -73,7 +73,7 @@ def test_operations_of_causal_attention(
 @pytest.mark.parametrize(
     ("length", "keys", "window"), [(7, 7, 0), (7, 7, 3), (4, 11, 0), (4, 11, 5), (4, 11, 9)]
 )
-def test_pairs_of_chunks_and_windows_are_counted(
+def test_attended_pairs_of_chunks_and_windows_match_enumeration(
     stack: Registry, length: int, keys: int, window: int
 ) -> None:
     before = keys - length
@@ -82,7 +82,7 @@ def test_pairs_of_chunks_and_windows_are_counted(
     assert value(stack, "prefill", "pairs", shape) == sum(seen)
 
 
-def test_chunks_of_a_prompt_do_its_work(stack: Registry) -> None:
+def test_chunked_prefill_flops_sum_to_full_prefill(stack: Registry) -> None:
     whole = value(stack, "prefill", "flops", PREFILL)
     chunks = [
         value(stack, "prefill", "flops", {**PREFILL, "length": 1024, "keys": keys})
@@ -102,7 +102,7 @@ def test_bytes_of_cached_keys_and_values(stack: Registry) -> None:
     assert more - value(stack, "decode", "size", latent) == pytest.approx(1152)
 
 
-def test_touched_experts_against_chance(stack: Registry) -> None:
+def test_active_experts_match_monte_carlo(stack: Registry) -> None:
     random = np.random.default_rng(0)
     draws = [len(np.unique([random.permutation(128)[:8] for _ in range(20)])) for _ in range(2000)]
     found = value(stack, "experts", "touched", {**EXPERTS, "tokens": 20})
@@ -139,7 +139,7 @@ def test_no_kernel_beats_the_roofline(
         (128256, 4096, 252.0),
     ],
 )
-def test_one_row_products_on_an_h200(
+def test_gemv_times_match_h200_measurements(
     stack: Registry, columns: int, depth: int, microseconds: float
 ) -> None:
     shape = {**PRODUCT, "rows": 1, "columns": columns, "depth": depth}
@@ -148,21 +148,21 @@ def test_one_row_products_on_an_h200(
 
 
 @pytest.mark.parametrize(("side", "rate"), [(4096, 635e12), (8192, 755e12)])
-def test_large_products_on_an_h200(stack: Registry, side: int, rate: float) -> None:
+def test_large_gemm_times_match_h200_measurements(stack: Registry, side: int, rate: float) -> None:
     shape = {**PRODUCT, "rows": side, "columns": side, "depth": side}
     found = value(stack, "gemm", "time", shape, "h200_sxm")
     # Tables are taken in bursts; these ran long enough for the clock to sink.
     assert 2 * side**3 / found == pytest.approx(rate, rel=0.2)
 
 
-def test_a_pass_reaches_the_measured_bandwidth(stack: Registry) -> None:
+def test_streaming_kernel_reaches_measured_bandwidth(stack: Registry) -> None:
     # Copies of 16 GiB on an H200, read and written: 4.26 TB/s.
     size = 2.0**34
     found = value(stack, "passes", "time", {"moved": size}, "h200_sxm")
     assert size / found == pytest.approx(4.26e12, rel=0.05)
 
 
-def test_times_follow_the_hardware(stack: Registry) -> None:
+def test_kernel_times_scale_with_bandwidth_and_clock(stack: Registry) -> None:
     slow = given("decode", {**DECODE, "batch": 64})
     base = stack.resolve("kernels.decode.time", slow).value
     slow["hbm.pin_rate"] = slow["hbm.pin_rate"] / 2
@@ -180,7 +180,7 @@ def test_times_follow_the_hardware(stack: Registry) -> None:
     assert throttled / fast == pytest.approx(1.25, rel=0.03)
 
 
-def test_narrow_operands_are_faster_where_the_cast_is_small(stack: Registry) -> None:
+def test_low_precision_gemm_is_faster_where_quantization_is_cheap(stack: Registry) -> None:
     large = {**PRODUCT, "rows": 8192, "columns": 8192, "depth": 8192}
     narrow = {**large, "bits": 8, "weight_element": 1, "activation_element": 1}
     wide_time, narrow_time = (value(stack, "gemm", "time", s) for s in (large, narrow))

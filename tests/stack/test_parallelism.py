@@ -145,7 +145,7 @@ def test_states_of_a_gpu(
         ({"training.batch": 9}, {"batch_divides", "interleave_needs_passes"}),
     ],
 )
-def test_splits_that_do_not_divide_are_named(
+def test_splits_that_do_not_divide_violate_constraints(
     registry: Registry, change: dict[str, float | str], violated: set[str]
 ) -> None:
     given: dict[str, float | str] = {

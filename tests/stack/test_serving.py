@@ -94,7 +94,7 @@ def test_bytes_of_a_decode_step_of_llama_8b(registry: Registry) -> None:
     assert ask(registry, "decode.time", values) == pytest.approx(4.93e-3, rel=0.1)
 
 
-def test_batch_is_what_memory_admits(registry: Registry) -> None:
+def test_batch_size_is_limited_by_kv_memory(registry: Registry) -> None:
     # Admit requests of 1024 + 256 tokens one by one, 32 layers of 4096 bytes a token each.
     values = given("h200_sxm", "llama-3.1-8b", concurrency=1e6)
     values |= {"serving.batch_limit": 1e6, "serving.reserved_output": 1.0}

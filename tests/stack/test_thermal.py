@@ -21,18 +21,18 @@ def test_wet_bulb_that_stull_prints() -> None:
     assert value("thermal.weather.wet_bulb", given) - 273.15 == pytest.approx(13.7, abs=0.05)
 
 
-def test_wet_bulb_beyond_the_fit_is_told() -> None:
+def test_wet_bulb_outside_fit_range_is_marked_invalid() -> None:
     given: Given = {"thermal.weather.dry_bulb": "60 degC", "thermal.weather.humidity": 0.5}
     (verdict,) = stack.registry().resolve("thermal.weather.wet_bulb", given).validity
     assert verdict.status == "false"
 
 
-def test_saturated_air_is_as_wet_as_warm() -> None:
+def test_wet_bulb_of_saturated_air_equals_dry_bulb() -> None:
     given: Given = {"thermal.weather.dry_bulb": "25 degC", "thermal.weather.humidity": 0.99}
     assert value("thermal.weather.wet_bulb", given) - 273.15 == pytest.approx(25, abs=0.3)
 
 
-def test_chiller_between_two_temperatures() -> None:
+def test_chiller_cop_between_two_temperatures() -> None:
     """A Carnot cycle between 280 K and 310 K moves 280/30 times its work.
 
     Water of 302 K leaves the condenser at 308 K, and two kelvin are lost at either end.
@@ -53,7 +53,7 @@ def test_chiller_between_two_temperatures() -> None:
 @pytest.mark.parametrize(
     ("sink", "share"), [(279.0, 1.0), (285.0, 0.5), (288.0, 0.0), (300.0, 0.0)]
 )
-def test_water_cools_freely_as_far_as_it_is_cold(sink: float, share: float) -> None:
+def test_free_cooling_share_follows_water_temperature(sink: float, share: float) -> None:
     """Water wanted at 282 K comes back at 288 K; what the tower takes off needs no chiller."""
     given: Given = {
         "thermal.sink.temperature": sink,
@@ -71,7 +71,7 @@ def test_flow_of_coolant() -> None:
 
 
 @pytest.mark.parametrize("load", [0.2, 0.5, 1.0])
-def test_losses_by_load(load: float) -> None:
+def test_power_supply_losses_by_load(load: float) -> None:
     """No-load loss stays, the rest grows with the load and with its square."""
     given: Given = {
         **SITE,
@@ -86,7 +86,7 @@ def test_losses_by_load(load: float) -> None:
     assert value("thermal.dc.transformer_loss", given) == pytest.approx(transformer)
 
 
-def test_all_power_that_is_not_lost_outside_is_rejected() -> None:
+def test_heat_rejected_equals_indoor_power() -> None:
     inside = (
         value("thermal.dc.power", SITE)
         - value("thermal.dc.transformer_loss", SITE)
@@ -107,14 +107,14 @@ def test_effectiveness_of_a_worked_example() -> None:
     assert value("thermal.dc.pue", given) == pytest.approx(5200 / 4400)
 
 
-def test_a_published_effectiveness_can_stand_for_the_plant() -> None:
+def test_given_pue_overrides_the_cooling_model() -> None:
     given: Given = {"cluster.it_power": "10 MW", "thermal.dc.stated_pue": 1.1}
     variants = {"thermal.dc.overhead_power": "dc.overhead_stated"}
     assert value("thermal.dc.power", given, variants) == pytest.approx(11e6)
     assert value("thermal.dc.pue", given, variants) == pytest.approx(1.1)
 
 
-def test_site_of_today_lies_where_sites_of_today_lie() -> None:
+def test_pue_of_liquid_cooled_site_is_below_1_15() -> None:
     """Liquid at 40 degrees under a mild sky: no chiller for it, and an effectiveness below 1.15."""
     assert value("thermal.coolant.chiller_power", SITE) == 0
     assert 1.04 < value("thermal.dc.pue", SITE) < 1.15
@@ -147,13 +147,13 @@ def test_water_of_a_tower() -> None:
     assert value("thermal.dc.wue", given) * 3.6e9 == pytest.approx(1.25 * liters_per_kwh)
 
 
-def test_dry_coolers_take_no_water() -> None:
+def test_dry_coolers_use_no_water() -> None:
     dry: Given = {**SITE, "thermal.sink.evaporative": 0}
     assert value("thermal.dc.wue", dry) == 0
     assert value("thermal.sink.temperature", dry) > value("thermal.sink.temperature", SITE)
 
 
-def test_a_site_beyond_its_connection_is_told() -> None:
+def test_site_power_above_grid_connection_violates_constraint() -> None:
     given: Given = {**SITE, "thermal.dc.feed_power": "0.5 MW"}
     violated = stack.registry().resolve("thermal.dc.pue", given).violated
     assert [verdict.name for verdict in violated] == ["thermal.dc.within_feed"]

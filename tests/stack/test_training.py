@@ -113,7 +113,7 @@ COUPLED = (
 )
 
 
-def test_width_moves_memory_traffic_operations_and_time(
+def test_hidden_size_scales_memory_traffic_flops_and_time(
     registry: Registry, scenario: Preset
 ) -> None:
     narrow = _values(registry, scenario, {}, list(COUPLED))
@@ -155,7 +155,7 @@ def is_valid(layout: dict[str, float]) -> bool:
     )
 
 
-def test_the_best_layout_is_that_of_an_exhaustive_enumeration(
+def test_minimize_layout_matches_exhaustive_enumeration(
     registry: Registry, scenario: Preset
 ) -> None:
     names = list(CHOICES)

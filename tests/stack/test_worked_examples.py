@@ -109,7 +109,7 @@ def test_cached_and_fresh_registries_are_equal() -> None:
 @pytest.mark.parametrize(
     "damage", ["", "{}", "[1]", "null", '{"key": "", "registry": {"scopes": [{}]}}']
 )
-def test_a_damaged_cache_is_made_again(
+def test_damaged_cache_is_rebuilt(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
