@@ -1,7 +1,7 @@
 """Algorithms of collectives as expressions: steps that each cost a latency and bytes over a rate.
 
-Sizes follow the convention of NCCL's tests: what every rank holds in the end for an all-gather,
-what it holds at first for a reduce-scatter or an all-to-all, and either for an all-reduce.
+Sizes follow nccl-tests: the output of a rank for an all-gather, its input for a reduce-scatter or
+an all-to-all, and either for an all-reduce.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.model import Expression, ceil, log2, minimum, where
 
 @dataclass(frozen=True)
 class Medium:
-    """What a rank's messages go over: time of a step however small, and rate of large ones."""
+    """A link in the alpha-beta model: latency of a step, and bandwidth."""
 
     latency: Expression
     bandwidth: Expression
@@ -41,7 +41,7 @@ def tree_broadcast(size: Expression, ranks: Expression, medium: Medium) -> Expre
 
 
 def direct_all_to_all(size: Expression, ranks: Expression, medium: Medium) -> Expression:
-    """All-to-all with all messages under way at once: one latency, then the rate."""
+    """All-to-all with all messages in flight at once: one latency plus bytes over bandwidth."""
     sent = size * (ranks - 1) / (ranks * medium.bandwidth)
     return where(ranks > 1, medium.latency + sent, 0 * medium.latency)
 

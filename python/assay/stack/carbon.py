@@ -1,4 +1,4 @@
-"""Greenhouse gas and water of a run and of a deployment: of use, and of making the machines."""
+"""Operational and embodied emissions and water of a run and of a deployment."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ run_operational = scope.variable(
     equals=econ.run_energy * intensity, reference=_LLAMA, target=True,
 )  # fmt: skip
 run_embodied = scope.variable(
-    "run.embodied", "G_emb", "kg", "emissions of making the machines, by the run's part of them",
+    "run.embodied", "G_emb", "kg", "embodied emissions attributed to the run",
     display="t", equals=embodied_rate * training.gpus * econ.run_duration, reference=_BLOOM,
 )  # fmt: skip
 run_total = scope.variable(
@@ -109,7 +109,7 @@ per_output_token = scope.variable(
 )  # fmt: skip
 
 grid_water = scope.variable(
-    "grid.water", "w_grid", "m^3/J", "water that generating electricity takes, by energy",
+    "grid.water", "w_grid", "m^3/J", "water intensity of grid electricity",
     display="L/kWh", reference=_THIRST, boundary="scenario",
 )  # fmt: skip
 water_by_energy = scope.variable(

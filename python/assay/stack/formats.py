@@ -1,4 +1,4 @@
-"""Number formats: what a floating-point format of given fields holds, and what a number takes in memory."""
+"""Number formats: range, precision and stored size of a floating-point format."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ mantissa_bits = scope.variable(
 )  # fmt: skip
 finite_only = scope.variable(
     "finite_only", "g", "1",
-    "1 where the largest exponent holds numbers and only the all-ones pattern is not a number, "
-    "0 where it holds infinities", bounds=(0, 1), reference=_FP8, boundary="scenario",
+    "1 where the largest exponent encodes finite numbers and only all ones is NaN (E4M3), "
+    "0 where it encodes infinities (IEEE 754)", bounds=(0, 1), reference=_FP8, boundary="scenario",
     library=True,
 )  # fmt: skip
 bits = scope.variable(
@@ -66,6 +66,6 @@ scale_bits = scope.variable(
     reference=_MX, boundary="scenario", library=True,
 )  # fmt: skip
 element_size = scope.variable(
-    "element_size", "s", "byte", "bytes that a stored number takes, its part of the scale included",
+    "element_size", "s", "byte", "stored bytes per element, including its share of the block scale",
     equals=number("0.125 byte") * (bits + scale_bits / block_size), reference=_MX, library=True,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One GPU: what it computes, remembers and sends, and what it draws while doing so.
+"""One GPU: peak FLOP/s, memory, interconnect, power and clock.
 
 Clock, power and temperature close a loop: a faster clock needs a higher voltage and draws more,
 more power heats the die, a hotter die leaks more, and the power controller lowers the clock until
@@ -34,7 +34,7 @@ multiprocessors = scope.variable(
 )  # fmt: skip
 flops_per_cycle = scope.variable(
     "flops_per_cycle", "F_SM", "FLOP",
-    "dense 16-bit tensor operations of one multiprocessor in a clock cycle",
+    "dense 16-bit tensor-core FLOPs per SM and cycle",
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 clock = scope.variable(
@@ -85,7 +85,7 @@ link_bandwidth = scope.variable(
 )  # fmt: skip
 
 power_limit = scope.variable(
-    "power.limit", "P_lim", "W/GPU", "board power that the power controller keeps", bounds=POSITIVE,
+    "power.limit", "P_lim", "W/GPU", "board power limit", bounds=POSITIVE,
     reference=_NVML, boundary="primitive",
 )  # fmt: skip
 power_idle = scope.variable(
@@ -122,7 +122,7 @@ leakage_reference = scope.variable(
     reference=_STATIC, boundary="primitive",
 )  # fmt: skip
 leakage_scale = scope.variable(
-    "leakage_scale", "T_L", "K", "warming that multiplies leakage by e", bounds=POSITIVE,
+    "leakage_scale", "T_L", "K", "temperature rise that multiplies leakage by e", bounds=POSITIVE,
     reference=_STATIC, boundary="primitive",
 )  # fmt: skip
 thermal_resistance = scope.variable(
@@ -184,7 +184,7 @@ scope.equation(
         / (activity * cycle_energy * clock * voltage**2),
     ),
     reference=_NVML,
-    meaning="the controller holds board power at its limit by lowering the clock",
+    meaning="the power controller lowers the clock until board power is at its limit",
 )
 scope.simultaneous(
     "clock_power_temperature",
@@ -209,6 +209,6 @@ power = scope.variable(
 scope.inequality(
     "power_cap",
     power_busy <= power_limit * (1 + 1e-9),
-    "the controller can hold the limit: what does not depend on the clock leaves room",
+    "the power limit exceeds the power that does not depend on the clock",
     reference=_NVML,
 )

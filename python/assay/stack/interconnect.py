@@ -1,4 +1,4 @@
-"""Between GPUs: links inside a node, adapters between nodes, and what the network carries across."""
+"""Interconnect of GPUs: links inside a node, adapters between nodes, network bisection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Net
 _BISECTION = cited(_DALLY, "ch. 3, topology basics")
 
 link_latency = scope.variable(
-    "link.latency", "alpha_l", "s", "time of one step between GPUs of a node, however small",
+    "link.latency", "alpha_l", "s", "latency of one step between GPUs of a node",
     display="us", reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 link_share = scope.variable(
@@ -49,7 +49,7 @@ nic_bandwidth = scope.variable(
     display="GB/(s*GPU)", equals=adapters * adapter_rate / hbm.BITS_PER_BYTE, reference=_DGX,
 )  # fmt: skip
 nic_latency = scope.variable(
-    "nic.latency", "alpha_n", "s", "time of one step between nodes, however small", display="us",
+    "nic.latency", "alpha_n", "s", "latency of one step between nodes", display="us",
     reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 nic_share = scope.variable(

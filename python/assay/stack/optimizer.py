@@ -1,4 +1,4 @@
-"""What an optimizer keeps of every weight, and what an update moves."""
+"""Optimizer state per weight, and the memory traffic of an update."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ gradient_bytes = _size("gradient_bytes", "b_g", "bytes of a gradient that is sum
 master_bytes = _size("master_bytes", "b_m", "bytes of a weight that updates are added to", _MIXED)
 moment_bytes = _size("moment_bytes", "b_v", "bytes of one running mean of gradients", _ADAM)
 moments = scope.variable(
-    "moments", "n_v", "1", "running means kept of every weight: 2 for Adam, 1 with momentum",
+    "moments", "n_v", "1", "moments per weight: 2 for Adam, 1 for SGD with momentum",
     reference=_ADAM, boundary="scenario", family="optimizer",
 )  # fmt: skip
 state_bytes = scope.variable(

@@ -1,4 +1,4 @@
-"""How a training job is split over GPUs, and the memory that each then needs."""
+"""Parallelism of a training job, and the memory per GPU that follows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ expert = _choice(
 micro_batch = _choice("micro_batch", "b", "sequences in one pass through a stage", _SPLIT, POSITIVE)
 zero_stage = _choice(
     "zero_stage", "z",
-    "what replicas split: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too", _ZERO,
+    "ZeRO stage: 0 none, 1 shards optimizer states, 2 also gradients, 3 also weights", _ZERO,
     (0, 3),
 )  # fmt: skip
 sequence_parallel = _choice(
@@ -90,7 +90,7 @@ sequence_parallel = _choice(
     (0, 1),
 )  # fmt: skip
 recompute = _choice(
-    "recompute", "r", "what is computed again backward: 0 nothing, 1 attention, 2 every layer",
+    "recompute", "r", "activation recomputation: 0 none, 1 attention, 2 every layer",
     _RECOMPUTE, (0, 2),
 )  # fmt: skip
 data = scope.variable(
@@ -105,7 +105,7 @@ bubble_overhead = scope.variable(
     equals=(pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
 )  # fmt: skip
 shards = scope.variable(
-    "shards", "n_z", "1", "ranks that hold the same weights and may split their states",
+    "shards", "n_z", "1", "ranks with the same weights, over which ZeRO shards states",
     equals=data * context, reference=_ZERO,
 )  # fmt: skip
 expert_weights = scope.variable(
@@ -135,7 +135,7 @@ def _memory(
 
 
 def _kept_from(stage: int) -> Expression:
-    """Weights whose state of some kind a GPU keeps when replicas split it from a stage on."""
+    """Weights per GPU whose state is stored there, sharded from the given ZeRO stage on."""
     return _PER_GPU * where(zero_stage >= stage, owned_parameters, shard_parameters)
 
 
@@ -170,14 +170,14 @@ ffn_width = scope.variable(
 )  # fmt: skip
 shared_width = scope.variable(
     "activation.whole", "w_0", "byte",
-    "bytes kept of a token in a layer that tensor ranks all hold: inputs of GEMMs and norms, "
+    "activation bytes per token and layer replicated on tensor ranks: inputs of GEMMs and norms, "
     "masks of dropout",
     equals=number("10 byte") * architecture.hidden, reference=_ACTIVATIONS,
 )  # fmt: skip
 split_width = scope.variable(
     "activation.split", "w_1", "byte",
-    "bytes kept of a token in a layer that tensor ranks split: queries, keys, values, outputs of "
-    "heads, feed-forward",
+    "activation bytes per token and layer sharded over tensor ranks: queries, keys, values, "
+    "attention outputs, feed-forward",
     equals=number("2 byte")
     * (
         architecture.query_size
@@ -207,7 +207,7 @@ activation_width = scope.variable(
     reference=_ACTIVATIONS,
 )  # fmt: skip
 in_flight = scope.variable(
-    "in_flight", "n_f", "1", "passes whose activations the first stage holds at once",
+    "in_flight", "n_f", "1", "micro-batches in flight on the first stage",
     equals=minimum(
         pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
         maximum(micro_batches, 1),
@@ -226,7 +226,7 @@ logit_memory = _memory(
 )  # fmt: skip
 reserve = scope.variable(
     "reserve", "M_r", "byte/GPU", "memory that driver, libraries and allocator keep for themselves",
-    display="GiB/GPU", reference=by_definition("capacity less what a job can have"),
+    display="GiB/GPU", reference=by_definition("capacity less memory available to a job"),
     boundary="needs-source", family="parallelism",
 )  # fmt: skip
 workspace_memory = _memory(
@@ -262,7 +262,7 @@ def is_whole(value: Expression) -> Expression:
 
 
 scope.inequality(
-    "fits_memory", memory <= gpu.memory_capacity, "what a GPU needs fits in its memory",
+    "fits_memory", memory <= gpu.memory_capacity, "the memory needed per GPU fits its capacity",
     reference=_ZERO,
 )  # fmt: skip
 scope.inequality(
@@ -273,7 +273,7 @@ scope.inequality(
     "layers_divide",
     is_whole(architecture.layers / (pipeline * interleave))
     | is_whole((architecture.layers + 2) / (pipeline * interleave)),
-    "stages hold the same number of layers, or the ends one less each",
+    "stages have the same number of layers, or the first and last one less each",
     reference=_SPLIT,
 )
 scope.inequality(
@@ -288,7 +288,7 @@ scope.inequality(
     "replicas_divide", is_whole(data), "GPUs split evenly over replicas", reference=_SPLIT
 )
 scope.inequality(
-    "batch_divides", is_whole(micro_batches), "every replica makes the same whole number of passes",
+    "batch_divides", is_whole(micro_batches), "micro-batches per replica are a whole number",
     reference=_SPLIT,
 )  # fmt: skip
 scope.inequality(

@@ -1,4 +1,4 @@
-"""What training software does and does not do, as numbers that a sweep may vary."""
+"""Features of training software, as numbers that a sweep may vary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoder's shapes: parameters, operations a token, and the keys and values it leaves."""
+"""A decoder's shapes: parameters, FLOPs per token, and KV-cache elements per token."""
 
 from assay.stack.architecture.cache import (
     elements_per_token,

@@ -1,4 +1,4 @@
-"""Keys and values that a token leaves behind."""
+"""KV-cache elements per token, by kind of attention layer."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ attention_parameters = _part(
 )  # fmt: skip
 
 linear_channels = _part(
-    "linear.channels", "n_l", "elements of queries, keys and values of such a layer",
+    "linear.channels", "n_l", "elements of queries, keys and values in linear attention",
     2 * s.linear_key_heads * s.linear_key_size + s.linear_value_heads * s.linear_value_size,
     s.LINEAR,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a configuration file states of a decoder: counts, widths and flags."""
+"""Shape of a decoder as its configuration file states it: counts, widths and flags."""
 
 from __future__ import annotations
 
@@ -104,13 +104,19 @@ query_width = _shape("latent.query_width", "d_q", "compressed queries; 0: none",
 window = _shape("window", "w", "tokens that windowed layers see; 0: no window", WINDOW)
 window_share = _shape("window_share", "s_w", "share of layers with the window", WINDOW, _FLAG)
 linear_share = _shape(
-    "linear_share", "s_l", "share of layers whose attention keeps a state of fixed size", LINEAR,
+    "linear_share", "s_l", "share of layers with linear attention (state of fixed size)", LINEAR,
     _FLAG,
 )  # fmt: skip
-linear_key_heads = _shape("linear.key_heads", "a_k", "key heads of such a layer", LINEAR)
-linear_key_size = _shape("linear.key_size", "d_k", "elements of such a key head", LINEAR)
-linear_value_heads = _shape("linear.value_heads", "a_v", "value heads of such a layer", LINEAR)
-linear_value_size = _shape("linear.value_size", "d_u", "elements of such a value head", LINEAR)
+linear_key_heads = _shape(
+    "linear.key_heads", "a_k", "key heads of a linear-attention layer", LINEAR
+)
+linear_key_size = _shape("linear.key_size", "d_k", "key head size of linear attention", LINEAR)
+linear_value_heads = _shape(
+    "linear.value_heads", "a_v", "value heads of a linear-attention layer", LINEAR
+)
+linear_value_size = _shape(
+    "linear.value_size", "d_u", "value head size of linear attention", LINEAR
+)
 convolution = _shape("linear.convolution", "n_c", "taps of its short convolution", LINEAR)
 
 index_heads = _shape("index.heads", "a_i", "heads that choose which tokens to attend to", INDEX)
@@ -123,7 +129,7 @@ attention_gate = _shape(
           "Attention-Sink-Free"), _FLAG,
 )  # fmt: skip
 sinks = _shape(
-    "attention.sinks", "b_k", "1: every head learns a score that takes no value",
+    "attention.sinks", "b_k", "1: every head has a learned attention sink",
     cited("OpenAI 2025, gpt-oss-120b and gpt-oss-20b Model Card"), _FLAG,
 )  # fmt: skip
 qkv_bias = _shape("bias.qkv", "b_q", "1: queries, keys and values have biases", _BIAS, _FLAG)

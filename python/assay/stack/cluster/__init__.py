@@ -1,4 +1,4 @@
-"""Nodes, the network and racks that join them, and what failures leave of the time of a run."""
+"""Nodes, network, racks, power, failures and the availability of a run."""
 
 from assay.stack.cluster.failures import (
     availability,

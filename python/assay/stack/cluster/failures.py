@@ -1,4 +1,4 @@
-"""Failures and checkpoints: what they leave of the time of a run."""
+"""Failures, checkpoints, and the availability of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _YOUNG = cited(
 
 # Failures: independent parts fail at constant rates, and one failure stops the whole job.
 job_nodes = scope.variable(
-    "job.nodes", "n_job", "node", "nodes that the job holds", equals=training.gpus / node_gpus,
+    "job.nodes", "n_job", "node", "nodes allocated to the job", equals=training.gpus / node_gpus,
     reference=by_definition("the job's GPUs over those of a node"),
 )  # fmt: skip
 gpu_failure_rate = scope.variable(
@@ -62,7 +62,7 @@ checkpoint_size = scope.variable(
     reference=_ZERO,
 )  # fmt: skip
 storage_bandwidth = scope.variable(
-    "storage.bandwidth", "B_store", "byte/s", "rate at which the shared store takes checkpoints",
+    "storage.bandwidth", "B_store", "byte/s", "write bandwidth of the shared checkpoint store",
     display="GB/s", bounds=POSITIVE, reference=_STORAGE, boundary="primitive",
 )  # fmt: skip
 node_storage_bandwidth = scope.variable(
@@ -127,7 +127,7 @@ productive_share = scope.variable(
 )  # fmt: skip
 scope.equation(
     training.run_yield, availability * productive_share, name="run.yield",
-    meaning="what is neither lost nor spent on anything but steps",
+    meaning="share of time left after failures, checkpoints and planned stops",
     reference=cited(_RELIABILITY.work, "effective training time ratio"),
 )  # fmt: skip
 interruptions = scope.variable(

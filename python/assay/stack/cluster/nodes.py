@@ -1,4 +1,4 @@
-"""A node: its GPUs, and the power of processors, memory and storage beside them."""
+"""A node: its GPUs, and the power of its CPUs, memory and storage."""
 
 from __future__ import annotations
 

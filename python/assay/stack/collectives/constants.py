@@ -1,9 +1,9 @@
-"""What a node's links and the library that drives them contribute; fitted on measured collectives.
+"""Constants of a node's links and of NCCL, fitted on measured collectives.
 
-The library moves messages in three ways. Eager ones carry a flag in every word, fast ones a flag in
-every line, bulk ones synchronize a buffer at a time: from the least latency to the highest rate.
-The step of a fast message is `interconnect.link.latency`, the rate of a bulk one is
-`interconnect.link.rate`; shares are of the links' rate.
+NCCL has three protocols. Eager messages (LL) carry a flag in every word, fast ones (LL128) a flag
+in every 128-byte line, bulk ones (Simple) synchronize a buffer at a time: from the least latency to
+the highest bandwidth. The step of a fast message is `interconnect.link.latency`, the rate of a bulk
+one is `interconnect.link.rate`; shares are of the links' rate.
 """
 
 from __future__ import annotations
@@ -40,18 +40,22 @@ def _fitted(
     )  # fmt: skip
 
 
-start = _fitted("start", "t_0", "s", "time to launch a collective, however small", "us")
+start = _fitted("start", "t_0", "s", "launch latency of a collective", "us")
 eager_latency_ratio = _fitted(
-    "eager_latency_ratio", "r_e", "1", "step of an eager message over that of a fast one"
+    "eager_latency_ratio", "r_e", "1", "step latency of an eager message over that of a fast one"
 )
 eager_share = _fitted("eager_share", "eta_e", "1", "share of the links' rate with eager messages")
-fast_start_ratio = _fitted("fast_start_ratio", "r_f", "1", "start with fast messages, in starts")
+fast_start_ratio = _fitted(
+    "fast_start_ratio", "r_f", "1", "launch with fast messages over `collectives.start`"
+)
 fast_share = _fitted("fast_share", "eta_f", "1", "share of the links' rate with fast messages")
 fast_copy = _fitted(
     "fast_copy", "c_f", "1", "time of a rank's own part over that of a part sent, fast messages"
 )
-bulk_start_ratio = _fitted("bulk_start_ratio", "r_b", "1", "start with bulk messages, in starts")
-bulk_latency = _fitted("bulk_latency", "alpha_b", "s", "step of a bulk message", "us")
+bulk_start_ratio = _fitted(
+    "bulk_start_ratio", "r_b", "1", "launch with bulk messages over `collectives.start`"
+)
+bulk_latency = _fitted("bulk_latency", "alpha_b", "s", "step latency of a bulk message", "us")
 own_copy = _fitted(
     "own_copy", "c_b", "1", "time of a rank's own part over that of a part sent, bulk messages"
 )
@@ -89,9 +93,7 @@ exchange_copy = _fitted(
     "time of a rank's own part over that of a part sent, all-to-all",
     library=True,
 )
-direct_start = _fitted(
-    "direct_start", "t_d", "s", "time of an engine's own all-reduce, however small", "us"
-)
+direct_start = _fitted("direct_start", "t_d", "s", "latency of an engine's own all-reduce", "us")
 direct_share = _fitted(
     "direct_share", "eta_d", "1", "share of the links' rate in an engine's own all-reduce"
 )

@@ -14,7 +14,7 @@ from assay.stack.collectives.node import (
 )
 
 size = scope.variable(
-    "size", "S", "byte", "bytes that every rank holds in the end", reference=by_definition(),
+    "size", "S", "byte", "bytes in the output of every rank", reference=by_definition(),
     boundary="scenario", library=True,
 )  # fmt: skip
 ranks = scope.variable(
@@ -22,7 +22,7 @@ ranks = scope.variable(
     boundary="scenario", library=True,
 )  # fmt: skip
 local_ranks = scope.variable(
-    "local.ranks", "r", "1", "ranks of one node that take part", bounds=(1, None),
+    "local.ranks", "r", "1", "participating ranks of one node", bounds=(1, None),
     reference=by_definition(), boundary="scenario", library=True,
 )  # fmt: skip
 latency = scope.variable(

@@ -1,4 +1,4 @@
-"""Collectives inside a node, by message size: the library takes the way that ends first."""
+"""Collectives inside a node, by message size: the library picks the fastest protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE_RATE = device.link_bandwidth
 _NONE = number("0 s")
 _NEVER = number("1e9 s")
 _LEAST_SHARE = 1e-6
-# Reductions inside the switch pay from eight ranks on: the library's own rule leaves fewer to rings.
+# NCCL reduces inside the switch only with more ranks than this; fewer use rings.
 _SWITCH_RANKS = 4
 
 
@@ -30,8 +30,8 @@ def _ramped(time: Expression) -> Expression:
     return time + sqrt(time * c.ramp * c.start)
 
 
-class Ways:
-    """The ways of a collective of so many ring steps, as variables under a prefix."""
+class Algorithms:
+    """Times of one collective by algorithm and protocol, as variables under a prefix."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Ways:
         ranks: Expression,
         library: bool,
     ) -> None:
-        """Declare nothing yet."""
+        """Keep the shape; the methods declare the variables."""
         self.into, self.prefix, self.what, self.library = into, prefix, what, library
         self.steps, self.size, self.ranks = steps, size, ranks
         self.part = size / (ranks * _LINE_RATE)
@@ -58,7 +58,7 @@ class Ways:
         )  # fmt: skip
 
     def ring(self) -> list[Expression]:
-        """Rings with eager, fast and bulk messages."""
+        """Ring algorithm with eager (LL), fast (LL128) and bulk (Simple) messages."""
         latency = interconnect.link_latency
         eager = self.variable(
             "eager_time", "eager messages",
@@ -86,58 +86,61 @@ class Ways:
         )
         return self.variable("switch_time", "reduced in the switch", reduced)
 
-    def direct(self, wanted: Expression) -> Expression:
-        """An engine's own kernels: all parts read at once, or reduced and gathered in two rounds."""
+    def direct(self, enabled: Expression) -> Expression:
+        """All-reduce kernels of an engine: one-shot or two-shot, whichever is faster."""
         others = self.ranks - 1
-        one = c.direct_start + others * self.ranks * self.part / c.direct_share
-        two = 2 * c.direct_start + 2 * others * self.part / c.direct_share
-        return where(wanted > 0, minimum(one, two), _NEVER)
+        one_shot = c.direct_start + others * self.ranks * self.part / c.direct_share
+        two_shot = 2 * c.direct_start + 2 * others * self.part / c.direct_share
+        return where(enabled > 0, minimum(one_shot, two_shot), _NEVER)
 
-    def least(self, *ways: Expression, reference: Reference = c.NCCL) -> Variable:
-        """The way that ends first; nothing for one rank."""
-        least = where(self.ranks > 1, minimum(*ways), _NONE)
-        return self.variable("time", "the way that ends first", least, reference)
+    def fastest(self, *times: Expression, reference: Reference = c.NCCL) -> Variable:
+        """Time of the fastest algorithm; 0 for one rank."""
+        least = where(self.ranks > 1, minimum(*times), _NONE)
+        return self.variable("time", "fastest algorithm", least, reference)
 
 
 def node_all_reduce(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression,
     library: bool = False,
 ) -> Variable:  # fmt: skip
-    """All-reduce inside a node; `direct` is 1 where the engine has kernels of its own for it."""
-    ways = Ways(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks, library)
+    """All-reduce inside a node; `direct` is 1 where the engine has its own all-reduce kernels."""
+    algorithms = Algorithms(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks, library)
     able = (ranks > _SWITCH_RANKS) & (c.switch_share > 0)
-    switch = where(able, ways.switch(), _NEVER)
-    return ways.least(*ways.ring(), switch, ways.direct(direct))
+    switch = where(able, algorithms.switch(), _NEVER)
+    return algorithms.fastest(*algorithms.ring(), switch, algorithms.direct(direct))
 
 
 def node_all_gather(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
 ) -> Variable:
-    """All-gather inside a node; `size` is what every rank holds in the end."""
-    ways = Ways(into, prefix, "all-gather", ranks - 1, size, ranks, library)
-    return ways.least(*ways.ring())
+    """All-gather inside a node; `size` is the output of every rank."""
+    algorithms = Algorithms(into, prefix, "all-gather", ranks - 1, size, ranks, library)
+    return algorithms.fastest(*algorithms.ring())
 
 
 def node_reduce_scatter(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
 ) -> Variable:
-    """Reduce-scatter inside a node; `size` is what every rank holds at first."""
-    ways = Ways(into, prefix, "reduce-scatter", ranks - 1, size, ranks, library)
-    return ways.least(*ways.ring())
+    """Reduce-scatter inside a node; `size` is the input of every rank."""
+    algorithms = Algorithms(into, prefix, "reduce-scatter", ranks - 1, size, ranks, library)
+    return algorithms.fastest(*algorithms.ring())
 
 
 def node_all_to_all(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression, library: bool = False
 ) -> Variable:
-    """All-to-all inside a node; `size` is what every rank holds at first."""
-    ways = Ways(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
-    eager = ways.variable(
+    """All-to-all inside a node; `size` is the input of every rank."""
+    algorithms = Algorithms(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
+    eager = algorithms.variable(
         "eager_time", "eager messages",
-        c.exchange_eager_ratio * c.start + ways.steps * ways.part / c.exchange_eager_share, c.MPICH,
-    )  # fmt: skip
-    bulk = ways.variable(
-        "bulk_time", "bulk messages",
-        c.exchange_start + _ramped((ways.steps + c.exchange_copy) * ways.part) / c.exchange_share,
+        c.exchange_eager_ratio * c.start
+        + algorithms.steps * algorithms.part / c.exchange_eager_share,
         c.MPICH,
     )  # fmt: skip
-    return ways.least(eager, bulk, reference=c.MPICH)
+    bulk = algorithms.variable(
+        "bulk_time", "bulk messages",
+        c.exchange_start
+        + _ramped((algorithms.steps + c.exchange_copy) * algorithms.part) / c.exchange_share,
+        c.MPICH,
+    )  # fmt: skip
+    return algorithms.fastest(eager, bulk, reference=c.MPICH)

@@ -22,7 +22,7 @@ EXCHANGES = Medium(
     constants.exchange_start,
     constants.exchange_share * device.link_bandwidth,
 )
-"""Links inside a node as an all-to-all sees them: one start for all messages, a rate of its own."""
+"""Links inside a node in an all-to-all: one launch for all messages, and a fitted rate."""
 
 
 def span_of(ranks: Expression, local_ranks: Expression) -> Span:

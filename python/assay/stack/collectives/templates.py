@@ -1,4 +1,4 @@
-"""Templates for one medium: its latency and bandwidth are the caller's."""
+"""Templates for one link: the caller gives its latency and bandwidth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def all_gather(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression,
     latency: Expression, bandwidth: Expression,
 ) -> Variable:  # fmt: skip
-    """All-gather in a ring; `size` is what every rank holds in the end."""
+    """All-gather in a ring; `size` is the output of every rank."""
     time = alpha_beta.ring_all_gather(size, ranks, Medium(latency, bandwidth))
     return declare_time(into, f"{prefix}time", "all-gather in a ring", time, MPICH)
 
@@ -47,7 +47,7 @@ def reduce_scatter(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression,
     latency: Expression, bandwidth: Expression,
 ) -> Variable:  # fmt: skip
-    """Reduce-scatter in a ring; `size` is what every rank holds at first."""
+    """Reduce-scatter in a ring; `size` is the input of every rank."""
     time = alpha_beta.ring_all_gather(size, ranks, Medium(latency, bandwidth))
     return declare_time(into, f"{prefix}time", "reduce-scatter in a ring", time, MPICH)
 
@@ -56,7 +56,7 @@ def all_to_all(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression,
     latency: Expression, bandwidth: Expression,
 ) -> Variable:  # fmt: skip
-    """All-to-all, all messages at once; `size` is what every rank holds at first."""
+    """All-to-all, all messages at once; `size` is the input of every rank."""
     time = alpha_beta.direct_all_to_all(size, ranks, Medium(latency, bandwidth))
     return declare_time(into, f"{prefix}time", "all-to-all, all messages at once", time, MPICH)
 

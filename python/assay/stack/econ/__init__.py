@@ -1,4 +1,4 @@
-"""What runs and deployments cost: hardware by time, electricity by energy, both by token."""
+"""Costs of runs and deployments: hardware by time, electricity by energy, both per token."""
 
 from assay.stack.econ.capital import (
     capital_rate,

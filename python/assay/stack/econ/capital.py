@@ -1,4 +1,4 @@
-"""Capital in machines and site, and what each year must earn of it."""
+"""Capital cost of machines and site, and its annualized amortization."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ year = scope.constant(
     reference=_ANNUITY,
 )  # fmt: skip
 interest = scope.variable(
-    "interest", "i", "1", "cost of capital for a year; 0 makes amortization a straight line",
+    "interest", "i", "1", "annual cost of capital; 0 is straight-line amortization",
     display="%", reference=_ANNUITY, boundary="scenario",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A deployment: its power and cost, and what they come to by output token."""
+"""A deployment: its power and cost, in total and per output token."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ energy_per_output_token = scope.variable(
 )  # fmt: skip
 scope.inequality(
     "serving.fits_site", serving.deployment.gpus <= cluster.gpus,
-    "the deployment holds no more GPUs than the site has", reference=by_definition(),
+    "the deployment uses no more GPUs than the site has", reference=by_definition(),
 )  # fmt: skip

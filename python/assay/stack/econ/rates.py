@@ -1,4 +1,4 @@
-"""What one GPU costs by the hour, owned or rented."""
+"""Cost of a GPU-hour, owned or rented."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATION = cited(_TCO, "annual operating expenses")
 _ANNUAL = cited(_TCO, "total annualised costs")
 _BURDEN = cited(
     "Patel and Shah 2005, Cost Model for Planning, Development and Operation of a Data Center",
-    "amortization, maintenance and staff over what is used",
+    "amortization, maintenance and staff over utilized GPU time",
 )
 _RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
 
@@ -40,7 +40,7 @@ staff = scope.variable(
     boundary="scenario",
 )  # fmt: skip
 salary = scope.variable(
-    "staff.salary", "w", "USD/s", "cost of one of the people who run the site",
+    "staff.salary", "w", "USD/s", "cost of one operator of the site",
     display="USD/year", reference=_BURDEN, boundary="scenario",
 )  # fmt: skip
 staff_rate = scope.variable(
@@ -69,7 +69,7 @@ gpu_ownership_rate = scope.variable(
     display="USD/(h*GPU)", equals=ownership_rate / (cluster.gpus * utilisation), reference=_BURDEN,
 )  # fmt: skip
 gpu_power_rate = scope.variable(
-    "gpu.power_rate", "c_p", "USD/(s*GPU)", "electricity of one GPU and all that belongs to it",
+    "gpu.power_rate", "c_p", "USD/(s*GPU)", "electricity of one GPU and its share of the site",
     display="USD/(h*GPU)", equals=thermal.site_power / cluster.gpus * electricity_price,
     reference=_OPERATION,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A training run: its power, energy and cost, and what they come to by token."""
+"""A training run: its power, energy and cost, in total and per token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUN = cited(
 )
 
 job_share = scope.variable(
-    "job.share", "s", "1", "share of the site's GPUs that the job holds", bounds=(0, 1),
+    "job.share", "s", "1", "share of the site's GPUs allocated to the job", bounds=(0, 1),
     equals=training.gpus / cluster.gpus, reference=by_definition("job's GPUs over the site's"),
 )  # fmt: skip
 job_power = scope.variable(
@@ -37,7 +37,7 @@ capex_rate = scope.variable(
     display="USD/h", equals=training.gpus * gpu_rate, reference=_RUN,
 )  # fmt: skip
 run_duration = scope.variable(
-    "run.duration", "T_run", "s", "time for which the run holds its GPUs", display="day",
+    "run.duration", "T_run", "s", "time for which GPUs are allocated to the run", display="day",
     equals=training.time_to_train / training.run_yield, reference=_RUN,
 )  # fmt: skip
 scope.approximation(
@@ -82,6 +82,6 @@ energy_per_token = scope.variable(
     target=True,
 )  # fmt: skip
 scope.inequality(
-    "job.fits_site", training.gpus <= cluster.gpus, "the job holds no more GPUs than the site has",
+    "job.fits_site", training.gpus <= cluster.gpus, "the job uses no more GPUs than the site has",
     reference=by_definition(),
 )  # fmt: skip

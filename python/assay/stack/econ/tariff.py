@@ -1,4 +1,4 @@
-"""Electricity: what a kilowatt-hour costs once the month's peak is paid for."""
+"""Electricity price: energy charge, and demand charge for the monthly peak."""
 
 from __future__ import annotations
 

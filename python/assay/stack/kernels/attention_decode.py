@@ -1,8 +1,8 @@
-"""Attention of one new token per sequence: the cache is read once, by few rows.
+"""Decode attention: one new token per sequence, so the KV cache is read once.
 
-A block takes the query heads that share a key head and passes over the keys; where there are
-fewer such tiles than multiprocessors, the keys are split and the parts joined. Long contexts are
-bound by the bytes of the cache, short ones by the time of a tile.
+A CTA handles the query heads that share a KV head and iterates over the keys; with fewer such tiles
+than SMs the keys are split and the partial results combined (Flash-Decoding). Long contexts are
+bound by KV-cache bytes, short ones by the time of a tile.
 """
 
 from __future__ import annotations

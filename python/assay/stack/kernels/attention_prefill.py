@@ -1,9 +1,9 @@
-"""Attention over prompts: every token attends to those before it.
+"""Prefill attention: causal attention over prompts.
 
-Blocks of threads take tiles of queries and pass over the keys that these may see. A tile is rows
-of one head or, where the kernel groups them, of all query heads that share a key head. The last
-tile of a prompt sees the most keys; how badly it is balanced against the others belongs to the
-kernel. Keys and values are written to the cache by a pass of its own.
+CTAs iterate over the keys that a tile of queries may attend to. A tile has rows of one head or,
+where the kernel packs them, of all query heads that share a KV head. The last tile of a prompt
+attends to the most keys; the load imbalance that follows is a property of the kernel. A separate
+pass writes keys and values to the cache.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ tile_time = _constant("tile_time", "tau_q", "s", "us", "time of a tile besides i
 tile_share = _constant(
     "tile_share", "r_t", "1", "1", "rate on a tile without softmax, over the peak"
 )
-score_time = _constant("score_time", "tau_s", "s", "ps", "time of one score's softmax")
+score_time = _constant("score_time", "tau_s", "s", "ps", "softmax time per attention logit")
 stream_share = _constant(
     "stream_share", "r_q", "1", "1", "rate of queries and outputs, over the memory's"
 )
@@ -71,7 +71,7 @@ imbalance = _constant(
 )
 tile_rows = _constant("tile_rows", "b_m", "1", "1", "rows of a tile of queries", (1, None))
 grouped = _constant(
-    "grouped", "g", "1", "1", "1 where a tile holds all heads of a key head, 0 where it holds one",
+    "grouped", "g", "1", "1", "1 where a tile packs all query heads of a KV head, 0 otherwise",
     fitted.SHARE,
 )  # fmt: skip
 spread = fitted.spread(scope)

@@ -41,5 +41,5 @@ tile_peak = peak_flops / multiprocessors
 
 def rate_multiple(bits: Expression) -> Expression:
     """Tensor-core rate on operands of `bits` bits, over that on 16-bit operands."""
-    narrow = where(bits > 4, Symbol("gpu.rate_8bit"), Symbol("gpu.rate_4bit"))
-    return where(bits > 8, 1, narrow)
+    low_precision = where(bits > 4, Symbol("gpu.rate_8bit"), Symbol("gpu.rate_4bit"))
+    return where(bits > 8, 1, low_precision)

@@ -77,7 +77,7 @@ class ExpertsShape:
     """One GEMM per expert on the GPU.
 
     `tokens` are those of the batch that choose among these `experts`, `chosen` how many of them
-    each takes on average; `columns` and `depth` are the sides of one expert's weights.
+    each gets on average; `columns` and `depth` are the dimensions of one expert's weights.
     """
 
     tokens: Expression

@@ -179,8 +179,8 @@ def _declare_tile(
     tiles = ceil(shape.rows / rows) * ceil(shape.columns / columns)
     operands = rows * shape.activation_element + columns * shape.weight_element
     computing = number(f"{2 * rows * columns} FLOP") / constants.tile_share
-    narrow = where(shape.bits > 8, 1, constants.eight_bit_step)
-    stepping = constants.step_work * narrow / limits.multiple
+    step_ratio = where(shape.bits > 8, 1, constants.eight_bit_step)
+    stepping = constants.step_work * step_ratio / limits.multiple
     feeding = operands * constants.ingest_intensity
     per_depth = maximum(computing / limits.multiple + feeding, stepping) / device.tile_peak
     cache_time = tiles * shape.depth * operands * constants.cache_intensity / device.peak_flops

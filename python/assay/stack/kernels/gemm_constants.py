@@ -47,7 +47,7 @@ cast_row_time = _constant(
 )
 step_work = _constant(
     "step_work", "w_k", "FLOP", "FLOP",
-    "operations per unit of depth below which a tile takes no less time, at the peak",
+    "FLOPs per K step below which the time of a tile stays constant, at peak rate",
 )  # fmt: skip
 ingest_intensity = _constant(
     "ingest_intensity", "I_SM", "FLOP/byte", "FLOP/byte",

@@ -1,4 +1,4 @@
-"""Serving: prompts and answers on GPUs, from kernels to time per token and goodput."""
+"""Serving: prefill and decode on GPUs, from kernels to time per token and goodput."""
 
 from assay.stack.serving import latency
 from assay.stack.serving.deployment import scope

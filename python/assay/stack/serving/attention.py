@@ -71,21 +71,21 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
         element=WIDE, kv_element=WIDE * where(_IS_LATENT, width / (width + value), 1),
         footprint=COLD,
     )  # fmt: skip
-    made = attention_decode.declare(
+    kernel = attention_decode.declare(
         scope, f"{step.prefix}decode_{name}.", shape, what=f"attention of new tokens in {step.what}"
     )
-    # The template is fitted on 16-bit KV; the engine says how much faster 8-bit KV is.
-    narrow = where(d.kv_bytes < WIDE, engine.narrow_key_time, 1)
-    size = made.size * (d.kv_bytes / WIDE)
+    # The template is fitted on 16-bit KV; `engine.narrow_key_time` scales it to 8-bit KV.
+    kv_ratio = where(d.kv_bytes < WIDE, engine.narrow_key_time, 1)
+    size = kernel.size * (d.kv_bytes / WIDE)
     streamed = size / (gemm_constants.read_share * device.memory_bandwidth)
-    time = maximum(engine.decode_slowdown * narrow * made.time, streamed)
-    return Work(time, size, made.flops)
+    time = maximum(engine.decode_slowdown * kv_ratio * kernel.time, streamed)
+    return Work(time, size, kernel.flops)
 
 
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
     whole = step.load.prompt / ONE_TOKEN
     length = minimum(whole, step.own_prompts)
-    # Chosen tokens are attended to in their latent, all tokens as keys and values made from it.
+    # Sparse attention reads the latent of selected tokens; dense attention expands it to K and V.
     is_chosen = model.index_tokens > 0
     shape = attention_prefill.PrefillShape(
         batch=maximum(step.own_prompts / length, 1), length=length, keys=(whole + length) / 2,
@@ -94,7 +94,7 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
         value_width=where(is_chosen, model.latent_width, model.value_size),
         element=WIDE, kv_element=WIDE,
     )  # fmt: skip
-    made = attention_prefill.declare(
+    kernel = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
     )
-    return Work(made.time, made.size, made.flops)
+    return Work(kernel.time, kernel.size, kernel.flops)

@@ -1,4 +1,4 @@
-"""What is served, on what, and to whom: the choices of a deployment."""
+"""Choices of a deployment: model, hardware, parallelism and load."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ expert_slowdown = _fitted(
     "expert_slowdown", "z_x", "1", "1", "time of the engine's expert GEMMs over the fitted ones"
 )
 wide_expert_slowdown = _fitted(
-    "wide_expert_slowdown", "z_w", "1", "1", "the same for experts that are multiplied in 16 bits"
+    "wide_expert_slowdown", "z_w", "1", "1", "slowdown of expert GEMMs in 16 bits"
 )
 prompt_expert_slowdown = _fitted(
     "prompt_expert_slowdown", "z_p", "1", "1", "further slowdown of expert GEMMs with prompts"
@@ -69,11 +69,11 @@ burst_share = scope.variable(
     bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
 step_share = scope.variable(
-    "step_share", "s_a", "1", "share of a batch that keeps arriving together, after the first",
+    "step_share", "s_a", "1", "share of a batch that arrives together after its first request",
     bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
 memory_share = scope.variable(
-    "memory_share", "u", "1", "share of the memory that the engine takes", bounds=(0, 1),
+    "memory_share", "u", "1", "share of GPU memory that the engine allocates", bounds=(0, 1),
     reference=_SETTING, boundary="needs-source",
 )  # fmt: skip
 reserved_memory = _fitted(

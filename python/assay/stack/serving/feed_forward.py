@@ -43,8 +43,8 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
         chosen=_CHOSEN, columns=columns, depth=depth, bits=d.expert_bits,
         weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
     )  # fmt: skip
-    made = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
-    return Work(made.time, made.size, made.flops)
+    kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
+    return Work(kernel.time, kernel.size, kernel.flops)
 
 
 def small(step: Step) -> Work:

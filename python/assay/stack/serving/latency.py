@@ -1,4 +1,4 @@
-"""Time per output token, time to the first token, rates, and what meets the objectives."""
+"""TPOT, TTFT, throughput, and goodput under the latency objectives."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOGNORMAL = by_definition("latencies err by factors: lognormal around the predi
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on
-# average half of the prompts lie between a request's own tokens; later on all of them do.
+# average half of the prompts run between a request's own tokens; later on all of them do.
 prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
 step_time = scope.variable(
@@ -174,7 +174,7 @@ floor_time = scope.variable(
     display="ms", equals=loads.decode.size / device.memory_bandwidth, reference=_ROOFLINE,
 )  # fmt: skip
 decode_memory_use = scope.variable(
-    "decode_memory_use", "u_d", "1", "least time of decoding by bytes over the time it takes",
+    "decode_memory_use", "u_d", "1", "memory-bandwidth utilization of decode",
     display="%", equals=floor_time / loads.decode.time, reference=_ROOFLINE, target=True,
 )  # fmt: skip
 prompt_memory_use = scope.variable(

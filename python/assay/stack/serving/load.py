@@ -1,4 +1,4 @@
-"""What an iteration carries, and how the work of its parts adds up."""
+"""Tokens of an iteration, and the sum of the work of its kernels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BYTE = number("1 byte")
 WIDE_BITS = number("16")
 WIDE = number("2 byte")
 COLD = number("1 TB")
-"""Everything an iteration touches lies between two uses of a weight: it is never in the cache."""
+"""An iteration touches all its bytes between two uses of a weight: weights always miss in L2."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Step:
             activation_footprint=maximum(rows, 1) * maximum(depth, 1) * WIDE, toggling=number("1"),
             casting=engine.casting,
         )  # fmt: skip
-        made = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
-        return Work(made.time, made.size, made.flops)
+        kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
+        return Work(kernel.time, kernel.size, kernel.flops)
 
 
 def only_where(condition: Expression, work: Work) -> Work:

@@ -1,4 +1,4 @@
-"""The iterations that latencies are made of: decoding alone, with prompts, and prompts alone."""
+"""Iterations behind the latencies: decode only, mixed decode and prefill, prefill only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ per_answer = d.prompt / d.output
 # Prompts must keep pace with answers within the budget of an iteration.
 pace = budget / (1 + per_answer * (1 - d.separate) * (1 - d.static))
 decoding = scope.variable(
-    "decoding", "B_d", "1", "requests that decode in an iteration of one pipeline stage",
+    "decoding", "B_d", "1", "decoding requests in an iteration of one pipeline stage",
     equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), pace), reference=_ORCA,
 )  # fmt: skip
 prompt_rate = scope.variable(

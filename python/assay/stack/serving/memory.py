@@ -1,4 +1,4 @@
-"""What fits: weights, keys and values on a GPU, and how many requests that leaves room for."""
+"""Memory per GPU: weights, KV cache, and the batch size that fits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ weight_memory = scope.variable(
     reference=_POPE,
 )  # fmt: skip
 cache_memory = scope.variable(
-    "cache_memory", "M_c", "byte/GPU", "memory of one GPU left for keys and values",
+    "cache_memory", "M_c", "byte/GPU", "memory per GPU left for the KV cache",
     display="GB/GPU",
     equals=maximum(
         engine.memory_share * gpu.memory_capacity
@@ -66,9 +66,13 @@ cache_copies = scope.variable(
 
 
 def sequence_memory(tokens: Expression) -> Expression:
-    """Bytes that keys, values and states of one request of some tokens take, in one copy."""
-    kept = minimum(tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN))
-    elements = model.full_elements * tokens + model.window_elements * kept + model.state_elements
+    """Bytes of keys, values and states of one request of this many tokens, in one copy."""
+    windowed = minimum(
+        tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN)
+    )
+    elements = (
+        model.full_elements * tokens + model.window_elements * windowed + model.state_elements
+    )
     return elements * d.kv_bytes
 
 
@@ -93,7 +97,7 @@ requests_that_fit = scope.variable(
     equals=ONE_REQUEST * capacity / held_tokens, reference=_PAGED,
 )  # fmt: skip
 batch = scope.variable(
-    "batch", "B", "request", "requests that are worked on at the same time",
+    "batch", "B", "request", "running requests (batch size)",
     equals=maximum(minimum(d.concurrency, d.batch_limit, requests_that_fit), ONE_REQUEST),
     reference=_PAGED,
 )  # fmt: skip

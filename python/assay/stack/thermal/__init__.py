@@ -1,4 +1,4 @@
-"""Cooling, the losses between the meter and the machines, and the water they take."""
+"""Cooling, losses between meter and machines, PUE and water."""
 
 from assay.stack.thermal.chillers import (
     air_approach,

@@ -1,4 +1,4 @@
-"""What the loops of coolant and air need beyond free cooling."""
+"""Chiller load of the coolant and air loops beyond free cooling."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ chilled_rise = scope.variable(
 scope.inequality(
     "air.recommended",
     (air_temperature >= number("291.15 K")) & (air_temperature <= number("300.15 K")),
-    "inlet air lies between 18 and 27 degrees Celsius", reference=_AIR,
+    "inlet air is between 18 and 27 degrees Celsius", reference=_AIR,
 )  # fmt: skip
 chiller_efficiency = scope.variable(
     "chiller.carnot_share", "eta_C", "1", "performance of the chillers over that of a Carnot cycle",
@@ -82,7 +82,7 @@ least_lift = scope.variable(
 
 
 def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variable) -> Variable:
-    """Declare what one loop's chiller draws after free cooling has done its part."""
+    """Declare the chiller power of one loop after free cooling."""
     free = scope.variable(
         f"{loop}.free_share", f"s_{mark}", "1", f"share of the {loop} loop's heat that needs no chiller",
         equals=minimum(1, maximum(0, (water + rise - sink_temperature) / rise)),

@@ -58,7 +58,7 @@ facility_pressure = scope.variable(
     display="kPa", reference=_PUMP, boundary="primitive",
 )  # fmt: skip
 coolant_flow = scope.variable(
-    "coolant.flow", "V_liq", "m^3/s", "flow of coolant, its heat capacity taken as that of water",
+    "coolant.flow", "V_liq", "m^3/s", "flow of coolant, with the heat capacity of water",
     display="L/s", equals=liquid_heat / (water_density * water_heat_capacity * coolant_rise),
     reference=_BALANCE,
 )  # fmt: skip
@@ -85,7 +85,7 @@ fan_power = scope.variable(
 )  # fmt: skip
 loop_pump_power = scope.variable(
     "pump.loop_power", "P_loop", "W", "power of the pumps of coolant and facility's water",
-    # The facility's water takes over the coolant's heat at the same rise, so at the same flow.
+    # Facility water takes up the coolant's heat at the same temperature rise, so at the same flow.
     equals=(coolant_flow * (coolant_pressure + facility_pressure) + coil_flow * facility_pressure)
     / pump_efficiency,
     reference=_PUMP,

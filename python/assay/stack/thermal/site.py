@@ -1,4 +1,4 @@
-"""From the machines to the meter: transformers, overhead and effectiveness."""
+"""Power of the site: IT power, transformers, overhead and PUE."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ stated_pue = scope.variable(
 )  # fmt: skip
 scope.approximation(
     overhead_power, (stated_pue - 1) * cluster.it_power, name="dc.overhead_stated",
-    valid=stated_pue >= 1, meaning="a published effectiveness, at whatever load", reference=_PUE,
+    valid=stated_pue >= 1, meaning="published PUE, independent of load", reference=_PUE,
 )  # fmt: skip
 site_power = scope.variable(
     "dc.power", "P_DC", "W", "power at the site's meter",

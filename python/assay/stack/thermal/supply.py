@@ -1,4 +1,4 @@
-"""Losses of the uninterruptible supplies, and the heat that machines and supplies leave."""
+"""Losses of the UPS, and the heat of machines and supplies by cooling path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UPS = cited(
 )
 
 
-# Losses of the supply, by its load: what it is built for stands, what it carries varies.
+# UPS losses: a no-load term by capacity, linear and quadratic terms by load.
 ups_redundancy = scope.variable(
     "ups.redundancy", "r_UPS", "1", "capacity of the supplies over the power they are built for",
     bounds=(1, None), reference=_UPS, boundary="scenario",
@@ -51,12 +51,12 @@ ups_loss = scope.variable(
     reference=_UPS,
 )  # fmt: skip
 
-# Where the heat goes: into liquid at the chips or into the air of the room.
+# Heat is removed by liquid at the chips or by the air of the room.
 liquid_heat = scope.variable(
     "heat.liquid", "Q_liq", "W", "heat that leaves the machines in liquid",
     equals=cluster.it_power * cluster.liquid_share, reference=_LIQUID,
 )  # fmt: skip
 air_heat = scope.variable(
-    "heat.air", "Q_air", "W", "heat that machines and supplies leave in the air",
+    "heat.air", "Q_air", "W", "heat of machines and supplies removed by air",
     equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss, reference=_BALANCE,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Water: what evaporates, what drops carry off, and what is let out to keep salts down."""
+"""Water of a cooling tower: evaporation, drift and blowdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ water_latent_heat = scope.constant(
     reference=_WATER,
 )  # fmt: skip
 
-# Water: what evaporates, what drops carry off, and what is let out to keep salts down.
+# Evaporation, drift and blowdown; blowdown limits the concentration of salts.
 latent_share = scope.variable(
     "sink.latent_share", "s_lat", "1", "share of the heat rejected that evaporates water",
     bounds=(0, 1), reference=_MAKEUP, boundary="primitive",
@@ -54,7 +54,7 @@ blowdown = scope.variable(
     equals=maximum(number("0 m^3/s"), evaporation / (cycles - 1) - drift), reference=_MAKEUP,
 )  # fmt: skip
 makeup = scope.variable(
-    "water.makeup", "V_water", "m^3/s", "fresh water that the site takes", display="L/s",
+    "water.makeup", "V_water", "m^3/s", "makeup water of the site", display="L/s",
     equals=total(evaporation, drift, blowdown), reference=_MAKEUP,
 )  # fmt: skip
 wue = scope.variable(

@@ -1,4 +1,4 @@
-"""Outdoor air, and the water that a tower or dry cooler brings back from it."""
+"""Outdoor air, and the water temperature that a cooling tower or dry cooler reaches."""
 
 from __future__ import annotations
 

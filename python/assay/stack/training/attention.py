@@ -1,4 +1,4 @@
-"""Attention of one layer on one pass: unfused, first fused or present kernels, both directions."""
+"""Attention of one layer and pass: unfused, FlashAttention-1 or current kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ends of the model on one pass: embedding, output table, softmax and loss."""
+"""Embedding, output projection, softmax and loss of one pass."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ loss = passes.declare(
     12, what="softmax, loss and embedding, both directions",
 )  # fmt: skip
 head_time = scope.variable(
-    "head.time", "t_h", "s", "embedding, output table and loss of one pass, both directions",
+    "head.time", "t_h", "s", "embedding, output projection and loss of one pass, both directions",
     display="ms", equals=logits.forward + logits.backward + loss.time, reference=_HEAD,
 )  # fmt: skip

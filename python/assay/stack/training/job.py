@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.model import POSITIVE, Scope, by_definition, cited, number
 from assay.stack import architecture, parallelism
 
-scope = Scope("training", "What a training run takes")
+scope = Scope("training", "Time, throughput and utilization of a training run")
 
 _SPLIT = cited(
     "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "

@@ -1,6 +1,6 @@
 """One layer on one pass: its GEMMs, its passes over activations, forward and backward.
 
-Layers of different kinds are averaged: a stage holds some of each.
+Layers of different kinds are averaged: a stage has some of each.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ wide_stretch = scope.variable(
     equals=1 / (software.maturity * load_share), reference=_FITTED,
 )  # fmt: skip
 stretch = scope.variable(
-    "product_stretch", "s_p", "1", "the same of a GEMM with the operands of layers",
+    "product_stretch", "s_p", "1", "stretch of a GEMM with layer operands",
     equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
 # A sum is written in its own format, and read while tiles compute; a gradient that a later pass
@@ -79,7 +79,7 @@ def declare_weight(
 ) -> Weight:  # fmt: skip
     """Declare the three GEMMs with a matrix of `columns` features out and `depth` in.
 
-    `is_repeated` says whether computing layers again repeats the GEMM forward.
+    `is_repeated`: full activation recomputation repeats the forward GEMM.
     """
     element = where(bits < 15.5, operand_bytes, _HALF)
     activations = tokens * (columns + depth) * _HALF
@@ -112,15 +112,15 @@ def declare_weight(
         f"{name}.backward_time", "t_b", "s", f"GEMMs backward of {what}: inputs and weights",
         display="us", equals=slow * (inputs.time + weights.time), reference=_BACKWARD,
     )  # fmt: skip
-    made = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
+    forward_count = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
     flops = scope.variable(
         f"{name}.flops", "F", "FLOP", f"operations of {what} in one pass, both directions",
-        display="GFLOP", equals=made * forward.flops + inputs.flops + weights.flops,
+        display="GFLOP", equals=forward_count * forward.flops + inputs.flops + weights.flops,
         reference=_BACKWARD,
     )  # fmt: skip
     size = scope.variable(
         f"{name}.size", "S", "byte", f"least bytes that {what} moves in one pass, both directions",
-        display="MB", equals=made * forward.size + inputs.size + weights.size,
+        display="MB", equals=forward_count * forward.size + inputs.size + weights.size,
         reference=_BACKWARD,
     )  # fmt: skip
     return Weight(forward_time, backward_time, flops, size)

@@ -1,4 +1,4 @@
-"""The time of one optimizer step: stages, passes, bubbles, and communication that nothing hides."""
+"""Time of one optimizer step: stages, micro-batches, bubbles, and exposed communication."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ gpu_spread = scope.variable(
     reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 step_start = scope.variable(
-    "step_start", "t_0", "s", "time that a step takes whatever its size", display="ms",
+    "step_start", "t_0", "s", "fixed time per step", display="ms",
     reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 
@@ -175,19 +175,19 @@ _volume = passes_made * traffic.each_time
 _hidden = minimum(_volume, data_overlap * busy)
 sharded_traffic = scope.variable(
     "data.sharded_time", "t_ds", "s",
-    "what exchanges in every pass add to a step: beyond what hides, beside what they slow down",
+    "time added to a step by exchanges of every pass: exposed time and slowdown of compute",
     display="ms",
     equals=_volume - _hidden + contention * _hidden + passes_made * traffic.each_latency,
     reference=_FSDP,
 )  # fmt: skip
 owner_traffic = scope.variable(
-    "data.owner_time", "t_do", "s", "what broadcasts by owners in every pass add to a step",
+    "data.owner_time", "t_do", "s", "time added to a step by broadcasts of weight owners",
     display="ms",
     equals=combine.overlap(busy, passes_made * traffic.broadcast_time, number("4")) - busy,
     reference=_FITTED,
 )  # fmt: skip
 data_traffic = scope.variable(
-    "data_traffic_time", "t_dt", "s", "what the exchange between replicas adds to a step",
+    "data_traffic_time", "t_dt", "s", "time added to a step by data-parallel communication",
     display="ms",
     equals=where(
         parallelism.shards > 1,

@@ -1,4 +1,4 @@
-"""What ranks of a job send each other, and how long it takes when nothing hides it."""
+"""Communication of a training job: bytes, and time without overlap."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ tensor_time = scope.variable(
 )  # fmt: skip
 
 local_ranks = scope.variable(
-    "node.replica_ranks", "r_d", "1", "ranks of a node that hold the same weights",
+    "node.replica_ranks", "r_d", "1", "ranks of a node with the same weights (data parallel)",
     equals=maximum(1, minimum(interconnect.node_ranks / model_ranks, parallelism.shards)),
     bounds=(1, None), reference=_PIPELINE,
 )  # fmt: skip
@@ -93,7 +93,7 @@ exchange_size = scope.variable(
 )  # fmt: skip
 context_time = scope.variable(
     "context.time", "t_c", "s",
-    "keys and values round the ranks of a sequence in a layer, beyond what attention hides",
+    "exposed ring exchange of keys and values between context ranks, per layer",
     display="us",
     equals=maximum(
         _NONE,

@@ -1,4 +1,4 @@
-"""What the kernels of a step execute and move on one GPU, over what it could."""
+"""FLOPs and bytes of a step on one GPU, and utilization of its peaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics"
 _recomputes = parallelism.recompute > 1.5
 _is_unfused = software.attention < 0.5
 _expert_directions = where(_recomputes, 4, 3)
-# Attention is computed again where anything is; backward it takes five GEMMs for two when fused.
+# Any recomputation includes attention; fused backward runs five GEMMs for two forward.
 _attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
 
 layer_flops = scope.variable(
