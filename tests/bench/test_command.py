@@ -166,7 +166,7 @@ def test_wrong_answer_exits_with_one(cli: Any, toy: Toy) -> None:
     found = cli("graph")
     assert found.code == 1
     assert "WRONG 5e-01" in found.out
-    assert found.err.endswith("error: wrong answers: thing f32\n")
+    assert found.err.endswith("error: wrong results: thing f32\n")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_wrong_answer_exits_with_one(cli: Any, toy: Toy) -> None:
         (("graph", "--device", "sim"), "the suite graph does not run on sim"),
         (("graph", "--compare", "none.json"), "cannot read none.json: No such file or directory"),
         (("graph", "--save", "none/x.json"), "cannot write none/x.json"),
-        (("graph", "--fail-on-regression"), "--fail-on-regression needs something to compare"),
+        (("graph", "--fail-on-regression"), "--fail-on-regression needs --compare"),
         (("graph", "--tolerance", "5"), "--tolerance: expected a share from 0 to 1, got 5"),
         (("graph", "--tolerance", "nan"), "--tolerance: expected a share from 0 to 1, got nan"),
         (("graph", "--tolerance", "x"), "invalid value"),

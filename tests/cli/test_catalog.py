@@ -18,7 +18,7 @@ def test_list_and_one_group(cli: Any) -> None:
     assert "rents/h800_deepseek" in text.out
 
 
-def test_show_states_the_origin_of_every_value(cli: Any) -> None:
+def test_show_prints_the_source_of_every_value(cli: Any) -> None:
     outcome = cli("catalog", "show", "accelerators/H100-SXM-80GB", "--json")
     assert outcome.code == 0
     assert outcome.data["path"] == "accelerators/h100_sxm"
@@ -41,17 +41,19 @@ def test_show_states_the_origin_of_every_value(cli: Any) -> None:
         (("catalog", "show", "h100"), "malformed entry"),
         (("catalog", "show", "gpus/h100"), 'unknown catalog group "gpus"'),
         (("catalog", "burn"), 'unknown action "burn"'),
-        (("catalog", "list", "--save", "x.json"), "--save does not go with list"),
+        (("catalog", "list", "--save", "x.json"), "--save cannot be used with list"),
         (("catalog", "probe", "x"), 'probe takes no name, got "x"'),
     ],
 )
-def test_what_cannot_be_done_is_said(cli: Any, words: tuple[str, ...], error: str) -> None:
+def test_invalid_catalog_arguments_are_refused(
+    cli: Any, words: tuple[str, ...], error: str
+) -> None:
     outcome = cli(*words)
     assert outcome.code == 2
     assert outcome.err.startswith(f"error: {error}")
 
 
-def test_with_gives_values_before_the_presets_of_that_group(cli: Any) -> None:
+def test_with_overrides_preset_entries_of_the_same_group(cli: Any) -> None:
     alone = cli("resolve", "gpu.peak_flops", "--with", "accelerators/l40s", "--json")
     assert alone.data["value"] == pytest.approx(362, abs=1)
     words = ("resolve", "gpu.memory.bandwidth", "--preset", "llama3_8b_8_h100_training", "--json")

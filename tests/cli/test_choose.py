@@ -38,7 +38,7 @@ def test_solve_reports_violated_constraints(cli: Any, toy: Any) -> None:
     assert strict.err.endswith("error: violated: toy.load.fits\n")
 
 
-def test_solve_explains_what_it_cannot_do(cli: Any, toy: Any) -> None:
+def test_solve_errors_explain_the_cause(cli: Any, toy: Any) -> None:
     under = cli(
         "solve", "--unknown", "toy.load", "--unknown", "toy.limit", "--equal", "toy.share=1"
     )
@@ -55,8 +55,7 @@ def test_solve_lists_missing_inputs(cli: Any) -> None:
     assert outcome.out == (
         "missing input        unit   meaning\n"
         "gpu.multiprocessors  1/GPU  streaming multiprocessors\n"
-        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor operations of one multiprocessor\n"
-        "                            in a clock cycle\n"
+        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor-core FLOPs per SM and cycle\n"
     )
     data = cli("solve", *wanted, "--json").data
     assert [gap["name"] for gap in data["missing"]] == [
@@ -157,7 +156,7 @@ def test_logarithmic_grids_are_even_in_ratio(cli: Any, toy: Any) -> None:
 @pytest.mark.parametrize(
     ("over", "error"),
     [
-        ((), "nothing to go through: --over is missing"),
+        ((), "nothing to vary: --over is missing"),
         (("training.gpus",), 'malformed --over "training.gpus": expected name=values'),
         (("training.gpus=",), 'malformed --over "training.gpus=": expected name=values'),
         (("training.gpus=1:2",), 'malformed values "1:2" for training.gpus'),
@@ -175,7 +174,7 @@ def test_logarithmic_grids_are_even_in_ratio(cli: Any, toy: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "minimize"])
-def test_malformed_values_to_go_through(
+def test_malformed_axis_values_are_refused(
     cli: Any, command: str, over: tuple[str, ...], error: str
 ) -> None:
     outcome = cli(command, COST, *PRESET, *(word for item in over for word in ("--over", item)))
@@ -192,6 +191,6 @@ def test_sweep_has_a_limit(cli: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["5..1 W", "5..5 W", "..", "1..", "..2 W"])
-def test_malformed_ranges_to_choose_in(cli: Any, toy: Any, text: str) -> None:
+def test_malformed_ranges_are_refused(cli: Any, toy: Any, text: str) -> None:
     outcome = cli("minimize", "toy.share", "--set", "toy.limit=1 W", "--over", f"toy.load={text}")
     assert (outcome.code, outcome.out) == (2, "")

@@ -9,7 +9,7 @@ import pytest
 from assay.runtime import cuda, survey
 
 
-def test_a_sound_machine_is_described(cli: Any) -> None:
+def test_working_machine_is_described(cli: Any) -> None:
     outcome = cli("doctor", "--json")
     assert outcome.code == 0, outcome.out
     data = outcome.data
@@ -32,7 +32,7 @@ def test_a_sound_machine_is_described(cli: Any) -> None:
     assert str(data["places"][0]["path"])[:30] in text
 
 
-def test_a_folder_that_cannot_be_written_is_named_and_ends_with_one(
+def test_unwritable_folder_is_named_and_exits_with_1(
     cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     blocked = tmp_path / "file"
@@ -44,7 +44,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_ends_with_one(
     assert outcome.err == "error: missing: a scratch folder that can be written\n"
 
 
-def test_missing_libraries_name_the_extra_that_brings_them(
+def test_missing_libraries_name_the_extra_to_install(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = ['none-such>=2; extra == "symbolic"', "numpy>=1.26", 'ruff; extra == "dev"']
@@ -70,7 +70,7 @@ NOTHING = cuda.Findings(
 )
 
 
-def test_cuda_that_is_not_there_is_told_and_no_fault(
+def test_missing_cuda_is_reported_and_exits_with_0(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "probe", lambda: NOTHING)
@@ -91,9 +91,7 @@ def test_cuda_that_is_not_there_is_told_and_no_fault(
     ]
 
 
-def test_a_machine_with_a_driver_and_no_gpu_says_so(
-    cli: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_driver_without_gpu_is_reported(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sentence = "No GPU devices found (cuDeviceGetCount == 0)"
     found = dataclasses.replace(
         NOTHING,
@@ -106,16 +104,14 @@ def test_a_machine_with_a_driver_and_no_gpu_says_so(
     assert sentence in outcome.out
 
 
-def test_a_device_that_computes_wrongly_is_a_fault(
-    cli: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_device_with_wrong_results_exits_with_1(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "_try_out", lambda name: f"expected 1, got 2 on {name}")
     outcome = cli("doctor")
     assert outcome.code == 1
     assert "error: missing: device cpu, device sim" in outcome.err
 
 
-def test_a_gpu_that_is_refused_is_told_and_no_fault(
+def test_unsupported_gpu_is_reported_and_exits_with_0(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as an old one beside one that can be used."""

@@ -15,12 +15,17 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
     (("--vrsion",), 2, 'unknown option "--vrsion"', "did you mean --version?"),
     (("-x",), 2, 'unknown option "-x"', "one of: --help, --version"),
     (("",), 2, 'unknown command ""', "assay --help lists the commands"),
-    (("resolve",), 2, "missing argument 'VARIABLE'", "assay resolve --help shows what is expected"),
+    (
+        ("resolve",),
+        2,
+        "missing argument 'VARIABLE'",
+        "assay resolve --help describes its arguments",
+    ),
     (
         ("resolve", "a", "b"),
         2,
         "got unexpected extra argument(s) (b)",
-        "assay resolve --help shows what is expected",
+        "assay resolve --help describes its arguments",
     ),
     (
         ("resolve", "a", "--jsn"),
@@ -32,7 +37,7 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         ("resolve", "a", "--assign"),
         2,
         "option '--assign' requires an argument",
-        "assay resolve --help shows what is expected",
+        "assay resolve --help describes its arguments",
     ),
     (
         ("resolve", "training.tokens_per_sec"),
@@ -68,13 +73,13 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         ("resolve", "gpu.clock", "--preset", "dense"),
         2,
         'unknown preset "dense"',
-        "assay list --presets lists those that come with Assay",
+        "assay list --presets lists the built-in ones",
     ),
     (
         ("resolve", "gpu.clock", "--preset", "no/such.toml"),
         2,
         "there is no scenario file no/such.toml",
-        "assay list --presets lists those that come with Assay",
+        "assay list --presets lists the built-in ones",
     ),
     (
         ("resolve", "gpu.power", "--set", "gpu.power=5 W"),
@@ -161,7 +166,7 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         ("scenario-report", "dens"),
         2,
         'unknown preset "dens"',
-        "assay list --presets lists those that come with Assay",
+        "assay list --presets lists the built-in ones",
     ),
     (("resolve", "gpu.clock"), 3, "gpu.clock needs 1 more input", None),
 ]
@@ -190,7 +195,7 @@ def test_error(cli: Any, words: tuple[str, ...], code: int, error: str, hint: st
         (("toy.share", "--set", "toy.load=-1 W"), 2, "error: toy.load: expected >= 0 W, got -1 W"),
     ],
 )
-def test_trouble_in_the_model(
+def test_model_errors_are_one_line(
     cli: Any, toy: Any, words: tuple[str, ...], code: int, start: str
 ) -> None:
     outcome = cli("resolve", *words)
@@ -221,9 +226,7 @@ def test_program_help_and_version(cli: Any) -> None:
     assert cli("--version").out == f"assay {__version__}\n"
 
 
-def test_internal_errors_name_themselves_and_hide_the_traceback(
-    cli: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_errors_hide_the_traceback(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from assay import stack
 
     def broken() -> None:
@@ -234,14 +237,14 @@ def test_internal_errors_name_themselves_and_hide_the_traceback(
     assert (outcome.code, outcome.out) == (70, "")
     assert outcome.err == (
         "error: internal error: RuntimeError: wheel\\nfell off\n"
-        "hint: this is a fault in Assay, not in your input; "
-        "ASSAY_TRACEBACK=1 shows where it happened\n"
+        "hint: this is a bug in Assay, not in your input; "
+        "ASSAY_TRACEBACK=1 prints the traceback\n"
     )
     monkeypatch.setenv("ASSAY_TRACEBACK", "1")
     assert "Traceback" in cli("stats").err
 
 
-def test_interruption_is_quiet(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_prints_nothing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from assay import stack
 
     def interrupted() -> None:

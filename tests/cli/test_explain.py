@@ -39,7 +39,7 @@ def test_provenance_fits_eighty_columns_of_ascii() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_depth_cuts_and_says_how_to_see_more(cli: Any) -> None:
+def test_depth_truncates_the_tree_with_a_hint(cli: Any) -> None:
     outcome = cli("explain", *FIXTURE, "--depth", "1")
     tree = outcome.out.split("\n\n")[1]
     assert tree == (
@@ -53,7 +53,7 @@ def test_depth_cuts_and_says_how_to_see_more(cli: Any) -> None:
     )
 
 
-def test_missing_inputs_are_shown_in_place_and_listed(cli: Any) -> None:
+def test_missing_inputs_are_in_the_tree_and_listed(cli: Any) -> None:
     given = ("--set", "econ.electricity.energy_price=0.1 USD/kWh")
     outcome = cli("explain", "econ.electricity.price", *given)
     assert outcome.code == 3
@@ -64,7 +64,7 @@ def test_missing_inputs_are_shown_in_place_and_listed(cli: Any) -> None:
     assert re.search(r"missing input +unit +meaning", outcome.out)
 
 
-def test_what_is_wrong_is_printed_below(cli: Any, toy: Any) -> None:
+def test_conflicts_and_violations_follow_the_tree(cli: Any, toy: Any) -> None:
     given = ("--set", "toy.load=30 W", "--set", "toy.limit=10 W")
     outcome = cli("explain", "toy.heat", *given, "--variant", "toy.heat=heat.linear")
     assert outcome.code == 0
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_printed_below(cli: Any, toy: Any) -> None:
     assert pinned.err.startswith("error: contradictory input: toy.share is given as 3.5")
 
 
-def test_stochastic_parts_carry_their_interval(cli: Any, toy: Any) -> None:
+def test_uncertain_entries_show_their_interval(cli: Any, toy: Any) -> None:
     outcome = cli("explain", "toy.risk", "--set", "toy.load=100 W")
     assert outcome.code == 0
     assert outcome.out.splitlines()[0].startswith("load and noise: 200 W  (90 %: 198.")

@@ -31,7 +31,7 @@ def test_the_stack_verifies(cli: Any, profile: str) -> None:
     assert {check["status"] for check in outcome.data["checks"]} <= {"ok", "skipped"}
 
 
-def test_a_broken_rule_is_named_and_ends_with_one(cli: Any, faulty: Registry) -> None:
+def test_failed_check_is_named_and_exits_with_1(cli: Any, faulty: Registry) -> None:
     outcome = cli("verify")
     assert outcome.code == 1
     assert "failed        1  boundaries" in outcome.out
@@ -47,7 +47,7 @@ def test_verifying_read_only_writes_nothing(
     assert not (tmp_path / "scratch").exists()
 
 
-def test_audit_names_what_is_weak(cli: Any, toy: Registry) -> None:
+def test_audit_lists_weak_references(cli: Any, toy: Registry) -> None:
     data = cli("audit", "--json").data
     assert data["coverage"]["relations"]["unsourced"] > 0
     assert {"name": "toy.load.fits", "of": "relation", "why": "unsourced"} in data[

@@ -444,6 +444,6 @@ def test_every_command_is_listed_here() -> None:
         ([1], Each(TEXT)),
     ],
 )
-def test_the_check_itself_refuses(data: Any, shape: Any) -> None:
+def test_key_check_refuses_differences(data: Any, shape: Any) -> None:
     with pytest.raises(AssertionError):
         check(data, shape, "here")

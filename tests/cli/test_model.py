@@ -11,7 +11,7 @@ import pytest
 from assay import stack
 
 
-def test_stats_counts_what_the_registry_holds(cli: Any) -> None:
+def test_stats_counts_registry_entries(cli: Any) -> None:
     data = cli("stats", "--json").data
     registry = stack.registry()
     assert data["variables"] == len(registry.variables)
@@ -147,7 +147,7 @@ def test_cone_as_text(cli: Any) -> None:
     )
 
 
-def test_export_formats_are_what_they_say(cli: Any) -> None:
+def test_export_formats_parse(cli: Any) -> None:
     assert cli("export").out.startswith("digraph assay {")
     assert ElementTree.fromstring(cli("export", "--format", "graphml").out).tag.endswith("graphml")
     nodes = json.loads(cli("export", "--format", "json").out)["nodes"]
@@ -157,7 +157,7 @@ def test_export_formats_are_what_they_say(cli: Any) -> None:
     assert latex.endswith("\\end{document}\n")
 
 
-def test_export_writes_whole_files_and_overwrites_only_by_force(cli: Any, tmp_path: Path) -> None:
+def test_export_writes_atomically_and_overwrites_only_with_force(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "graph.dot"
     first = cli("export", "thermal.dc.pue", "--output", str(path))
     assert (first.code, first.out) == (0, f"{path}\n")
@@ -177,7 +177,7 @@ def test_export_writes_whole_files_and_overwrites_only_by_force(cli: Any, tmp_pa
 
 
 @pytest.mark.parametrize("place", ["", "no/such/folder/x", "/dev/full", "a\0b"])
-def test_export_refuses_places_it_cannot_write(cli: Any, tmp_path: Path, place: str) -> None:
+def test_export_refuses_unwritable_paths(cli: Any, tmp_path: Path, place: str) -> None:
     outcome = cli("export", "--force", "-o", str(tmp_path / place) if "dev" not in place else place)
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")

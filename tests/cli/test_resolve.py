@@ -54,18 +54,18 @@ def test_other_targets_of_the_fixture(cli: Any, target: str, value: str) -> None
     assert outcome.out == f"{target} = {value}\n"
 
 
-def test_assign_goes_before_the_preset_and_takes_any_unit(cli: Any) -> None:
+def test_assign_overrides_the_preset_in_any_compatible_unit(cli: Any) -> None:
     changed = cli("resolve", *FIXTURE, "--assign", "econ.capex.rate=0.04 MUSD/h")
     same = cli("resolve", *FIXTURE, "--set", "econ.capex.rate = 40000 USD / h ")
     assert changed.out == same.out != cli("resolve", *FIXTURE).out
 
 
-def test_the_same_value_twice_is_no_contradiction(cli: Any) -> None:
+def test_same_value_given_twice_is_accepted(cli: Any) -> None:
     outcome = cli("resolve", *FIXTURE, *2 * ("--set", "gpu.power=400 W/GPU"))
     assert outcome.code == 0
 
 
-def test_missing_inputs_are_listed_and_exit_with_three(cli: Any) -> None:
+def test_missing_inputs_are_listed_and_exit_with_3(cli: Any) -> None:
     outcome = cli("resolve", "gpu.peak_flops", "--set", "gpu.clock=1 GHz")
     assert outcome.code == 3
     assert outcome.out == (
@@ -73,8 +73,7 @@ def test_missing_inputs_are_listed_and_exit_with_three(cli: Any) -> None:
         "\n"
         "missing input        unit   meaning\n"
         "gpu.multiprocessors  1/GPU  streaming multiprocessors\n"
-        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor operations of one multiprocessor\n"
-        "                            in a clock cycle\n"
+        "gpu.flops_per_cycle  FLOP   dense 16-bit tensor-core FLOPs per SM and cycle\n"
     )
     assert outcome.err == (
         "error: gpu.peak_flops needs 2 more inputs\n"
@@ -82,7 +81,7 @@ def test_missing_inputs_are_listed_and_exit_with_three(cli: Any) -> None:
     )
 
 
-def test_missing_option_adds_who_needs_them(cli: Any) -> None:
+def test_missing_option_adds_dependent_variables(cli: Any) -> None:
     listed = cli("resolve", "gpu.peak_flops", "--missing").out
     assert "boundary" in listed
     assert "for gpu.peak_flops" in " ".join(listed.split())
@@ -103,7 +102,7 @@ def test_missing_inputs_as_json(cli: Any) -> None:
     }
 
 
-def test_violated_constraint_is_noted_and_fails_only_on_demand(cli: Any, toy: Any) -> None:
+def test_violated_constraint_fails_only_with_option(cli: Any, toy: Any) -> None:
     over = ("toy.share", "--set", "toy.load=15 W", "--set", "toy.limit=10 W")
     lenient = cli("resolve", *over)
     assert (lenient.code, lenient.out) == (0, "toy.share = 1.5\n")
@@ -167,7 +166,7 @@ def test_conflicts_are_shown_and_refused_unless_allowed(cli: Any, toy: Any) -> N
     assert refused.err == (
         "note: toy.share is given as 0.7, but toy.share gives 0.5\n"
         "error: contradictory input: toy.share is given as 0.7, but toy.share gives 0.5\n"
-        "hint: drop the value of toy.share or of what it follows from, or pass "
+        "hint: drop the value of toy.share or one of its inputs, or pass "
         "--allow-conflicts\n"
     )
     allowed = cli("resolve", *pinned, "--allow-conflicts")

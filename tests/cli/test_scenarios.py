@@ -34,7 +34,7 @@ def test_report_of_the_worked_example(cli: Any) -> None:
     )
 
 
-def test_a_preset_may_be_named_either_way(cli: Any) -> None:
+def test_preset_is_accepted_as_argument_or_option(cli: Any) -> None:
     by_argument, by_option, all_of_them = (
         cli("scenario-report", *words, "--json").data for words in ((NAME,), ("--preset", NAME), ())
     )
@@ -56,7 +56,7 @@ def test_incomplete_scenario(cli: Any, tmp_path: Path) -> None:
     assert data["reports"][0]["missing_families"] == {"gpu": ["gpu.clock"]}
 
 
-def test_failing_target_is_an_error_with_two(cli: Any, tmp_path: Path) -> None:
+def test_failing_target_exits_with_2(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "zero.toml"
     path.write_text(
         '[[targets]]\nlabel = "PUE"\nvariable = "thermal.dc.pue"\n'

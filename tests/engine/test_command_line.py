@@ -37,7 +37,7 @@ def test_generate_prints_only_the_completion(capsys: pytest.CaptureFixture[str])
         capsys, "generate", "synthetic", "--prompt", "Once", "--max-tokens", "12", "--greedy"
     )
     assert (code, out) == (0, f"{answer.text}\n")
-    assert err == 'note: the model "synthetic-llama" is synthetic: its text means nothing\n'
+    assert err == 'note: the model "synthetic-llama" is synthetic: its weights are random\n'
 
 
 def test_idle_gpu_is_noted_when_no_device_is_given(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from assay.model.resolving.provenance import Provenance
     from assay.model.resolving.resolver import Resolver
 
-MOST_FURTHER_TARGETS: Final = 15
-"""Further targets that the text lists."""
+MAX_FURTHER_TARGETS: Final = 15
+"""Most further targets printed as text."""
 
 _STYLES: Final = {
     "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
@@ -41,10 +41,11 @@ def resolve_command(
     includes: options.With = None,
     model_config: options.ModelConfig = None,
     constraints: Annotated[
-        bool, typer.Option("--constraints", help="List the constraints and what became of each.")
+        bool, typer.Option("--constraints", help="List the constraints and their status.")
     ] = False,
     missing: Annotated[
-        bool, typer.Option("--missing", help="List missing inputs with who needs them.")
+        bool,
+        typer.Option("--missing", help="List missing inputs and the variables that need them."),
     ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="List every value in the order of computation.")
@@ -145,7 +146,7 @@ def explain_command(
 def other_targets(
     question: Question, resolver: "Resolver", target: str
 ) -> list[tuple[str, TargetValue]]:
-    """Further targets from the same values: the scenario's own, then those the model declares."""
+    """Further targets from the same values: those of the scenario, then those of the model."""
     from assay.model.resolving.resolve import target_value
 
     own = {name: label for label, name in (question.preset.targets if question.preset else ())}
@@ -204,11 +205,11 @@ def provenance_lines(
                 (_value(other), VALUE if other.value is not None else BAD),
                 label,
             )
-            for label, other in others[:MOST_FURTHER_TARGETS]
+            for label, other in others[:MAX_FURTHER_TARGETS]
         ]
-        yield from table(("also follows", "value", "meaning"), rows, canvas, right=(1,))
-        if len(others) > MOST_FURTHER_TARGETS:
-            yield ((f"and {len(others) - MOST_FURTHER_TARGETS} more targets", FAINT),)
+        yield from table(("further target", "value", "meaning"), rows, canvas, right=(1,))
+        if len(others) > MAX_FURTHER_TARGETS:
+            yield ((f"and {len(others) - MAX_FURTHER_TARGETS} more targets", FAINT),)
     if resolution.missing:
         yield ""
         yield from missing_table(resolution.missing, canvas)

@@ -1,7 +1,6 @@
 """The `assay` program: parses the command line, runs one command, prints its report, exits.
 
-Only the module of the requested command is imported, so a query of the model is answered before
-NumPy would have been imported.
+Only the module of the requested command is imported: a query of the model does not import NumPy.
 """
 
 import contextlib
@@ -46,7 +45,7 @@ COMMANDS: Final = {
     "bench": "bench",
     "doctor": "doctor",
 }
-"""Every command and the module of this package that holds it, in the order of the help text."""
+"""Every command and its module in this package, in the order of the help text."""
 
 EXIT_INTERNAL: Final = 70
 EXIT_INTERRUPTED: Final = 130
@@ -92,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_BROKEN_PIPE
     except OSError as error:
         _abandon_stdout()
-        show_error(AssayError(f"{error.filename or 'the answer'}: {error.strerror or error}"))
+        show_error(AssayError(f"{error.filename or 'stdout'}: {error.strerror or error}"))
         return AssayError.exit_code
     except Exception as error:
         return _internal_error(error)
@@ -181,7 +180,7 @@ def usage_error(error: Any, path: str) -> InputError:
 
     Typer versions use different click libraries, so errors are distinguished by their attributes.
     """
-    hint = f"{path} --help shows what is expected"
+    hint = f"{path} --help describes its arguments"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
         context = getattr(error, "ctx", None)

@@ -38,11 +38,13 @@ def bench_command(
         ),
     ],
     device: Annotated[
-        str, typer.Option("--device", metavar="DEVICE", help="Where to measure: cpu or cuda:0.")
+        str, typer.Option("--device", metavar="DEVICE", help="Device to measure: cpu or cuda:0.")
     ] = "cpu",
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Small sizes and few samples: for a look, not for a claim."),
+        typer.Option(
+            "--quick", help="Small sizes and few samples: a smoke test, not a measurement."
+        ),
     ] = False,
     sizes: Annotated[
         str | None,
@@ -59,7 +61,7 @@ def bench_command(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", metavar="MODEL", help="What to decode: a file, a folder or a name."
+            "--model", metavar="MODEL", help="Model to decode: a file, a folder or a name."
         ),
     ] = None,
     rival: Annotated[
@@ -98,11 +100,11 @@ def bench_command(
 ) -> Report:
     """Measure a suite, with ceilings and rivals.
 
-    Every figure is the median over rounds that sample our code, the ceiling and the rivals, and
-    its answer is checked in the same run: a wrong one ends with exit code 1.
+    Every figure is the median over rounds that interleave our code, the ceiling and the rivals.
+    Results are checked in the same run; a wrong result ends with exit code 1.
     """
     if fail_on_regression and compare is None:
-        raise InputError("--fail-on-regression needs something to compare with", "--compare FILE")
+        raise InputError("--fail-on-regression needs --compare", "--compare FILE")
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"--tolerance: expected a share from 0 to 1, got {tolerance:g}")
     from assay import bench
@@ -113,7 +115,7 @@ def bench_command(
     settings = bench.settings(
         chosen, device, quick=quick, sizes=sizes, dtypes=dtypes, model=model, rivals=rival or ()
     )
-    # Measuring takes minutes: files that cannot be read or written are refused before.
+    # Measuring takes minutes: check the files first.
     earlier = None if compare is None else bench.load(compare)
     if earlier is not None:
         check_comparable(suite, earlier)
@@ -139,7 +141,7 @@ def bench_command(
 def _require_writable(path: Path) -> None:
     folder = path.parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}", "name a file in a folder that exists and is yours")
+        raise InputError(f"cannot write {path}", "name a file in a writable folder")
 
 
 def _problem(
@@ -147,7 +149,7 @@ def _problem(
 ) -> AssayError | None:
     wrong = [figure.name for figure in result.figures if not figure.check.passed]
     if wrong:
-        return CheckFailedError(f"wrong answers: {', '.join(wrong)}")
+        return CheckFailedError(f"wrong results: {', '.join(wrong)}")
     if compared is None or not fail_on_regression:
         return None
     for verdict in ("regressed", "invalid"):

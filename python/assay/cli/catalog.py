@@ -30,7 +30,7 @@ _ACTIONS: Final = ("list", "show", "probe")
 
 def catalog_command(
     action: Annotated[
-        str, typer.Argument(metavar="list|show|probe", help="What to do; list if left out.")
+        str, typer.Argument(metavar="list|show|probe", help="Action; list if not given.")
     ] = "list",
     name: Annotated[
         str | None,
@@ -49,7 +49,7 @@ def catalog_command(
     """
     chosen = one_of("action", action, _ACTIONS)
     if save is not None and chosen != "probe":
-        raise InputError(f"--save does not go with {chosen}", "only probe measures something")
+        raise InputError(f"--save cannot be used with {chosen}", "only probe takes --save")
     if chosen == "probe":
         if name is not None:
             raise InputError(f'probe takes no name, got "{name}"', "use --save FILE")
@@ -112,7 +112,7 @@ def _list(group: str | None, as_json: bool) -> Report:
 
 
 def entry_data(entry: CatalogEntry) -> dict[str, Any]:
-    """An entry as plain data."""
+    """An entry as JSON data."""
     return {
         "path": entry.path,
         "title": entry.title,

@@ -1,4 +1,4 @@
-"""`assay solve`, `minimize` and `sweep`: from answers back to questions."""
+"""`assay solve`, `minimize` and `sweep`: inverse problems, optimization and parameter sweeps."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -48,7 +48,7 @@ def solve_command(
     includes: options.With = None,
     model_config: options.ModelConfig = None,
     constraints: Annotated[
-        bool, typer.Option("--constraints", help="List the constraints and what became of each.")
+        bool, typer.Option("--constraints", help="List the constraints and their status.")
     ] = False,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
@@ -99,19 +99,19 @@ def minimize_command(
         typer.Option(
             "--over",
             metavar="NAME=VALUES",
-            help="What may be chosen: a,b,c UNIT or start:stop:count[:log] UNIT, tried one by one, "
-            "or lower..upper UNIT, refined in; variant:NAME=A,B chooses between relations. May be "
-            "repeated.",
+            help="A free variable: a,b,c UNIT or start:stop:count[:log] UNIT is enumerated, "
+            "lower..upper UNIT is optimized continuously; variant:NAME=A,B chooses between "
+            "relations. May be repeated.",
         ),
     ] = None,
     maximize: Annotated[
-        bool, typer.Option("--maximize", help="Make the variable largest instead.")
+        bool, typer.Option("--maximize", help="Maximize the variable instead.")
     ] = False,
     ignore_constraints: Annotated[
-        bool, typer.Option("--ignore-constraints", help="Choose as if there were no constraints.")
+        bool, typer.Option("--ignore-constraints", help="Optimize without constraints.")
     ] = False,
     alternatives: Annotated[
-        int, typer.Option("--alternatives", metavar="N", help="Further choices to list at most.")
+        int, typer.Option("--alternatives", metavar="N", help="Next-best points to list at most.")
     ] = 5,
     preset: options.PresetName = None,
     assign: options.Assign = None,
@@ -122,9 +122,9 @@ def minimize_command(
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Find the choices that make a variable smallest.
+    """Minimize a variable over free variables.
 
-    Choices must fulfill every constraint that can be checked.
+    A feasible point satisfies every constraint that can be checked.
     """
     from assay.cli.ranges import read_choices
 

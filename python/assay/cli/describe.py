@@ -1,4 +1,4 @@
-"""Variables and relations in full: as data and as text."""
+"""Descriptions of variables and relations, as data and as text."""
 
 from collections.abc import Iterator
 from math import isinf
@@ -12,14 +12,14 @@ from assay.model.resolving.provenance import describe_source
 
 
 def role_of(variable: Variable) -> str:
-    """What a variable is in the graph: `constant`, `root` or `computed`."""
+    """Role of a variable in the graph: `constant`, `root` or `computed`."""
     if isinstance(variable, Constant):
         return "constant"
     return "root" if variable.is_root else "computed"
 
 
 def variable_data(variable: Variable, registry: Registry | None = None) -> dict[str, Any]:
-    """A variable as plain data; with the registry, also what it is tied to."""
+    """A variable as JSON data; with the registry, also its relations and constraints."""
     data: dict[str, Any] = {
         "name": variable.name,
         "kind": "variable",
@@ -48,7 +48,7 @@ def variable_data(variable: Variable, registry: Registry | None = None) -> dict[
 
 
 def relation_data(relation: Relation, registry: Registry | None = None) -> dict[str, Any]:
-    """A relation as plain data; with the registry, also the variables in it."""
+    """A relation as JSON data; with the registry, also its variables."""
     data: dict[str, Any] = {
         "name": relation.name,
         "kind": relation.kind,
@@ -68,7 +68,7 @@ def relation_data(relation: Relation, registry: Registry | None = None) -> dict[
 
 
 def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> Iterator[Line]:
-    """A variable in full: first what it is, then what it is tied to."""
+    """A variable as text: its attributes, then its relations and constraints."""
     yield ((variable.name, NAME), f"  {variable.symbol}")
     yield variable.meaning
     yield ""
@@ -103,7 +103,7 @@ def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> It
 
 
 def relation_lines(registry: Registry, relation: Relation, canvas: Canvas) -> Iterator[Line]:
-    """A relation in full, with the variables in it."""
+    """A relation as text, with its variables."""
     yield ((relation.name, NAME), f"  {relation.kind}")
     if relation.meaning:
         yield relation.meaning
@@ -127,7 +127,7 @@ def relation_lines(registry: Registry, relation: Relation, canvas: Canvas) -> It
 
 
 def bounds_text(variable: Variable) -> str:
-    """The bounds in words a reader can check a number against."""
+    """The bounds as text, in display units."""
     parts = []
     if variable.lower > 0 and variable.lower < 1e-300:
         parts.append("> 0")

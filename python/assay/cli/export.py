@@ -21,7 +21,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 def export_command(
     variable: Annotated[
         str | None,
-        typer.Argument(metavar="[VARIABLE]", help="Only the part around this variable."),
+        typer.Argument(metavar="[VARIABLE]", help="Only the subgraph around this variable."),
     ] = None,
     form: Annotated[
         str, typer.Option("--format", metavar="|".join(FORMATS), help="The format to write.")
@@ -36,12 +36,14 @@ def export_command(
         typer.Option(
             "--direction",
             metavar="|".join(DIRECTIONS),
-            help="Around the variable: what it is computed from, what depends on it, or both.",
+            help="up: inputs of the variable; down: its dependents; or both.",
         ),
     ] = "up",
     depth: Annotated[
         int | None,
-        typer.Option("--depth", metavar="N", help="Relations to go from the variable at most."),
+        typer.Option(
+            "--depth", metavar="N", help="Most relations between the variable and the rest."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -50,8 +52,9 @@ def export_command(
     registry = stack.registry()
     source: Registry | Subgraph = registry
     if variable is not None:
-        way = one_of("direction", direction, DIRECTIONS)
-        source = registry.graph.subgraph(variable, way, depth)
+        source = registry.graph.subgraph(
+            variable, one_of("direction", direction, DIRECTIONS), depth
+        )
     text = write_format(source, form)
     data = {
         "format": form,
@@ -79,20 +82,20 @@ def write_format(source: Registry | Subgraph, form: str) -> str:
 
 
 def write_file(output: str, text: str, *, force: bool) -> Path:
-    """Write a file whole or not at all; an existing one only by force."""
+    """Write a file atomically; `force` overwrites an existing one."""
     from assay.paths import write_atomically
 
     path = Path(output)
     try:
         is_device = path.absolute().parts[1:2] in (("dev",), ("proc",))
         if is_device or (path.exists() and not path.is_file()):
-            raise InputError(f"{output} is not a plain file", "leave --output out to print instead")
+            raise InputError(f"{output} is not a regular file", "omit --output to print instead")
         if path.exists() and not force:
             raise InputError(f"{output} exists already", "--force overwrites it")
         if not path.resolve().parent.is_dir():
-            raise InputError(f"the folder of {output} does not exist", "make it first")
+            raise InputError(f"the folder of {output} does not exist", "create it first")
         write_atomically(path.resolve(), text.encode())
-        # A temporary file is private; the result is a file like any other.
+        # Temporary files have mode 0600; the result gets the default mode.
         mask = os.umask(0)
         os.umask(mask)
         path.chmod(0o666 & ~mask)

@@ -74,7 +74,7 @@ def verify_command(
 
 
 def audit_command(as_json: options.Json = False) -> Report:
-    """Find what is unsourced, unreached or repeated."""
+    """Find unsourced, unreachable and duplicate declarations."""
     from assay.model.auditing.audit import audit
 
     report = audit(stack.registry())
@@ -96,12 +96,12 @@ def audit_command(as_json: options.Json = False) -> Report:
             ("weak references", [f"{w.of} {w.name}: {w.why}" for w in report.weak_references]),
             ("relations that reach no target", report.unreached_relations),
             ("roots that reach no target", report.unreached_roots),
-            ("relations that state the same", [", ".join(d.relations) for d in report.duplicates]),
+            ("duplicate relations", [", ".join(d.relations) for d in report.duplicates]),
             (
                 "variables that mean nearly the same",
                 [", ".join(p) for p in report.similar_variables],
             ),
-            ("constants that nothing uses", report.unused_constants),
+            ("unused constants", report.unused_constants),
         ):
             yield f"{title}: {len(found) or 'none'}"
             yield from _listed(found, canvas, indent="    ")
@@ -125,14 +125,14 @@ def next_work_command(
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Rank what to do next about the model."""
+    """Rank open work on the model."""
     from assay.scenario.work import next_work
 
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
     scenario = None if preset is None else find_preset(preset)
     registry = stack.registry() if scenario is None else scenario.registry
-    with working("weighing what is left to do"):
+    with working("ranking open work"):
         found = next_work(registry, scenario)
     items = found[:limit]
     data = {"preset": preset, "of": len(found), "items": [item.to_data() for item in items]}
@@ -143,7 +143,7 @@ def next_work_command(
             for item in items
         ]
         header = ("weight", "work", "on", "reason")
-        yield from table(header, rows, canvas, right=(0,)) or ["nothing left to do"]
+        yield from table(header, rows, canvas, right=(0,)) or ["no open work"]
         if len(items) < len(found):
             yield ((f"{len(items)} of {len(found)} items", FAINT),)
 
@@ -166,11 +166,11 @@ def root_debt_command(
         ),
     ] = None,
     families: Annotated[
-        bool, typer.Option("--families", help="Rank families of roots instead of single ones.")
+        bool, typer.Option("--families", help="Rank families of roots instead of roots.")
     ] = False,
     include_constraints: Annotated[
         bool,
-        typer.Option("--include-constraints", help="Count conditions among what is downstream."),
+        typer.Option("--include-constraints", help="Also count constraints downstream."),
     ] = False,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Rows at most.")] = None,
     preset: options.PresetName = None,
@@ -180,9 +180,9 @@ def root_debt_command(
     model_config: options.ModelConfig = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Rank what the model takes as given.
+    """Rank the roots of the model.
 
-    What ranks high has much hanging on it: relations, or variance of a target.
+    Roots are ranked by the relations that depend on them, or by their share of a target's variance.
     """
     from assay.model.auditing.debt import root_debt
 

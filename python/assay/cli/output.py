@@ -19,7 +19,7 @@ Line = str | tuple[Part, ...]
 """A line of text, or its segments, each with an optional terminal style."""
 
 WIDEST: Final = 100
-"""Maximum width: in longer lines the eye loses the way from a name to its value."""
+"""Maximum line width: longer lines are hard to scan from a name to its value."""
 
 NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
 
@@ -140,7 +140,7 @@ def prepare_streams() -> None:
 
 
 def is_colorful(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that wants color."""
+    """Whether a stream is a terminal with color enabled."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()

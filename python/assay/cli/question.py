@@ -16,14 +16,14 @@ from assay.scenario.preset import Preset
 
 Word = TypeVar("Word", bound=str)
 
-_KNOWN_PRESETS: Final = "assay list --presets lists those that come with Assay"
+_KNOWN_PRESETS: Final = "assay list --presets lists the built-in ones"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A registry with given values in base units and chosen variants.
 
-    `sources` says where each value comes from.
+    `sources` has the source of each value.
     """
 
     registry: Registry
@@ -34,7 +34,7 @@ class Question:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on what the scenario and the command line include."""
+        """Notes on the catalog entries that the scenario and the command line include."""
         return () if self.preset is None else self.preset.notes
 
     def resolve(self, target: str, *, switch: bool = True) -> Resolution:
@@ -69,7 +69,7 @@ def read_question(
 def _include(
     preset: Preset | None, registry: Registry, includes: Sequence[str], model_config: str | None
 ) -> Preset:
-    """The preset, or one of no values, with what the command line includes."""
+    """The preset, or an empty one, with the includes of the command line."""
     from assay.scenario.includes import include, include_model
 
     included = [include(path, registry) for path in includes]
@@ -147,7 +147,7 @@ def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
     others = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
     return InputError(
         f"contradictory input: {first.text}{others}",
-        f"drop the value of {first.variable.name} or of what it follows from, or pass --allow-conflicts",
+        f"drop the value of {first.variable.name} or one of its inputs, or pass --allow-conflicts",
     )
 
 
@@ -164,7 +164,7 @@ def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
 def contradiction(
     question: Question, free: Iterable[str], *, switch: bool, allow_conflicts: bool
 ) -> InputError | None:
-    """The error for a question whose given values contradict each other, `free` ones left aside."""
+    """The error for given values that contradict each other, not counting the `free` ones."""
     from assay.model.resolving.resolve import find_conflicts
 
     if allow_conflicts:

@@ -1,6 +1,6 @@
-"""Values to go through, as written on a command line: lists, grids and intervals.
+"""Parsers of --over: lists, grids and intervals of values.
 
-The text is only taken apart here; what it says of a variable is checked where it is used.
+Only the syntax is parsed here; units and bounds are checked by the sweep or the optimizer.
 """
 
 import re
@@ -13,14 +13,14 @@ from assay.model.language.quantity import parse_quantity
 from assay.model.optimizing.choices import VARIANT_PREFIX, choosable, read_axis
 from assay.model.registry import Registry
 
-MOST_VALUES: Final = 10_000_000
-"""Values of one variable; more would only fill memory."""
+MAX_VALUES: Final = 10_000_000
+"""Most values of one axis; more would exhaust memory."""
 
 _GRID = re.compile(r"([^:]+):([^:]+):\s*(\d{1,12})\s*(:\s*log\b)?(.*)", re.DOTALL)
 
 
 def read_axes(over: Sequence[str] | None) -> dict[str, Any]:
-    """Read what to sweep over: a list of values, or (start, stop, count, spacing), by name.
+    """Parse sweep axes: a list of values, or (start, stop, count, spacing), by name.
 
     >>> read_axes(["gpu.power=400,500 W/GPU", "gpu.clock=1:2:3 GHz"])
     {'gpu.power': ['400 W/GPU', '500 W/GPU'], 'gpu.clock': ('1 GHz', '2 GHz', 3, 'linear')}
@@ -29,7 +29,7 @@ def read_axes(over: Sequence[str] | None) -> dict[str, Any]:
 
 
 def read_choices(registry: Registry, over: Sequence[str] | None) -> dict[str, Any]:
-    """Read what may be chosen: a list of values, or (lower, upper), by name."""
+    """Parse free variables: a list of values, or (lower, upper), by name."""
     choices: dict[str, Any] = {}
     for name, text in _pairs(over).items():
         if name.startswith(VARIANT_PREFIX):
@@ -46,7 +46,7 @@ def _pairs(over: Sequence[str] | None) -> dict[str, str]:
     pairs = read_pairs("--over", "name=values", over)
     if not pairs:
         raise InputError(
-            "nothing to go through: --over is missing",
+            "nothing to vary: --over is missing",
             'write for example --over training.gpus="8,16,32 GPU"',
         )
     return pairs
@@ -62,14 +62,14 @@ def _axis(name: str, text: str) -> list[str] | tuple[str, str, int, str]:
             f'write for example {name}="1:10:4 GPU", or "1:1000:4:log GPU"',
         )
     start, stop, count, is_logarithmic, unit = match.groups()
-    if not 1 <= int(count) <= MOST_VALUES:
-        raise InputError(f"{name}: expected 1 to {MOST_VALUES:,} values, got {int(count):,}")
+    if not 1 <= int(count) <= MAX_VALUES:
+        raise InputError(f"{name}: expected 1 to {MAX_VALUES:,} values, got {int(count):,}")
     first, last = _share_unit([start, f"{stop.strip()} {unit.strip()}"])
     return first, last, int(count), "log" if is_logarithmic else "linear"
 
 
 def _share_unit(texts: Sequence[str]) -> list[str]:
-    """Texts of which those without a unit have taken that of the last."""
+    """Append the unit of the last text to texts without a unit."""
     unit = parse_quantity(texts[-1]).unit.text
     return [
         f"{text.strip()} {unit}" if parse_quantity(text).unit.text == "1" != unit else text.strip()

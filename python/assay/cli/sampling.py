@@ -55,7 +55,9 @@ RepetitionPenalty = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="NUMBER", help="The same seed samples the same tokens."),
+    typer.Option(
+        "--seed", metavar="NUMBER", help="Random seed; the same seed samples the same tokens."
+    ),
 ]
 Stop = Annotated[
     list[str] | None,
@@ -128,7 +130,7 @@ def load(
 def show_notes(engine: "Engine") -> None:
     """Print notes about synthetic weights and substituted formats."""
     if engine.files.synthetic:
-        show_note(f'the model "{engine.files.name}" is synthetic: its text means nothing')
+        show_note(f'the model "{engine.files.name}" is synthetic: its weights are random')
     for note in engine.model.notes:
         show_note(note)
 

