@@ -1,4 +1,4 @@
-"""What the extension module shows to Python; stubtest holds it against the built module."""
+"""Type stubs of the extension module; stubtest checks them against the built module."""
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
@@ -100,13 +100,13 @@ class BlockFormat:
         """Bits of one value's code, scales excluded."""
     @property
     def values(self) -> int:
-        """Values per block; 1 where each element stands alone."""
+        """Values per block; 1 for unblocked element formats."""
     @property
     def bytes(self) -> int:
         """Bytes per block."""
     @property
     def gguf_code(self) -> int | None:
-        """The type number in GGUF files, if it has one."""
+        """The type number in GGUF files, or None."""
 
 BLOCK_FORMATS: Final[dict[str, BlockFormat]]
 """Block sizes of every element format by name."""
@@ -236,47 +236,48 @@ class Tape:
 
 @final
 class Buffer:
-    """Memory of a device's pool, or borrowed from another library, with the work that uses it.
+    """Memory allocated from a device's pool or borrowed from another library.
 
-    Where the memory is the host's it speaks the buffer protocol, without copies.
+    Host memory implements the buffer protocol, without copies. The buffer tracks the unfinished
+    work that uses it.
     """
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
     @property
     def pointer(self) -> int:
-        """Where it begins in its memory; 0 when it has no bytes."""
+        """Its base address; 0 for zero bytes."""
     @property
     def pooled(self) -> bool:
-        """Whether the device's pool handed it out."""
+        """Whether the device's pool allocated it."""
     @property
     def writable(self) -> bool:
-        """Whether it may be written."""
+        """Whether it is writable."""
     @property
     def freed(self) -> bool:
         """Whether it was freed."""
     @property
     def exports(self) -> int:
-        """Views that other objects hold of it."""
+        """The number of exported views."""
     @property
     def evictable(self) -> bool:
-        """Whether it may leave the device while nothing uses it."""
+        """Whether it may be evicted to the host while unused."""
     @property
     def resident(self) -> bool:
         """Whether it is on the device."""
     def allow_eviction(self) -> None:
-        """Let it leave the device from now on, whenever memory is short and nothing uses it."""
+        """Make it evictable: it may move to the host when memory is short and nothing uses it."""
     def evict(self, stream: NativeStream) -> None:
-        """Move it to pinned host memory now; the next use brings it back byte for byte."""
+        """Evict it to pinned host memory now; the next use restores it byte for byte."""
     def synchronize(self) -> None:
         """Wait for all work that uses it."""
     def free(self) -> None:
-        """Give the memory back now; refused while other objects hold views of it."""
+        """Free the memory now; rejected while other objects hold views of it."""
 
 @disjoint_base
 class NativeArray:
-    """A strided view of a buffer that speaks the buffer protocol."""
+    """A strided view of a buffer that implements the buffer protocol."""
 
     def __new__(
         cls, device: object, buffer: Buffer, dtype: object, layout: tuple[object, ...]
@@ -292,7 +293,7 @@ class NativeArray:
         """Shape, strides and offset together."""
     @property
     def buffer(self) -> Buffer:
-        """The memory."""
+        """The buffer."""
     def __add__(self, value: Any, /) -> Any: ...
     def __radd__(self, value: Any, /) -> Any: ...
     def __sub__(self, value: Any, /) -> Any: ...
@@ -322,7 +323,7 @@ class NativeArray:
 
 @final
 class NativePlan:
-    """An operation on arrays of certain types: everything that does not change between calls."""
+    """An elementwise operation specialized for operand types; caches what calls have in common."""
 
     def __new__(
         cls,
@@ -336,7 +337,7 @@ class NativePlan:
 
 @final
 class NativeReduction:
-    """A reduction of arrays of one shape and type: everything that does not change between calls."""
+    """A reduction specialized for one shape and type; caches what calls have in common."""
 
     def __new__(
         cls,
@@ -350,11 +351,11 @@ class NativeReduction:
         kind: type[NativeArray],
     ) -> Self: ...
     def apply(self, source: NativeArray) -> Any:
-        """The figures of an array without gaps, in fresh memory; None where memory has accounts."""
+        """Reduce a contiguous array into a new allocation; None where memory has accounting."""
 
 @final
 class NativeOperators:
-    """Elementwise operations by name: straight to their kernel where there is a plan for it."""
+    """Elementwise operators by name, called through cached kernel plans."""
 
     def __new__(
         cls,
@@ -363,70 +364,70 @@ class NativeOperators:
         binary: Callable[[str, Any, Any], Any],
     ) -> Self: ...
     def install(self) -> None:
-        """Have the operators of arrays come here; only the first has a say."""
+        """Install this as the array operators; only the first call has an effect."""
     def unary(self, name: str, x: Any) -> Any:
-        """Apply an elementwise operation of one operand."""
+        """Apply a unary elementwise operation."""
     def binary(self, name: str, first: Any, second: Any) -> Any:
-        """Apply an elementwise operation of two operands; NotImplemented for what is no operand."""
+        """Apply a binary elementwise operation; NotImplemented for unsupported operands."""
 
 def expression(text: str) -> int:
-    """The number of an expression over `a0`, `a1` and `a2`, by which kernels are asked for."""
+    """The code of an expression over `a0`, `a1` and `a2`, which selects the kernel."""
 
 @final
 class NativeStream:
-    """A queue of work of one device."""
+    """A stream of one device."""
 
     @property
     def number(self) -> int:
-        """The stream's number on its device."""
+        """The stream's id on its device."""
     @property
     def handle(self) -> int:
-        """The driver's handle, by which other libraries know the stream; of a GPU only."""
+        """The `CUstream` handle for other libraries; raises on devices other than GPUs."""
     def enter(self) -> None:
-        """Note that a `with` block of it begins."""
+        """Count a `with` block that begins."""
     def leave(self) -> None:
-        """Note that a `with` block of it ended."""
+        """Count a `with` block that ended."""
     def usage(self) -> tuple[int, int]:
-        """Pieces of work on the device and in line."""
+        """The number of submitted and of queued pieces of work."""
     def synchronize(self) -> None:
         """Wait for everything submitted so far."""
     def record(self) -> NativeEvent:
-        """An event that marks the end of everything submitted so far."""
+        """Record an event after everything submitted so far."""
     def begin_capture(self) -> None:
-        """From here on, work that this thread submits to the stream is captured instead of run."""
+        """Begin a capture: work of this thread on the stream is captured instead of run."""
     def abandon_capture(self) -> None:
-        """Give up the capture of this thread, if there is one."""
+        """Abort this thread's capture, if any."""
     def wait(self, event: NativeEvent) -> None:
-        """Have later work come after the event."""
+        """Make later work of the stream wait for the event."""
 
 @final
 class NativeEvent:
-    """A mark in a stream."""
+    """An event recorded in a stream."""
 
     def query(self) -> bool:
-        """Whether the mark has been reached."""
+        """Whether the event is complete."""
     def synchronize(self) -> None:
-        """Wait until the mark has been reached."""
+        """Wait for the event."""
     def elapsed_ns(self, earlier: NativeEvent) -> int:
         """Nanoseconds of device time since an earlier event."""
 
 @final
 class NativeGraph:
-    """Captured work that can be run again and again."""
+    """Captured work that can be replayed."""
 
     def __new__(cls, stream: NativeStream, name: str) -> NativeGraph:
-        """End the capture of this thread; `name` is the graph's in records."""
+        """End this thread's capture on a stream's device; `name` labels the graph in records."""
     @property
     def number(self) -> int:
-        """Its number in records."""
+        """Its id in records."""
     def replay(self, stream: NativeStream) -> None:
-        """Queue the whole graph on a stream; on the processor's default stream it runs at once."""
+        """Queue the whole graph on a stream; on the CPU's default stream it runs synchronously."""
     def profile(self, stream: NativeStream) -> list[tuple[int, int]]:
-        """Run the nodes one by one, wait, and tell when each began and ended."""
+        """Run the nodes one by one, wait, and return when each began and ended."""
     def nodes(self) -> list[tuple[str, str, int, int, float, str | None]]:
-        """What was captured, in order: kind, label, stream, bytes, flops and operation."""
+        """The captured nodes, in order: kind, label, stream, bytes, flops and operation."""
     def close(self) -> None:
-        """Let go of the memory that it uses; replays already queued still run."""
+        """Release the memory that it uses; replays already queued still run."""
 
 @type_check_only
 class CudaLibrary(TypedDict, total=False):
@@ -454,10 +455,10 @@ class CudaFindings(TypedDict):
     missing: NotRequired[tuple[str, str, str]]
 
 def cuda_probe(folders: Sequence[str | PathLike[str]]) -> CudaFindings:
-    """What of CUDA this machine has; the first call looks, with these folders of wheels."""
+    """The driver, NVRTC and GPUs found; the first call searches, wheel folders included."""
 
 def cuda_cublaslt() -> CudaLibrary:
-    """Where cuBLASLt is and its version, or why there is none; the first call opens it."""
+    """The path and version of cuBLASLt, or why it cannot be loaded; the first call loads it."""
 
 def cuda_compile(
     text: str,
@@ -470,17 +471,17 @@ def cuda_compile(
     """Compile CUDA C++ for an architecture such as `sm_90a`; needs NVRTC and no GPU."""
 
 def cuda_time_launches(context: Context, launches: int) -> int:
-    """Nanoseconds of the host for so many bare launches of a kernel that does nothing."""
+    """Host nanoseconds for `launches` bare driver launches of an empty kernel."""
 
 def cuda_attention_limits() -> tuple[list[int], int]:
-    """Sizes of heads that kernels are written for, and what a cache block's tokens are a multiple of."""
+    """Head sizes that attention kernels are instantiated for, and the divisor of block sizes."""
 
 def cuda_sources() -> list[tuple[str, str]]:
-    """The sources of Assay's own kernels by file name."""
+    """The sources of the built-in kernels by file name."""
 
 @final
 class NativeKernel:
-    """A kernel of CUDA C++ on one device."""
+    """A CUDA C++ kernel compiled for one device."""
 
     def __new__(
         cls,
@@ -509,56 +510,56 @@ class NativeKernel:
     ) -> None:
         """Queue the kernel on a stream.
 
-        An argument is a number, named by its type such as "i32", or a buffer with a byte offset,
-        the bytes that the kernel may reach from there, and whether it writes them.
+        An argument is a scalar, tagged with its type such as "i32", or a buffer with a byte offset,
+        the bytes that the kernel may access from there, and whether it writes them.
         """
 
 @final
 class NativeMemory:
-    """The memory of one device, seen as accounts."""
+    """Tenants, reservations, logs and statistics of one device's memory."""
 
     def add_tenant(self, name: str, limit_bytes: int) -> int:
-        """Add a tenant that may use at most so many bytes; returns its number."""
+        """Add a tenant with a limit in bytes; returns its id."""
     def set_tenant_limit(self, tenant: int, limit_bytes: int) -> None:
-        """Change what a tenant may use; what it has above it, it keeps."""
+        """Change a tenant's limit; existing allocations above the new limit stay."""
     def tenant_usage(self, tenant: int) -> tuple[str, int, int, int, int]:
         """Name, limit, used, peak and reserved bytes of a tenant."""
     def reserve(self, tenant: int, bytes: int) -> NativeReservation:
-        """Promise a tenant memory until the reservation is released."""
+        """Reserve memory for a tenant until the reservation is released."""
     def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
-        """Call a function when memory is short and nothing can be evicted; none to stop.
+        """Set the callback for allocations that fail with nothing left to evict; None removes it.
 
-        It gets bytes, tenant, attempt and message, and returns whether something was freed.
+        It is called with bytes, tenant, attempt and message, and returns whether it freed memory.
         """
     def outstanding(self) -> list[tuple[int, int, int, int, str, int]] | None:
-        """What is not yet given back, oldest first; none unless the device tracks allocations."""
+        """Outstanding allocations, oldest first; None unless the device tracks allocations."""
     def take_log(self) -> str | None:
-        """The log of allocations since the last call as text; none unless the device keeps one."""
+        """The allocation log since the last call as text; None unless the device keeps one."""
     def report(self) -> dict[str, Any]:
-        """Figures of the device, the pools, the counters and evictable memory."""
+        """Statistics of the device, the pools, the counters and evictable memory."""
     def statistics(self) -> dict[str, int]:
         """Counters of the memory pool."""
     def trim(self) -> int:
-        """Give wholly free memory of the pool back to the device; returns how many bytes."""
+        """Return unused pool segments to the device; returns the bytes released."""
     def verify(self) -> None:
         """Check the pool's invariants; slow."""
     def write_pinned(self, buffer: Buffer, offset: int, data: Any) -> None:
-        """Write bytes into pinned memory, after all work that uses it."""
+        """Write bytes into pinned memory after all work that uses it completes."""
     def read_pinned(self, buffer: Buffer, offset: int, into: Any) -> None:
-        """Read bytes of pinned memory, after all work that uses it."""
+        """Read bytes of pinned memory after all work that uses it completes."""
 
 @final
 class NativeReservation:
-    """Memory promised to a tenant."""
+    """Memory reserved for a tenant."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes promised."""
+        """Reserved bytes."""
     @property
     def held(self) -> bool:
-        """Whether the promise still stands."""
+        """Whether the reservation is still held."""
     def release(self) -> None:
-        """Take the promise back; doing it again changes nothing."""
+        """Release the reservation; idempotent."""
 
 @final
 class NativeScheduler:
@@ -584,13 +585,13 @@ class NativeScheduler:
         limits: dict[str, tuple[int, int]] | None = None,
         tenant: int | None = None,
     ) -> int:
-        """Give a part of the device a name, memory, reservable rates and a weight.
+        """Add a partition with a name, memory, reservable rates and a weight.
 
-        Nothing given means the whole device. With a tenant, what its tasks reserve is promised by
-        the memory pool.
+        Without limits it spans the whole device. With a tenant, the memory pool backs the
+        reservations of its tasks.
         """
     def remove_partition(self, partition: int) -> None:
-        """Take a partition without tasks away."""
+        """Remove a partition without tasks."""
     def submit(
         self,
         name: str,
@@ -605,53 +606,53 @@ class NativeScheduler:
         deadline: tuple[int, bool] | None,
         assumed_ns: int,
     ) -> NativeTask:
-        """Take a task on; it is admitted at once if what it asks for is free."""
+        """Add a task; it is admitted immediately if its reservation is available."""
     def poll(self) -> None:
-        """Let everything happen that is due by now."""
+        """Process every event that is due."""
     def next_event_ns(self) -> int | None:
-        """When time alone brings something, if it does; for driving virtual time."""
+        """The time of the next timed event, if any; drives virtual time."""
     def take_decisions(
         self,
     ) -> tuple[list[tuple[int, int, int | None, str, int, str | None, int, str, str]], int]:
-        """The decisions since the last call, and how many were forgotten meanwhile."""
+        """The decisions since the last call, and how many were dropped."""
     def snapshot(self) -> dict[str, Any]:
-        """Tasks, partitions and lanes as they stand."""
+        """A snapshot of tasks, partitions and lanes."""
     def cancel(self, task: int) -> None:
         """Cancel a task by its id."""
 
 @final
 class NativeTask:
-    """A task; its life ends with this object at the latest."""
+    """A task; dropping this object ends it."""
 
     @property
     def number(self) -> int:
-        """Its number."""
+        """Its id."""
     @property
     def state(self) -> str:
-        """Where it stands."""
+        """Its state."""
     @property
     def ended(self) -> bool:
         """Whether it has ended."""
     def snapshot(self) -> dict[str, Any]:
-        """Everything known of it."""
+        """A snapshot of it."""
     def wait_admitted(self) -> None:
-        """Wait until it has its reservations."""
+        """Wait until it is admitted."""
     def start(self) -> None:
         """Start it; it must be admitted."""
     def pause(self, keep: bool) -> None:
         """Pause its grants; without `keep` its reservation is released."""
     def resume(self) -> str:
-        """Let it go on; returns its state, pending or admitted if it gave reservations back."""
+        """Resume it; returns its state, pending or admitted if its reservation was released."""
     def finish(self) -> None:
-        """End it well."""
+        """End it successfully."""
     def fail(self, message: str) -> None:
         """End it with an error."""
     def cancel(self) -> None:
-        """End it because it is no longer wanted."""
+        """Cancel it."""
     def bind(self, stream: NativeStream) -> None:
-        """Have all work of a stream request grants of this task, and be charged to it."""
+        """Bind a stream: all of its work requests grants of this task and is charged to it."""
     def unbind(self, stream: NativeStream) -> None:
-        """Let work of a stream run without grants again."""
+        """Unbind a stream: its work runs without grants again."""
     def request_grant(self, lane: str, units: int) -> NativeGrant:
         """Request a grant of `units` in a lane, and wait for it."""
 
@@ -685,31 +686,31 @@ class Context:
     ) -> Context: ...
     @property
     def name(self) -> str:
-        """The device's name, as its maker or its profile gives it."""
+        """The device's name, from the vendor or the profile."""
     @property
     def kind(self) -> str:
-        """What kind of device it is."""
+        """The kind of device."""
     @property
     def memory_bytes(self) -> int:
-        """Device memory in all."""
+        """Total device memory in bytes."""
     @property
     def alignment_bytes(self) -> int:
-        """Every allocation begins at a multiple of this many bytes."""
+        """The alignment of every allocation in bytes."""
     @property
     def host_memory(self) -> bool:
-        """Whether NumPy can look at the device's memory without a copy."""
+        """Whether NumPy can access the device's memory without a copy."""
     @property
     def plain_memory(self) -> bool:
-        """Whether memory is nobody's in particular: no tenants, and no lines of source noted."""
+        """Whether memory has neither tenants nor call-site tracking."""
     @property
     def memory(self) -> NativeMemory:
-        """The accounts of the device's memory."""
+        """Tenants, reservations, logs and statistics of the device's memory."""
     def now_ns(self) -> int:
         """Nanoseconds on the device's clock."""
     def default_stream(self) -> NativeStream:
-        """The stream that always exists."""
+        """The default stream."""
     def create_stream(self, priority: str) -> NativeStream:
-        """Make a stream of priority low, normal or high."""
+        """Create a stream with priority low, normal or high."""
     def allocate(
         self,
         bytes: int,
@@ -719,14 +720,14 @@ class Context:
         site: tuple[str, int] | None = None,
         evictable: bool = False,
     ) -> Buffer:
-        """Take memory from the pool, for work of a stream.
+        """Allocate from the pool in the order of a stream.
 
-        `tenant` is charged; `site` is the line of source that asked, as file and line number.
+        `tenant` is charged; `site` is the call site, as file and line number.
         """
     def allocate_pinned(self, bytes: int, stream: NativeStream) -> Buffer:
-        """Take pinned host memory, which the device copies from and to without staging."""
+        """Allocate pinned host memory, which the device copies to and from without staging."""
     def borrow(self, object: Any) -> Buffer:
-        """Borrow the memory of an object that speaks the buffer protocol."""
+        """Borrow the memory of an object with the buffer protocol."""
     def launch(
         self,
         name: str,
@@ -738,11 +739,11 @@ class Context:
         bytes: int,
         flops: float,
     ) -> None:
-        """Run a Python function as one operation of a stream.
+        """Run a Python host function as one operation of a stream.
 
-        Where the device's memory is the host's, the function takes no arguments and runs before
-        this returns. On the simulated device it takes one list, with a bytearray for each buffer,
-        reads first, and runs when virtual time reaches it.
+        On the CPU the function takes no arguments and runs before this returns. On a GPU and on the
+        simulated device it takes one list, with a bytearray for each buffer, reads first; on the
+        simulated device it runs when virtual time reaches it.
         """
     def operate(
         self,
@@ -755,10 +756,10 @@ class Context:
         bytes: int,
         flops: float,
     ) -> None:
-        """Queue an operation of the table; `OPERATIONS` has the order of its parts.
+        """Queue an operation of the table; `OPERATIONS` lists its operands and numbers in order.
 
-        An operand is None, or a pool buffer, a byte offset, the bytes that may be reached from
-        there and the code of its format in `FORMATS`.
+        An operand is None, or a pool buffer, a byte offset, the accessible bytes from there and its
+        format code in `FORMATS`.
         """
     def elementwise(
         self,
@@ -772,13 +773,13 @@ class Context:
     ) -> None:
         """Queue an elementwise operation: `expression` of the inputs, into `result`.
 
-        Inputs are arrays that stretch to the result, or whole numbers that are the bits of a
-        plain one: of a double where `computed`, the code of a format, is floating.
+        Inputs are arrays that broadcast to the result, or integers with the bits of a scalar: of a
+        double where `computed`, a format code, is floating-point.
         """
     def fill(
         self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
     ) -> None:
-        """Set every byte of a part of a pool buffer."""
+        """Set every byte of a range of a pool buffer."""
     def copy(
         self,
         name: str,
@@ -789,13 +790,13 @@ class Context:
         bytes: int,
         stream: NativeStream,
     ) -> None:
-        """Copy between parts of two pool buffers of this device that do not overlap."""
+        """Copy between non-overlapping ranges of two pool buffers of this device."""
     def upload(self, name: str, source: Any, buffer: Buffer, offset: int) -> None:
-        """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
+        """Copy host bytes into a pool buffer through the transfer engine and wait."""
     def download(self, name: str, buffer: Buffer, offset: int, into: Any) -> None:
-        """Copy bytes of a pool buffer into a host object through the transfer engine, and wait."""
+        """Copy bytes of a pool buffer into a host object through the transfer engine and wait."""
     def totals(self) -> dict[str, Any]:
-        """Sums over all records ever made."""
+        """Totals over all records."""
     def take_records(
         self,
     ) -> tuple[
@@ -817,7 +818,7 @@ class Context:
         ],
         int,
     ]:
-        """The records since the last call, and how many were forgotten meanwhile."""
+        """The records since the last call, and how many were dropped."""
 
 def dlpack_export(
     buffer: Buffer,
@@ -832,21 +833,22 @@ def dlpack_export(
     copied: bool,
     consumer: int | None = None,
 ) -> Any:
-    """Hand out part of a buffer as a DLPack capsule; strides are in elements.
+    """Export a range of a buffer as a DLPack capsule.
 
-    `consumer` is the handle of the stream that a GPU's memory is used on, which waits for our work;
-    without one nobody waits.
+    `strides` are in elements; `dtype` is DLPack's code and bits. `consumer` is the handle of the
+    stream on which the consumer uses a GPU's memory; that stream waits for our work. Without one
+    nothing is synchronized.
     """
 
 def dlpack_import(
     context: Context, capsule: Any
 ) -> tuple[Buffer, int, list[int], list[int], tuple[int, int]]:
-    """Take over a DLPack capsule of memory that the context's device reaches."""
+    """Take over a DLPack capsule of memory that the context's device can access."""
 
 def measure_pool(
     pairs: int, *, smallest_bytes: int = 256, largest_bytes: int = 4 << 20, live: int = 1_000
 ) -> int:
-    """Time pairs of one allocation and one free on a fresh pool of the simulated device.
+    """Time pairs of one allocation and one free on a new pool of the simulated device.
 
     At each step a random one of `live` allocations is replaced. Returns nanoseconds for all pairs.
     """
@@ -859,31 +861,31 @@ def measure_scheduler(
 ) -> dict[str, Any]:
     """Run backlogged tasks against each other in virtual time.
 
-    A load is class, weight, reserved units a second (0 for none), units of each grant and
-    requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each load,
-    `decisions`, and `elapsed_ns` of real time.
+    A load is class, weight, reserved units per second (0 for none), units of each grant and
+    requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each
+    load, `decisions`, and `elapsed_ns` of wall time.
     """
 
 def weights_bytes(code: int, outputs: int, inputs: int) -> int:
-    """Bytes that weights of a format and shape take in a device's memory."""
+    """The packed size in bytes of weights of a format and shape."""
 
 def pack_weights(code: int, source: Any, scales: Any, outputs: int, inputs: int, out: Any) -> None:
-    """Write weights as a file has them into memory arranged for the processor's kernels."""
+    """Pack weights from their file format into the layout of the CPU's kernels."""
 
 def dequantize_weights(code: int, weights: Any, outputs: int, inputs: int, out: Any) -> None:
-    """Write the numbers of packed weights to `out`, single precision, row by row."""
+    """Unpack packed weights to `out`, single precision, row-major."""
 
 def rope_cos_sin(
     dimensions: int, positions: int, base: float, scaling: str, values: Sequence[float], out: Any
 ) -> None:
-    """Write cosines and sines of every position to `out`: positions by dimensions.
+    """Write the cosines and sines of every position to `out`: positions by dimensions, float32.
 
-    `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and then what else it
-    needs, in the order of its definition.
+    `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and its other
+    parameters, in the order of its definition.
     """
 
 def provoke_panic(message: str) -> None:
-    """Panic behind the wall that panics do not pass, so that a test can see that it stands."""
+    """Panic inside native code, for tests of the guard that converts panics to exceptions."""
 
 @final
 class BlockManager:
@@ -937,23 +939,23 @@ class BlockManager:
 
 @final
 class StoredTensor:
-    """One tensor of a mapped file; `memoryview` of it shows its bytes without copying them."""
+    """One tensor of a memory-mapped file; its `memoryview` is zero-copy."""
 
     @property
     def name(self) -> str:
         """Its name in the file."""
     @property
     def format(self) -> str:
-        """How its numbers are stored: a key of `BLOCK_FORMATS`."""
+        """Its storage format, a key of `BLOCK_FORMATS`."""
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents, the slowest first."""
+        """Its shape, slowest axis first."""
     @property
     def nbytes(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
     @property
     def offset(self) -> int:
-        """Where they begin in the file."""
+        """Its byte offset in the file."""
 
 @final
 class StoredTexts:
@@ -976,7 +978,7 @@ class StoredTexts:
 
 @final
 class GgufFile:
-    """A GGUF file, mapped and its header checked.
+    """A memory-mapped, validated GGUF file.
 
     The file must not change while it is open: that would change what is read, or end the process.
     """
@@ -987,27 +989,27 @@ class GgufFile:
         """The version of the format."""
     @property
     def alignment(self) -> int:
-        """Offsets of tensors are multiples of this."""
+        """The alignment of tensor offsets."""
     def keys(self) -> list[str]:
-        """The keys of the metadata, in the order of the file."""
+        """The metadata keys, in file order."""
     def value(
         self, key: str
     ) -> bool | int | float | str | list[bool] | list[int] | list[float] | list[str]:
         """The value of a key; raises KeyError where there is none."""
     def count(self, key: str) -> int | None:
-        """How many elements the list of a key has; nothing where it is no list."""
+        """The length of a key's list; None if it is not a list."""
     def texts(self, key: str) -> StoredTexts:
-        """The texts of a key, which stay in the file until they are asked for."""
+        """The strings of a key's list, read from the file on demand."""
     def tensors(self) -> list[StoredTensor]:
-        """The tensors, in the order of the file."""
+        """The tensors, in file order."""
 
 @final
 class SafeTensorsFile:
-    """A safetensors file, mapped and its header checked; it must not change while it is open."""
+    """A memory-mapped, validated safetensors file; it must not change while it is open."""
 
     def __new__(cls, path: str | PathLike[str]) -> SafeTensorsFile: ...
     def metadata(self) -> dict[str, str]:
-        """The free texts of the header."""
+        """The free-form string metadata of the header."""
     def tensors(self) -> list[StoredTensor]:
         """The tensors, in the order of the header."""
 
@@ -1021,17 +1023,16 @@ def replay_allocations(
     direct: bool = False,
     touch: bool = True,
 ) -> dict[str, int]:
-    """Replay a log against a pool, or against the bare device, in virtual time.
+    """Replay an allocation log against a pool, or directly against the device, in virtual time.
 
-    `cross_stream` is "grow first", "wait first" or "never". The same log and policy give the same
-    figures every time.
+    `cross_stream` is "grow first", "wait first" or "never". The result is deterministic.
     """
 
 def kernel_levels() -> list[str]:
-    """The sets of instructions that kernels can use here, the one they use last."""
+    """The instruction sets that kernels can use on this CPU; the last is the one in use."""
 
 def kernel_threads() -> tuple[int, int]:
-    """How many threads kernels of the processor use, and how many there are."""
+    """The number of threads that CPU kernels use, and the number available."""
 
 def limit_kernel_threads(count: int) -> None:
-    """Have kernels of the processor use at most so many threads, everywhere in this process."""
+    """Set the maximum number of threads of CPU kernels in this process."""

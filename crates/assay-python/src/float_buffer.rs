@@ -43,7 +43,7 @@ impl FloatBuffer {
                  hint: convert with astype(numpy.float64)"
             ))
         };
-        // PyO3 lets the other byte order pass.
+        // PyO3 does not reject the other byte order.
         let swapped = if cfg!(target_endian = "little") {
             ['>', '!']
         } else {
@@ -58,7 +58,7 @@ impl FloatBuffer {
             .map_err(|_| wrong_format())
     }
 
-    /// Like [`FloatBuffer::get`], and refuses memory that must not be written.
+    /// Like [`FloatBuffer::get`], but rejects read-only memory.
     pub(crate) fn get_writable(object: &Bound<'_, PyAny>, what: &str) -> PyResult<FloatBuffer> {
         let buffer = FloatBuffer::get(object, what)?;
         if buffer.0.readonly() {
@@ -79,7 +79,7 @@ impl FloatBuffer {
         self.0.item_count()
     }
 
-    /// The addresses that the elements occupy.
+    /// The address range of the elements.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.pointer() as usize;
         start..start + self.0.len_bytes()
@@ -89,36 +89,36 @@ impl FloatBuffer {
         self.0.buf_ptr()
     }
 
-    /// The elements, to be read.
+    /// The elements, read-only.
     ///
     /// # Safety
     ///
-    /// Nothing may write to this memory while the slice is used.
+    /// Nothing may write to this memory while the slice is in use.
     pub(crate) unsafe fn as_slice(&self) -> &[f64] {
         if self.len() == 0 {
             return &[];
         }
-        // SAFETY: the buffer is pinned, contiguous, aligned and holds `len` floats, as checked
-        // by PyO3 when it was typed; the caller vouches that nothing writes to it.
+        // SAFETY: the buffer is pinned, contiguous, aligned and holds `len` floats, as PyO3 checked
+        // when it was typed; the caller guarantees that nothing writes to it.
         unsafe { std::slice::from_raw_parts(self.pointer().cast(), self.len()) }
     }
 
-    /// The elements, to be written.
+    /// The elements, writable.
     ///
     /// # Safety
     ///
-    /// Nothing else may read or write this memory while the slice is used, and the buffer must
+    /// Nothing else may read or write this memory while the slice is in use, and the buffer must
     /// come from [`FloatBuffer::get_writable`].
     pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [f64] {
         if self.len() == 0 {
             return &mut [];
         }
-        // SAFETY: as in `as_slice`; the caller vouches for exclusive access.
+        // SAFETY: as in `as_slice`; the caller guarantees exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.pointer().cast(), self.len()) }
     }
 }
 
-/// Refuses `outputs` that overlap each other or any of `inputs`.
+/// Rejects `outputs` that overlap each other or any of `inputs`.
 pub(crate) fn check_overlap(inputs: &[&FloatBuffer], outputs: &[&FloatBuffer]) -> PyResult<()> {
     let named =
         |buffers: &[&FloatBuffer], kind: &'static str| -> Vec<(Range<usize>, bool, String)> {
@@ -131,7 +131,7 @@ pub(crate) fn check_overlap(inputs: &[&FloatBuffer], outputs: &[&FloatBuffer]) -
     let mut ranges = named(inputs, "input");
     ranges.extend(named(outputs, "output"));
     ranges.sort_by_key(|(range, ..)| range.start);
-    // Inputs may share memory, so the reach of both kinds is carried along.
+    // Inputs may overlap each other, so the furthest end of each kind is tracked.
     let mut furthest: [Option<(usize, String)>; 2] = [None, None];
     for (range, is_output, name) in ranges {
         for earlier_is_output in [false, true] {

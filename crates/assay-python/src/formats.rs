@@ -1,4 +1,4 @@
-//! Weight files for Python: what is in them, and a view of each tensor's bytes without a copy.
+//! Weight files for Python: metadata, and a zero-copy view of each tensor's bytes.
 
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
@@ -41,25 +41,25 @@ impl StoredTensor {
         &self.tensor.name
     }
 
-    /// How its numbers are stored.
+    /// Its storage format.
     #[getter]
     fn format(&self) -> &'static str {
         self.tensor.format.name()
     }
 
-    /// Its extents, the slowest first.
+    /// Its shape, slowest axis first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.tensor.shape)
     }
 
-    /// Its bytes.
+    /// Its size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.tensor.range.len()
     }
 
-    /// Where they begin in the file.
+    /// Its byte offset in the file.
     #[getter]
     fn offset(&self) -> usize {
         self.tensor.range.start
@@ -67,7 +67,7 @@ impl StoredTensor {
 
     /// # Safety
     ///
-    /// `view` is Python's to fill in, as the buffer protocol says.
+    /// `view` must be a `Py_buffer` that this call may fill in, as the buffer protocol specifies.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -80,8 +80,8 @@ impl StoredTensor {
         }
         let stored = slf.get();
         let bytes = &stored.mapping.bytes()[stored.tensor.range.clone()];
-        // SAFETY: Python passes a `Py_buffer` to be filled in. The bytes are read-only and live
-        // as long as the mapping, which this object holds and the view holds this object.
+        // SAFETY: Python passes a `Py_buffer` to fill in. The bytes are read-only and live as long
+        // as the mapping; this object holds the mapping, and the view holds this object.
         let filled = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
@@ -117,7 +117,7 @@ fn stored(mapping: &Arc<Mapping>, tensors: &[Tensor]) -> Vec<StoredTensor> {
     tensors.iter().map(one).collect()
 }
 
-/// A GGUF file, mapped and checked.
+/// A memory-mapped, validated GGUF file.
 #[pyclass(module = "assay._native", frozen)]
 struct GgufFile(Gguf);
 
@@ -136,18 +136,18 @@ impl GgufFile {
         self.0.version()
     }
 
-    /// Offsets of tensors are multiples of this.
+    /// The alignment of tensor offsets.
     #[getter]
     fn alignment(&self) -> u64 {
         self.0.alignment()
     }
 
-    /// The keys of the metadata, in the order of the file.
+    /// The metadata keys, in file order.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.0.metadata().iter().map(|(key, _)| key))
     }
 
-    /// The value of a key: a number, truth value, text, or list of them.
+    /// The value of a metadata key: a number, bool, string, or list of them.
     fn value<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         match self.0.value(key) {
             Some(Value::Scalar(value)) => scalar(py, value),
@@ -156,7 +156,7 @@ impl GgufFile {
         }
     }
 
-    /// How many elements the list of a key has; nothing where it is no list.
+    /// The length of a key's list; None if it is not a list.
     fn count(&self, key: &str) -> Option<usize> {
         match self.0.value(key) {
             Some(Value::Array(array)) => Some(array.count),
@@ -164,13 +164,13 @@ impl GgufFile {
         }
     }
 
-    /// The texts of a key, which stay in the file until they are asked for.
+    /// The strings of a key's list, read from the file on demand.
     fn texts(&self, key: &str) -> PyResult<StoredTexts> {
         let texts = self.0.texts(self.texts_of(key)?);
         Ok(StoredTexts::new(self.0.mapping(), key, texts))
     }
 
-    /// The tensors, in the order of the file.
+    /// The tensors, in file order.
     fn tensors(&self) -> Vec<StoredTensor> {
         stored(self.0.mapping(), self.0.tensors())
     }
@@ -217,7 +217,7 @@ fn scalar<'py>(py: Python<'py>, value: &Scalar) -> PyResult<Bound<'py, PyAny>> {
     })
 }
 
-/// A safetensors file, mapped and checked.
+/// A memory-mapped, validated safetensors file.
 #[pyclass(module = "assay._native", frozen)]
 struct SafeTensorsFile(SafeTensors);
 
@@ -230,7 +230,7 @@ impl SafeTensorsFile {
             .map_err(|error| refused(&error))
     }
 
-    /// The free texts of the header.
+    /// The free-form string metadata of the header.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metadata = PyDict::new(py);
         for (key, value) in self.0.metadata() {

@@ -1,4 +1,4 @@
-//! `assay._native`: everything Python sees of the Rust crates.
+//! `assay._native`: the Python bindings of the Rust crates.
 
 mod block_manager;
 mod float_buffer;
@@ -12,7 +12,7 @@ mod threads;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What this binary was built from and for.
+/// The version, platform and build mode of this binary.
 #[pyfunction]
 fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let facts = PyDict::new(py);

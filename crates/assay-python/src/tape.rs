@@ -20,7 +20,7 @@ create_exception!(
     "A tape's program, stored bytes or arguments are wrong."
 );
 
-/// The one map from the core's errors to Python's.
+/// The single mapping from tape errors to Python exceptions.
 fn python_error(error: assay_tape::TapeError) -> PyErr {
     TapeError::new_err(error.to_string())
 }
@@ -202,8 +202,8 @@ impl PyTape {
         let inputs = Columns::read(inputs, "input")?;
         let mut outputs = Rows::get(out, "output", self.0.output_count(), points)?;
         check_overlap(&inputs.buffers(), &outputs.buffers())?;
-        // SAFETY: the buffers stay pinned, the outputs overlap nothing, as just checked, and the
-        // caller is told not to touch them meanwhile.
+        // SAFETY: the buffers stay pinned, the outputs do not overlap, as just checked, and callers
+        // must not access them during the call.
         let (inputs, mut rows) = unsafe { (inputs.as_inputs(), outputs.as_rows()) };
         report(py.detach(|| self.0.evaluate(&inputs, points, &mut rows)))
     }

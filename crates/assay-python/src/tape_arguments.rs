@@ -1,4 +1,4 @@
-//! The columns of numbers that tapes read and the rows that they write, as Python gives them.
+//! The input columns and output rows of tapes, as Python arguments.
 
 use assay_tape::Input;
 use pyo3::buffer::PyUntypedBuffer;
@@ -8,7 +8,7 @@ use pyo3::types::{PyFloat, PyList, PyTuple};
 
 use crate::float_buffer::FloatBuffer;
 
-/// One value per point, or one for all.
+/// One value per point, or one for all points.
 enum Column {
     Uniform(f64),
     Varying(FloatBuffer),
@@ -54,18 +54,18 @@ impl Columns {
 
     /// # Safety
     ///
-    /// Nothing may write to the buffers while the result is used.
+    /// Nothing may write to the buffers while the result is in use.
     pub(crate) unsafe fn as_inputs(&self) -> Vec<Input<'_>> {
         let input = |column| match column {
             &Column::Uniform(value) => Input::Uniform(value),
-            // SAFETY: vouched for by the caller.
+            // SAFETY: guaranteed by the caller.
             Column::Varying(buffer) => Input::Varying(unsafe { buffer.as_slice() }),
         };
         self.0.iter().map(input).collect()
     }
 }
 
-/// Where results go: one buffer per row, or one buffer for all.
+/// The output buffers: one per row, or one for all.
 pub(crate) struct Rows {
     buffers: Vec<FloatBuffer>,
     count: usize,
@@ -137,14 +137,14 @@ impl Rows {
 
     /// # Safety
     ///
-    /// Nothing else may touch the buffers while the result is used.
+    /// Nothing else may access the buffers while the result is in use.
     pub(crate) unsafe fn as_rows(&mut self) -> Vec<&mut [f64]> {
         if self.length == 0 {
             return (0..self.count).map(|_| Default::default()).collect();
         }
         let mut rows = Vec::with_capacity(self.count);
         for buffer in &mut self.buffers {
-            // SAFETY: vouched for by the caller.
+            // SAFETY: guaranteed by the caller.
             let slice = unsafe { buffer.as_mut_slice() };
             rows.extend(slice.chunks_exact_mut(self.length));
         }

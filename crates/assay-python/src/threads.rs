@@ -1,4 +1,4 @@
-//! The threads and instructions of the processor's kernels, for Python.
+//! The thread count and instruction sets of the CPU's kernels, for Python.
 
 use assay_cpu::simd::Level;
 use assay_cpu::threads::ThreadPool;
@@ -11,20 +11,20 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(limit_kernel_threads, module)?)
 }
 
-/// The sets of instructions that kernels can use here, the one they use last.
+/// The instruction sets that kernels can use on this CPU; the last is the one in use.
 #[pyfunction]
 fn kernel_levels() -> Vec<&'static str> {
     Level::available().into_iter().map(Level::name).collect()
 }
 
-/// How many threads kernels of the processor use, and how many there are.
+/// The number of threads that CPU kernels use, and the number available.
 #[pyfunction]
 fn kernel_threads() -> (usize, usize) {
     let threads = ThreadPool::global();
     (threads.count(), threads.capacity())
 }
 
-/// Have kernels of the processor use at most so many threads, everywhere in this process.
+/// Set the maximum number of threads of CPU kernels in this process.
 #[pyfunction]
 fn limit_kernel_threads(count: usize) {
     ThreadPool::global().limit(count);

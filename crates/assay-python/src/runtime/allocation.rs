@@ -1,4 +1,4 @@
-//! Memory with an owner, and the unfinished work that uses it.
+//! An allocation: its memory, its owner, and the unfinished work that uses it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::errors;
 use super::reentrancy::HostFunctionScope;
 use super::uses::Uses;
 
-/// How one piece of work uses a allocation.
+/// How one piece of work accesses an allocation.
 #[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
     pub buffer: &'a Arc<Allocation>,
@@ -27,32 +27,32 @@ pub(super) struct Use<'a> {
 /// Memory that buffers, graphs and other libraries share.
 pub(super) struct Allocation {
     runtime: Arc<DeviceRuntime>,
-    /// Taken without Python's lock where it may be backing across a copy.
+    /// Locked without the GIL where the lock may be held across a copy.
     pub(super) backing: Mutex<Option<Backing>>,
     space: Option<Space>,
-    /// Where it begins; 0 when it has no bytes, or was evicted and not brought in since.
+    /// The base address; 0 for zero bytes, or while evicted.
     pub(super) address: AtomicU64,
     bytes: u64,
     tenant: TenantId,
     writable: bool,
-    /// Whether it came from a pool of the device.
+    /// Whether a pool of the device allocated it.
     pooled: bool,
     freed: AtomicBool,
-    /// Whether whatever had its memory before may still be at work on it.
+    /// Whether work of the previous owner of its memory may still be running.
     reused: AtomicBool,
-    /// Views and graphs that hold its address.
+    /// Views and graphs that use its address.
     exports: AtomicUsize,
-    /// PendingFunctions under way that hold its address.
+    /// Calls in progress that use its address.
     pub(super) pins: AtomicUsize,
     pub(super) evictable: AtomicBool,
     pub(super) uses: Mutex<Uses>,
-    /// Why its contents cannot be used: work that was to write it failed.
+    /// Why its contents are invalid: work that writes it failed.
     poisoned: OnceLock<DispatchError>,
-    /// Written by operations of a device that computes no values.
+    /// Whether a device that computes no values wrote it.
     uncomputed: AtomicBool,
 }
 
-/// What a allocation is asked for when it is made.
+/// The parameters of an allocation.
 pub(super) struct AllocationRequest {
     pub space: Space,
     pub bytes: u64,
@@ -72,12 +72,12 @@ impl AllocationRequest {
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half way.
+    // No code under these locks can panic midway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Allocation {
-    /// Takes memory from the pool of the device, or from that of pinned host memory.
+    /// Allocates from the pool of the device, or from the pool of pinned host memory.
     pub fn allocate(
         runtime: &Arc<DeviceRuntime>,
         request: &AllocationRequest,
@@ -99,7 +99,7 @@ impl Allocation {
         ))
     }
 
-    /// Borrows memory that something else owns.
+    /// Borrows memory that another object owns.
     pub fn borrow(
         runtime: &Arc<DeviceRuntime>,
         backing: Backing,
@@ -150,7 +150,7 @@ impl Allocation {
         &self.runtime
     }
 
-    /// Where it begins; none when it has no bytes, or was evicted and is not pinned.
+    /// The base address; None for zero bytes, or while evicted and not pinned.
     pub fn address(&self) -> Option<Address> {
         let value = self.address.load(Ordering::SeqCst);
         let space = self.space.filter(|_| value != 0)?;
@@ -169,12 +169,12 @@ impl Allocation {
         self.writable
     }
 
-    /// Whether the pool handed it out, so that the device's copies and fills reach it.
+    /// Whether a pool allocated it, so that the device's copies and fills can access it.
     pub fn is_pooled(&self) -> bool {
         self.pooled && !self.is_freed()
     }
 
-    /// Whether it lies where the device's kernels reach, its own or borrowed.
+    /// Whether the device's kernels can access it, pooled or borrowed.
     pub fn is_on_device(&self) -> bool {
         !self.is_freed() && (self.pooled || self.space == Some(Space::Device))
     }
@@ -183,7 +183,7 @@ impl Allocation {
         self.freed.load(Ordering::SeqCst)
     }
 
-    /// Refuses freed memory, naming the operation that wanted it.
+    /// Rejects freed memory with an error that names the operation.
     pub fn alive(&self, operation: &str) -> PyResult<()> {
         match self.is_freed() {
             false => Ok(()),
@@ -191,24 +191,24 @@ impl Allocation {
         }
     }
 
-    /// Adds the work of other streams that work of `stream` must come after.
+    /// Appends the work of other streams that work of `stream` must run after.
     pub fn dependencies(&self, stream: StreamId, writes: bool, after: &mut Vec<WorkId>) {
         lock(&self.uses).dependencies(stream, writes, after);
     }
 
-    /// Notes the work of a stream whose work outlasts the call that queued it.
+    /// Records the latest work of a stream that runs asynchronously.
     pub fn note_use(&self, stream: StreamId, work: WorkId, writes: bool) {
-        // Seen now, because the new work takes the place of the old.
+        // Checked now, because the new work replaces the old in the table.
         let _ = self.check_poison();
         lock(&self.uses).note(stream, work, writes);
     }
 
-    /// Whether work that uses it may still be under way, or is being captured.
+    /// Whether work that uses it may be unfinished or is being captured.
     pub fn is_used(&self) -> bool {
         !lock(&self.uses).is_empty() || capture_state::is_capturing()
     }
 
-    /// Whether its contents can be used, as far as is known by now.
+    /// An error if work that writes it is known to have failed.
     pub fn check_poison(&self) -> Result<(), DispatchError> {
         let dispatch = &self.runtime.dispatch;
         if dispatch.failures() == 0 {
@@ -221,12 +221,12 @@ impl Allocation {
         self.poisoned.get().cloned().map_or(Ok(()), Err)
     }
 
-    /// Its contents cannot be used from here on; what was known first is told.
+    /// Marks its contents as invalid; the first error is kept.
     pub fn poison(&self, why: DispatchError) {
         let _ = self.poisoned.set(why);
     }
 
-    /// Waits for all work that uses it; an error if its contents cannot be used then.
+    /// Waits for all work that uses it; an error if its contents are invalid.
     pub fn wait(&self) -> PyResult<()> {
         capture_state::refuse_wait(ptr::from_ref(self).addr())?;
         let waiting = lock(&self.uses).works();
@@ -235,7 +235,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Waits for the work that wrote it last; later work that only reads it may go on.
+    /// Waits for the work that wrote it last; later work that only reads it may still run.
     pub fn wait_until_written(&self) -> PyResult<()> {
         capture_state::refuse_wait(ptr::from_ref(self).addr())?;
         let waiting = lock(&self.uses).writes();
@@ -245,21 +245,21 @@ impl Allocation {
     fn wait_for(&self, waiting: &[WorkId]) -> PyResult<()> {
         let dispatch = &self.runtime.dispatch;
         for work in waiting {
-            // Work that only read it may fail without harm to it.
+            // A failed read leaves the contents valid.
             let over = dispatch.wait_complete(*work);
             over.map_err(|error| errors::dispatch(&error))?;
         }
         self.check_poison().map_err(|error| {
-            // Told here, so not told again by a wait for the stream.
+            // The error is returned here, so a wait for the stream must not report it again.
             waiting.iter().for_each(|work| drop(dispatch.wait(*work)));
             errors::dispatch(&error)
         })
     }
 
-    /// Waits until nothing that had this memory before can touch it any more.
+    /// Waits until no work of the previous owner can access this memory.
     ///
-    /// The pool hands memory on in the order of a stream. Work of that stream may use it at once;
-    /// a copy that goes beside the stream has to come after what is queued there.
+    /// The pool is stream-ordered: work of the same stream may use the memory immediately. A copy
+    /// outside the stream has to wait for the work that is queued there.
     pub fn wait_for_previous_owner(&self) -> PyResult<()> {
         if !self.reused.load(Ordering::SeqCst) {
             return Ok(());
@@ -269,11 +269,11 @@ impl Allocation {
             Some(Backing::Evictable(evictable)) => evictable.stream(),
             _ => return Ok(()),
         };
-        // However the former owner's work ended, it is no concern of the new one.
+        // A failure of the previous owner's work does not concern the new owner.
         let waited = self.runtime.dispatch.drain(stream);
         waited.map_err(|error| errors::dispatch(&error))?;
         if self.runtime.memory.residency_in_use().is_some() {
-            // The former owner may be on its way to the host, which is no work of dispatch.
+            // An eviction of the previous owner is a copy that dispatch does not track.
             let moved = self.runtime.backend.synchronize_stream(stream);
             moved.map_err(|error| errors::dispatch(&error.into()))?;
         }
@@ -281,7 +281,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Notes that operations without values wrote it, or that all of it was written by others.
+    /// Records that operations without values wrote it, or that real values overwrote all of it.
     pub fn set_uncomputed(&self, uncomputed: bool) {
         self.uncomputed.store(uncomputed, Ordering::SeqCst);
     }
@@ -290,7 +290,7 @@ impl Allocation {
         self.uncomputed.load(Ordering::SeqCst)
     }
 
-    /// Refuses to read what nothing computed.
+    /// Rejects reads of contents that a simulated operation was to compute.
     pub fn require_values(&self, operation: &str) -> PyResult<()> {
         match self.is_uncomputed() {
             false => Ok(()),
@@ -298,9 +298,8 @@ impl Allocation {
                 "DeviceError",
                 "no_values",
                 &format!(
-                    "{operation}: expected values, got what operations of the simulated device \
-                     deferred_frees: they take time and compute nothing\nhint: compute on \"cpu\", or on \
-                     a GPU"
+                    "{operation}: expected values, got the output of simulated operations, which take \
+                     time and compute nothing\nhint: compute on \"cpu\", or on a GPU"
                 ),
             )),
         }
@@ -311,13 +310,13 @@ impl Allocation {
         lock(&self.uses).streams().collect()
     }
 
-    /// The address for libraries that work on the same device.
+    /// The address for libraries that use the same device.
     pub fn device_pointer(&self) -> *mut u8 {
         let address = self.address().map_or(0, Address::value);
         ptr::with_exposed_provenance_mut(address as usize)
     }
 
-    /// The address for the host, which only memory of the processor has.
+    /// The address for the host; only host memory has one.
     pub fn host_pointer(&self, operation: &str) -> PyResult<*mut u8> {
         if !self.runtime.is_host_memory() && self.is_pooled() {
             return Err(PyBufferError::new_err(format!(
@@ -328,7 +327,7 @@ impl Allocation {
         }
         Ok(match self.address() {
             Some(address) => ptr::with_exposed_provenance_mut(address.value() as usize),
-            // Never read or written: there are no bytes.
+            // Never dereferenced: there are no bytes.
             None => ptr::without_provenance_mut(64),
         })
     }
@@ -337,7 +336,7 @@ impl Allocation {
         self.exports.load(Ordering::SeqCst)
     }
 
-    /// Keeps the memory where it is, and from being freed by hand; it is pinned meanwhile.
+    /// Pins the address and blocks an explicit free until the export ends.
     pub fn export(&self) {
         self.exports.fetch_add(1, Ordering::SeqCst);
     }
@@ -346,7 +345,7 @@ impl Allocation {
         self.exports.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Gives the memory back now; refused while something else looks at it.
+    /// Frees the memory now; rejected while there are exports.
     pub fn free(&self, py: Python<'_>) -> PyResult<()> {
         self.alive("free")?;
         let views = self.exports();
@@ -369,7 +368,7 @@ impl Allocation {
     }
 }
 
-/// Gives memory back without Python's lock, since another thread may need it to go on.
+/// Frees memory without the GIL: another thread may hold the pool's lock and wait for the GIL.
 fn release(py: Python<'_>, runtime: &Arc<DeviceRuntime>, backing: Backing) {
     match backing {
         Backing::Pool(..) | Backing::Evictable(_) if HostFunctionScope::is_active() => {
@@ -378,7 +377,7 @@ fn release(py: Python<'_>, runtime: &Arc<DeviceRuntime>, backing: Backing) {
         Backing::Pool(..) | Backing::Evictable(_) => {
             py.detach(|| backing.free(&*runtime.backend, &runtime.dispatch))
         }
-        // Owned by Python objects, whose ends need the lock.
+        // Python objects own this memory, and dropping them needs the GIL.
         Backing::Object(_) | Backing::Tensor(_) => drop(backing),
     }
 }
@@ -390,8 +389,8 @@ impl Drop for Allocation {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         if matches!(backing, Some(Backing::Tensor(_))) && self.space == Some(Space::Device) {
-            // Its owner does not know of our work, which has to be over first; a stream that
-            // failed does not touch it again.
+            // The owner does not know of our work, so it has to finish first. Work of a failed
+            // stream does not access the memory again.
             let _ = Python::attach(|py| py.detach(|| self.wait()));
         }
         let backing = self
@@ -400,7 +399,7 @@ impl Drop for Allocation {
             .unwrap_or_else(PoisonError::into_inner);
         let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
         match backing.take().map(|backing| backing.after(uses)) {
-            // Nobody who has a lock of a GPU's pool waits for Python.
+            // No thread that holds the lock of a GPU's pool waits for the GIL.
             Some(backing @ Backing::Pool(..)) if self.runtime.is_gpu() && backing.is_in_order() => {
                 backing.free(&*self.runtime.backend, &self.runtime.dispatch);
             }

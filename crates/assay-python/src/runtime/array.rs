@@ -1,4 +1,4 @@
-//! Arrays as native code has them: memory, where elements lie in it and what they are, operators.
+//! Arrays in native code: an allocation, a strided layout, an element type and operators.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ use super::buffer_protocol::{self, ArrayView, format_string};
 use super::errors;
 use super::geometry::Geometry;
 
-/// A strided view of a buffer that speaks the buffer protocol.
+/// A strided view of a buffer that implements the buffer protocol.
 #[pyclass(name = "NativeArray", module = "assay._native", frozen, subclass)]
 pub(super) struct PyArray {
     /// The device.
@@ -30,14 +30,14 @@ pub(super) struct PyArray {
     #[pyo3(get)]
     layout: Py<PyAny>,
     allocation: Arc<Allocation>,
-    /// The allocation as Python sees it, made when someone looks.
+    /// The `Buffer` object of the allocation, created on first access.
     buffer: OnceLock<Py<Memory>>,
     geometry: Arc<Geometry>,
     itemsize: ffi::Py_ssize_t,
     element: ElementFormat,
 }
 
-/// What arrays of an operation's results are made as: their type, and the class of Python's.
+/// The dtype and the Python class of result arrays.
 pub(super) struct ResultType {
     dtype: Py<PyAny>,
     kind: Py<PyType>,
@@ -47,7 +47,7 @@ pub(super) struct ResultType {
 
 impl ResultType {
     pub fn new(py: Python<'_>, dtype: Py<PyAny>, kind: Py<PyType>) -> PyResult<Self> {
-        let (element, itemsize) = described(dtype.bind(py))?;
+        let (element, itemsize) = format_and_itemsize(dtype.bind(py))?;
         Ok(ResultType {
             dtype,
             kind,
@@ -57,14 +57,14 @@ impl ResultType {
     }
 }
 
-/// A layout as Python has it and as operations read it.
+/// A layout as a Python object and as native geometry.
 pub(super) struct ArrayLayout {
     layout: Py<PyAny>,
     geometry: Arc<Geometry>,
 }
 
 impl ArrayLayout {
-    /// Those of a layout that fills memory of so many bytes.
+    /// Checks that a layout stays within `bytes` bytes.
     pub fn new(py: Python<'_>, layout: Py<PyAny>, itemsize: isize, bytes: u64) -> PyResult<Self> {
         let geometry = Geometry::new(layout.extract(py)?, itemsize, bytes)?;
         Ok(ArrayLayout {
@@ -74,8 +74,8 @@ impl ArrayLayout {
     }
 }
 
-/// How elements of a type are stored, and in how many bytes.
-fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
+/// The element format and itemsize of a dtype.
+fn format_and_itemsize(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
     let code: u32 = dtype.getattr(intern!(dtype.py(), "element"))?.extract()?;
     let element = ElementFormat::from_code(code).filter(|known| format_string(*known).is_some());
     let known = element.and_then(|one| Some((one, one.element_bytes()? as isize)));
@@ -87,31 +87,31 @@ fn described(dtype: &Bound<'_, PyAny>) -> PyResult<(ElementFormat, isize)> {
 }
 
 thread_local! {
-    /// An array that is there already, on its way into an object of a class of Python's.
+    /// An array that the constructor of a Python subclass takes over.
     static PENDING: Cell<Option<PyArray>> = const { Cell::new(None) };
 }
 
 impl PyArray {
-    /// The memory that it is a view of.
+    /// The allocation that it is a view of.
     pub fn memory(&self) -> &Arc<Allocation> {
         &self.allocation
     }
 
-    /// The device as Python has it.
+    /// The Python object of the device.
     pub fn device(&self) -> &Py<PyAny> {
         &self.device
     }
 
-    /// An array of this device over fresh memory, whose elements lie as told, or as its own.
+    /// An array of this device over a new allocation, with `layout` or with its own layout.
     pub fn new_like<'py>(
         &self,
         py: Python<'py>,
         allocation: Arc<Allocation>,
         result: &ResultType,
-        places: Option<&ArrayLayout>,
+        layout: Option<&ArrayLayout>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (layout, geometry) = match places {
-            Some(places) => (&places.layout, &places.geometry),
+        let (layout, geometry) = match layout {
+            Some(layout) => (&layout.layout, &layout.geometry),
             None => (&self.layout, &self.geometry),
         };
         PENDING.set(Some(PyArray {
@@ -124,12 +124,12 @@ impl PyArray {
             itemsize: result.itemsize,
             element: result.element,
         }));
-        let made = result.kind.bind(py).call0();
+        let array = result.kind.bind(py).call0();
         PENDING.set(None);
-        made
+        array
     }
 
-    /// Whether another array has elements in the same places.
+    /// Whether another array has the same shape, strides and offset.
     pub fn has_layout_of(&self, other: &PyArray) -> bool {
         Arc::ptr_eq(&self.geometry, &other.geometry)
             || (self.geometry.offset == other.geometry.offset
@@ -137,12 +137,12 @@ impl PyArray {
                 && self.geometry.strides == other.geometry.strides)
     }
 
-    /// Whether the elements lie one after the other, from the start of the memory.
+    /// Whether the array is C-contiguous at offset 0.
     pub fn is_contiguous_from_start(&self) -> bool {
         self.geometry.offset == 0 && self.geometry.in_order
     }
 
-    /// How its elements are stored.
+    /// The element format.
     pub fn element(&self) -> ElementFormat {
         self.element
     }
@@ -152,12 +152,12 @@ impl PyArray {
         self.geometry.offset as u64
     }
 
-    /// The extent of each axis.
+    /// The shape.
     pub fn shape(&self) -> &[isize] {
         &self.geometry.shape
     }
 
-    /// Bytes from one element to the next along each axis.
+    /// The strides in bytes.
     pub fn strides(&self) -> &[isize] {
         &self.geometry.strides
     }
@@ -184,7 +184,7 @@ impl PyArray {
         }
         let (device, buffer, dtype, layout): (_, Py<Memory>, Py<PyAny>, Py<PyAny>) =
             parts.extract()?;
-        let (element, itemsize) = described(dtype.bind(py))?;
+        let (element, itemsize) = format_and_itemsize(dtype.bind(py))?;
         let geometry = Geometry::new(layout.extract(py)?, itemsize, buffer.get().bytes())?;
         Ok(PyArray {
             device,
@@ -198,14 +198,14 @@ impl PyArray {
         })
     }
 
-    /// The memory.
+    /// The buffer.
     #[getter]
     fn buffer(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
-        if let Some(made) = self.buffer.get() {
-            return Ok(made.clone_ref(py));
+        if let Some(buffer) = self.buffer.get() {
+            return Ok(buffer.clone_ref(py));
         }
-        let made = Py::new(py, Memory::new(Arc::clone(&self.allocation)))?;
-        Ok(self.buffer.get_or_init(|| made).clone_ref(py))
+        let buffer = Py::new(py, Memory::new(Arc::clone(&self.allocation)))?;
+        Ok(self.buffer.get_or_init(|| buffer).clone_ref(py))
     }
 
     fn __add__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Operated<'py> {
@@ -314,7 +314,7 @@ impl PyArray {
 
     /// # Safety
     ///
-    /// `view` is Python's to fill in, as the buffer protocol says.
+    /// `view` must be a `Py_buffer` that this call may fill in, as the buffer protocol specifies.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -327,14 +327,14 @@ impl PyArray {
             itemsize: array.itemsize,
             element: array.element,
         };
-        // SAFETY: Python passes a view to be filled in, which is passed on; the geometry is never
-        // changed and lives as long as the array.
+        // SAFETY: Python passes a `Py_buffer` to fill in, which is forwarded; the geometry is
+        // immutable and lives as long as the array.
         unsafe { buffer_protocol::fill(slf.as_any(), &source, view, flags) }
     }
 
     /// # Safety
     ///
-    /// Called by Python once for every view that was handed out.
+    /// Python calls this once for every view that was exported.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
         self.allocation.unexport();
     }

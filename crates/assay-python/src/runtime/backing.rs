@@ -1,4 +1,4 @@
-//! What keeps memory alive, and how it is freed.
+//! The owner of an allocation's memory, and how the memory is freed.
 
 use assay_runtime::backend::{Backend, StreamId};
 use assay_runtime::dispatch::DispatchController;
@@ -9,20 +9,20 @@ use super::dlpack::Tensor;
 use super::evictable::Evictable;
 use super::uses::Uses;
 
-/// What keeps the memory alive.
+/// The owner of the memory.
 pub(super) enum Backing {
-    /// A block of the device's pool; once it is taken back, with the other streams that used it.
+    /// A block of the device's pool; when freed, with the other streams that used it.
     Pool(memory::Buffer, Vec<StreamId>),
-    /// Memory of the device's pool that may be on the host meanwhile.
+    /// Memory of the device's pool that may be evicted to the host.
     Evictable(Evictable),
-    /// Memory of an object that speaks the buffer protocol.
+    /// Memory of an object with the buffer protocol.
     Object(#[allow(dead_code)] PyUntypedBuffer),
-    /// A tensor taken over through DLPack.
+    /// A tensor imported through DLPack.
     Tensor(#[allow(dead_code)] Tensor),
 }
 
 impl Backing {
-    /// The same with the other streams that it comes after; work that is over needs no order.
+    /// Adds the other streams that the free must be ordered after; finished work needs no order.
     pub fn after(mut self, uses: &Uses) -> Self {
         if let Backing::Pool(buffer, streams) = &mut self {
             streams.extend(uses.streams().filter(|stream| *stream != buffer.stream()));
@@ -30,12 +30,12 @@ impl Backing {
         self
     }
 
-    /// Whether only the stream that it was allocated for used it.
+    /// Whether only the stream of the allocation used it.
     pub fn is_in_order(&self) -> bool {
         matches!(self, Backing::Pool(_, streams) if streams.is_empty())
     }
 
-    /// Gives it back after every stream that used it.
+    /// Frees it after every stream that used it.
     pub fn free(self, backend: &dyn Backend, dispatch: &DispatchController) {
         let (buffer, streams) = match self {
             Backing::Pool(buffer, streams) => (buffer, streams),
@@ -50,7 +50,7 @@ impl Backing {
                 .record_event(event, stream)
                 .and_then(|()| backend.wait_event(buffer.stream(), event));
             if ordered.is_err() {
-                // The event could not order it, so the host waits instead.
+                // Without an event to order the free, the host waits instead.
                 let _ = backend.synchronize_stream(stream);
             }
             let _ = backend.destroy_event(event);

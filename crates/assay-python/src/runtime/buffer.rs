@@ -1,4 +1,4 @@
-//! Memory in Python's hands, and the memory of Python's objects in ours.
+//! Device memory as Python objects, and host memory of Python objects for the device.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Deref;
@@ -20,7 +20,7 @@ use super::reentrancy::refuse_reentry;
 use super::residency::Pinned;
 use super::stream::PyStream;
 
-/// A handle of memory that Python sees.
+/// A Python handle of an allocation.
 #[pyclass(name = "Buffer", module = "assay._native", frozen)]
 pub(super) struct Memory {
     allocation: Arc<Allocation>,
@@ -35,51 +35,51 @@ impl Deref for Memory {
 }
 
 impl Memory {
-    /// A handle of a allocation.
+    /// A handle of an allocation.
     pub fn new(allocation: Arc<Allocation>) -> Self {
         Memory { allocation }
     }
 
-    /// Takes memory from a pool of the device.
-    pub fn allocate(runtime: &Arc<DeviceRuntime>, wanted: &AllocationRequest) -> PyResult<Self> {
-        let allocation = Allocation::allocate(runtime, wanted)?;
+    /// Allocates from a pool of the device.
+    pub fn allocate(runtime: &Arc<DeviceRuntime>, request: &AllocationRequest) -> PyResult<Self> {
+        let allocation = Allocation::allocate(runtime, request)?;
         Ok(Memory { allocation })
     }
 
-    /// Borrows memory that something else owns.
+    /// Borrows memory that another object owns.
     pub fn borrow(
         runtime: &Arc<DeviceRuntime>,
-        held: Backing,
+        backing: Backing,
         address: Address,
         bytes: u64,
         writable: bool,
     ) -> Self {
-        let allocation = Allocation::borrow(runtime, held, address, bytes, writable);
+        let allocation = Allocation::borrow(runtime, backing, address, bytes, writable);
         Memory { allocation }
     }
 }
 
 #[pymethods]
 impl Memory {
-    /// How many bytes it has.
+    /// Its size in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.bytes()
     }
 
-    /// Where it begins in its memory; 0 when it has no bytes.
+    /// Its base address; 0 for zero bytes.
     #[getter]
     fn pointer(&self) -> u64 {
         self.address().map_or(0, |address| address.value())
     }
 
-    /// Whether the device's pool handed it out.
+    /// Whether the device's pool allocated it.
     #[getter]
     fn pooled(&self) -> bool {
         self.is_pooled()
     }
 
-    /// Whether it may be written.
+    /// Whether it is writable.
     #[getter]
     fn writable(&self) -> bool {
         self.is_writable()
@@ -91,13 +91,13 @@ impl Memory {
         self.is_freed()
     }
 
-    /// Views that other objects hold of it.
+    /// The number of exported views.
     #[getter]
     fn exports(&self) -> usize {
         self.allocation.exports()
     }
 
-    /// Whether it may leave the device while nothing uses it.
+    /// Whether it may be evicted to the host while unused.
     #[getter]
     fn evictable(&self) -> bool {
         self.is_evictable()
@@ -109,7 +109,7 @@ impl Memory {
         guarded("resident", || py.detach(|| self.is_resident()))
     }
 
-    /// Let it leave the device from now on, whenever memory is short and nothing uses it.
+    /// Make it evictable: it may move to the host when memory is short and nothing uses it.
     fn allow_eviction(&self, py: Python<'_>) -> PyResult<()> {
         guarded("allow_eviction", || {
             refuse_reentry("allow_eviction")?;
@@ -118,7 +118,7 @@ impl Memory {
         })
     }
 
-    /// Move it to pinned host memory now; the next use brings it back byte for byte.
+    /// Evict it to pinned host memory now; the next use restores it byte for byte.
     fn evict(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("evict", || {
             refuse_reentry("evict")?;
@@ -138,14 +138,14 @@ impl Memory {
         })
     }
 
-    /// Give the memory back now; refused while other objects hold views of it.
+    /// Free the memory now; rejected while other objects hold views of it.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         guarded("free", || self.allocation.free(py))
     }
 
     /// # Safety
     ///
-    /// `view` is Python's to fill in, as the buffer protocol says.
+    /// `view` must be a `Py_buffer` that this call may fill in, as the buffer protocol specifies.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -166,9 +166,9 @@ impl Memory {
                 refuse_reentry("buffer")?;
                 slf.py().detach(|| memory.wait())?;
             }
-            // SAFETY: Python passes a `Py_buffer` to be filled in; the bytes live until it is
-            // released, because `free` refuses while `exports` is above zero and the view holds
-            // a reference to this object.
+            // SAFETY: Python passes a `Py_buffer` to fill in; the bytes live until it is released,
+            // because `free` fails while `exports` is above zero and the view holds a reference to
+            // this object.
             let filled = unsafe {
                 ffi::PyBuffer_FillInfo(
                     view,
@@ -189,7 +189,7 @@ impl Memory {
 
     /// # Safety
     ///
-    /// Called by Python once for every view that was handed out.
+    /// Python calls this once for every view that was exported.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
         self.unexport();
     }
@@ -204,7 +204,7 @@ impl Memory {
     }
 }
 
-/// The memory of an object that speaks the buffer protocol: pinned bytes in C order.
+/// The memory of an object with the buffer protocol: pinned, C-contiguous bytes.
 pub(super) fn contiguous(
     object: &Bound<'_, PyAny>,
     operation: &str,
@@ -226,8 +226,8 @@ pub(super) fn contiguous(
     Ok(buffer)
 }
 
-/// The name under which a consumer finds a DLPack tensor.
-pub(super) fn same_name(name: *const std::ffi::c_char, wanted: &CStr) -> bool {
+/// Whether a DLPack capsule has this name.
+pub(super) fn has_name(name: *const std::ffi::c_char, expected: &CStr) -> bool {
     // SAFETY: capsule names are zero-terminated strings that outlive their capsule.
-    !name.is_null() && unsafe { CStr::from_ptr(name) } == wanted
+    !name.is_null() && unsafe { CStr::from_ptr(name) } == expected
 }

@@ -1,4 +1,4 @@
-//! Arrays as other libraries see them through Python's buffer protocol.
+//! Exports arrays through Python's buffer protocol.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -15,7 +15,7 @@ use super::panic_guard::guarded;
 use super::reentrancy::refuse_reentry;
 use super::residency::Pinned;
 
-/// What the buffer protocol calls elements; bfloat16 goes as the integers that store it.
+/// The buffer protocol's format string; bfloat16 is exported as 16-bit integers.
 pub(super) fn format_string(element: ElementFormat) -> Option<&'static CStr> {
     Some(match element {
         ElementFormat::F32 => c"f",
@@ -36,12 +36,12 @@ pub(super) fn format_string(element: ElementFormat) -> Option<&'static CStr> {
     })
 }
 
-/// Whether the consumer asked for this, by all of its bits.
-fn requests(flags: c_int, wanted: c_int) -> bool {
-    flags & wanted == wanted
+/// Whether `flags` contains all bits of `required`.
+fn requests(flags: c_int, required: c_int) -> bool {
+    flags & required == required
 }
 
-/// What a view of an array is made of.
+/// The source of an exported view.
 pub(super) struct ArrayView<'a> {
     pub memory: &'a Arc<Allocation>,
     pub geometry: &'a Geometry,
@@ -49,12 +49,12 @@ pub(super) struct ArrayView<'a> {
     pub element: ElementFormat,
 }
 
-/// Fills in a view of an array's memory, which then stays until the view is released.
+/// Fills in a view of an array's memory, which stays allocated until the view is released.
 ///
 /// # Safety
 ///
-/// `view` is Python's to fill in, as the buffer protocol says; the geometry is that of the object
-/// `slf`, which never changes it.
+/// `view` must be a `Py_buffer` that this call may fill in, as the buffer protocol specifies; the
+/// geometry belongs to the object `slf` and is immutable.
 pub(super) unsafe fn fill(
     slf: &Bound<'_, PyAny>,
     array: &ArrayView<'_>,
@@ -85,7 +85,7 @@ pub(super) unsafe fn fill(
             refuse_reentry("buffer")?;
             slf.py().detach(|| memory.wait())?;
         }
-        let list = |values: &Vec<ffi::Py_ssize_t>, wanted: bool| match wanted {
+        let list = |values: &Vec<ffi::Py_ssize_t>, requested: bool| match requested {
             true => values.as_ptr().cast_mut(),
             false => ptr::null_mut(),
         };
@@ -95,9 +95,9 @@ pub(super) unsafe fn fill(
             Some(format_string) => format_string.as_ptr().cast_mut(),
             None => ptr::null_mut::<c_char>(),
         };
-        // SAFETY: Python passes a `Py_buffer` to be filled in. What it points to is never
-        // changed and lives as long as this object, to which the view holds a reference; the bytes
-        // live as long, because `free` refuses while there are exports.
+        // SAFETY: Python passes a `Py_buffer` to fill in. The geometry it points to is immutable
+        // and lives as long as this object, to which the view holds a reference; the bytes live as
+        // long, because `free` fails while there are exports.
         unsafe {
             (*view).buf = pointer.wrapping_add(geometry.offset).cast::<c_void>();
             (*view).obj = slf.clone().into_ptr();

@@ -1,4 +1,4 @@
-//! ArrayLayout inside buffers, checked before a device gets to see them.
+//! Byte ranges of buffers, bounds-checked before a device uses their addresses.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::buffer::Memory;
 use super::device_runtime::DeviceRuntime;
 use super::errors;
 
-/// A buffer, and how far into it something begins.
+/// A buffer and a byte offset into it.
 #[derive(Clone, Copy)]
 pub(super) struct BufferRange<'a> {
     pub buffer: &'a Memory,
@@ -17,8 +17,8 @@ pub(super) struct BufferRange<'a> {
 }
 
 impl BufferRange<'_> {
-    /// Where `bytes` of it lie, in a pool of this runtime; the buffer must be pinned.
-    pub fn place(
+    /// The address of `bytes` bytes, in a pool of this runtime; the buffer must be pinned.
+    pub fn address(
         &self,
         runtime: &Arc<DeviceRuntime>,
         operation: &str,
@@ -28,10 +28,10 @@ impl BufferRange<'_> {
         buffer.alive(operation)?;
         let end = offset.checked_add(bytes);
         let inside = end.is_some_and(|end| end <= buffer.bytes());
-        let place = buffer.address().and_then(|address| address.offset(offset));
+        let address = buffer.address().and_then(|base| base.offset(offset));
         let owned = Arc::ptr_eq(runtime, buffer.runtime()) && buffer.is_pooled();
-        match (inside && owned, place) {
-            (true, Some(place)) => Ok(place),
+        match (inside && owned, address) {
+            (true, Some(address)) => Ok(address),
             (false, _) | (true, None) => Err(errors::invalid(&format!(
                 "{operation}: expected {bytes} bytes from {offset} in a buffer of this device's \
                  pool, got a buffer of {} bytes",
@@ -40,14 +40,14 @@ impl BufferRange<'_> {
         }
     }
 
-    /// The same, in device memory only.
-    pub fn device_place(
+    /// Like `address`, in device memory only.
+    pub fn device_address(
         &self,
         runtime: &Arc<DeviceRuntime>,
         operation: &str,
         bytes: u64,
     ) -> PyResult<DevicePointer> {
-        match self.place(runtime, operation, bytes)? {
+        match self.address(runtime, operation, bytes)? {
             Address::Device(pointer) => Ok(pointer),
             Address::Host(_) => Err(errors::invalid(&format!(
                 "{operation}: expected memory of the device, got pinned host memory\nhint: copy \

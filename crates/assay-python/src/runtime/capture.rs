@@ -1,8 +1,9 @@
-//! The capture that a thread has under way: what it holds, and what it refuses meanwhile.
+//! The active stream capture of a thread: the allocations it uses and the calls it rejects.
 //!
-//! A graph names memory by address. So it holds every allocation that a captured operation uses, and
-//! a replay is ordered by all of them. Order inside the capture is kept apart from the allocations'
-//! own, because captured work does not run.
+//! A graph refers to memory by address. It therefore keeps every allocation that a captured
+//! operation uses alive, and a replay is ordered after unfinished work on all of them. Dependencies
+//! inside the capture are tracked separately from those of the allocations, because captured work
+//! does not run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Capturing>> = const { RefCell::new(None) };
 }
 
-/// A allocation that a graph uses, kept from being freed by hand.
+/// An allocation that a graph uses; it cannot be freed explicitly while this lives.
 pub(super) struct Captured {
     pub allocation: Arc<Allocation>,
     pub writes: bool,
@@ -45,18 +46,18 @@ impl Drop for Captured {
 
 struct Capturing {
     runtime: Arc<DeviceRuntime>,
-    /// None once it ended.
+    /// None after the capture ends.
     capture: Option<Capture>,
-    /// Streams with captured work, the first of which began it.
+    /// Streams with captured work; the capture began on the first.
     streams: Vec<StreamId>,
     allocations: Vec<(Captured, Uses)>,
-    places: HashMap<*const Allocation, usize>,
+    indices: HashMap<*const Allocation, usize>,
 }
 
 impl Capturing {
-    fn place(&mut self, allocation: &Arc<Allocation>) -> usize {
+    fn index_of(&mut self, allocation: &Arc<Allocation>) -> usize {
         *self
-            .places
+            .indices
             .entry(Arc::as_ptr(allocation))
             .or_insert_with(|| {
                 allocation.export();
@@ -71,9 +72,9 @@ impl Capturing {
 
     fn submit(&mut self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
         let stream = request.stream;
-        let places: Vec<usize> = uses.iter().map(|one| self.place(one.buffer)).collect();
-        for (one, &place) in uses.iter().zip(&places) {
-            let (_, used) = &self.allocations[place];
+        let indices: Vec<usize> = uses.iter().map(|one| self.index_of(one.buffer)).collect();
+        for (one, &index) in uses.iter().zip(&indices) {
+            let (_, used) = &self.allocations[index];
             used.dependencies(stream, one.writes, &mut request.after);
         }
         let joins = self.streams.contains(&stream) || !request.after.is_empty();
@@ -90,8 +91,8 @@ impl Capturing {
             self.runtime.captured.set(stream, true);
             self.streams.push(stream);
         }
-        for (one, place) in uses.iter().zip(places) {
-            let (captured, used) = &mut self.allocations[place];
+        for (one, index) in uses.iter().zip(indices) {
+            let (captured, used) = &mut self.allocations[index];
             captured.writes |= one.writes;
             if one.writes {
                 capture_state::add_written(Arc::as_ptr(one.buffer).addr());
@@ -112,7 +113,7 @@ impl Drop for Capturing {
     }
 }
 
-/// Begins to capture this thread's work on a stream.
+/// Begins capturing this thread's work on a stream.
 pub(super) fn begin(runtime: &Arc<DeviceRuntime>, stream: StreamId) -> PyResult<()> {
     if capture_state::is_capturing() {
         return Err(errors::invalid(
@@ -127,14 +128,14 @@ pub(super) fn begin(runtime: &Arc<DeviceRuntime>, stream: StreamId) -> PyResult<
         capture: Some(capture),
         streams: vec![stream],
         allocations: Vec::new(),
-        places: HashMap::new(),
+        indices: HashMap::new(),
     };
     CURRENT.set(Some(capturing));
     capture_state::begin();
     Ok(())
 }
 
-/// Ends the capture of this thread and gives the graph and the allocations it uses.
+/// Ends this thread's capture and returns the graph and the allocations it uses.
 pub(super) fn end(runtime: &DeviceRuntime) -> PyResult<(dispatch::Graph, Vec<Captured>)> {
     if !is_on(runtime) {
         return Err(no_capture());
@@ -157,12 +158,12 @@ fn no_capture() -> PyErr {
     errors::invalid("capture: expected a capture begun by this thread on this device, got none")
 }
 
-/// Gives up the capture of this thread, if there is one; its streams run again.
+/// Aborts this thread's capture, if any; its streams run work again.
 pub(super) fn abandon() {
     drop(CURRENT.take());
 }
 
-/// Whether this thread captures on the runtime.
+/// Whether this thread is capturing on the runtime.
 pub(super) fn is_on(runtime: &DeviceRuntime) -> bool {
     CURRENT.with_borrow(|current| {
         let capturing = current.as_ref();
@@ -170,7 +171,7 @@ pub(super) fn is_on(runtime: &DeviceRuntime) -> bool {
     })
 }
 
-/// Submits work to the capture that this thread has under way.
+/// Adds work to this thread's active capture.
 pub(super) fn submit(request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
     CURRENT.with_borrow_mut(|current| match current {
         Some(capturing) => capturing.submit(request, uses),
@@ -178,7 +179,7 @@ pub(super) fn submit(request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId>
     })
 }
 
-/// Refuses what a graph cannot hold, while this thread captures on the runtime.
+/// Rejects an operation that cannot be captured while this thread captures on the runtime.
 pub(super) fn refuse(runtime: &DeviceRuntime, operation: &str, got: &str) -> PyResult<()> {
     match is_on(runtime) {
         true => Err(errors::invalid(&format!(

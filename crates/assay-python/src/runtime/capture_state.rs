@@ -1,6 +1,6 @@
-//! What allocations know of the capture that their thread has under way.
+//! The part of a thread's active capture that allocations read.
 //!
-//! `capture` keeps this current; it is apart because captures hold allocations.
+//! `capture` updates this; it is a separate module because captures hold allocations.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -22,12 +22,12 @@ pub(super) fn end() {
     WRITTEN.set(None);
 }
 
-/// Whether this thread captures.
+/// Whether this thread is capturing.
 pub(super) fn is_capturing() -> bool {
     WRITTEN.with_borrow(Option::is_some)
 }
 
-/// Notes that captured work writes an allocation.
+/// Records that captured work writes an allocation.
 pub(super) fn add_written(allocation: usize) {
     WRITTEN.with_borrow_mut(|written| {
         if let Some(written) = written {
@@ -36,7 +36,7 @@ pub(super) fn add_written(allocation: usize) {
     });
 }
 
-/// Refuses to wait for memory that captured work writes, since that work has not run.
+/// Rejects a wait for memory that captured work writes, since that work has not run.
 pub(super) fn refuse_wait(allocation: usize) -> PyResult<()> {
     let written = |written: &Option<HashSet<usize>>| {
         written

@@ -1,4 +1,4 @@
-//! The streams of a device that some thread captures.
+//! The streams of a device that some thread is capturing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::errors;
 #[derive(Default)]
 pub(super) struct CapturedStreams {
     streams: Mutex<Vec<StreamId>>,
-    /// How many there are, so that none takes no lock.
+    /// The number of captured streams; 0 skips the lock.
     count: AtomicUsize,
 }
 
@@ -27,7 +27,7 @@ impl CapturedStreams {
         self.count.store(streams.len(), Ordering::Release);
     }
 
-    /// Refuses work for a stream that another thread captures: no graph would hold its memory.
+    /// Rejects work on a stream that another thread captures: no graph would keep its memory alive.
     pub fn refuse(&self, request: &WorkRequest) -> PyResult<()> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Ok(());

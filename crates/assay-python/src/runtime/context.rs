@@ -1,4 +1,4 @@
-//! A device as Python holds it: what it is, its memory, its work, its records.
+//! A device as a Python object: its properties, memory, streams and records.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::backing::Backing;
 use super::buffer::{Memory, contiguous};
 use super::buffer_range::BufferRange;
 use super::device_runtime::{DeviceRuntime, DeviceRuntimeOptions};
-use super::elementwise::{Asked, elementwise};
+use super::elementwise::{ElementwiseCall, elementwise};
 use super::errors;
 use super::memory::{self, MemoryOptions};
 use super::native_memory::PyMemory;
@@ -24,7 +24,7 @@ use super::operation_calls::{OperandTuple, PyNumber, RecordFields, operate};
 use super::panic_guard::guarded;
 use super::records::{self, RecordTuple};
 use super::stream::PyStream;
-use super::stream_operations::{self, Loop};
+use super::stream_operations::{self, HostCall};
 use super::transfer;
 
 /// A device with its memory pool, dispatch controller, transfer engine and records.
@@ -105,13 +105,13 @@ impl PyContext {
         })
     }
 
-    /// The device's name, as its maker or its profile gives it.
+    /// The device's name, from the vendor or the profile.
     #[getter]
     fn name(&self) -> &str {
         &self.runtime.backend.properties().name
     }
 
-    /// What kind of device it is.
+    /// The kind of device.
     #[getter]
     fn kind(&self) -> &'static str {
         match self.runtime.backend.properties().kind {
@@ -121,31 +121,31 @@ impl PyContext {
         }
     }
 
-    /// Device memory in all.
+    /// Total device memory in bytes.
     #[getter]
     fn memory_bytes(&self) -> u64 {
         self.runtime.backend.properties().memory_bytes
     }
 
-    /// Every allocation begins at a multiple of this many bytes.
+    /// The alignment of every allocation in bytes.
     #[getter]
     fn alignment_bytes(&self) -> u64 {
         self.runtime.backend.properties().alignment_bytes
     }
 
-    /// Whether NumPy can look at the device's memory without a copy.
+    /// Whether NumPy can access the device's memory without a copy.
     #[getter]
     fn host_memory(&self) -> bool {
         self.runtime.is_host_memory()
     }
 
-    /// Whether memory is nobody's in particular: no tenants, and no lines of source noted.
+    /// Whether memory has neither tenants nor call-site tracking.
     #[getter]
     fn plain_memory(&self) -> bool {
         self.runtime.has_no_accounts()
     }
 
-    /// The accounts of the device's memory.
+    /// Tenants, reservations, logs and statistics of the device's memory.
     #[getter]
     fn memory(&self) -> PyMemory {
         PyMemory::new(&self.runtime)
@@ -156,12 +156,12 @@ impl PyContext {
         self.runtime.backend.clock().now_ns()
     }
 
-    /// The stream that always exists.
+    /// The default stream.
     fn default_stream(&self) -> PyStream {
         PyStream::default_of(&self.runtime)
     }
 
-    /// Make a stream of priority low, normal or high.
+    /// Create a stream with priority low, normal or high.
     fn create_stream(&self, py: Python<'_>, priority: &str) -> PyResult<PyStream> {
         guarded("stream", || {
             self.runtime.begin(py, "stream")?;
@@ -169,9 +169,9 @@ impl PyContext {
         })
     }
 
-    /// Take memory from the pool, for work of a stream.
+    /// Allocate from the pool in the order of a stream.
     ///
-    /// `tenant` is charged; `site` is the line of source that asked, as file and line number.
+    /// `tenant` is charged; `site` is the call site, as file and line number.
     #[pyo3(signature = (bytes, stream, *, tenant=0, site=None, evictable=false))]
     fn allocate(
         &self,
@@ -184,7 +184,7 @@ impl PyContext {
     ) -> PyResult<Memory> {
         guarded("allocate", || {
             self.runtime.begin(py, "allocate")?;
-            let wanted = AllocationRequest {
+            let request = AllocationRequest {
                 space: Space::Device,
                 bytes,
                 stream: stream.on(&self.runtime, "allocate")?,
@@ -192,7 +192,7 @@ impl PyContext {
                 site: site.map(|(file, line)| memory::call_site(file, line)),
             };
             py.detach(|| {
-                let memory = Memory::allocate(&self.runtime, &wanted)?;
+                let memory = Memory::allocate(&self.runtime, &request)?;
                 if evictable {
                     memory.allow_eviction()?;
                 }
@@ -201,7 +201,7 @@ impl PyContext {
         })
     }
 
-    /// Take pinned host memory, which the device copies from and to without staging.
+    /// Allocate pinned host memory, which the device copies to and from without staging.
     fn allocate_pinned(
         &self,
         py: Python<'_>,
@@ -210,18 +210,18 @@ impl PyContext {
     ) -> PyResult<Memory> {
         guarded("allocate_pinned", || {
             self.runtime.begin(py, "allocate_pinned")?;
-            let wanted = AllocationRequest {
+            let request = AllocationRequest {
                 space: Space::Host,
                 bytes,
                 stream: stream.on(&self.runtime, "allocate_pinned")?,
                 tenant: TenantId::DEFAULT,
                 site: None,
             };
-            py.detach(|| Memory::allocate(&self.runtime, &wanted))
+            py.detach(|| Memory::allocate(&self.runtime, &request))
         })
     }
 
-    /// Borrow the memory of an object that speaks the buffer protocol.
+    /// Borrow the memory of an object with the buffer protocol.
     fn borrow(&self, object: &Bound<'_, PyAny>) -> PyResult<Memory> {
         guarded("borrow", || {
             let buffer = contiguous(object, "borrow", false)?;
@@ -239,11 +239,11 @@ impl PyContext {
         })
     }
 
-    /// Run a Python function as one operation of a stream.
+    /// Run a Python host function as one operation of a stream.
     ///
-    /// Where the device's memory is the host's, the function takes no arguments and runs before
-    /// this returns. On the simulated device it takes one list, with a bytearray for each buffer,
-    /// reads first, and runs when virtual time reaches it.
+    /// On the CPU the function takes no arguments and runs before this returns. On a GPU and on the
+    /// simulated device it takes one list, with a bytearray for each buffer, reads first; on the
+    /// simulated device it runs when virtual time reaches it.
     #[pyo3(signature = (name, function, reads, writes, stream, *, bytes, flops))]
     #[allow(clippy::too_many_arguments)]
     fn launch(
@@ -260,7 +260,7 @@ impl PyContext {
         guarded(name, || {
             self.runtime.begin(py, name)?;
             let stream = stream.on(&self.runtime, name)?;
-            let given = Loop {
+            let call = HostCall {
                 name,
                 function,
                 reads: &reads,
@@ -268,14 +268,15 @@ impl PyContext {
                 bytes,
                 flops,
             };
-            stream_operations::run(py, &self.runtime, given, stream)
+            stream_operations::run(py, &self.runtime, call, stream)
         })
     }
 
-    /// Queue an operation of the table; `_native.OPERATIONS` has the order of its parts.
+    /// Queue an operation of the table; `_native.OPERATIONS` lists its operands and numbers in
+    /// order.
     ///
-    /// An operand is None, or a pool buffer, a byte offset, the bytes that may be reached from
-    /// there and the code of its format in `_native.FORMATS`.
+    /// An operand is None, or a pool buffer, a byte offset, the accessible bytes from there and its
+    /// format code in `_native.FORMATS`.
     #[pyo3(signature = (name, operands, numbers, stream, *, label, bytes, flops))]
     #[allow(clippy::too_many_arguments)]
     fn operate(
@@ -311,8 +312,8 @@ impl PyContext {
 
     /// Queue an elementwise operation: `expression` of the inputs, into `result`.
     ///
-    /// Inputs are arrays that stretch to the result, or whole numbers that are the bits of a plain
-    /// one: of a double where `computed`, the code of a format, is floating.
+    /// Inputs are arrays that broadcast to the result, or integers with the bits of a scalar: of a
+    /// double where `computed`, a format code, is floating-point.
     #[pyo3(signature = (label, expression, computed, inputs, result, stream, flops))]
     #[allow(clippy::too_many_arguments)]
     fn elementwise(
@@ -329,17 +330,17 @@ impl PyContext {
         guarded(label, || {
             self.runtime.begin(py, label)?;
             let stream = stream.on(&self.runtime, label)?;
-            let asked = Asked {
+            let call = ElementwiseCall {
                 label: label.into(),
                 expression,
                 computed,
                 flops,
             };
-            elementwise(py, &self.runtime, asked, inputs, result.get(), stream)
+            elementwise(py, &self.runtime, call, inputs, result.get(), stream)
         })
     }
 
-    /// Set every byte of a part of a pool buffer.
+    /// Set every byte of a range of a pool buffer.
     #[pyo3(signature = (name, buffer, offset, value, bytes, stream))]
     #[allow(clippy::too_many_arguments)]
     fn fill(
@@ -363,7 +364,7 @@ impl PyContext {
         })
     }
 
-    /// Copy between parts of two pool buffers of this device that do not overlap.
+    /// Copy between non-overlapping ranges of two pool buffers of this device.
     #[pyo3(signature = (
         name, source, source_offset, destination, destination_offset, bytes, stream,
     ))]
@@ -395,7 +396,7 @@ impl PyContext {
         })
     }
 
-    /// Copy host bytes into a pool buffer through the transfer engine, and wait for it.
+    /// Copy host bytes into a pool buffer through the transfer engine and wait.
     fn upload(
         &self,
         py: Python<'_>,
@@ -414,7 +415,7 @@ impl PyContext {
         })
     }
 
-    /// Copy bytes of a pool buffer into a host object through the transfer engine, and wait.
+    /// Copy bytes of a pool buffer into a host object through the transfer engine and wait.
     fn download(
         &self,
         py: Python<'_>,
@@ -433,7 +434,7 @@ impl PyContext {
         })
     }
 
-    /// Sums over all records ever made.
+    /// Totals over all records.
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("totals", || {
             self.take_in(py)?;
@@ -441,7 +442,7 @@ impl PyContext {
         })
     }
 
-    /// The records since the last call, and how many were forgotten meanwhile.
+    /// The records since the last call, and how many were dropped.
     fn take_records(&self, py: Python<'_>) -> PyResult<(Vec<RecordTuple>, u64)> {
         guarded("take_records", || {
             self.take_in(py)?;
@@ -453,7 +454,7 @@ impl PyContext {
 }
 
 impl PyContext {
-    /// Takes finished work into the records.
+    /// Polls finished work into the records.
     fn take_in(&self, py: Python<'_>) -> PyResult<()> {
         self.runtime.begin(py, "records")?;
         py.detach(|| self.runtime.dispatch.poll())

@@ -1,4 +1,4 @@
-//! CUDA for Python: what the runtime has, compiling, and kernels of one's own.
+//! CUDA for Python: detected libraries and GPUs, NVRTC compilation, and user kernels.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,75 +24,75 @@ fn library<'py>(
     py: Python<'py>,
     found: &Result<LibraryInfo, CudaUnavailable>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
+    let info = PyDict::new(py);
     match found {
         Ok(library) => {
-            told.set_item("path", &library.path)?;
-            told.set_item("version", library.version)?;
+            info.set_item("path", &library.path)?;
+            info.set_item("version", library.version)?;
         }
         Err(missing) => {
-            told.set_item("missing", missing.message())?;
-            told.set_item("hint", missing.hint())?;
+            info.set_item("missing", missing.message())?;
+            info.set_item("hint", missing.hint())?;
         }
     }
-    Ok(told)
+    Ok(info)
 }
 
 fn device<'py>(py: Python<'py>, facts: &DeviceInfo) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("name", &facts.name)?;
-    told.set_item("capability", facts.capability)?;
-    told.set_item("memory_bytes", facts.memory_bytes)?;
-    told.set_item("multiprocessors", facts.multiprocessors)?;
-    told.set_item("l2_bytes", facts.l2_bytes)?;
-    told.set_item("shared_bytes", facts.shared_bytes)?;
-    told.set_item("usable", facts.check().is_ok())?;
-    Ok(told)
+    let info = PyDict::new(py);
+    info.set_item("name", &facts.name)?;
+    info.set_item("capability", facts.capability)?;
+    info.set_item("memory_bytes", facts.memory_bytes)?;
+    info.set_item("multiprocessors", facts.multiprocessors)?;
+    info.set_item("l2_bytes", facts.l2_bytes)?;
+    info.set_item("shared_bytes", facts.shared_bytes)?;
+    info.set_item("usable", facts.check().is_ok())?;
+    Ok(info)
 }
 
-/// Where cuBLASLt is and its version, or why there is none; the first call opens it.
+/// The path and version of cuBLASLt, or why it cannot be loaded; the first call loads it.
 #[pyfunction]
 pub(super) fn cuda_cublaslt(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     guarded("cuda_cublaslt", || {
-        let told = PyDict::new(py);
+        let info = PyDict::new(py);
         match py.detach(assay_cuda::blas::library_info) {
             Ok((path, version)) => {
-                told.set_item("path", path)?;
-                told.set_item("version", version)?;
+                info.set_item("path", path)?;
+                info.set_item("version", version)?;
             }
             Err(sentence) => {
-                told.set_item("missing", sentence)?;
-                told.set_item("hint", "pip install \"assay[gpu]\"")?;
+                info.set_item("missing", sentence)?;
+                info.set_item("hint", "pip install \"assay[gpu]\"")?;
             }
         }
-        Ok(told)
+        Ok(info)
     })
 }
 
-/// What of CUDA this runtime has; the first call looks, with these folders of wheels.
+/// The driver, NVRTC and GPUs found; the first call searches, wheel folders included.
 #[pyfunction]
 pub(super) fn cuda_probe(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {
     guarded("cuda_probe", || {
         assay_cuda::set_library_folders(folders);
         let found = py.detach(discover);
-        let told = PyDict::new(py);
-        told.set_item("driver", library(py, &found.driver)?)?;
-        told.set_item("compiler", library(py, &found.compiler)?)?;
+        let info = PyDict::new(py);
+        info.set_item("driver", library(py, &found.driver)?)?;
+        info.set_item("compiler", library(py, &found.compiler)?)?;
         let devices = PyList::empty(py);
         for facts in &found.devices {
             devices.append(device(py, facts)?)?;
         }
-        told.set_item("devices", devices)?;
+        info.set_item("devices", devices)?;
         if let Some(hint) = found.newer_compiler_hint() {
-            told.set_item("newer_compiler", hint)?;
+            info.set_item("newer_compiler", hint)?;
         }
         if let Some(missing) = found.missing(0) {
-            told.set_item(
+            info.set_item(
                 "missing",
                 (missing.code(), missing.message(), missing.hint()),
             )?;
         }
-        Ok(told)
+        Ok(info)
     })
 }
 
@@ -126,15 +126,14 @@ pub(super) fn cuda_compile<'py>(
     })
 }
 
-/// Sizes of heads that the kernels of attention are written for, and of what tokens in a block of
-/// the cache are a multiple.
+/// Head sizes that attention kernels are instantiated for, and the divisor of KV-cache block sizes.
 #[pyfunction]
 pub(super) fn cuda_attention_limits() -> ([u64; 4], u64) {
     use assay_cuda::operations::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
     (HEAD_DIMS, BLOCK_TOKENS_MULTIPLE)
 }
 
-/// The sources of Assay's own kernels by file name.
+/// The sources of the built-in kernels by file name.
 #[pyfunction]
 pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {
     assay_cuda::sources::SOURCES.to_vec()
@@ -148,7 +147,7 @@ fn borrowed(headers: &[(String, String)]) -> Vec<(&str, &str)> {
 }
 
 impl DeviceRuntime {
-    /// The GPU, or the error that names the operation.
+    /// The GPU; an error that names `operation` on any other device.
     pub fn cuda_device(&self, operation: &str) -> PyResult<&Arc<CudaDevice>> {
         match &self.device {
             Device::Cuda { device } => Ok(device),
@@ -160,7 +159,7 @@ impl DeviceRuntime {
     }
 }
 
-/// A kernel of CUDA C++ on one device.
+/// A CUDA C++ kernel compiled for one device.
 #[pyclass(name = "NativeKernel", module = "assay._native", frozen)]
 pub(super) struct PyKernel {
     runtime: Arc<DeviceRuntime>,
@@ -169,14 +168,15 @@ pub(super) struct PyKernel {
     parameters: Vec<usize>,
 }
 
-/// A number, or a buffer with a byte offset, the bytes used from there, and whether it is written.
+/// A scalar, or a buffer with a byte offset, the accessible bytes from there, and whether the
+/// kernel writes them.
 #[derive(FromPyObject)]
 enum Argument {
     Buffer(Py<Memory>, u64, u64, bool),
     Number(String, Bound64),
 }
 
-/// A number of Python, whole or not.
+/// A Python int or float.
 #[derive(FromPyObject)]
 enum Bound64 {
     Integer(i128),
@@ -185,7 +185,7 @@ enum Bound64 {
 
 #[pymethods]
 impl PyKernel {
-    /// Compile a source for the context's device, or take what was compiled before.
+    /// Compile a source for the context's device, or reuse the cached binary.
     #[new]
     #[pyo3(signature = (context, text, kernel, *, name, options, headers))]
     fn new(
@@ -230,8 +230,8 @@ impl PyKernel {
 
     /// Queue the kernel on a stream.
     ///
-    /// An argument is a number, named by its type such as "i32", or a buffer with a byte offset,
-    /// the bytes that the kernel may reach from there, and whether it writes them.
+    /// An argument is a scalar, tagged with its type such as "i32", or a buffer with a byte offset,
+    /// the bytes that the kernel may access from there, and whether it writes them.
     #[pyo3(signature = (grid, block, shared_bytes, arguments, stream, *, label, bytes, flops))]
     #[allow(clippy::too_many_arguments)]
     fn launch(
@@ -257,12 +257,12 @@ impl PyKernel {
             });
             let uses: Vec<Use<'_>> = used.collect();
             let _pinned = Pinned::new(py, &uses, stream)?;
-            let mut given = Vec::with_capacity(arguments.len());
+            let mut parameters = Vec::with_capacity(arguments.len());
             for argument in &arguments {
-                given.push(match argument {
+                parameters.push(match argument {
                     Argument::Number(kind, value) => number(&self.name, kind, value)?,
                     Argument::Buffer(buffer, offset, reach, _) => {
-                        KernelArgument::Pointer(self.place(buffer.get(), *offset, *reach)?)
+                        KernelArgument::Pointer(self.pointer(buffer.get(), *offset, *reach)?)
                     }
                 });
             }
@@ -271,7 +271,7 @@ impl PyKernel {
                 grid,
                 block,
                 shared_bytes,
-                arguments: given,
+                arguments: parameters,
             });
             let mut request = WorkRequest::new(label, stream, work);
             request.bytes = bytes;
@@ -283,15 +283,15 @@ impl PyKernel {
 }
 
 impl PyKernel {
-    fn place(&self, buffer: &Memory, offset: u64, reach: u64) -> PyResult<DevicePointer> {
+    fn pointer(&self, buffer: &Memory, offset: u64, reach: u64) -> PyResult<DevicePointer> {
         buffer.alive(&self.name)?;
         let end = offset.checked_add(reach);
         let inside = end.is_some_and(|end| end <= buffer.bytes());
         let owned = Arc::ptr_eq(&self.runtime, buffer.runtime()) && buffer.is_pooled();
-        let place = buffer.address().and_then(|address| address.offset(offset));
-        match (inside && owned, place) {
-            (true, Some(place)) => Ok(DevicePointer(place.value())),
-            // Nothing is read or written there.
+        let address = buffer.address().and_then(|base| base.offset(offset));
+        match (inside && owned, address) {
+            (true, Some(address)) => Ok(DevicePointer(address.value())),
+            // With zero accessible bytes the pointer is never dereferenced.
             (true, None) => Ok(DevicePointer(0)),
             (false, _) => Err(errors::invalid(&format!(
                 "{}: expected {reach} bytes from {offset} in a buffer of this device, got a \
@@ -303,7 +303,7 @@ impl PyKernel {
     }
 }
 
-/// A number as a parameter of this type.
+/// Converts a scalar to a kernel parameter of type `kind`.
 fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument> {
     let fitted = match (kind, value) {
         ("i32", Bound64::Integer(value)) => i32::try_from(*value).map(KernelArgument::I32).ok(),
@@ -316,18 +316,18 @@ fn number(kernel: &str, kind: &str, value: &Bound64) -> PyResult<KernelArgument>
         ("f64", Bound64::Integer(value)) => Some(KernelArgument::F64(*value as f64)),
         _ => None,
     };
-    let told = match value {
+    let got = match value {
         Bound64::Integer(value) => value.to_string(),
         Bound64::Float(value) => value.to_string(),
     };
     fitted.ok_or_else(|| {
         errors::invalid(&format!(
-            "{kernel}: expected a number that fits {kind}, got {told}"
+            "{kernel}: expected a number that fits {kind}, got {got}"
         ))
     })
 }
 
-/// Nanoseconds of the host for so many bare launches of the driver, of a kernel that does nothing.
+/// Host nanoseconds for `launches` bare driver launches of an empty kernel.
 #[pyfunction]
 pub(super) fn cuda_time_launches(
     py: Python<'_>,
@@ -336,8 +336,8 @@ pub(super) fn cuda_time_launches(
 ) -> PyResult<u64> {
     guarded("time_launches", || {
         let device = context.runtime().cuda_device("time_launches")?;
-        let taken = py.detach(|| device.time_launches(launches));
-        let taken = taken.map_err(|error| errors::load(&error))?;
-        Ok(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX))
+        let elapsed = py.detach(|| device.time_launches(launches));
+        let elapsed = elapsed.map_err(|error| errors::load(&error))?;
+        Ok(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     })
 }

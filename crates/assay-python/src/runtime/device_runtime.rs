@@ -22,7 +22,7 @@ use super::reentrancy::refuse_reentry;
 use super::simulated_operations::{self, Operations};
 use super::stream_tasks::StreamTasks;
 
-/// How a runtime is set up; nothing given means the device's own figures.
+/// Options of a runtime; None means the device's default.
 #[derive(Clone, Copy, Default)]
 pub(super) struct DeviceRuntimeOptions {
     pub memory_bytes: Option<u64>,
@@ -31,14 +31,14 @@ pub(super) struct DeviceRuntimeOptions {
     pub records: usize,
 }
 
-/// Which device it is; kernels are registered with it, not with the trait.
+/// The concrete device; kernels are registered with it, not with the trait.
 pub(super) enum Device {
     Cpu { inline: KernelId, gated: KernelId },
     Sim { call: KernelId },
     Cuda { device: Arc<CudaDevice> },
 }
 
-/// Device, pool, dispatch, transfers and records; everything Python does goes through here.
+/// Device, pool, dispatch, transfers and records; every Python call uses one of these.
 pub(super) struct DeviceRuntime {
     pub device: Device,
     pub operations: Operations,
@@ -49,20 +49,20 @@ pub(super) struct DeviceRuntime {
     timing: bool,
     pub(super) calls: Arc<host_function::PendingFunctions>,
     pub(super) next_token: AtomicU64,
-    /// Buffers dropped inside an operation, freed by the next call.
+    /// Buffers dropped inside a host function; the next call frees them.
     deferred_frees: Mutex<Vec<Backing>>,
     has_deferred_frees: AtomicBool,
     pub captured: CapturedStreams,
     pub tasks: StreamTasks,
-    /// Whether memory is of tenants, or lines of source are noted for it.
+    /// Whether memory has tenants or call-site tracking.
     has_accounts: AtomicBool,
     default_stream: StreamId,
-    /// Whether any other stream was ever given work.
+    /// Whether a stream other than the default ever received work.
     several_streams: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half way.
+    // No code under these locks can panic midway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -87,13 +87,13 @@ impl DeviceRuntime {
         if let Some(bytes) = options.memory_bytes {
             profile.device_memory.capacity_bytes = bytes;
         }
-        // A pass over memory reads and writes at the rate that a fill writes.
+        // A simulated operation reads and writes memory at the rate of a fill.
         let link = profile.device_fill;
-        let made = SimBackend::new(SimOptions {
+        let backend = SimBackend::new(SimOptions {
             profile,
             ..SimOptions::default()
         });
-        let device = Arc::new(made.map_err(|error| errors::backend(&error))?);
+        let device = Arc::new(backend.map_err(|error| errors::backend(&error))?);
         let calls = Arc::new(host_function::PendingFunctions::default());
         let kernel = host_function::simulated(Arc::clone(&calls), link);
         let call = device
@@ -162,37 +162,37 @@ impl DeviceRuntime {
         }))
     }
 
-    /// Whether work on the stream is over when the call that queued it returns.
+    /// Whether work on the stream completes before the call that queued it returns.
     pub fn is_synchronous(&self, stream: StreamId) -> bool {
         matches!(self.device, Device::Cpu { .. }) && stream == self.backend.default_stream()
     }
 
-    /// Whether operations of the table take time and compute nothing.
+    /// Whether operations of the table take time but compute nothing.
     pub fn is_simulated(&self) -> bool {
         matches!(self.device, Device::Sim { .. })
     }
 
-    /// Whether it is a GPU: arrays have kernels there, and nothing that it does waits for Python.
+    /// Whether it is a GPU: arrays have kernels there, and no device code waits for the GIL.
     pub fn is_gpu(&self) -> bool {
         matches!(self.device, Device::Cuda { .. })
     }
 
-    /// Whether memory is nobody's in particular: no tenants, and no lines of source noted.
+    /// Whether memory has neither tenants nor call-site tracking.
     pub fn has_no_accounts(&self) -> bool {
         !self.has_accounts.load(Ordering::Acquire)
     }
 
-    /// Memory may be a tenant's from now on.
+    /// Records that memory may belong to tenants from now on.
     pub fn add_accounts(&self) {
         self.has_accounts.store(true, Ordering::Release);
     }
 
-    /// Whether device memory has addresses that the host can read.
+    /// Whether the host can access device memory by its address.
     pub fn is_host_memory(&self) -> bool {
         matches!(self.device, Device::Cpu { .. })
     }
 
-    /// The operation of the table that a piece of work is, if it is one.
+    /// The operation of the table that a piece of work launches, if any.
     pub fn operation_of(&self, work: &Work) -> Option<&'static str> {
         let Work::Launch(launch) = work else {
             return None;
@@ -202,7 +202,7 @@ impl DeviceRuntime {
         TABLE.get(index).map(|signature| signature.name)
     }
 
-    /// The transfer engine, whose staging rings are pinned when the first transfer needs them.
+    /// The transfer engine; the first transfer allocates its pinned staging rings.
     pub fn transfers(&self) -> PyResult<&TransferEngine> {
         if let Some(engine) = self.transfers.get() {
             return Ok(engine);
@@ -217,27 +217,27 @@ impl DeviceRuntime {
         Ok(self.transfers.get_or_init(|| engine))
     }
 
-    /// Keeps what cannot be freed now, because its thread is inside an operation.
+    /// Defers a free of a thread that is inside a host function.
     pub fn defer_free(&self, backing: Backing) {
         lock(&self.deferred_frees).push(backing);
         self.has_deferred_frees.store(true, Ordering::Release);
     }
 
-    /// Refuses a call that cannot be made now, and does what earlier ones left to do.
+    /// Rejects a reentrant call and runs deferred frees.
     pub fn begin(&self, py: Python<'_>, operation: &str) -> PyResult<()> {
         refuse_reentry(operation)?;
         self.run_deferred(py);
         Ok(())
     }
 
-    /// Frees what was dropped inside an operation, and tells what compiling kernels met.
+    /// Frees what was dropped inside a host function, and logs the warnings of kernel compilation.
     pub fn run_deferred(&self, py: Python<'_>) {
         if let Device::Cuda { device } = &self.device {
             let warnings = device.take_notices();
             if !warnings.is_empty()
                 && let Err(error) = notices::log_warnings(py, &warnings)
             {
-                // A handler of the user's raised; the operation is not to blame.
+                // A user's log handler raised; the operation itself succeeded.
                 error.write_unraisable(py, None);
             }
         }
@@ -253,7 +253,7 @@ impl DeviceRuntime {
         }
     }
 
-    /// Whether work may have to come after that of another stream than this, which is given some.
+    /// Whether work of this stream may depend on another stream; records that it receives work.
     pub(super) fn has_several_streams(&self, stream: StreamId) -> bool {
         if stream != self.default_stream {
             self.several_streams.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Elementwise operations of arrays: views and plain numbers as one call of the device's kernel.
+//! Elementwise operations: strided arrays and scalars as one kernel launch.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use super::errors;
 use super::residency::Pinned;
 
 const NAME: &str = "elementwise";
-/// Inputs and result.
+/// Three inputs and the result.
 const ARRAYS: usize = 4;
 const INPUTS: usize = ARRAYS - 1;
-/// The expression, the format computed in, and the bits of inputs that are plain numbers.
-const TOLD: usize = 2 + INPUTS;
-const NUMBERS: usize = TOLD + MOST_AXES * (1 + ARRAYS);
+/// The expression, the compute format, and the bits of scalar inputs.
+const HEADER_NUMBERS: usize = 2 + INPUTS;
+const NUMBERS: usize = HEADER_NUMBERS + MOST_AXES * (1 + ARRAYS);
 
-/// The number of an expression over `a0`, `a1` and `a2`, by which kernels are asked for.
+/// The code of an expression over `a0`, `a1` and `a2`, which selects the kernel.
 #[pyfunction]
 pub(super) fn expression(text: &str) -> u32 {
     expressions::number(text)
 }
 
-/// What is computed: its name in records, its expression, the format computed in, its operations.
-pub(super) struct Asked {
+/// An elementwise operation: its name in records, its expression, compute format and flops.
+pub(super) struct ElementwiseCall {
     pub label: Arc<str>,
     pub expression: u32,
     pub computed: u32,
     pub flops: f64,
 }
 
-/// An array, or the bits of a plain number.
+/// An array, or the bits of a scalar.
 #[derive(Clone, Copy)]
 enum Input<'a> {
     Array(&'a PyArray),
@@ -47,8 +47,8 @@ fn refused(label: &str, expected: impl std::fmt::Display, got: impl std::fmt::Di
     errors::invalid(&format!("{label}: expected {expected}, got {got}"))
 }
 
-/// Writes the steps of an array, stretched to the result's shape, into its column of the layout.
-fn place_steps(
+/// Writes the strides of an array, broadcast to the result's shape, into its column of the layout.
+fn write_strides(
     label: &str,
     array: &PyArray,
     column: usize,
@@ -69,39 +69,39 @@ fn place_steps(
         .iter()
         .zip(array.strides())
         .zip(&shape[missing..]);
-    for (axis, ((&extent, &stride), &wanted)) in axes.enumerate() {
-        let step = match extent == wanted {
+    for (axis, ((&extent, &stride), &target)) in axes.enumerate() {
+        let step = match extent == target {
             true if stride % itemsize == 0 => stride / itemsize,
             true => return Err(refused(label, "strides in whole elements", stride)),
             false if extent == 1 => 0,
             false => {
                 return Err(refused(
                     label,
-                    format_args!("shapes that stretch to {shape:?}"),
+                    format_args!("shapes that broadcast to {shape:?}"),
                     format_args!("{:?}", array.shape()),
                 ));
             }
         };
-        let row = TOLD + (missing + axis) * (1 + ARRAYS);
+        let row = HEADER_NUMBERS + (missing + axis) * (1 + ARRAYS);
         numbers[row + 1 + column] = Number::Integer(step as i64);
     }
     Ok(())
 }
 
-/// Where an array of this runtime begins.
-pub(super) fn place(
+/// The operand of an array of this runtime: the address of its first element.
+pub(super) fn operand(
     label: &str,
     runtime: &Arc<DeviceRuntime>,
     array: &PyArray,
 ) -> PyResult<Operand> {
     let memory = array.memory();
     let owned = Arc::ptr_eq(runtime, memory.runtime()) && memory.is_on_device();
-    let place = memory
+    let address = memory
         .address()
         .and_then(|first| first.offset(array.offset()));
-    match place {
-        Some(place) if owned => Ok(Operand {
-            pointer: DevicePointer(place.value()),
+    match address {
+        Some(address) if owned => Ok(Operand {
+            pointer: DevicePointer(address.value()),
             bytes: memory.bytes().saturating_sub(array.offset()),
             format: array.element(),
         }),
@@ -109,23 +109,23 @@ pub(super) fn place(
     }
 }
 
-/// The extents and steps of a layout, as numbers of a call.
+/// The shape and strides of a layout, as the numbers of a call.
 struct Numbers([Number; NUMBERS]);
 
 impl Numbers {
-    fn new(asked: &Asked) -> Self {
+    fn new(call: &ElementwiseCall) -> Self {
         let mut numbers = [Number::Integer(0); NUMBERS];
-        numbers[0] = Number::Integer(asked.expression.into());
-        numbers[1] = Number::Integer(asked.computed.into());
+        numbers[0] = Number::Integer(call.expression.into());
+        numbers[1] = Number::Integer(call.computed.into());
         for axis in 0..MOST_AXES {
-            numbers[TOLD + axis * (1 + ARRAYS)] = Number::Integer(1);
+            numbers[HEADER_NUMBERS + axis * (1 + ARRAYS)] = Number::Integer(1);
         }
         Numbers(numbers)
     }
 
-    /// The result's axes, and arrays stretched to them.
-    fn strided(asked: &Asked, inputs: &[Input<'_>], result: &PyArray) -> PyResult<Self> {
-        let (label, shape) = (&*asked.label, result.shape());
+    /// The result's shape, and the strides of inputs broadcast to it.
+    fn strided(call: &ElementwiseCall, inputs: &[Input<'_>], result: &PyArray) -> PyResult<Self> {
+        let (label, shape) = (&*call.label, result.shape());
         if shape.len() > MOST_AXES || inputs.len() > INPUTS {
             return Err(refused(
                 label,
@@ -133,17 +133,17 @@ impl Numbers {
                 format_args!("{} and {}", shape.len(), inputs.len()),
             ));
         }
-        let mut numbers = Numbers::new(asked);
+        let mut numbers = Numbers::new(call);
         for (axis, extent) in shape.iter().enumerate() {
-            numbers.0[TOLD + axis * (1 + ARRAYS)] = Number::Integer(*extent as i64);
+            numbers.0[HEADER_NUMBERS + axis * (1 + ARRAYS)] = Number::Integer(*extent as i64);
         }
         for (column, input) in inputs.iter().enumerate() {
             match input {
-                Input::Array(array) => place_steps(label, array, column, shape, &mut numbers.0)?,
+                Input::Array(array) => write_strides(label, array, column, shape, &mut numbers.0)?,
                 Input::Number(bits) => numbers.0[2 + column] = Number::Integer(*bits),
             }
         }
-        place_steps(label, result, INPUTS, shape, &mut numbers.0)?;
+        write_strides(label, result, INPUTS, shape, &mut numbers.0)?;
         Ok(numbers)
     }
 }
@@ -152,20 +152,20 @@ impl Numbers {
 fn submit(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
-    asked: Asked,
+    call: ElementwiseCall,
     numbers: &Numbers,
     inputs: &[Input<'_>],
     result: &PyArray,
     stream: StreamId,
 ) -> PyResult<()> {
-    let label = Arc::clone(&asked.label);
+    let label = Arc::clone(&call.label);
     let Some((index, signature)) = find(NAME) else {
         return Err(refused(&label, "an operation of the table", NAME));
     };
     let mut arrays: [Option<&PyArray>; ARRAYS] = [None; ARRAYS];
-    for (place, input) in arrays.iter_mut().zip(inputs) {
+    for (slot, input) in arrays.iter_mut().zip(inputs) {
         if let Input::Array(array) = input {
-            *place = Some(array);
+            *slot = Some(array);
         }
     }
     arrays[INPUTS] = Some(result);
@@ -188,39 +188,39 @@ fn submit(
         ));
     }
     let _pinned = Pinned::new(py, &uses, stream)?;
-    let mut places = [None; ARRAYS];
-    for (to, array) in places.iter_mut().zip(&arrays) {
+    let mut operands = [None; ARRAYS];
+    for (to, array) in operands.iter_mut().zip(&arrays) {
         if let Some(array) = array {
-            *to = Some(place(&label, runtime, array)?);
+            *to = Some(operand(&label, runtime, array)?);
         }
     }
     let kernel = runtime.operations[index];
-    let launch = encode(signature, kernel, &places, &numbers.0, bytes)
+    let launch = encode(signature, kernel, &operands, &numbers.0, bytes)
         .map_err(|error| errors::invalid(&error.to_string()))?;
     let mut request = WorkRequest::new(label, stream, Work::Launch(launch));
     request.bytes = bytes;
-    request.flops = asked.flops;
+    request.flops = call.flops;
     py.detach(|| runtime.submit(request, &uses)).map(|_| ())
 }
 
-/// Queues the operation; inputs are arrays of at most as many axes as the result, or whole numbers
-/// that are the bits of a plain one.
+/// Queues the operation. An input is an array with at most the result's number of axes, or an
+/// integer with the bits of a scalar.
 pub(super) fn elementwise(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
-    asked: Asked,
+    call: ElementwiseCall,
     inputs: &Bound<'_, PyTuple>,
     result: &PyArray,
     stream: StreamId,
 ) -> PyResult<()> {
-    let given: Vec<Bound<'_, PyAny>> = inputs.iter().collect();
-    let mut read = Vec::with_capacity(given.len());
-    for input in &given {
+    let objects: Vec<Bound<'_, PyAny>> = inputs.iter().collect();
+    let mut read = Vec::with_capacity(objects.len());
+    for input in &objects {
         read.push(match input.cast::<PyArray>() {
             Ok(array) => Input::Array(array.get()),
             Err(_) => Input::Number(input.extract()?),
         });
     }
-    let numbers = Numbers::strided(&asked, &read, result)?;
-    submit(py, runtime, asked, &numbers, &read, result, stream)
+    let numbers = Numbers::strided(&call, &read, result)?;
+    submit(py, runtime, call, &numbers, &read, result, stream)
 }

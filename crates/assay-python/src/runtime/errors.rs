@@ -1,4 +1,4 @@
-//! The one map from the runtime's errors to the classes of `assay.errors`.
+//! The single mapping from the runtime's errors to the classes of `assay.errors`.
 
 use assay_cuda::compiler::CompileError;
 use assay_cuda::device::{self as cuda, LoadError};
@@ -11,20 +11,20 @@ use assay_runtime::transfer::TransferError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// An error of the class `name`, its hint apart from its message.
+/// An error of the class `name`, with the hint split from the message.
 pub(crate) fn of_class(name: &str, code: &str, text: &str) -> PyErr {
     let (message, hint) = match text.split_once("\nhint: ") {
         Some((message, hint)) => (message, Some(hint)),
         None => (text, None),
     };
     Python::attach(|py| {
-        let made = py
+        let error = py
             .import("assay.errors")
             .and_then(|module| module.getattr(name))
             .and_then(|class| class.call1((message, hint)));
-        match made {
+        match error {
             Ok(error) => {
-                // Only a frozen class would refuse, and none of them is.
+                // Only a frozen class would reject the attribute, and none of them is.
                 let _ = error.setattr("code", code);
                 PyErr::from_value(error)
             }
@@ -69,7 +69,7 @@ pub(super) fn scheduler(error: &SchedulerError) -> PyErr {
     of_class(class_of(error.code()), error.code(), &error.to_string())
 }
 
-/// A name that is no class of tasks.
+/// An unknown scheduling class.
 pub(super) fn unknown_class(got: &str) -> PyErr {
     invalid(&format!(
         "task: expected class guaranteed, burstable or best-effort, got \"{got}\""
@@ -97,7 +97,7 @@ pub(super) fn cuda(error: &cuda::DeviceError) -> PyErr {
     }
 }
 
-/// Something freed was used.
+/// A use of something freed.
 pub(super) fn freed(operation: &str, what: &str) -> PyErr {
     of_class(
         "FreedError",
@@ -106,19 +106,19 @@ pub(super) fn freed(operation: &str, what: &str) -> PyErr {
     )
 }
 
-/// A call that cannot be made as it was.
+/// An invalid call.
 pub(super) fn invalid(text: &str) -> PyErr {
     of_class("DeviceError", "invalid", text)
 }
 
-/// A panic stopped at the barrier.
-pub(super) fn panic(operation: &str, said: &str) -> PyErr {
+/// A panic that the guard caught.
+pub(super) fn panic(operation: &str, message: &str) -> PyErr {
     of_class(
         "PanicError",
         "panic",
         &format!(
-            "{operation}: expected the native code to return, got a panic: {said}\nhint: this is \
-             a fault in Assay, not in your input"
+            "{operation}: expected the native code to return, got a panic: {message}\nhint: this \
+             is a fault in Assay, not in your input"
         ),
     )
 }

@@ -1,4 +1,4 @@
-//! Memory that may leave the device while nothing uses it.
+//! Memory that may be evicted from the device while unused.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use assay_runtime::backend::{Address, StreamId};
 use assay_runtime::dispatch::DispatchController;
 use assay_runtime::memory::{self, BufferId, Lease, MemoryError, Request, Residency};
 
-/// A buffer of the residency, with the lease that keeps it on the device while it is used.
+/// A buffer of the residency manager, with the lease that keeps it on the device while used.
 pub(super) struct Evictable {
     residency: Arc<Residency>,
     id: BufferId,
@@ -15,7 +15,7 @@ pub(super) struct Evictable {
 }
 
 impl Evictable {
-    /// Takes over memory of the pool on which no work is under way.
+    /// Takes over pool memory that no unfinished work uses.
     pub fn adopt(
         residency: &Arc<Residency>,
         buffer: memory::Buffer,
@@ -31,13 +31,13 @@ impl Evictable {
         Ok(Evictable {
             residency: Arc::clone(residency),
             id,
-            // A call may just have looked at the address.
+            // A concurrent call may just have read the address.
             lease: Some(residency.lease(id, stream)?),
             stream,
         })
     }
 
-    /// Brings it in for work of `stream`, makes it the most recently used, and says where it is.
+    /// Restores it for work of `stream`, marks it as most recently used, and returns its address.
     pub fn lease(&mut self, stream: StreamId) -> Result<Address, MemoryError> {
         let lease = self.residency.lease(self.id, stream)?;
         let address = lease.address();
@@ -45,12 +45,12 @@ impl Evictable {
         Ok(address)
     }
 
-    /// Lets others have its place; true if it was kept.
+    /// Ends the lease, so that it may be evicted; true if there was one.
     pub fn end_lease(&mut self) -> bool {
         self.lease.take().is_some()
     }
 
-    /// The stream in whose order its memory was handed out, and is given back.
+    /// The stream in whose order its memory was allocated and is freed.
     pub fn stream(&self) -> StreamId {
         self.stream
     }
@@ -59,7 +59,7 @@ impl Evictable {
         self.lease.is_some()
     }
 
-    /// Copies it to the host now.
+    /// Evicts it to the host now.
     pub fn evict(&mut self, stream: StreamId) -> Result<(), MemoryError> {
         self.lease = None;
         self.residency.evict(self.id, stream)
@@ -69,11 +69,11 @@ impl Evictable {
         self.residency.is_resident(self.id)
     }
 
-    /// Gives the memory back, wherever it is.
+    /// Frees the memory, on the device or on the host.
     pub fn free(mut self, dispatch: &DispatchController) {
         self.lease = None;
         if self.residency.destroy(self.id, self.stream).is_err() {
-            // The stream may be gone; the host's own order always is there.
+            // The stream may be destroyed; the host stream always exists.
             let _ = dispatch.poll();
             let _ = self.residency.destroy(self.id, StreamId::HOST);
         }

@@ -1,22 +1,22 @@
-//! Where the elements of an array lie in its memory.
+//! The strided layout of an array.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::errors;
 
-/// What a layout says, as operations read it; arrays that came of one another share it.
+/// Shape, strides and offset as native values; arrays of the same layout share it.
 pub(super) struct Geometry {
     pub offset: usize,
     pub shape: Vec<ffi::Py_ssize_t>,
     pub strides: Vec<ffi::Py_ssize_t>,
     pub size: ffi::Py_ssize_t,
-    /// Whether the elements lie one after the other, with the last axis fastest.
+    /// Whether the layout is C-contiguous.
     pub in_order: bool,
 }
 
 impl Geometry {
-    /// What a layout says of elements of so many bytes; refuses one that reaches past `bytes`.
+    /// The geometry of a layout; an error if an element is outside `bytes` bytes.
     pub fn new(
         (shape, strides, offset): (Vec<isize>, Vec<isize>, usize),
         itemsize: isize,
@@ -41,7 +41,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// How many elements there are, if all of them lie within so many bytes.
+    /// The number of elements, if all of them are within `bytes` bytes.
     fn size_within(&self, itemsize: isize, bytes: u64) -> Option<isize> {
         if self.shape.len() != self.strides.len() {
             return None;
@@ -64,7 +64,7 @@ impl Geometry {
         (first >= 0 && end <= bytes).then_some(size)
     }
 
-    /// Whether the elements lie one after the other, with the last axis fastest or the first.
+    /// Whether the layout is C-contiguous (`last_fastest`) or Fortran-contiguous.
     pub fn is_contiguous(&self, itemsize: isize, last_fastest: bool) -> bool {
         let mut expected = itemsize;
         let axes = self.shape.iter().zip(&self.strides);

@@ -1,4 +1,4 @@
-//! A captured graph in Python's hands.
+//! A captured graph as a Python object.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,16 +13,16 @@ use super::panic_guard::guarded;
 use super::reentrancy::refuse_reentry;
 use super::stream::PyStream;
 
-/// One node: kind, label, stream it was captured on, bytes, flops, and the operation of the table.
+/// One node: kind, label, captured stream, bytes, flops, and the operation of the table.
 type NodeTuple = (&'static str, String, u32, u64, f64, Option<&'static str>);
 
-/// The work, and the allocations it uses, which live as long as it can be replayed.
+/// The graph and the allocations it uses, which live as long as it can be replayed.
 struct Live {
     graph: Arc<dispatch::Graph>,
     allocations: Vec<Captured>,
 }
 
-/// Captured work that can be run again and again.
+/// Captured work that can be replayed.
 #[pyclass(name = "NativeGraph", module = "assay._native", frozen)]
 pub(super) struct PyGraph {
     runtime: Arc<DeviceRuntime>,
@@ -32,7 +32,7 @@ pub(super) struct PyGraph {
 
 impl PyGraph {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
-        // Nothing under the lock can panic half way.
+        // No code under the lock can panic midway.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -41,7 +41,7 @@ impl PyGraph {
         live.ok_or_else(|| errors::freed(operation, "graph"))
     }
 
-    /// What has to hold before the graph can run on the stream.
+    /// Checks that the graph can run on the stream.
     fn check(&self, py: Python<'_>, operation: &str, stream: &PyStream) -> PyResult<Arc<Live>> {
         refuse_reentry(operation)?;
         capture::refuse(&self.runtime, operation, "a graph")?;
@@ -53,7 +53,7 @@ impl PyGraph {
 
 #[pymethods]
 impl PyGraph {
-    /// End the capture of this thread on a stream's device; `name` is the graph's in records.
+    /// End this thread's capture on a stream's device; `name` labels the graph in records.
     #[new]
     fn new(py: Python<'_>, stream: PyRef<'_, PyStream>, name: &str) -> PyResult<Self> {
         guarded("capture", || {
@@ -70,7 +70,7 @@ impl PyGraph {
         })
     }
 
-    /// Queue the whole graph on a stream; on the processor's default stream it runs here and now.
+    /// Queue the whole graph on a stream; on the CPU's default stream it runs synchronously.
     fn replay(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("replay", || {
             let live = self.check(py, "replay", &stream)?;
@@ -84,7 +84,7 @@ impl PyGraph {
         })
     }
 
-    /// Run the nodes one by one, wait, and tell when each began and ended.
+    /// Run the nodes one by one, wait, and return when each began and ended.
     fn profile(&self, py: Python<'_>, stream: PyRef<'_, PyStream>) -> PyResult<Vec<(u64, u64)>> {
         guarded("profile", || {
             let live = self.check(py, "profile", &stream)?;
@@ -102,11 +102,11 @@ impl PyGraph {
         })
     }
 
-    /// What was captured, in order.
+    /// The captured nodes, in order.
     fn nodes(&self) -> PyResult<Vec<NodeTuple>> {
         let live = self.live("nodes")?;
         let nodes = live.graph.nodes().iter().zip(live.graph.works());
-        let told = nodes.map(|(node, work)| {
+        let tuples = nodes.map(|(node, work)| {
             let (kind, label) = (node.kind.name(), node.name.to_string());
             let operation = self.runtime.operation_of(work);
             (
@@ -118,16 +118,16 @@ impl PyGraph {
                 operation,
             )
         });
-        Ok(told.collect())
+        Ok(tuples.collect())
     }
 
-    /// Its number in records.
+    /// Its id in records.
     #[getter]
     fn number(&self) -> PyResult<u64> {
         Ok(self.live("number")?.graph.id().0)
     }
 
-    /// Let go of the memory that it uses; replays already queued still run.
+    /// Release the memory that it uses; replays already queued still run.
     fn close(&self, py: Python<'_>) {
         let live = self.lock().take();
         py.detach(|| drop(live));

@@ -1,9 +1,9 @@
-//! Python functions as kernels: how NumPy's loops run as work of a stream.
+//! Host functions: Python functions that run as stream-ordered work.
 //!
-//! A worker thread never takes Python's lock. On the processor's default stream the function runs
-//! in the thread that asked. On its other streams the worker that reaches the work opens a gate
-//! and holds the stream while the thread that asked runs the function. On the simulated device
-//! the function runs over copies of the bytes when virtual time reaches it.
+//! A worker thread never takes the GIL. On the CPU's default stream the function runs in the
+//! calling thread. On its other streams the worker that reaches the work opens a gate and blocks
+//! the stream while the calling thread runs the function. On the simulated device the function runs
+//! over copies of the bytes when virtual time reaches it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,10 +22,10 @@ use pyo3::types::{PyByteArray, PyList};
 use super::errors;
 use super::reentrancy::HostFunctionScope;
 
-/// How long a thread waits at a gate before it looks whether the stream still lives.
+/// How long a thread waits at a gate between checks for a failed stream.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The calls that wait for their work to be reached.
+/// The host functions whose work has not run yet.
 #[derive(Default)]
 pub(super) struct PendingFunctions {
     /// By token, until they run.
@@ -34,7 +34,7 @@ pub(super) struct PendingFunctions {
 
 impl PendingFunctions {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<HostFunction>>> {
-        // Nothing under the lock can panic half way.
+        // No code under the lock can panic midway.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,13 +42,13 @@ impl PendingFunctions {
         self.lock().insert(token, call);
     }
 
-    /// Hands out a call that is about to run; each runs once.
+    /// Removes a function that is about to run; each runs once.
     pub fn take(&self, token: u64) -> Option<Arc<HostFunction>> {
         self.lock().remove(&token)
     }
 }
 
-/// A range of device memory that the function reads, and perhaps writes.
+/// A range of device memory that the function reads or writes.
 pub(super) struct Range {
     pub address: Option<Address>,
     pub bytes: u64,
@@ -62,10 +62,10 @@ enum Gate {
     Passed,
 }
 
-/// A Python function that waits to be called as a piece of work.
+/// A Python function queued as a piece of work.
 pub(super) struct HostFunction {
     function: Py<PyAny>,
-    /// What a simulated device copies out and back.
+    /// The ranges that a simulated device copies out and back.
     ranges: Vec<Range>,
     raised: Mutex<Option<PyErr>>,
     gate: Mutex<Gate>,
@@ -83,7 +83,7 @@ impl HostFunction {
         }
     }
 
-    /// What the function raised, once.
+    /// The exception of the function; later calls return None.
     pub fn take_raised(&self) -> Option<PyErr> {
         let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
         raised.take()
@@ -109,7 +109,7 @@ impl HostFunction {
         self.moved.notify_all();
     }
 
-    /// In a worker: lets the thread that asked run the function, and waits until it has.
+    /// In a worker: opens the gate for the calling thread and blocks until the function returns.
     fn hold_stream(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         if *gate == Gate::Shut {
@@ -124,13 +124,13 @@ impl HostFunction {
         }
     }
 
-    /// In the thread that asked: waits for the stream to reach the work, then runs the function.
+    /// In the calling thread: waits for the stream to reach the work, then runs the function.
     pub fn run_at_gate(&self, dispatch: &DispatchController, work: WorkId) -> PyResult<()> {
         let outcome = self.wait_at_gate(dispatch, work);
         if outcome.is_ok() {
             self.run();
         }
-        // Whatever happened, the stream must not be held any longer.
+        // On every path the stream must be released.
         self.set_gate(Gate::Passed);
         outcome
     }
@@ -139,7 +139,7 @@ impl HostFunction {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while *gate == Gate::Shut {
             drop(gate);
-            // Moves on what stands in line, and hears of a stream that failed.
+            // Polls dispatch, which advances queued work and reports a failed stream.
             let over = dispatch.is_complete(work);
             over.map_err(|error| errors::dispatch(&error))?;
             gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,8 +151,8 @@ impl HostFunction {
         Ok(())
     }
 
-    /// Runs the function over copies of the ranges that a transfer engine fetches, and sends back
-    /// what it may have written; waits for all of it.
+    /// Runs the function over copies of the ranges that the transfer engine downloads, uploads the
+    /// ranges it writes, and waits.
     pub fn run_over_transfers(&self, engine: &TransferEngine, name: &str) -> PyResult<()> {
         let refused = |error| errors::transfer(&error);
         let mut fetched = Vec::with_capacity(self.ranges.len());
@@ -198,7 +198,7 @@ impl HostFunction {
         Ok(())
     }
 
-    /// Runs the function over copies of the ranges and writes back what it may write.
+    /// Runs the function over copies of the ranges and writes back the writable ones.
     fn run_over_copies(&self, memory: &mut SimMemory) -> Result<(), BackendError> {
         let outcome = Python::attach(|py| -> PyResult<Result<(), BackendError>> {
             let copies = PyList::empty(py);
@@ -227,7 +227,7 @@ impl HostFunction {
             }
             Ok(Ok(()))
         });
-        // Its caller has gone on, so the work fails with what the function raised.
+        // The caller has returned already, so the work fails with the exception's text.
         outcome.unwrap_or_else(|error| {
             Err(BackendError::Driver {
                 operation: Operation::Launch,
@@ -255,7 +255,7 @@ fn find(
     })
 }
 
-/// The kernel of the processor's default stream: the caller's thread is the one that runs it.
+/// The kernel of the CPU's default stream: it runs in the calling thread.
 pub(super) fn cpu_inline(calls: Arc<PendingFunctions>) -> CpuKernel {
     CpuKernel {
         name: "host_call".to_owned(),
@@ -268,7 +268,7 @@ pub(super) fn cpu_inline(calls: Arc<PendingFunctions>) -> CpuKernel {
     }
 }
 
-/// The kernel of the processor's other streams: a worker holds the stream meanwhile.
+/// The kernel of the CPU's other streams: a worker blocks the stream until the function returns.
 pub(super) fn cpu_gated(calls: Arc<PendingFunctions>) -> CpuKernel {
     CpuKernel {
         name: "host_call".to_owned(),
@@ -281,7 +281,7 @@ pub(super) fn cpu_gated(calls: Arc<PendingFunctions>) -> CpuKernel {
     }
 }
 
-/// The kernel of the simulated device: it takes as long as its bytes take over `link`.
+/// The kernel of the simulated device; its duration is that of its bytes over `link`.
 pub(super) fn simulated(calls: Arc<PendingFunctions>, link: Link) -> SimKernel {
     SimKernel {
         name: "host_call".to_owned(),

@@ -1,7 +1,7 @@
-//! Operations of dense arrays as one call, from operands to result.
+//! Operations on contiguous arrays as one native call, from operands to result.
 //!
-//! What such a call costs the host counts as much as what it costs the device, so that everything
-//! that does not change from call to call is kept, and Python's lock is let go of once.
+//! Small arrays are bound by host overhead. A plan therefore caches everything that does not change
+//! between calls, and releases the GIL once.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use pyo3::types::PyType;
 use super::allocation::{Allocation, AllocationRequest, Use};
 use super::array::{ArrayLayout, PyArray, ResultType};
 use super::device_runtime::DeviceRuntime;
-use super::elementwise::place;
+use super::elementwise;
 use super::errors;
 use super::operation_calls::PyNumber;
 use super::panic_guard::guarded;
 use super::residency::Pinned;
 use super::stream::current_stream;
 
-/// Inputs of an operation with a plan, at most.
+/// The maximum number of inputs of an operation with a plan.
 const MAX_INPUTS: usize = 2;
 
-/// A row of the table, called by a name in records.
+/// An entry of the operations table with its label in records.
 struct Operation {
     label: Arc<str>,
     index: usize,
@@ -47,10 +47,10 @@ impl Operation {
     }
 }
 
-/// One call: where its inputs lie, what it is told, and how much it does.
+/// One call: the addresses of its inputs, its numbers, and its bytes and flops.
 struct Call<'a> {
     reads: &'a [Use<'a>],
-    /// The last is the result's.
+    /// The last operand is the result.
     operands: &'a mut [Option<Operand>],
     numbers: &'a [Number],
     read_bytes: u64,
@@ -60,7 +60,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Allocates the result and queues the work, without Python's lock.
+    /// Allocates the result and queues the work, without the GIL.
     fn submit(
         self,
         runtime: &Arc<DeviceRuntime>,
@@ -111,14 +111,14 @@ impl Call<'_> {
     }
 }
 
-/// An elementwise operation on arrays of certain types.
+/// An elementwise operation specialized for operand types.
 #[pyclass(name = "NativePlan", module = "assay._native", frozen)]
 pub(super) struct PyPlan {
     operation: Operation,
     expression: u32,
     computed: ElementFormat,
     result: ResultType,
-    /// Whether the result's elements are counted as operations.
+    /// Whether each element of the result counts as one flop.
     counts: bool,
 }
 
@@ -149,7 +149,7 @@ impl PyPlan {
     }
 }
 
-/// An array, or the bits of a plain number.
+/// An array, or the bits of a scalar.
 #[derive(Clone, Copy)]
 pub(super) enum Input<'a> {
     Array(&'a PyArray),
@@ -166,14 +166,13 @@ impl Input<'_> {
 }
 
 impl PyPlan {
-    /// What the operation is called in records.
+    /// The operation's label in records.
     pub fn label(&self) -> &str {
         &self.operation.label
     }
 
-    /// The operation on arrays of the runtime, one of which is `model`, into fresh memory; None
-    /// where they are not of one shape without gaps, or have elements of another size than the
-    /// result.
+    /// Applies the operation to arrays of the runtime, one of which is `model`, into a new
+    /// allocation. None unless all have one contiguous layout and the itemsize of the result.
     pub fn apply<'py>(
         &self,
         py: Python<'py>,
@@ -208,7 +207,7 @@ impl PyPlan {
         let mut operands = [None; 4];
         for (operand, input) in operands.iter_mut().zip(&inputs) {
             if let Some(Input::Array(array)) = input {
-                *operand = Some(place(self.label(), runtime, array)?);
+                *operand = Some(elementwise::operand(self.label(), runtime, array)?);
             }
         }
         let bits = |input: Option<Input<'_>>| input.map_or(Number::Integer(0), Input::bits);
@@ -231,11 +230,11 @@ impl PyPlan {
             flops: if self.counts { size as f64 } else { 0.0 },
         };
         let allocation = py.detach(|| call.submit(runtime, stream, &self.operation))?;
-        let made = model.new_like(py, allocation, &self.result, None)?;
-        Ok(Some(made))
+        let array = model.new_like(py, allocation, &self.result, None)?;
+        Ok(Some(array))
     }
 
-    /// The bits of a number of Python's, if it fits the type computed in.
+    /// The bits of a Python number, if it is representable in the compute type.
     pub fn bits(&self, number: &Bound<'_, PyAny>) -> Option<i64> {
         let whole = |least: i64, most: i64| {
             let value: i64 = number.extract().ok()?;
@@ -253,13 +252,13 @@ impl PyPlan {
             ElementFormat::U16 => whole(0, u16::MAX.into())?,
             ElementFormat::U32 => whole(0, u32::MAX.into())?,
             ElementFormat::U64 => whole(0, i64::MAX)?,
-            // Half precision rounds a number before it is computed with, and truths are no numbers.
+            // A half-precision scalar would be rounded first, and a bool is not a number.
             _ => return None,
         })
     }
 }
 
-/// A reduction of arrays of one shape and type.
+/// A reduction specialized for one shape and type.
 #[pyclass(name = "NativeReduction", module = "assay._native", frozen)]
 pub(super) struct PyReduction {
     operation: Operation,
@@ -267,7 +266,7 @@ pub(super) struct PyReduction {
     source_bytes: u64,
     result: ResultType,
     result_bytes: u64,
-    places: ArrayLayout,
+    layout: ArrayLayout,
     flops: f64,
 }
 
@@ -292,14 +291,14 @@ impl PyReduction {
             operation: Operation::new("reduce", label)?,
             numbers: numbers.iter().map(PyNumber::to_number).collect(),
             source_bytes,
-            places: ArrayLayout::new(py, layout, result.itemsize, nbytes)?,
+            layout: ArrayLayout::new(py, layout, result.itemsize, nbytes)?,
             result,
             result_bytes: nbytes,
             flops,
         })
     }
 
-    /// The figures of an array without gaps, in fresh memory; None where memory has accounts.
+    /// Reduces a contiguous array into a new allocation; None where memory has accounting.
     fn apply<'py>(
         &self,
         py: Python<'py>,
@@ -322,7 +321,7 @@ impl PyReduction {
             let _pinned = Pinned::new(py, &uses, stream)?;
             let call = Call {
                 reads: &uses,
-                operands: &mut [Some(place(label, runtime, source)?), None],
+                operands: &mut [Some(elementwise::operand(label, runtime, source)?), None],
                 numbers: &self.numbers,
                 read_bytes: self.source_bytes,
                 result_bytes: self.result_bytes,
@@ -330,8 +329,8 @@ impl PyReduction {
                 flops: self.flops,
             };
             let allocation = py.detach(|| call.submit(runtime, stream, &self.operation))?;
-            let made = source.new_like(py, allocation, &self.result, Some(&self.places))?;
-            Ok(Some(made))
+            let array = source.new_like(py, allocation, &self.result, Some(&self.layout))?;
+            Ok(Some(array))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Speeds of the core, timed inside it so that Python is not in the figures.
+//! Benchmarks of the Rust core, timed natively to exclude Python's overhead.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use pyo3::types::PyDict;
 use super::errors;
 use super::panic_guard::guarded;
 
-/// Memory of the simulated device that pools are timed on.
+/// Memory of the simulated device for pool benchmarks.
 const POOL_BYTES: u64 = 12 << 30;
 
-/// Time pairs of one allocation and one free on a fresh pool of the simulated device.
+/// Time pairs of one allocation and one free on a new pool of the simulated device.
 ///
 /// At each step a random one of `live` allocations is replaced. Returns nanoseconds for all pairs.
 #[pyfunction]
@@ -63,14 +63,14 @@ fn measure_pool(
     })
 }
 
-/// Class, weight, reserved units a second (0 for none), units of a grant, requests outstanding.
+/// Class, weight, reserved units per second (0 for none), units per grant, requests outstanding.
 type LoadTuple = (String, u32, u64, u64, usize);
 
 /// Run backlogged tasks against each other in virtual time.
 ///
-/// A load is class, weight, reserved units a second (0 for none), units of each grant and
-/// requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each load,
-/// `decisions`, and `elapsed_ns` of real time.
+/// A load is class, weight, reserved units per second (0 for none), units of each grant and
+/// requests outstanding. Returns a dictionary: `units`, `grants` and `longest_wait_ns` of each
+/// load, `decisions`, and `elapsed_ns` of wall time.
 #[pyfunction]
 #[pyo3(signature = (loads, *, units_per_second=1_000_000_000, virtual_ns=1_000_000_000))]
 fn measure_scheduler(
@@ -102,7 +102,7 @@ fn measure_scheduler(
 }
 
 fn load((class, weight, reserved, units, depth): LoadTuple) -> PyResult<Load> {
-    // The measurement puts every load into a partition of its own.
+    // The benchmark assigns each load a partition of its own.
     let mut options = TaskOptions::new("load", PartitionId(0));
     options.class = Class::named(&class).ok_or_else(|| errors::unknown_class(&class))?;
     options.weight = weight;

@@ -27,7 +27,7 @@ pub(super) struct MemoryPressure {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half way.
+    // No code under these locks can panic midway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -76,7 +76,7 @@ impl MemoryPressure {
                 .any(|allocation| allocation.wait_and_end_lease())
     }
 
-    /// One attempt to make a failed allocation succeed.
+    /// One attempt to free memory for a failed allocation.
     pub fn on_failure(&self, failure: &Failure<'_>) -> Decision {
         if self.evict(failure) || self.end_lease() {
             return Decision::Retry;

@@ -1,7 +1,7 @@
 //! The runtime for Python: devices, memory, streams, events, DLPack and records.
 //!
-//! Nothing here decides anything: pool, dispatch and transfers of `assay-runtime` do. What is here
-//! carries values across, keeps Python's lock out of waits, and stops panics.
+//! Policy is in the pool, dispatch and transfers of `assay-runtime`. This module converts values,
+//! releases the GIL around waits, and catches panics.
 
 mod allocation;
 mod array;

@@ -1,4 +1,4 @@
-//! Tenants, reservations, logs and figures of a device's memory, for Python.
+//! Tenants, reservations, allocation logs and statistics of a device's memory, for Python.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,16 +20,16 @@ use super::transfer::{Sink, Source};
 /// Name, limit, used, peak and reserved bytes of a tenant.
 type TenantTuple = (String, u64, u64, u64, u64);
 
-/// Serial, bytes, tenant, stream, file and line of an allocation not yet given back.
+/// Serial, bytes, tenant, stream, file and line of an allocation not yet freed.
 type OutstandingTuple = (u64, u64, u32, u32, &'static str, u32);
 
-/// The memory of one device, seen as accounts.
+/// Tenants, reservations, logs and statistics of one device's memory.
 #[pyclass(name = "NativeMemory", module = "assay._native", frozen)]
 pub(super) struct PyMemory {
     runtime: Arc<DeviceRuntime>,
 }
 
-fn told<T>(outcome: Result<T, MemoryError>) -> PyResult<T> {
+fn convert<T>(outcome: Result<T, MemoryError>) -> PyResult<T> {
     outcome.map_err(|error| errors::memory(&error))
 }
 
@@ -43,21 +43,21 @@ impl PyMemory {
 
 #[pymethods]
 impl PyMemory {
-    /// Add a tenant that may use at most so many bytes; returns its number.
+    /// Add a tenant with a limit in bytes; returns its id.
     fn add_tenant(&self, py: Python<'_>, name: &str, limit_bytes: u64) -> PyResult<u32> {
         guarded("tenant", || {
             let pool = &self.runtime.memory.pool;
-            let tenant = told(py.detach(|| pool.add_tenant(name, limit_bytes)))?;
+            let tenant = convert(py.detach(|| pool.add_tenant(name, limit_bytes)))?;
             self.runtime.add_accounts();
             Ok(tenant.0)
         })
     }
 
-    /// Change what a tenant may use; what it has above it, it keeps.
+    /// Change a tenant's limit; existing allocations above the new limit stay.
     fn set_tenant_limit(&self, py: Python<'_>, tenant: u32, limit_bytes: u64) -> PyResult<()> {
         guarded("tenant", || {
             let pool = &self.runtime.memory.pool;
-            told(py.detach(|| pool.set_tenant_limit(TenantId(tenant), limit_bytes)))
+            convert(py.detach(|| pool.set_tenant_limit(TenantId(tenant), limit_bytes)))
         })
     }
 
@@ -65,7 +65,7 @@ impl PyMemory {
     fn tenant_usage(&self, py: Python<'_>, tenant: u32) -> PyResult<TenantTuple> {
         guarded("tenant", || {
             let pool = &self.runtime.memory.pool;
-            let usage = told(py.detach(|| pool.tenant_usage(TenantId(tenant))))?;
+            let usage = convert(py.detach(|| pool.tenant_usage(TenantId(tenant))))?;
             Ok((
                 usage.name,
                 usage.limit_bytes,
@@ -76,32 +76,32 @@ impl PyMemory {
         })
     }
 
-    /// Promise a tenant memory until the reservation is released.
+    /// Reserve memory for a tenant until the reservation is released.
     fn reserve(&self, py: Python<'_>, tenant: u32, bytes: u64) -> PyResult<PyReservation> {
         guarded("reserve", || {
             let pool = &self.runtime.memory.pool;
             let reservation = py.detach(|| pool.reserve(TenantId(tenant), bytes));
             Ok(PyReservation {
                 bytes,
-                held: Mutex::new(Some(told(reservation)?)),
+                reservation: Mutex::new(Some(convert(reservation)?)),
             })
         })
     }
 
-    /// Call a function when memory is short and nothing can be evicted; none to stop.
+    /// Set the callback for allocations that fail with nothing left to evict; None removes it.
     ///
-    /// It gets bytes, tenant, attempt and message, and returns whether something was freed.
+    /// It is called with bytes, tenant, attempt and message, and returns whether it freed memory.
     fn on_shortage(&self, callback: Option<Py<PyAny>>) {
         drop(self.runtime.memory.pressure.set_callback(callback));
     }
 
-    /// What is not yet given back, oldest first; none unless the device tracks allocations.
+    /// Outstanding allocations, oldest first; None unless the device tracks allocations.
     fn outstanding(&self, py: Python<'_>) -> PyResult<Option<Vec<OutstandingTuple>>> {
         guarded("outstanding", || {
             let Some(tracking) = &self.runtime.memory.tracking else {
                 return Ok(None);
             };
-            let outstanding = told(py.detach(|| tracking.outstanding()))?;
+            let outstanding = convert(py.detach(|| tracking.outstanding()))?;
             let rows = outstanding.into_iter().map(|entry| {
                 let bytes = entry.allocation.bytes();
                 let (tenant, stream) = (entry.tenant.0, entry.stream.0);
@@ -112,15 +112,15 @@ impl PyMemory {
         })
     }
 
-    /// The log of allocations since the last call as text; none unless the device keeps one.
+    /// The allocation log since the last call as text; None unless the device keeps one.
     fn take_log(&self, py: Python<'_>) -> PyResult<Option<String>> {
         guarded("take_log", || match &self.runtime.memory.logging {
-            Some(logging) => Ok(Some(told(py.detach(|| logging.take_log()))?.to_text())),
+            Some(logging) => Ok(Some(convert(py.detach(|| logging.take_log()))?.to_text())),
             None => Ok(None),
         })
     }
 
-    /// Figures of the device, the pools, the counters and evictable memory.
+    /// Statistics of the device, the pools, the counters and evictable memory.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("memory_report", || {
             refuse_reentry("memory_report")?;
@@ -136,7 +136,7 @@ impl PyMemory {
                     residency.transpose()?,
                 ))
             });
-            let (device, pool, capacity, host, residency) = told(figures)?;
+            let (device, pool, capacity, host, residency) = convert(figures)?;
             let report = PyDict::new(py);
             report.set_item("device_bytes", device.total_bytes)?;
             report.set_item("device_free_bytes", device.free_bytes)?;
@@ -160,15 +160,15 @@ impl PyMemory {
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("statistics", || {
             let statistics = py.detach(|| self.runtime.memory.pool.statistics());
-            records::statistics(py, told(statistics)?)
+            records::statistics(py, convert(statistics)?)
         })
     }
 
-    /// Give wholly free memory of the pool back to the device; returns how many bytes.
+    /// Return unused pool segments to the device; returns the bytes released.
     fn trim(&self, py: Python<'_>) -> PyResult<u64> {
         guarded("trim", || {
             self.runtime.begin(py, "trim")?;
-            told(py.detach(|| self.runtime.memory.pool.trim()))
+            convert(py.detach(|| self.runtime.memory.pool.trim()))
         })
     }
 
@@ -176,11 +176,11 @@ impl PyMemory {
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         guarded("verify", || {
             self.runtime.begin(py, "verify")?;
-            told(py.detach(|| self.runtime.memory.pool.verify()))
+            convert(py.detach(|| self.runtime.memory.pool.verify()))
         })
     }
 
-    /// Write bytes into pinned memory, after all work that uses it.
+    /// Write bytes into pinned memory after all work that uses it completes.
     fn write_pinned(
         &self,
         py: Python<'_>,
@@ -190,13 +190,15 @@ impl PyMemory {
     ) -> PyResult<()> {
         guarded("write", || {
             let source = Source::new(contiguous(data, "write", false)?);
-            let place = self.pinned_place("write", &buffer, offset, source.bytes())?;
+            let address = self.pinned_address("write", &buffer, offset, source.bytes())?;
             let (buffer, backend): (&Memory, _) = (&buffer, &self.runtime.backend);
             py.detach(|| {
                 buffer.wait_for_previous_owner()?;
                 buffer.wait()?;
-                let Some(place) = place else { return Ok(()) };
-                let written = backend.write_host(place, source.as_ref());
+                let Some(address) = address else {
+                    return Ok(());
+                };
+                let written = backend.write_host(address, source.as_ref());
                 let written = written.map_err(|error| errors::backend(&error));
                 Python::attach(|_| drop(source));
                 written
@@ -204,7 +206,7 @@ impl PyMemory {
         })
     }
 
-    /// Read bytes of pinned memory, after all work that uses it.
+    /// Read bytes of pinned memory after all work that uses it completes.
     fn read_pinned(
         &self,
         py: Python<'_>,
@@ -214,12 +216,14 @@ impl PyMemory {
     ) -> PyResult<()> {
         guarded("read", || {
             let mut sink = Sink::new(contiguous(into, "read", true)?);
-            let place = self.pinned_place("read", &buffer, offset, sink.bytes())?;
+            let address = self.pinned_address("read", &buffer, offset, sink.bytes())?;
             let (buffer, backend): (&Memory, _) = (&buffer, &self.runtime.backend);
             py.detach(|| {
                 buffer.wait()?;
-                let Some(place) = place else { return Ok(()) };
-                let read = backend.read_host(place, sink.as_mut());
+                let Some(address) = address else {
+                    return Ok(());
+                };
+                let read = backend.read_host(address, sink.as_mut());
                 let read = read.map_err(|error| errors::backend(&error));
                 Python::attach(|_| drop(sink));
                 read
@@ -229,8 +233,8 @@ impl PyMemory {
 }
 
 impl PyMemory {
-    /// A place inside a pinned buffer of this device; none for no bytes.
-    fn pinned_place(
+    /// An address inside a pinned buffer of this device; None for zero bytes.
+    fn pinned_address(
         &self,
         operation: &str,
         buffer: &Memory,
@@ -243,7 +247,7 @@ impl PyMemory {
             buffer.alive(operation)?;
             return Ok(None);
         }
-        match (BufferRange { buffer, offset }).place(&self.runtime, operation, bytes)? {
+        match (BufferRange { buffer, offset }).address(&self.runtime, operation, bytes)? {
             Address::Host(pointer) => Ok(Some(pointer)),
             Address::Device(_) => Err(errors::invalid(&format!(
                 "{operation}: expected pinned memory, got memory of the device"
@@ -252,33 +256,39 @@ impl PyMemory {
     }
 }
 
-/// Memory promised to a tenant.
+/// Memory reserved for a tenant.
 #[pyclass(name = "NativeReservation", module = "assay._native", frozen)]
 pub(super) struct PyReservation {
     bytes: u64,
-    held: Mutex<Option<Reservation>>,
+    reservation: Mutex<Option<Reservation>>,
 }
 
 #[pymethods]
 impl PyReservation {
-    /// Bytes promised.
+    /// Reserved bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the promise still stands.
+    /// Whether the reservation is still held.
     #[getter]
     fn held(&self) -> bool {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.is_some()
+        let reservation = self
+            .reservation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        reservation.is_some()
     }
 
-    /// Take the promise back; doing it again changes nothing.
+    /// Release the reservation; idempotent.
     fn release(&self, py: Python<'_>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let reservation = held.take();
-        drop(held);
+        let mut guard = self
+            .reservation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let reservation = guard.take();
+        drop(guard);
         py.detach(|| drop(reservation));
     }
 }

@@ -1,4 +1,4 @@
-//! Operations of the table as calls from Python.
+//! Calls of the operations table from Python.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use super::errors;
 use super::residency::Pinned;
 use super::stream::PyStream;
 
-/// Buffer, byte offset, bytes that may be reached from there, and the code of the format.
+/// Buffer, byte offset, accessible bytes from there, and the format code.
 pub(super) type OperandTuple = (Py<Memory>, u64, u64, u32);
 
-/// A number as Python gives it; whole numbers stay whole.
+/// A Python number; an int stays an integer.
 pub(super) enum PyNumber {
     Integer(i64),
     Float(f64),
 }
 
 impl PyNumber {
-    /// As calls are told it.
+    /// The number as an operation call encodes it.
     pub fn to_number(&self) -> Number {
         match self {
             PyNumber::Integer(value) => Number::Integer(*value),
@@ -39,32 +39,32 @@ impl PyNumber {
 impl<'py> FromPyObject<'_, 'py> for PyNumber {
     type Error = PyErr;
 
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // Asked first, because a float that is tried as a whole number is an exception of Python's.
-        if given.is_exact_instance_of::<PyFloat>() {
-            return given.extract().map(PyNumber::Float);
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Checked first: extracting a float as an integer would raise a Python exception.
+        if number.is_exact_instance_of::<PyFloat>() {
+            return number.extract().map(PyNumber::Float);
         }
-        let whole = given.extract().map(PyNumber::Integer);
-        whole.or_else(|_| given.extract().map(PyNumber::Float))
+        let integer = number.extract().map(PyNumber::Integer);
+        integer.or_else(|_| number.extract().map(PyNumber::Float))
     }
 }
 
-/// What an operation's record says.
+/// What the record of an operation reports.
 pub(super) struct RecordFields {
     pub label: String,
     pub bytes: u64,
     pub flops: f64,
 }
 
-/// The place of an operand, inside a pool buffer of this runtime.
-fn place(
+/// Checks an operand against the bounds of a pool buffer of this runtime and gives its address.
+fn check_operand(
     runtime: &Arc<DeviceRuntime>,
     signature: &Signature,
     name: &str,
-    given: &OperandTuple,
+    operand: &OperandTuple,
 ) -> PyResult<Operand> {
     let operation = signature.name;
-    let (buffer, offset, bytes, code) = given;
+    let (buffer, offset, bytes, code) = operand;
     let buffer = buffer.get();
     let format = ElementFormat::from_code(*code).ok_or_else(|| {
         let text = format!("{operation}: expected a known format of {name}, got code {code}");
@@ -73,10 +73,10 @@ fn place(
     let owned = Arc::ptr_eq(runtime, buffer.runtime()) && buffer.is_on_device();
     let end = offset.checked_add(*bytes);
     let inside = end.is_some_and(|end| end <= buffer.bytes());
-    let place = buffer.address().and_then(|address| address.offset(*offset));
-    match place {
-        Some(place) if owned && inside => Ok(Operand {
-            pointer: DevicePointer(place.value()),
+    let address = buffer.address().and_then(|base| base.offset(*offset));
+    match address {
+        Some(address) if owned && inside => Ok(Operand {
+            pointer: DevicePointer(address.value()),
             bytes: *bytes,
             format,
         }),
@@ -106,18 +106,18 @@ pub(super) fn operate(
         )));
     };
     if signature.has_layout() {
-        // What a layout reaches is checked where it is made from arrays.
+        // A layout's bounds are checked where arrays build it, so raw calls cannot pass one.
         return Err(errors::invalid(&format!(
             "operate: expected an operation of dense operands, got \"{name}\"\nhint: {name} has a \
              method of its own"
         )));
     }
     let mut uses = Vec::with_capacity(operands.len());
-    for (rule, given) in signature.operands.iter().zip(operands) {
-        let Some(given) = given else { continue };
-        given.0.get().alive(name)?;
+    for (rule, operand) in signature.operands.iter().zip(operands) {
+        let Some(operand) = operand else { continue };
+        operand.0.get().alive(name)?;
         let writes = rule.access.writes();
-        if writes && !given.0.get().is_writable() {
+        if writes && !operand.0.get().is_writable() {
             return Err(errors::invalid(&format!(
                 "{name}: expected {} in memory that may be written, got memory borrowed for \
                  reading",
@@ -125,22 +125,22 @@ pub(super) fn operate(
             )));
         }
         uses.push(Use {
-            buffer: given.0.get(),
+            buffer: operand.0.get(),
             writes,
         });
     }
     let _pinned = Pinned::new(py, &uses, stream.id)?;
-    let mut places = Vec::with_capacity(operands.len());
-    for (rule, given) in signature.operands.iter().zip(operands) {
-        let given = given.as_ref();
-        let found = given.map(|given| place(runtime, signature, rule.name, given));
-        places.push(found.transpose()?);
+    let mut encoded = Vec::with_capacity(operands.len());
+    for (rule, operand) in signature.operands.iter().zip(operands) {
+        let operand = operand.as_ref();
+        let found = operand.map(|operand| check_operand(runtime, signature, rule.name, operand));
+        encoded.push(found.transpose()?);
     }
-    // Surplus operands are refused by the encoding, which counts them.
-    places.extend(operands.iter().skip(signature.operands.len()).map(|_| None));
+    // `encode` counts the operands and rejects surplus ones.
+    encoded.extend(operands.iter().skip(signature.operands.len()).map(|_| None));
     let numbers: Vec<Number> = numbers.iter().map(PyNumber::to_number).collect();
     let kernel = runtime.operations[index];
-    let launch = encode(signature, kernel, &places, &numbers, record.bytes)
+    let launch = encode(signature, kernel, &encoded, &numbers, record.bytes)
         .map_err(|error| errors::invalid(&error.to_string()))?;
     let mut request = WorkRequest::new(record.label, stream.id, Work::Launch(launch));
     request.bytes = record.bytes;
@@ -188,11 +188,11 @@ pub(super) fn register_tables(module: &Bound<'_, PyModule>) -> PyResult<()> {
 struct BlockFormat {
     /// Bits of one value's code, scales excluded.
     bits: u64,
-    /// Values per block; 1 where each element stands alone.
+    /// Values per block; 1 for unblocked element formats.
     values: u64,
     /// Bytes per block.
     bytes: u64,
-    /// The type number in GGUF files, if it has one.
+    /// The type number in GGUF files, or None.
     gguf_code: Option<u32>,
 }
 

@@ -1,7 +1,6 @@
-//! Elementwise operations by name: straight to their kernel where there is a plan for it.
+//! Elementwise operators by name, called through cached kernel plans.
 //!
-//! Everything else (other devices, shapes that stretch, tenants, types without a kernel) is
-//! Python's to do.
+//! Other devices, broadcasting, tenants and types without a kernel fall back to Python.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,7 +16,7 @@ use super::kernel_plan::{Input, PyPlan};
 use super::panic_guard::guarded;
 use super::stream::current_stream;
 
-/// Plans that are kept; when there are more, all are asked for again.
+/// The size limit of the plan cache, which is cleared when full.
 const MAX_CACHED_PLANS: usize = 4_096;
 
 /// The object that the operators of arrays call.
@@ -28,7 +27,7 @@ fn shared() -> PyResult<&'static PyOperators> {
     found.ok_or_else(|| errors::invalid("operators: expected them to be there, got none"))
 }
 
-/// An operand as plans tell them apart.
+/// An operand as the plan cache distinguishes them.
 #[derive(Clone, Copy)]
 enum Operand<'a, 'py> {
     Array(&'a PyArray),
@@ -37,18 +36,18 @@ enum Operand<'a, 'py> {
 }
 
 impl<'a, 'py> Operand<'a, 'py> {
-    fn new(given: &'a Bound<'py, PyAny>) -> Option<Self> {
-        if let Ok(array) = given.cast::<PyArray>() {
+    fn new(object: &'a Bound<'py, PyAny>) -> Option<Self> {
+        if let Ok(array) = object.cast::<PyArray>() {
             return Some(Operand::Array(array.get()));
         }
-        if given.is_exact_instance_of::<PyFloat>() {
-            return Some(Operand::Float(given));
+        if object.is_exact_instance_of::<PyFloat>() {
+            return Some(Operand::Float(object));
         }
-        let whole = given.is_exact_instance_of::<PyInt>();
-        whole.then_some(Operand::Integer(given))
+        let integer = object.is_exact_instance_of::<PyInt>();
+        integer.then_some(Operand::Integer(object))
     }
 
-    /// A number for its kind below 128: the format of an array's elements, or that of a number.
+    /// A code below 128: the element format of an array, or that of a scalar.
     fn kind(self) -> u64 {
         match self {
             Operand::Array(array) => u64::from(array.element().code()),
@@ -64,7 +63,7 @@ impl<'a, 'py> Operand<'a, 'py> {
         }
     }
 
-    /// As the plan computes with it, if it fits.
+    /// The plan's input for this operand, if it is representable.
     fn input(self, plan: &PyPlan) -> Option<Input<'a>> {
         match self {
             Operand::Array(array) => Some(Input::Array(array)),
@@ -75,11 +74,11 @@ impl<'a, 'py> Operand<'a, 'py> {
     }
 }
 
-/// An operation by the address of its name, which is interned, and the kinds of its operands.
+/// The address of the operation's interned name, combined with the kinds of its operands.
 type Key = u64;
 
 fn key(name: &Bound<'_, PyString>, first: Operand<'_, '_>, second: Option<Operand<'_, '_>>) -> Key {
-    // A process gets addresses of 47 bits, and objects lie at multiples of 16.
+    // User-space addresses have 47 bits, and objects are aligned to 16 bytes.
     let address = name.as_ptr().addr() as u64 >> 4;
     address << 16 | first.kind() << 8 | second.map_or(255, Operand::kind)
 }
@@ -105,19 +104,19 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// A plan, if there is one, and the name that keeps its key good.
+/// A plan, if any; the reference to the name keeps its address, and so the key, valid.
 struct CachedPlan {
     plan: Option<Py<PyPlan>>,
     _name: Py<PyString>,
 }
 
-/// The operations of arrays.
+/// The elementwise operators of arrays.
 #[pyclass(name = "NativeOperators", module = "assay._native", frozen)]
 pub(super) struct PyOperators {
     plans: Mutex<HashMap<Key, CachedPlan, BuildHasherDefault<KeyHasher>>>,
-    /// Gives the plan for a name and operands, or None.
+    /// Returns the plan for a name and operands, or None.
     plan: Py<PyAny>,
-    /// Do what has no plan.
+    /// The fallbacks for calls without a plan.
     unary: Py<PyAny>,
     binary: Py<PyAny>,
 }
@@ -134,7 +133,7 @@ impl PyOperators {
         }
     }
 
-    /// Have the operators of arrays come here; only the first has a say.
+    /// Install this as the array operators; only the first call has an effect.
     fn install(slf: Py<Self>) {
         let _ = SHARED.set(slf);
         array_operators::install(Operators {
@@ -143,19 +142,19 @@ impl PyOperators {
         });
     }
 
-    /// Apply an elementwise operation of one operand.
+    /// Apply a unary elementwise operation.
     fn unary<'py>(
         &self,
         name: &Bound<'py, PyString>,
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.try_plan(name, x, None)? {
-            Some(made) => Ok(made),
+            Some(result) => Ok(result),
             None => self.unary.bind(name.py()).call1((name, x)),
         }
     }
 
-    /// Apply an elementwise operation of two operands; NotImplemented for what is no operand.
+    /// Apply a binary elementwise operation; NotImplemented for unsupported operands.
     fn binary<'py>(
         &self,
         name: &Bound<'py, PyString>,
@@ -163,14 +162,14 @@ impl PyOperators {
         second: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.try_plan(name, first, Some(second))? {
-            Some(made) => Ok(made),
+            Some(result) => Ok(result),
             None => self.binary.bind(name.py()).call1((name, first, second)),
         }
     }
 }
 
 impl PyOperators {
-    /// The result, where there is a plan for it.
+    /// The result, if there is a plan for the operands.
     fn try_plan<'py>(
         &self,
         name: &Bound<'py, PyString>,
@@ -178,8 +177,8 @@ impl PyOperators {
         second: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = name.py();
-        let given = second.map(|second| (second, Operand::new(second)));
-        let (Some(one), other) = (Operand::new(first), given.and_then(|(_, other)| other)) else {
+        let operand = second.map(|second| (second, Operand::new(second)));
+        let (Some(one), other) = (Operand::new(first), operand.and_then(|(_, other)| other)) else {
             return Ok(None);
         };
         if second.is_some() && other.is_none() {
@@ -218,7 +217,7 @@ impl PyOperators {
         })
     }
 
-    /// The plan for operands of these kinds, asked for once.
+    /// The cached plan for operands of these kinds.
     fn plan(
         &self,
         key: Key,
@@ -234,7 +233,7 @@ impl PyOperators {
         let plan: Option<Py<PyPlan>> =
             self.plan.bind(py).call1((name, first, second))?.extract()?;
         let interned = PyString::intern(py, name.to_str()?);
-        // A name made by hand may give its address to another.
+        // A name that is not interned may be freed and its address reused.
         if interned.is(name) {
             let mut plans = lock();
             if plans.len() >= MAX_CACHED_PLANS {

@@ -1,4 +1,4 @@
-//! The wall that a Rust panic does not pass: Python sees an error of Assay's own instead.
+//! Converts Rust panics into Assay's own Python exception.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,20 +9,20 @@ use super::errors;
 
 /// Runs `work`; a panic inside becomes `assay.errors.PanicError`.
 ///
-/// PyO3 would let it through as an exception that `except Exception` does not catch.
+/// PyO3's own exception for panics is not caught by `except Exception`.
 pub(super) fn guarded<T>(operation: &str, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|payload| Err(errors::panic(operation, &said(&*payload))))
+        .unwrap_or_else(|payload| Err(errors::panic(operation, &panic_message(&*payload))))
 }
 
-/// What the panic said, where it said anything.
-pub(super) fn said(payload: &(dyn Any + Send)) -> String {
+/// The message of a panic.
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let owned = payload.downcast_ref::<String>().map(String::as_str);
     text.or(owned).unwrap_or("no message").to_owned()
 }
 
-/// Panics behind the wall, so that a test can see that the wall stands.
+/// Panics inside `guarded`, for tests of the guard.
 #[pyfunction]
 pub(super) fn provoke_panic(message: String) -> PyResult<()> {
     guarded("provoke_panic", || panic!("{message}"))

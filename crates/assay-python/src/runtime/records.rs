@@ -1,4 +1,4 @@
-//! Statistics and records as plain Python values.
+//! Statistics and records as Python dictionaries and tuples.
 
 use assay_runtime::dispatch::{RecordTotals, WorkRecord};
 use assay_runtime::memory::adaptors::Counters;
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// One record: sequence, kind, name, stream, bytes, flops, submitted, start and end, failure, and
-/// the numbers of the graph and the task it belongs to.
+/// the ids of its graph and task.
 pub(super) type RecordTuple = (
     u64,
     &'static str,
@@ -82,7 +82,7 @@ pub(super) fn statistics(py: Python<'_>, pool: PoolStatistics) -> PyResult<Bound
     Ok(counters)
 }
 
-/// What callers asked for, as a dictionary.
+/// Allocation counters as a dictionary.
 pub(super) fn counters(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_, PyDict>> {
     let figures = PyDict::new(py);
     figures.set_item("bytes", counters.bytes)?;
@@ -95,7 +95,7 @@ pub(super) fn counters(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_,
     Ok(figures)
 }
 
-/// Evictable memory in figures, as a dictionary.
+/// Residency statistics of evictable memory as a dictionary.
 pub(super) fn residency(py: Python<'_>, usage: ResidencyUsage) -> PyResult<Bound<'_, PyDict>> {
     let figures = PyDict::new(py);
     figures.set_item("resident_bytes", usage.resident_bytes)?;

@@ -1,4 +1,4 @@
-//! Whether the thread is inside an operation's host function, where no call may wait.
+//! Detects calls from inside a host function, which must not wait.
 
 use std::cell::Cell;
 
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use super::errors;
 
 thread_local! {
-    /// Whether this thread is inside an operation's function, under the device's locks.
+    /// Whether this thread is inside a host function and so under the device's locks.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the thread as inside an operation while it lives.
+/// Marks the thread as inside a host function while it lives.
 pub(super) struct HostFunctionScope;
 
 impl HostFunctionScope {
@@ -31,7 +31,7 @@ impl Drop for HostFunctionScope {
     }
 }
 
-/// Refuses a call from inside an operation, which would wait for the operation itself.
+/// Rejects a call from inside a host function, which would wait for that function itself.
 pub(super) fn refuse_reentry(operation: &str) -> PyResult<()> {
     if HostFunctionScope::is_active() {
         return Err(errors::invalid(&format!(

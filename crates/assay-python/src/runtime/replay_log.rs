@@ -1,4 +1,4 @@
-//! What another pool would have made of a log of allocations.
+//! Replays an allocation log against another pool configuration.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 use super::errors;
 use super::panic_guard::guarded;
 
-/// The policy a log is replayed against.
+/// The pool configuration of a replay.
 struct Policy {
     direct: bool,
     options: PoolOptions,
@@ -35,7 +35,7 @@ impl Policy {
             )));
         }
         let pool = Pool::new(backend, self.options.clone())?;
-        // The pool has its first tenant from the start.
+        // The pool creates its first tenant itself.
         for tenant in 1..self.tenants {
             pool.add_tenant(&format!("tenant {tenant}"), u64::MAX)?;
         }
@@ -43,10 +43,9 @@ impl Policy {
     }
 }
 
-/// Replay a log against a pool, or against the bare device, in virtual time.
+/// Replay an allocation log against a pool, or directly against the device, in virtual time.
 ///
-/// `cross_stream` is "grow first", "wait first" or "never". The same log and policy give the same
-/// figures every time.
+/// `cross_stream` is "grow first", "wait first" or "never". The result is deterministic.
 #[pyfunction]
 #[pyo3(signature = (
     log, *, capacity_bytes, slab_bytes=None, small_limit_bytes=None, cross_stream="grow first",

@@ -1,10 +1,10 @@
-//! Where a allocation is: pinned while a call uses its address, evictable on request, evicted.
+//! Residency of an allocation: pinned while a call uses its address, evictable on request, evicted.
 //!
-//! A call pins the allocations it uses before it looks at their addresses. An evictable allocation that is
-//! pinned is brought in and leased, and the lease stays after the call until memory is wanted:
-//! then it is let go of if no call, view, graph or unfinished work holds it. The counters are
-//! written before the flag is read, and the flag before the counters, so that no call can miss
-//! that a allocation has become evictable.
+//! A call pins the allocations it uses before it reads their addresses. Pinning an evictable
+//! allocation restores and leases it. The lease outlives the call until memory is short: then it
+//! ends if no call, view, graph or unfinished work uses the allocation. Pinning writes the counters
+//! before it reads the flag, and `allow_eviction` writes the flag before it reads the counters, so
+//! no call can miss that an allocation has become evictable.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -20,14 +20,14 @@ use super::evictable::Evictable;
 use super::memory_pressure::Leased;
 use super::reentrancy::refuse_reentry;
 
-/// Blocks whose addresses stay as they are while this lives.
+/// Allocations whose addresses are stable while this lives.
 pub(super) enum Pinned<'a> {
     Uses(&'a [Use<'a>]),
     One(&'a Arc<Allocation>),
 }
 
 impl<'a> Pinned<'a> {
-    /// Pins what a piece of work of `stream` uses, bringing it in if need be.
+    /// Pins the allocations that work of `stream` uses, restoring evicted ones.
     pub fn new(py: Python<'_>, uses: &'a [Use<'a>], stream: StreamId) -> PyResult<Self> {
         for one in uses {
             one.buffer.pins.fetch_add(1, Ordering::SeqCst);
@@ -39,14 +39,14 @@ impl<'a> Pinned<'a> {
         Ok(pinned)
     }
 
-    /// Pins one allocation for the host, which can look at it when this returns.
+    /// Pins one allocation for the host, which may access it when this returns.
     pub fn for_host(py: Python<'_>, allocation: &'a Arc<Allocation>) -> PyResult<Self> {
         allocation.pins.fetch_add(1, Ordering::SeqCst);
         let pinned = Pinned::One(allocation);
         if allocation.is_evictable() {
             refuse_reentry("buffer")?;
-            // Leased to the host, it is there when this returns: nobody else knows of the copy
-            // that brought it in.
+            // A lease to the host waits for the restoring copy, which no other stream is ordered
+            // after.
             py.detach(|| allocation.restore(StreamId::HOST))?;
         }
         Ok(pinned)
@@ -66,12 +66,12 @@ impl Drop for Pinned<'_> {
 }
 
 impl Allocation {
-    /// Whether the memory may leave the device.
+    /// Whether the memory may be evicted.
     pub fn is_evictable(&self) -> bool {
         self.evictable.load(Ordering::SeqCst)
     }
 
-    /// Brings evictable memory onto the device and keeps it there.
+    /// Restores evictable memory to the device and leases it.
     fn restore(&self, stream: StreamId) -> PyResult<()> {
         let memory = &self.runtime().memory;
         loop {
@@ -90,12 +90,12 @@ impl Allocation {
         }
     }
 
-    /// Whether something holds the address: a call, a view or a graph.
+    /// Whether a call, a view or a graph uses the address.
     fn is_held(&self) -> bool {
         self.pins.load(Ordering::SeqCst) > 0 || self.exports() > 0
     }
 
-    /// Whether all work that uses the memory is over; a failed stream does not touch it again.
+    /// Whether all work that uses the memory is complete; a failed stream does not access it again.
     fn is_over(&self) -> bool {
         let mut uses = lock(&self.uses);
         let works = uses.works();
@@ -109,7 +109,7 @@ impl Allocation {
         over
     }
 
-    /// Lets the memory leave the device from now on, whenever nothing uses it.
+    /// Makes the memory evictable while nothing uses it.
     pub fn allow_eviction(self: &Arc<Self>) -> PyResult<()> {
         self.alive("allow_eviction")?;
         if self.is_evictable() || self.bytes() == 0 {
@@ -155,7 +155,7 @@ impl Allocation {
         }
     }
 
-    /// Copies the memory to the host and gives its place on the device back.
+    /// Copies the memory to the host and frees its device memory.
     pub fn evict(self: &Arc<Self>, stream: StreamId) -> PyResult<()> {
         self.allow_eviction()?;
         if self.bytes() == 0 {
@@ -177,7 +177,7 @@ impl Allocation {
             .map_err(|error| errors::memory(&error))
     }
 
-    /// Whether the memory is on the device, as memory that cannot be evicted always is.
+    /// Whether the memory is on the device; always true for memory that is not evictable.
     pub fn is_resident(&self) -> PyResult<bool> {
         match &*lock(&self.backing) {
             Some(Backing::Evictable(evictable)) => evictable
@@ -190,7 +190,7 @@ impl Allocation {
 }
 
 impl Leased for Allocation {
-    /// Lets go of memory that nothing uses any more; true if it was kept until now.
+    /// Ends the lease of memory that nothing uses; true if there was one.
     fn end_lease(&self) -> bool {
         let Ok(mut backing) = self.backing.try_lock() else {
             return false;
@@ -203,13 +203,13 @@ impl Leased for Allocation {
         }
     }
 
-    /// Waits for the work that uses the memory, then lets it go.
+    /// Waits for the work that uses the memory, then ends its lease.
     fn wait_and_end_lease(&self) -> bool {
-        let kept = match self.backing.try_lock() {
+        let leased = match self.backing.try_lock() {
             Ok(backing) => matches!(&*backing, Some(Backing::Evictable(one)) if one.is_leased()),
             Err(_) => false,
         };
-        kept && !self.is_held() && self.wait().is_ok() && self.end_lease()
+        leased && !self.is_held() && self.wait().is_ok() && self.end_lease()
     }
 }
 

@@ -19,7 +19,7 @@ use super::panic_guard::guarded;
 use super::reentrancy::refuse_reentry;
 use super::task::{PyTask, lane_named, or_raise, task_to_dict};
 
-/// Units a second and the largest burst, by the name of a lane.
+/// Units per second and the largest burst, by lane name.
 type Rates = HashMap<String, (u64, u64)>;
 
 /// Sequence, time, task, name, partition, lane, units, action and reason of a decision.
@@ -51,13 +51,13 @@ fn per_lane(rates: &Rates) -> PyResult<PerLane<Option<Rate>>> {
 pub(super) struct PyScheduler {
     runtime: Arc<DeviceRuntime>,
     scheduler: Scheduler,
-    /// Of the lanes, for partitions that are the whole device.
+    /// Options of the lanes, for partitions that span the whole device.
     options: SchedulerOptions,
 }
 
 #[pymethods]
 impl PyScheduler {
-    /// A scheduler on the clock of a device, with what each lane does in a second.
+    /// Create a scheduler on the clock of a device, with the capacity of each lane per second.
     #[new]
     #[pyo3(signature = (
         context, *, memory_bytes, units_per_second, window_units, class_weights, decisions,
@@ -94,10 +94,10 @@ impl PyScheduler {
         })
     }
 
-    /// Give a part of the device a name, memory, reservable rates and a weight.
+    /// Add a partition with a name, memory, reservable rates and a weight.
     ///
-    /// Nothing given means the whole device. With a tenant, what its tasks reserve is promised by
-    /// the memory pool.
+    /// Without limits it spans the whole device. With a tenant, the memory pool backs the
+    /// reservations of its tasks.
     #[pyo3(signature = (
         name, *, weight, memory_bytes=None, reservable=None, limits=None, tenant=None,
     ))]
@@ -133,14 +133,14 @@ impl PyScheduler {
         })
     }
 
-    /// Take a partition without tasks away.
+    /// Remove a partition without tasks.
     fn remove_partition(&self, partition: u32) -> PyResult<()> {
         guarded("partition", || {
             or_raise(self.scheduler.remove_partition(PartitionId(partition)))
         })
     }
 
-    /// Take a task on; it is admitted at once if what it asks for is free.
+    /// Add a task; it is admitted immediately if its reservation is available.
     #[pyo3(signature = (
         name, *, partition, qos, weight, memory_bytes, reserved, limits, grant_limits, deadline,
         assumed_ns,
@@ -185,19 +185,19 @@ impl PyScheduler {
         })
     }
 
-    /// Let everything happen that is due by now.
+    /// Process every event that is due.
     fn poll(&self, py: Python<'_>) -> PyResult<()> {
         guarded("poll", || or_raise(py.detach(|| self.scheduler.poll())))
     }
 
-    /// When time alone brings something, if it does; for driving virtual time.
+    /// The time of the next timed event, if any; drives virtual time.
     fn next_event_ns(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         guarded("next_event_ns", || {
             or_raise(py.detach(|| self.scheduler.next_event_ns()))
         })
     }
 
-    /// The decisions since the last call, and how many were forgotten meanwhile.
+    /// The decisions since the last call, and how many were dropped.
     fn take_decisions(&self, py: Python<'_>) -> PyResult<(Vec<DecisionTuple>, u64)> {
         guarded("take_decisions", || {
             let taken = or_raise(py.detach(|| self.scheduler.take_decisions()))?;
@@ -206,7 +206,7 @@ impl PyScheduler {
         })
     }
 
-    /// Tasks, partitions and lanes as they stand.
+    /// A snapshot of tasks, partitions and lanes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         guarded("snapshot", || {
             let snapshot = or_raise(py.detach(|| self.scheduler.snapshot()))?;

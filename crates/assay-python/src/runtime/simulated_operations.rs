@@ -4,8 +4,8 @@ use assay_operations::{Arguments, TABLE};
 use assay_runtime::backend::{KernelArgument, KernelId, Launch};
 use assay_runtime::sim::{Link, SimKernel};
 
-/// The kernels of a simulated device: they take as long as their bytes take over `link`, and leave
-/// memory as it is; what they were to write cannot be read.
+/// The kernels of a simulated device. Their duration is that of their bytes over `link`; they leave
+/// memory unchanged, and what they were to write cannot be read.
 pub(super) fn kernels(link: Link) -> impl Iterator<Item = SimKernel> {
     TABLE.iter().map(move |signature| SimKernel {
         name: signature.name.to_owned(),

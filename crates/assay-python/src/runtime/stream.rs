@@ -13,16 +13,15 @@ use super::errors;
 use super::panic_guard::guarded;
 use super::reentrancy::{HostFunctionScope, refuse_reentry};
 
-/// Streams that some thread or task is inside `with` of; as long as there are none, nobody looks
-/// for the one that is current.
+/// The number of active `with stream:` blocks; 0 skips the lookup of the current stream.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether anyone is inside `with stream:`.
+/// Whether any thread is inside `with stream:`.
 fn is_any_active() -> bool {
     ACTIVE.load(Ordering::Acquire) > 0
 }
 
-/// A queue of work of one device.
+/// A stream of one device.
 #[pyclass(name = "NativeStream", module = "assay._native", frozen)]
 pub(super) struct PyStream {
     runtime: Arc<DeviceRuntime>,
@@ -65,7 +64,7 @@ impl PyStream {
         &self.runtime
     }
 
-    /// Its number, if it belongs to the runtime that is to work on it.
+    /// Its id; an error if it belongs to another runtime.
     pub fn on(&self, runtime: &Arc<DeviceRuntime>, operation: &str) -> PyResult<StreamId> {
         match Arc::ptr_eq(&self.runtime, runtime) {
             true => Ok(self.id),
@@ -75,7 +74,7 @@ impl PyStream {
         }
     }
 
-    /// Brings everything submitted so far onto the device, so that an event marks its end.
+    /// Submits everything queued so far to the device, so that an event covers it.
     fn flush(&self) -> PyResult<()> {
         let dispatch = &self.runtime.dispatch;
         let usage = dispatch
@@ -92,13 +91,13 @@ impl PyStream {
 
 #[pymethods]
 impl PyStream {
-    /// The stream's number on its device.
+    /// The stream's id on its device.
     #[getter]
     fn number(&self) -> u32 {
         self.id.0
     }
 
-    /// The driver's handle, by which other libraries know the stream; a GPU's streams have one.
+    /// The `CUstream` handle for other libraries; an error on devices other than GPUs.
     #[getter]
     fn handle(&self) -> PyResult<u64> {
         guarded("handle", || {
@@ -108,17 +107,17 @@ impl PyStream {
         })
     }
 
-    /// Note that a `with` block of it begins.
+    /// Count a `with` block that begins.
     fn enter(&self) {
         ACTIVE.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Note that a `with` block of it ended.
+    /// Count a `with` block that ended.
     fn leave(&self) {
         ACTIVE.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Pieces of work on the device and in line.
+    /// The number of submitted and of queued pieces of work.
     fn usage(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         guarded("usage", || {
             refuse_reentry("usage")?;
@@ -140,7 +139,7 @@ impl PyStream {
         })
     }
 
-    /// An event that marks the end of everything submitted so far.
+    /// Record an event after everything submitted so far.
     fn record(&self, py: Python<'_>) -> PyResult<PyEvent> {
         guarded("record", || {
             refuse_reentry("record")?;
@@ -163,7 +162,7 @@ impl PyStream {
         })
     }
 
-    /// From here on, work that this thread submits to the stream is captured instead of run.
+    /// Begin a capture: work of this thread on the stream is captured instead of run.
     fn begin_capture(&self, py: Python<'_>) -> PyResult<()> {
         guarded("capture", || {
             self.runtime.begin(py, "capture")?;
@@ -171,7 +170,7 @@ impl PyStream {
         })
     }
 
-    /// Give up the capture of this thread, if there is one.
+    /// Abort this thread's capture, if any.
     fn abandon_capture(&self, py: Python<'_>) -> PyResult<()> {
         guarded("capture", || {
             py.detach(capture::abandon);
@@ -179,7 +178,7 @@ impl PyStream {
         })
     }
 
-    /// Have later work come after the event.
+    /// Make later work of the stream wait for the event.
     fn wait(&self, py: Python<'_>, event: PyRef<'_, PyEvent>) -> PyResult<()> {
         guarded("wait", || {
             refuse_reentry("wait")?;
@@ -198,14 +197,14 @@ impl PyStream {
 
 impl Drop for PyStream {
     fn drop(&mut self) {
-        // Inside a host function nothing can wait; the stream then lives as long as its device.
+        // A host function must not wait; the stream then lives as long as its device.
         if !self.owned || HostFunctionScope::is_active() {
             return;
         }
         let (runtime, id) = (Arc::clone(&self.runtime), self.id);
         Python::attach(|py| {
             py.detach(|| {
-                // Nobody is left to hear of a refusal.
+                // A destructor cannot report errors.
                 let _ = runtime.dispatch.synchronize(id);
                 runtime.memory.forget_stream(id);
                 let _ = runtime.dispatch.destroy_stream(id);
@@ -214,7 +213,7 @@ impl Drop for PyStream {
     }
 }
 
-/// A mark in a stream.
+/// An event recorded in a stream.
 #[pyclass(name = "NativeEvent", module = "assay._native", frozen)]
 pub(super) struct PyEvent {
     runtime: Arc<DeviceRuntime>,
@@ -223,7 +222,7 @@ pub(super) struct PyEvent {
 
 #[pymethods]
 impl PyEvent {
-    /// Whether the mark has been reached.
+    /// Whether the event is complete.
     fn query(&self, py: Python<'_>) -> PyResult<bool> {
         guarded("query", || {
             refuse_reentry("query")?;
@@ -232,7 +231,7 @@ impl PyEvent {
         })
     }
 
-    /// Wait until the mark has been reached.
+    /// Wait for the event.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         guarded("synchronize", || {
             refuse_reentry("synchronize")?;
@@ -256,17 +255,18 @@ impl PyEvent {
 
 impl Drop for PyEvent {
     fn drop(&mut self) {
-        // Inside a host function the simulated device is locked; the event then lives with it.
+        // Inside a host function the simulated device is locked; the event then lives as long as
+        // it.
         if HostFunctionScope::is_active() {
             return;
         }
         let (runtime, id) = (Arc::clone(&self.runtime), self.id);
-        // A thread inside an operation holds the device's lock and needs Python's to go on.
+        // A thread inside a host function holds the device's lock and waits for the GIL.
         Python::attach(|py| py.detach(|| drop(runtime.backend.destroy_event(id))));
     }
 }
 
-/// The stream that operations of a device go to, `device` being Python's object of it.
+/// The current stream of a device; `device` is its Python object.
 pub(super) fn current_stream(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,

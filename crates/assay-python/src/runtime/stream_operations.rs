@@ -1,4 +1,4 @@
-//! Fills, copies and Python functions as work of a stream.
+//! Fills, copies and host functions as stream-ordered work.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::device_runtime::DeviceRuntime;
 use super::host_function::{HostFunction, Range};
 use super::residency::Pinned;
 
-/// Sets every byte of a part of a buffer.
+/// Sets every byte of a range of a buffer.
 pub(super) fn fill(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
@@ -28,7 +28,7 @@ pub(super) fn fill(
     }];
     let _pinned = Pinned::new(py, &uses, stream)?;
     let work = Work::Fill {
-        destination: part.place(runtime, name, bytes)?,
+        destination: part.address(runtime, name, bytes)?,
         value,
         bytes,
     };
@@ -40,7 +40,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Copies between parts of two buffers that do not overlap.
+/// Copies between non-overlapping ranges of two buffers.
 pub(super) fn copy(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
@@ -55,8 +55,8 @@ pub(super) fn copy(
     });
     let _pinned = Pinned::new(py, &uses, stream)?;
     let work = Work::Copy {
-        source: source.place(runtime, name, bytes)?,
-        destination: destination.place(runtime, name, bytes)?,
+        source: source.address(runtime, name, bytes)?,
+        destination: destination.address(runtime, name, bytes)?,
         bytes,
     };
     let request = WorkRequest::new(name, stream, work);
@@ -67,8 +67,8 @@ pub(super) fn copy(
     Ok(())
 }
 
-/// A Python function with the buffers it uses and what it is counted as.
-pub(super) struct Loop<'a> {
+/// A Python function with its buffers, bytes and flops.
+pub(super) struct HostCall<'a> {
     pub name: &'a str,
     pub function: Py<PyAny>,
     pub reads: &'a [Py<Memory>],
@@ -81,16 +81,16 @@ pub(super) struct Loop<'a> {
 pub(super) fn run(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
-    given: Loop<'_>,
+    call: HostCall<'_>,
     stream: StreamId,
 ) -> PyResult<()> {
-    let mut uses = Vec::with_capacity(given.reads.len() + given.writes.len());
-    for (buffers, writes) in [(given.reads, false), (given.writes, true)] {
+    let mut uses = Vec::with_capacity(call.reads.len() + call.writes.len());
+    for (buffers, writes) in [(call.reads, false), (call.writes, true)] {
         for buffer in buffers {
             let buffer = buffer.get();
-            buffer.alive(given.name)?;
+            buffer.alive(call.name)?;
             if !writes {
-                buffer.require_values(given.name)?;
+                buffer.require_values(call.name)?;
             }
             uses.push(Use { buffer, writes });
         }
@@ -102,15 +102,15 @@ pub(super) fn run(
         bytes: one.buffer.bytes(),
         writes: one.writes,
     });
-    let call = HostFunction::new(given.function, ranges.collect());
-    // The work itself is filled in with the call's token.
+    let function = HostFunction::new(call.function, ranges.collect());
+    // A placeholder; `call` replaces it with the function's token.
     let nothing = Work::Fill {
         destination: DevicePointer(0).into(),
         value: 0,
         bytes: 0,
     };
-    let mut request = WorkRequest::new(given.name, stream, nothing);
-    request.bytes = given.bytes;
-    request.flops = given.flops;
-    py.detach(|| runtime.call(request, call, &uses))
+    let mut request = WorkRequest::new(call.name, stream, nothing);
+    request.bytes = call.bytes;
+    request.flops = call.flops;
+    py.detach(|| runtime.call(request, function, &uses))
 }

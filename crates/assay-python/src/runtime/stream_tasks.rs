@@ -11,21 +11,21 @@ use pyo3::prelude::*;
 
 use super::errors;
 
-/// Tasks by stream, with the device time assumed for a piece of work.
+/// Tasks by stream, with the assumed device time of a piece of work.
 #[derive(Default)]
 pub(super) struct StreamTasks {
     bound: Mutex<HashMap<StreamId, (Arc<Task>, u64)>>,
-    /// How many there are, so that charging takes no lock when there are none.
+    /// The number of bound streams; 0 skips the lock.
     count: AtomicUsize,
 }
 
 impl StreamTasks {
     fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, (Arc<Task>, u64)>> {
-        // Nothing under the lock can panic half way.
+        // No code under the lock can panic midway.
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the work of a stream request grants of a task.
+    /// Binds a stream: its work requests grants of a task.
     pub fn bind(&self, stream: StreamId, task: &Arc<Task>, assumed_ns: u64) -> PyResult<()> {
         let mut bound = self.lock();
         match bound.get(&stream) {

@@ -1,4 +1,4 @@
-//! Submission: work and host functions, ordered by the memory that they use.
+//! Submits work and host functions, ordered by the memory that they use.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::errors;
 use super::host_function::HostFunction;
 
 impl DeviceRuntime {
-    /// Queues work that comes after everything it depends on through its buffers.
+    /// Queues work after everything it depends on through its buffers.
     pub fn submit(&self, mut request: WorkRequest, uses: &[Use<'_>]) -> PyResult<WorkId> {
         if capture::is_on(self) {
             return capture::submit(request, uses);
@@ -37,7 +37,7 @@ impl DeviceRuntime {
             .map_err(|error| errors::dispatch(&error))?;
         if self.is_synchronous(stream) {
             if is_charged {
-                // It may stand in line for its turn, and goes on in this thread when that comes.
+                // Work that queues for a grant runs in this thread during the wait.
                 let waited = self.dispatch.wait(work);
                 waited.map_err(|error| errors::dispatch(&error))?;
             }
@@ -47,14 +47,14 @@ impl DeviceRuntime {
             }
         }
         if self.dispatch.failures() != failures {
-            // Something failed meanwhile: what this read may have been poisoned before it ran.
+            // Other work failed concurrently: an input of this may have been poisoned before it
+            // ran.
             poison_if_any(&name, uses)?;
         }
         Ok(work)
     }
 
-    /// Queues a call of a Python function as one piece of work, and sees it through on the
-    /// processor, where it runs in this thread.
+    /// Queues a Python function as one piece of work; on the CPU runs it in this thread and waits.
     pub fn call(
         self: &Arc<Self>,
         mut request: WorkRequest,
@@ -85,7 +85,7 @@ impl DeviceRuntime {
         let submitted = self.submit(request, uses);
         let outcome = match (submitted, &self.device) {
             (Err(error), _) => Err(error),
-            // The simulated device calls it when its time comes.
+            // The simulated device calls it when virtual time reaches it.
             (Ok(_), Device::Sim { .. }) => return Ok(()),
             (Ok(_), Device::Cpu { inline, .. }) if *inline == kernel => Ok(()),
             (Ok(work), Device::Cpu { .. } | Device::Cuda { .. }) => {
@@ -97,8 +97,8 @@ impl DeviceRuntime {
         call.take_raised().map_or(Ok(()), Err)
     }
 
-    /// PendingFunctions a Python function over copies of what it uses, which go there and back through the
-    /// transfer engine: what a GPU has no kernel for.
+    /// Calls a Python function over host copies of its buffers, which the transfer engine downloads
+    /// and uploads: the fallback where a GPU has no kernel.
     fn call_over_copies(
         &self,
         request: &WorkRequest,
@@ -112,13 +112,13 @@ impl DeviceRuntime {
     }
 }
 
-/// Refuses work on memory that failed work was to write.
+/// Rejects work on memory that failed work was to write.
 fn check_all_poison(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
     let poisoned = uses.iter().find_map(|one| one.buffer.check_poison().err());
     poisoned.map_or(Ok(()), |source| Err(comes_after(name, source)))
 }
 
-/// The same for work that was queued before that was known: what it writes is poisoned too.
+/// Like `check_all_poison`, for work that was queued before the failure: poisons what it writes.
 fn poison_if_any(name: &str, uses: &[Use<'_>]) -> PyResult<()> {
     let poisoned = uses.iter().find_map(|one| one.buffer.check_poison().err());
     let Some(source) = poisoned else {

@@ -28,7 +28,7 @@ pub(super) fn lane_named(name: &str) -> PyResult<Lane> {
     })
 }
 
-/// A task's figures as a dictionary.
+/// A task's state as a dictionary.
 pub(super) fn task_to_dict<'py>(
     py: Python<'py>,
     task: &TaskSnapshot,
@@ -60,7 +60,7 @@ pub(super) fn task_to_dict<'py>(
     Ok(row)
 }
 
-/// A task; it ends with this object at the latest.
+/// A task; dropping this object ends it.
 #[pyclass(name = "NativeTask", module = "assay._native", frozen)]
 pub(super) struct PyTask {
     runtime: Arc<DeviceRuntime>,
@@ -153,7 +153,7 @@ impl PyTask {
         })
     }
 
-    /// Have all work of a stream request grants of this task, and be charged to it.
+    /// Bind a stream: all of its work requests grants of this task and is charged to it.
     fn bind(&self, stream: PyRef<'_, PyStream>) -> PyResult<()> {
         guarded("bind", || {
             let id = stream.on(&self.runtime, "bind")?;
@@ -161,7 +161,7 @@ impl PyTask {
         })
     }
 
-    /// Let work of a stream run without grants again.
+    /// Unbind a stream: its work runs without grants again.
     fn unbind(&self, stream: PyRef<'_, PyStream>) {
         self.runtime.tasks.unbind(stream.id, &self.task);
     }
@@ -182,7 +182,7 @@ impl PyTask {
 impl Drop for PyTask {
     fn drop(&mut self) {
         self.runtime.tasks.unbind_all(&self.task);
-        // Queued work may hold the task longer than Python does.
+        // Queued work may keep the task alive longer than Python does.
         if self
             .task
             .state()

@@ -1,4 +1,4 @@
-//! Copies from and to the memory of Python objects, through the transfer engine.
+//! Copies to and from host memory of Python objects, through the transfer engine.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::device_runtime::{Device, DeviceRuntime};
 use super::errors;
 use super::residency::Pinned;
 
-/// Bytes from which a copy out of a GPU is worth several threads.
+/// The size in bytes from which a download from a GPU uses several threads.
 const LONG: u64 = 32 << 20;
-/// Threads that empty slots together.
+/// Threads that copy out of staging slots concurrently.
 const THREADS: usize = 4;
 
 /// Host bytes to read from, pinned while this lives.
@@ -37,8 +37,8 @@ impl AsRef<[u8]> for Source {
     fn as_ref(&self) -> &[u8] {
         match self.0.len_bytes() {
             0 => &[],
-            // SAFETY: the memory is pinned, contiguous and this long; the caller of an upload is
-            // told not to write to it meanwhile.
+            // SAFETY: the memory is pinned, contiguous and of this length; callers of `upload` must
+            // not write to it during the call.
             bytes => unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), bytes) },
         }
     }
@@ -62,14 +62,14 @@ impl AsMut<[u8]> for Sink {
     fn as_mut(&mut self) -> &mut [u8] {
         match self.0.len_bytes() {
             0 => &mut [],
-            // SAFETY: as in `Source`; the memory is writable and the caller of a download is told
-            // not to touch it meanwhile.
+            // SAFETY: as in `Source`; the memory is writable and callers of `download` must not
+            // access it during the call.
             bytes => unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), bytes) },
         }
     }
 }
 
-/// Copies host bytes into a buffer, and waits for it.
+/// Copies host bytes into a buffer and waits.
 pub(super) fn upload(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
@@ -84,7 +84,7 @@ pub(super) fn upload(
         return part.buffer.alive(name);
     }
     let _pinned = Pinned::for_host(py, part.buffer)?;
-    let destination = part.device_place(runtime, name, bytes)?;
+    let destination = part.device_address(runtime, name, bytes)?;
     let allocation: &Arc<_> = part.buffer;
     py.detach(|| {
         allocation.wait_for_previous_owner()?;
@@ -106,13 +106,13 @@ pub(super) fn upload(
     })
 }
 
-/// A part of a sink, which outlives it.
+/// A chunk of a sink, which outlives it.
 struct SinkPart {
     first: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: parts do not overlap, and the memory is pinned by the sink that they are of.
+// SAFETY: chunks do not overlap, and their sink pins the memory.
 unsafe impl Send for SinkPart {}
 
 impl AsMut<[u8]> for SinkPart {
@@ -122,7 +122,7 @@ impl AsMut<[u8]> for SinkPart {
     }
 }
 
-/// Copies into a sink; a long copy from a GPU in parts, each with a thread that empties slots.
+/// Copies into a sink; splits a long copy from a GPU into chunks, each with its own thread.
 fn download_parts(
     runtime: &DeviceRuntime,
     name: &str,
@@ -142,7 +142,7 @@ fn download_parts(
             (from, SinkPart { first, bytes })
         })
         .collect();
-    // When its wait is over, a transfer touches neither end any more.
+    // After its wait a transfer accesses neither source nor destination.
     let copy = |(from, part)| {
         let queued = engine.download(name, from, part, TransferAttributes::default());
         queued.and_then(|download| download.wait()).map(drop)
@@ -160,7 +160,7 @@ fn download_parts(
     done.map_err(|error| errors::transfer(&error))
 }
 
-/// Copies bytes of a buffer into a host object, and waits for it.
+/// Copies bytes of a buffer into a host object and waits.
 pub(super) fn download(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
@@ -175,7 +175,7 @@ pub(super) fn download(
         return part.buffer.alive(name);
     }
     let _pinned = Pinned::for_host(py, part.buffer)?;
-    let source = part.device_place(runtime, name, bytes)?;
+    let source = part.device_address(runtime, name, bytes)?;
     let allocation: &Arc<_> = part.buffer;
     allocation.require_values(name)?;
     py.detach(|| {

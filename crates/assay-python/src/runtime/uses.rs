@@ -1,19 +1,19 @@
-//! Which work used a piece of memory last, so that later work comes after it.
+//! Tracks which work used an allocation last, to order later work after it.
 
 use assay_runtime::backend::StreamId;
 use assay_runtime::dispatch::{DispatchError, WorkId};
 
-/// The latest work of one stream that used a piece of memory.
+/// The latest work of one stream that used an allocation.
 struct LastUse {
     stream: StreamId,
     work: WorkId,
-    /// The latest work that wrote.
+    /// The latest work that wrote it.
     write: Option<WorkId>,
 }
 
-/// The unfinished work of every stream that uses a piece of memory.
+/// The unfinished work of every stream that uses an allocation.
 ///
-/// One stream is the usual case, and takes no memory of its own.
+/// One stream is the common case and is stored inline.
 #[derive(Default)]
 pub(super) struct Uses {
     first: Option<LastUse>,
@@ -29,7 +29,7 @@ impl Uses {
         self.first.iter().chain(&self.others)
     }
 
-    /// Keeps those for which this holds.
+    /// Keeps the entries for which the predicate holds.
     fn retain(&mut self, holds: impl Fn(&LastUse) -> bool) {
         self.others.retain(&holds);
         if !self.first.as_ref().is_some_and(holds) {
@@ -37,7 +37,7 @@ impl Uses {
         }
     }
 
-    /// Adds the work of other streams that work of `stream` must come after.
+    /// Appends the work of other streams that work of `stream` must run after.
     pub fn dependencies(&self, stream: StreamId, writes: bool, after: &mut Vec<WorkId>) {
         for last in self.all().filter(|last| last.stream != stream) {
             let earlier = if writes { Some(last.work) } else { last.write };
@@ -45,7 +45,7 @@ impl Uses {
         }
     }
 
-    /// Notes the newest work of a stream.
+    /// Records the latest work of a stream.
     pub fn note(&mut self, stream: StreamId, work: WorkId, writes: bool) {
         let mut all = self.first.iter_mut().chain(&mut self.others);
         if let Some(last) = all.find(|last| last.stream == stream) {
@@ -64,22 +64,22 @@ impl Uses {
         }
     }
 
-    /// The streams with work here.
+    /// The streams with recorded work.
     pub fn streams(&self) -> impl Iterator<Item = StreamId> {
         self.all().map(|last| last.stream)
     }
 
-    /// The newest work of every stream.
+    /// The latest work of every stream.
     pub fn works(&self) -> Vec<WorkId> {
         self.all().map(|last| last.work).collect()
     }
 
-    /// The newest work of every stream that wrote.
+    /// The latest writing work of every stream.
     pub fn writes(&self) -> Vec<WorkId> {
         self.all().filter_map(|last| last.write).collect()
     }
 
-    /// Forgets work that failed, and gives why the first of it that was to write did.
+    /// Removes failed work, and returns the error of the first that writes.
     pub fn take_failure(
         &mut self,
         failure: impl Fn(WorkId) -> Option<DispatchError>,
@@ -90,7 +90,7 @@ impl Uses {
         poisoned
     }
 
-    /// Forgets work that is over.
+    /// Removes completed work.
     pub fn forget(&mut self, over: &[WorkId]) {
         self.retain(|last| !over.contains(&last.work));
     }

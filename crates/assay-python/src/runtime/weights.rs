@@ -1,6 +1,6 @@
-//! Weights on their way into a device's memory, and tables of rotations.
+//! Weight packing for the CPU's kernels, and rotary embedding tables.
 //!
-//! Plain functions over the buffer protocol; Python runs them as host functions of a stream.
+//! Functions over the buffer protocol; Python runs them as host functions of a stream.
 
 use assay_cpu::error::OpError;
 use assay_cpu::kernels;
@@ -29,30 +29,30 @@ fn format(code: u32) -> PyResult<ElementFormat> {
 ///
 /// # Safety
 ///
-/// Python must not write to them while the slice is used.
+/// Python must not write to them while the slice is in use.
 unsafe fn bytes(buffer: &PyUntypedBuffer) -> &[u8] {
     if buffer.len_bytes() == 0 {
         return &[];
     }
-    // SAFETY: the buffer is contiguous and exported as long as the value lives.
+    // SAFETY: the buffer is contiguous and stays exported as long as the value lives.
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) }
 }
 
-/// The same for writing.
+/// The writable bytes of a contiguous buffer.
 ///
 /// # Safety
 ///
-/// Nothing else may look at them while the slice is used.
+/// Nothing else may access them while the slice is in use.
 unsafe fn bytes_mut(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
     if buffer.len_bytes() == 0 {
         return &mut [];
     }
-    // SAFETY: as above, and the buffer was asked for as a writable one.
+    // SAFETY: as above, and the buffer was requested as writable.
     unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) }
 }
 
 fn floats<'a>(operation: &str, buffer: &'a mut PyUntypedBuffer) -> PyResult<&'a mut [f32]> {
-    // SAFETY: the caller holds the buffer alone, and any four bytes are a number.
+    // SAFETY: the caller has exclusive access to the buffer, and any four bytes are a valid f32.
     let (before, floats, after) = unsafe { bytes_mut(buffer).align_to_mut::<f32>() };
     match before.is_empty() && after.is_empty() {
         true => Ok(floats),
@@ -62,7 +62,7 @@ fn floats<'a>(operation: &str, buffer: &'a mut PyUntypedBuffer) -> PyResult<&'a 
     }
 }
 
-/// Bytes that weights of a format and shape take in a device's memory.
+/// The packed size in bytes of weights of a format and shape.
 #[pyfunction]
 pub(super) fn weights_bytes(code: u32, outputs: usize, inputs: usize) -> PyResult<usize> {
     guarded("pack weights", || {
@@ -70,7 +70,7 @@ pub(super) fn weights_bytes(code: u32, outputs: usize, inputs: usize) -> PyResul
     })
 }
 
-/// Write weights as a file has them into memory arranged for the processor's kernels.
+/// Pack weights from their file format into the layout of the CPU's kernels.
 #[pyfunction]
 #[pyo3(signature = (code, source, scales, outputs, inputs, out))]
 pub(super) fn pack_weights(
@@ -90,7 +90,8 @@ pub(super) fn pack_weights(
             .map(|scales| contiguous(scales, operation, false))
             .transpose()?;
         let mut out = contiguous(out, operation, true)?;
-        // SAFETY: the caller hands these over for the time of the call, as with any native copy.
+        // SAFETY: the caller must not access these buffers during the call, as with any native
+        // copy.
         let (source, scales, out) = unsafe {
             (
                 bytes(&source),
@@ -113,7 +114,7 @@ pub(super) fn pack_weights(
     })
 }
 
-/// Write the numbers of packed weights to `out`, single precision, row by row.
+/// Unpack packed weights to `out`, single precision, row-major.
 #[pyfunction]
 pub(super) fn dequantize_weights(
     py: Python<'_>,
@@ -135,10 +136,10 @@ pub(super) fn dequantize_weights(
     })
 }
 
-/// Write cosines and sines of every position to `out`: positions by dimensions, single precision.
+/// Write the cosines and sines of every position to `out`: positions by dimensions, float32.
 ///
-/// `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and then what else it
-/// needs, in the order of its definition.
+/// `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and its other
+/// parameters, in the order of its definition.
 #[pyfunction]
 pub(super) fn rope_cos_sin(
     py: Python<'_>,

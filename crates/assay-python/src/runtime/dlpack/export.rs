@@ -1,11 +1,11 @@
-//! Our memory for other libraries.
+//! Exports our memory as DLPack capsules.
 
 use std::ffi::{CStr, c_void};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::super::buffer::{Memory, same_name};
+use super::super::buffer::{Memory, has_name};
 use super::super::errors;
 use super::super::panic_guard::guarded;
 use super::super::residency::Pinned;
@@ -14,15 +14,15 @@ use super::structures::{
     READ_ONLY, UNVERSIONED, VERSIONED,
 };
 
-/// Handles of the streams that every library shares: the legacy one, and the thread's own.
+/// The special CUDA stream handles: legacy default and per-thread default.
 const SHARED_STREAMS: [u64; 2] = [1, 2];
 
-/// What an exported tensor holds on to.
+/// What an exported tensor keeps alive.
 struct Exported {
     buffer: Py<Memory>,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The stream that the consumer works on, where it cannot end before the process does.
+    /// The consumer's stream, if it is one of the special handles that live as long as the process.
     consumer: Option<u64>,
 }
 
@@ -32,14 +32,14 @@ impl Drop for Exported {
         if let (Some(consumer), Ok(device)) = (self.consumer, memory.runtime().cuda_device("free"))
         {
             let ours = memory.runtime().backend.default_stream();
-            // A device that refuses works no more, and then neither order nor memory matter.
+            // A device that returns an error runs no more work, so neither order nor memory matter.
             let _ = device.follow(consumer, ours);
         }
         memory.unexport();
     }
 }
 
-/// Has the consumer's stream wait for the work that uses the memory.
+/// Makes the consumer's stream wait for the work that uses the memory.
 fn lead(memory: &Memory, consumer: u64) -> PyResult<()> {
     let runtime = memory.runtime();
     let device = runtime.cuda_device("__dlpack__")?;
@@ -47,7 +47,7 @@ fn lead(memory: &Memory, consumer: u64) -> PyResult<()> {
         let usage = runtime.dispatch.usage(stream);
         let usage = usage.map_err(|error| errors::dispatch(&error))?;
         if usage.waiting > 0 {
-            // An event marks what is on the device; what stands in line has to get there first.
+            // An event covers only work on the device, so queued work is submitted to it first.
             let waited = runtime.dispatch.synchronize(stream);
             waited.map_err(|error| errors::dispatch(&error))?;
         }
@@ -105,24 +105,25 @@ unsafe extern "C" fn end_unversioned(managed: *mut DlManaged) {
     drop(managed);
 }
 
-/// Ends a capsule that nobody took over.
+/// Frees a capsule that no consumer took over.
 unsafe extern "C" fn end_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with the capsule, which is alive until it returns; a capsule that
-    // was taken over has another name, and then its tensor is not ours any more.
+    // SAFETY: Python calls this with the capsule, which is alive until it returns; a consumed
+    // capsule has another name, and then the consumer owns its tensor.
     unsafe {
         let name = ffi::PyCapsule_GetName(capsule);
-        if same_name(name, VERSIONED) {
+        if has_name(name, VERSIONED) {
             end_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
-        } else if same_name(name, UNVERSIONED) {
+        } else if has_name(name, UNVERSIONED) {
             end_unversioned(ffi::PyCapsule_GetPointer(capsule, UNVERSIONED.as_ptr()).cast());
         }
     }
 }
 
-/// Hand out part of a buffer as a DLPack capsule.
+/// Export a range of a buffer as a DLPack capsule.
 ///
 /// `strides` are in elements; `dtype` is DLPack's code and bits. `consumer` is the handle of the
-/// stream that a GPU's memory is used on, which waits for our work; without one nobody waits.
+/// stream on which the consumer uses a GPU's memory; that stream waits for our work. Without one
+/// nothing is synchronized.
 #[pyfunction]
 #[pyo3(signature = (
     buffer, offset, shape, strides, dtype, *, device, versioned, read_only, copied, consumer=None,

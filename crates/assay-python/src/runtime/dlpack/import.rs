@@ -1,4 +1,4 @@
-//! Memory of other libraries, taken over.
+//! Imports DLPack tensors of other libraries.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::structures::{
 };
 use super::tensor::Tensor;
 
-/// A tensor as Python gets it: buffer, byte offset, shape, strides in elements, code and bits.
+/// An imported tensor: buffer, byte offset, shape, strides in elements, code and bits.
 type Imported = (Py<Memory>, u64, Vec<i64>, Vec<i64>, (u8, u8));
 
-/// Take over a DLPack capsule of memory that the context's device reaches.
+/// Take over a DLPack capsule of memory that the context's device can access.
 #[pyfunction]
 pub(in super::super) fn dlpack_import(
     context: PyRef<'_, PyContext>,
@@ -32,8 +32,7 @@ pub(in super::super) fn dlpack_import(
 
 fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported> {
     let object = capsule.as_ptr();
-    // SAFETY: a reference to a live object; asking for the name of a capsule under a name is
-    // allowed for any object.
+    // SAFETY: a reference to a live object; `PyCapsule_IsValid` accepts any object.
     let versioned = unsafe { ffi::PyCapsule_IsValid(object, VERSIONED.as_ptr()) } == 1;
     // SAFETY: as above.
     let older = unsafe { ffi::PyCapsule_IsValid(object, UNVERSIONED.as_ptr()) } == 1;
@@ -68,11 +67,11 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
         true => Space::Host,
         false => Space::Device,
     };
-    let wanted = if space == Space::Host { CPU } else { CUDA };
-    if tensor.device.kind != wanted {
+    let expected = if space == Space::Host { CPU } else { CUDA };
+    if tensor.device.kind != expected {
         return Err(PyBufferError::new_err(format!(
-            "from_dlpack: expected memory of device {wanted}, got device {}\nhint: copy it to the \
-             host first",
+            "from_dlpack: expected memory of device {expected}, got device {}\nhint: copy it to \
+             the host first",
             tensor.device.kind
         )));
     }
@@ -102,14 +101,14 @@ fn import(context: &PyContext, capsule: &Bound<'_, PyAny>) -> PyResult<Imported>
     let (below, bytes) = reach;
     let data = (tensor.data as usize).wrapping_add(tensor.byte_offset as usize);
     let dtype = (tensor.dtype.code, tensor.dtype.bits);
-    // SAFETY: the capsule was checked above; from here on the tensor is ours.
+    // SAFETY: the capsule was checked above; after the rename the tensor is ours.
     if unsafe { ffi::PyCapsule_SetName(object, used) } != 0 {
         return Err(PyErr::fetch(capsule.py()));
     }
-    let held = Backing::Tensor(Tensor { managed, versioned });
+    let backing = Backing::Tensor(Tensor { managed, versioned });
     let memory = Memory::borrow(
         &Arc::clone(context.runtime()),
-        held,
+        backing,
         Address::new(space, data.wrapping_sub(below as usize) as u64),
         bytes,
         !read_only,
@@ -126,7 +125,7 @@ fn row_major(shape: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Bytes below the first element, and bytes in all, that a strided tensor reaches.
+/// Bytes below the first element, and bytes in total, that a strided tensor spans.
 fn reach(shape: &[i64], strides: &[i64], item: i64) -> Option<(u64, u64)> {
     if shape.iter().any(|&extent| extent < 0) {
         return None;

@@ -1,7 +1,7 @@
-//! DLPack 1.x, both ways and without copies, of the host's memory and of a GPU's.
+//! Zero-copy DLPack 1.x export and import, of host memory and of GPU memory.
 //!
-//! On a GPU nothing waits: the consumer's stream is made to wait for our work. Memory that comes
-//! back from streams everybody shares is used again after what they had to do.
+//! On a GPU the host never waits: the consumer's stream waits for our work. Memory that a special
+//! default stream used is reused only after the work queued there.
 
 mod export;
 mod import;

@@ -1,4 +1,4 @@
-//! A tensor of another library.
+//! An imported DLPack tensor.
 
 use std::ffi::c_void;
 
@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 
 use super::structures::{DlManaged, DlManagedVersioned};
 
-/// A tensor taken over from another library; ended through its own deleter.
+/// A tensor imported from another library; dropping it calls its deleter.
 pub(in super::super) struct Tensor {
     pub(super) managed: *mut c_void,
     pub(super) versioned: bool,
 }
 
-// SAFETY: the pointer is only used in `drop`, under Python's lock, as producers expect.
+// SAFETY: the pointer is only used in `drop`, under the GIL, as producers expect.
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
 unsafe impl Sync for Tensor {}
@@ -20,7 +20,7 @@ unsafe impl Sync for Tensor {}
 impl Drop for Tensor {
     fn drop(&mut self) {
         Python::attach(|_| {
-            // SAFETY: the tensor was taken over, so the deleter is ours to call, once.
+            // SAFETY: the tensor was taken over, so this calls its deleter exactly once.
             unsafe {
                 if self.versioned {
                     let managed = self.managed.cast::<DlManagedVersioned>();
