@@ -1,4 +1,4 @@
-"""A small registry of one's own: a message over a link, and the size at which latency stops mattering."""
+"""A user-defined registry: a message over a link, and the size above which bandwidth dominates."""
 
 from assay.model import Registry, Scope, by_definition, cited
 

@@ -1,6 +1,6 @@
-"""A kernel of one's own: running sums of squares beside the same by array operations.
+"""A user-defined CUDA kernel: running sums of squares, checked against array operations.
 
-Runs on the first GPU that can be used, else on the processor by the function given for it.
+Runs on the first usable GPU, else on the CPU through the given Python function.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ extern "C" __global__ void squares(const float* x, float* out, int rows, int col
 
 
 def squares_here(x, out, rows, columns):
-    """The same on the processor."""
+    """The CPU implementation."""
     np.cumsum(np.square(x), axis=1, out=out)
 
 

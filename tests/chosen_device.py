@@ -1,7 +1,7 @@
-"""The device that the tests of arrays and of the engine run on: ASSAY_TEST_DEVICE, or a processor.
+"""The device that the tests of arrays and of the engine run on: ASSAY_TEST_DEVICE, or the CPU.
 
-On a GPU they are the same tests. What they say of processors or of virtual time is skipped there,
-and what GPUs round differently has its own limit, with the reason beside it.
+The tests are the same on a GPU. Tests specific to CPUs or to virtual time are skipped there, and
+results that GPUs round differently have their own tolerance, with the reason.
 """
 
 import os

@@ -40,7 +40,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def machine_scratch() -> Path:
-    """The user's own scratch folder, for what is too large to fetch for every run."""
+    """The user's scratch folder, for files too large to download on every run."""
     return _MACHINE_SCRATCH
 
 
@@ -77,9 +77,9 @@ def scratch(tmp_path_factory: pytest.TempPathFactory, registry_cache: Path) -> I
     (folder / "cache" / "registry").symlink_to(registry_cache)
     if ON_GPU:
         # Compiled kernels are keyed by their source and options, so other runs may have compiled them.
-        kept = _MACHINE_SCRATCH / "cache" / "cubins"
-        kept.mkdir(parents=True, exist_ok=True)
-        (folder / "cache" / "cubins").symlink_to(kept)
+        shared_cubins = _MACHINE_SCRATCH / "cache" / "cubins"
+        shared_cubins.mkdir(parents=True, exist_ok=True)
+        (folder / "cache" / "cubins").symlink_to(shared_cubins)
     yield folder
     if before is None:
         del os.environ["ASSAY_SCRATCH"]
@@ -97,9 +97,9 @@ def smollm2(machine_scratch: Path, scratch: Path) -> Path:
         patch.setenv("ASSAY_SCRATCH", str(machine_scratch))
         if ON_GPU and not pulled_path("smollm2").exists():
             pytest.skip("hosts of GPUs have no network: put SmolLM2 into the scratch folder first")
-        kept = pull("smollm2")
+        pulled = pull("smollm2")
     here = pulled_path("smollm2")
     if not here.exists():
         here.parent.mkdir(parents=True, exist_ok=True)
-        here.symlink_to(kept)
+        here.symlink_to(pulled)
     return here

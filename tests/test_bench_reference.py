@@ -1,4 +1,4 @@
-"""The pages of figures say what the kept results say."""
+"""The generated benchmark pages match the stored results."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the offline bundle carries, and what it refuses to be."""
+"""Contents of the offline bundle, and its checks."""
 
 import os
 import subprocess
@@ -174,7 +174,7 @@ def test_other_architecture_cross_compiles(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
-    """Where there is no GPU, each of them is skipped and says why."""
+    """Without a GPU each test is skipped, with the reason."""
     bundled_tests.add_tests(root, tmp_path)
     suite = tmp_path / "gpu-tests" / bundled_tests.CONTRACT_SUITE
     suite.write_text("#!/bin/sh\necho suite $ASSAY_CUDA_LIBRARIES\n", encoding="utf-8")

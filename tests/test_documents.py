@@ -1,4 +1,4 @@
-"""What the documents name is there, and what is there is named in the tables that list it."""
+"""Documents name only files, symbols, settings and commands that exist, and list all of them."""
 
 import importlib
 import re
@@ -24,7 +24,7 @@ DOTTED = re.compile(r"assay(?:\.\w+)+")
 SETTING = re.compile(r"ASSAY_[A-Z0-9_]+")
 COMMAND = re.compile(r"^\$? ?(?:\.venv/bin/|python -m )?(assay [a-z][^#\n]*)", re.MULTILINE)
 
-OF_OTHERS = {"assay-bundle/install.sh": "made by scripts/bundle.py"}
+UNTRACKED = {"assay-bundle/install.sh": "made by scripts/bundle.py"}
 """Files that are named and are not tracked, with the reason."""
 
 
@@ -46,14 +46,14 @@ def documents(root: Path, tracked: list[str]) -> dict[str, str]:
 
 
 def spans(documents: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Every piece of code within a line, with the document it is in."""
+    """Every inline code span, with its document."""
     for name, text in documents.items():
         for span in SPAN.findall(FENCE.sub("", text)):
             yield name, span
 
 
 def commands(documents: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Every call of the program in a block of code, as words."""
+    """Every `assay` command line in a code block, as words."""
     for name, text in documents.items():
         for block in FENCE.findall(text):
             for line in COMMAND.findall(block.replace("\\\n", " ")):
@@ -65,7 +65,7 @@ def test_source_files_exist(documents: dict[str, str], tracked: list[str]) -> No
         f"{name}: {span}"
         for name, span in spans(documents)
         if SOURCE_FILE.fullmatch(span)
-        and span not in OF_OTHERS
+        and span not in UNTRACKED
         and not any(f"/{path}".endswith(f"/{span}") for path in tracked)
     ]
     assert missing == []
@@ -136,13 +136,13 @@ def test_every_page_is_in_the_list_of_documents(documents: dict[str, str]) -> No
 
 
 def rows(text: str) -> dict[str, str]:
-    """The second cells of tables by what stands as code in the first."""
+    """Second cells of table rows, keyed by the code in the first cell."""
     return dict(re.findall(r"^\| `([^`]+)` \| ([^|]*?) \|", text, re.MULTILINE))
 
 
 def test_every_knob_is_in_the_guide_with_its_default(documents: dict[str, str]) -> None:
-    told = rows(documents["docs/guides/engine.md"])
-    assert told == {name: str(knob.default) for name, knob in KNOBS.items()}
+    documented = rows(documents["docs/guides/engine.md"])
+    assert documented == {name: str(knob.default) for name, knob in KNOBS.items()}
 
 
 def test_every_suite_is_in_the_guide_and_on_the_first_page(documents: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Everything in the documents and examples that looks like a program is one."""
+"""Python code in documents and examples runs."""
 
 from __future__ import annotations
 

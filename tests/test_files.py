@@ -1,4 +1,4 @@
-"""Files that people give, and what is said of those that cannot be read."""
+"""Readers of user-supplied files, and their errors."""
 
 from collections.abc import Callable
 from pathlib import Path

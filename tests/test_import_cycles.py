@@ -1,4 +1,4 @@
-"""No file imports itself through others, in Python or in Rust."""
+"""No import cycles between files, in Python or in Rust."""
 
 from pathlib import Path
 

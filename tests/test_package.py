@@ -1,4 +1,4 @@
-"""The package as a whole: what it imports, what it was built from, how it is started."""
+"""The package: its imports, build information, wheel and entry point."""
 
 import importlib.metadata
 import platform

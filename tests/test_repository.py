@@ -1,4 +1,4 @@
-"""The house rules that a program can check, over every tracked file."""
+"""Repository-wide checks over every tracked file: ASCII, paths, words, links."""
 
 import os
 import re
@@ -13,7 +13,7 @@ NOT_ASCII: dict[str, str] = {}
 ASCII_SUFFIXES = {".py", ".pyi", ".rs", ".toml", ".sh", ".cu", ".cuh", ".h"}
 ASCII_NAMES = {"Makefile", "run", ".gitignore"}
 
-# Folders that exist on one machine and not on the next.
+# Folders that exist only on one machine.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|mnt|opt)/\w+")
 
 # Words that only this project used for things that have a name in the field, and British spelling.

@@ -1,4 +1,4 @@
-"""Set-up takes the steps whose inputs changed, and no others."""
+"""Set-up runs only the steps whose inputs changed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ TakenSteps = Callable[[], list[str]]
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small repository whose steps only leave behind what the real ones leave behind."""
+    """A small repository whose steps create the same files as the real ones."""
     for name, text in {
         "pyproject.toml": PYPROJECT,
         "Cargo.toml": "",
@@ -39,7 +39,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
-    """Runs set-up and returns the steps that it took."""
+    """Runs set-up and returns the steps that ran."""
     steps: list[str] = []
 
     def leave(name: str, path: Path) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""Fitted constants: keyed by variables, by engine, own or borrowed."""
+"""Fitted constants: keyed by variables and by engine, with fallbacks."""
 
 from __future__ import annotations
 

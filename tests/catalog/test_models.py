@@ -54,7 +54,7 @@ def test_names_of_published_cases_are_known() -> None:
             models.find(name)
         except UnknownNameError:
             unknown.append(name)
-    # That one is described by its dimensions.
+    # This model is given by its dimensions.
     assert unknown == ["13B GPT (40 layers, 5120)"]
 
 

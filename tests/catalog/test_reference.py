@@ -1,4 +1,4 @@
-"""The reference page says what the data files say."""
+"""The catalog reference page matches the data files."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from assay.model.language.expression import Number
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command line ended and what it printed."""
+    """Exit code and output of a command line."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Outcome:
 
     @property
     def data(self) -> Any:
-        """Stdout as JSON, refusing what JSON lacks."""
+        """Stdout as strict JSON: NaN and infinities are refused."""
 
         def refuse(name: str) -> None:
             raise AssertionError(f"{name} is no JSON number")

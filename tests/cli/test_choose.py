@@ -1,4 +1,4 @@
-"""`assay solve`, `minimize` and `sweep`: each held against `resolve` or a closed form."""
+"""`assay solve`, `minimize` and `sweep`, each compared with `resolve` or a closed form."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ COST = "econ.cost.per_token"
 
 
 def test_solve_inverts_resolve(cli: Any) -> None:
-    wanted = ("--unknown", "econ.capex.rate", "--equal", f"{COST}=1e-6 USD/token")
-    outcome = cli("solve", *wanted, *PRESET)
+    arguments = ("--unknown", "econ.capex.rate", "--equal", f"{COST}=1e-6 USD/token")
+    outcome = cli("solve", *arguments, *PRESET)
     # 1e-6 * 1e7 tokens = 10 USD, less 0.00078 USD of power, over 1.5 s.
     assert (outcome.code, outcome.out) == (0, "econ.capex.rate = 23998.128 USD/h\n")
-    data = cli("solve", *wanted, *PRESET, "--json").data
+    data = cli("solve", *arguments, *PRESET, "--json").data
     (found,) = data["unknowns"]
     assert found["value"] == pytest.approx((10 - 0.00078) / 1.5 * 3600, rel=1e-9)
     back = cli(
@@ -23,8 +23,8 @@ def test_solve_inverts_resolve(cli: Any) -> None:
 
 
 def test_solve_reports_violated_constraints(cli: Any, toy: Any) -> None:
-    wanted = ("--unknown", "toy.load", "--equal", "toy.share=1.5", "--set", "toy.limit=10 W")
-    lenient = cli("solve", *wanted, "--constraints")
+    arguments = ("--unknown", "toy.load", "--equal", "toy.share=1.5", "--set", "toy.limit=10 W")
+    lenient = cli("solve", *arguments, "--constraints")
     assert lenient.code == 0
     assert lenient.out == (
         "toy.load = 15 W\n"
@@ -33,7 +33,7 @@ def test_solve_reports_violated_constraints(cli: Any, toy: Any) -> None:
         "violated  toy.load.fits  toy.load <= toy.limit\n"
     )
     assert lenient.err.startswith("note: toy.load.fits is violated: toy.load <= toy.limit")
-    strict = cli("solve", *wanted, "--fail-on-violated-constraints")
+    strict = cli("solve", *arguments, "--fail-on-violated-constraints")
     assert strict.code == 1
     assert strict.err.endswith("error: violated: toy.load.fits\n")
 
@@ -49,15 +49,15 @@ def test_solve_errors_explain_the_cause(cli: Any, toy: Any) -> None:
 
 
 def test_solve_lists_missing_inputs(cli: Any) -> None:
-    wanted = ("--unknown", "gpu.clock", "--equal", "gpu.peak_flops=1 PFLOP/(s*GPU)")
-    outcome = cli("solve", *wanted)
+    arguments = ("--unknown", "gpu.clock", "--equal", "gpu.peak_flops=1 PFLOP/(s*GPU)")
+    outcome = cli("solve", *arguments)
     assert outcome.code == 3
     assert outcome.out == (
         "missing input        unit   meaning\n"
         "gpu.multiprocessors  1/GPU  streaming multiprocessors\n"
         "gpu.flops_per_cycle  FLOP   dense 16-bit tensor-core FLOPs per SM and cycle\n"
     )
-    data = cli("solve", *wanted, "--json").data
+    data = cli("solve", *arguments, "--json").data
     assert [gap["name"] for gap in data["missing"]] == [
         "gpu.multiprocessors",
         "gpu.flops_per_cycle",

@@ -24,7 +24,7 @@ def test_working_machine_is_described(cli: Any) -> None:
     assert data["processor"]["usable_cores"] >= 1
     kernels = data["processor"]["kernels"]
     assert kernels.split("+")[0] in {"portable", "avx2", "avx512", "neon"}
-    # The system may refuse what the processor has, never the other way round.
+    # The operating system may disable CPU features; it cannot add any.
     assert "+amx" not in kernels or "amx_bf16" in data["processor"]["features"]
     assert not any(one["required"] for one in data["missing"])
     text = cli("doctor").out
@@ -47,8 +47,8 @@ def test_unwritable_folder_is_named_and_exits_with_1(
 def test_missing_libraries_name_the_extra_to_install(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = ['none-such>=2; extra == "symbolic"', "numpy>=1.26", 'ruff; extra == "dev"']
-    monkeypatch.setattr(survey.metadata, "requires", lambda _: wanted)
+    requirements = ['none-such>=2; extra == "symbolic"', "numpy>=1.26", 'ruff; extra == "dev"']
+    monkeypatch.setattr(survey.metadata, "requires", lambda _: requirements)
     data = cli("doctor", "--json").data
     assert [(one["name"], one["extra"]) for one in data["libraries"]] == [
         ("none-such", "symbolic"),
@@ -75,7 +75,7 @@ def test_missing_cuda_is_reported_and_exits_with_0(
 ) -> None:
     monkeypatch.setattr(cuda, "probe", lambda: NOTHING)
     absent = cuda.Library(None, None, "cuBLASLt not available", "install this")
-    monkeypatch.setattr(cuda, "products", lambda: absent)
+    monkeypatch.setattr(cuda, "cublaslt", lambda: absent)
     outcome = cli("doctor", "--json")
     assert outcome.code == 0
     drivers = [(one["name"], one["found"], one["detail"]) for one in outcome.data["drivers"]]
@@ -84,8 +84,8 @@ def test_missing_cuda_is_reported_and_exits_with_0(
         ("NVRTC", False, "NVRTC JIT compiler not available"),
         ("cuBLASLt", False, "cuBLASLt not available"),
     ]
-    told = [(one["what"], one["required"]) for one in outcome.data["missing"]]
-    assert told[:2] == [
+    missing = [(one["what"], one["required"]) for one in outcome.data["missing"]]
+    assert missing[:2] == [
         ("CUDA driver not detected", False),
         ("NVRTC JIT compiler not available", False),
     ]
@@ -120,9 +120,9 @@ def test_unsupported_gpu_is_reported_and_exits_with_0(
     assert outcome.code == 0
     (refused,) = (one for one in outcome.data["devices"] if one["name"] == "cuda:7")
     assert not refused["works"]
-    (told,) = (one for one in outcome.data["missing"] if one["what"] == "device cuda:7")
-    assert told["how"] == f"{refused['problem']}: {refused['hint']}"
-    assert not told["required"]
+    (missing,) = (one for one in outcome.data["missing"] if one["what"] == "device cuda:7")
+    assert missing["how"] == f"{refused['problem']}: {refused['hint']}"
+    assert not missing["required"]
 
 
 def test_ceilings_are_shown_once_they_are_measured(cli: Any) -> None:

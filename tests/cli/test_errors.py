@@ -1,4 +1,4 @@
-"""What goes wrong is said in one line and a hint, and ends with the right exit code."""
+"""Errors of the command line: one line, a hint, and the exit code."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`assay explain`: the provenance tree of the worked training-cost scenario matches a stored file."""
+"""`assay explain`: the provenance tree of the training-cost fixture matches a stored file."""
 
 import re
 from itertools import pairwise
@@ -92,5 +92,5 @@ def test_json_tree_agrees_with_its_depth(cli: Any, depth: str) -> None:
     depths = [row["depth"] for row in data["provenance"]]
     assert max(depths) == min(int(depth), 9)
     assert data["cut"] is (int(depth) < 9)
-    # Read from top to bottom, no entry lies more than one level below the one before it.
+    # In order, no entry is more than one level deeper than the one before it.
     assert all(after <= before + 1 for before, after in pairwise(depths))

@@ -13,7 +13,7 @@ PRESET = ("--preset", "dense_training_cost_fixture")
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """A model in which a root does not say why the model ends there."""
+    """A model with a root that has no boundary."""
     scope = Scope("f", "a faulty model")
     root = scope.variable("root", "r", "s", "without a boundary", reference=by_definition())
     scope.variable("top", "t", "s", "twice it", equals=2 * root, target=True)

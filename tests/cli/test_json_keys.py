@@ -1,4 +1,4 @@
-"""Every `--json` answer, key by key: what programs rely on changes here first."""
+"""Keys of the `--json` output of every command."""
 
 from typing import Any
 
@@ -426,9 +426,8 @@ def test_every_command_is_listed_here() -> None:
     from assay.cli.app import COMMANDS
 
     tested = {words[0] for words, _ in ANSWERS}
-    # Measuring takes long: its figures have tests of their own in tests/bench. What a doctor
-    # finds depends on the machine: it has tests of its own. So does fetching a model.
-    # The engine's commands are held against their keys in tests/engine.
+    # Benchmarks take long and are tested in tests/bench; doctor and pull depend on the machine and
+    # have separate tests; the keys of the engine's commands are tested in tests/engine.
     elsewhere = {"bench", "chat", "doctor", "generate", "perplexity", "pull", "serve"}
     assert set(COMMANDS) - tested == elsewhere
 

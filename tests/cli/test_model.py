@@ -1,4 +1,4 @@
-"""`assay stats`, `list`, `show`, `cone` and `export`: looking at the model itself."""
+"""`assay stats`, `list`, `show`, `cone` and `export`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The program as users start it: a process of its own, with pipes and terminals around it."""
+"""The `assay` program as a subprocess, with pipes and terminals."""
 
 import ast
 import os
@@ -22,23 +22,25 @@ print(code, *sorted(sys.modules), file=sys.stderr)
 """
 
 
-def plain_environment(**changes: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**kept, "TERM": "xterm-256color", **changes}
+def base_environment(**changes: str) -> dict[str, str]:
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
+    }
+    return {**environment, "TERM": "xterm-256color", **changes}
 
 
 def assay(*words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ASSAY, *words], capture_output=True, text=True, env=plain_environment(**changes)
+        [*ASSAY, *words], capture_output=True, text=True, env=base_environment(**changes)
     )
 
 
 def on_terminal(*words: str, **changes: str) -> str:
-    """What a terminal receives, eighty columns wide."""
+    """Output on a terminal of eighty columns."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*ASSAY, *words],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=plain_environment(COLUMNS="80", **changes),
+        stdin=theirs, stdout=theirs, stderr=theirs, env=base_environment(COLUMNS="80", **changes),
     )  # fmt: skip
     os.close(theirs)
     received = b""
@@ -76,7 +78,7 @@ def test_provenance_through_a_pipe(root: Path) -> None:
 def test_light_commands_load_nothing_heavy(words: Sequence[str]) -> None:
     finished = subprocess.run(
         [sys.executable, "-c", IMPORTED, *words],
-        capture_output=True, text=True, env=plain_environment(),
+        capture_output=True, text=True, env=base_environment(),
     )  # fmt: skip
     code, *modules = finished.stderr.split()
     assert code == "0"
@@ -86,7 +88,7 @@ def test_light_commands_load_nothing_heavy(words: Sequence[str]) -> None:
 
 def seconds(command: Sequence[str]) -> float:
     start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, env=plain_environment())
+    subprocess.run(command, check=True, capture_output=True, env=base_environment())
     return time.perf_counter() - start
 
 
@@ -108,7 +110,7 @@ def test_warm_resolve_is_no_slower_than_importing_numpy() -> None:
 def test_broken_pipe_prints_no_error() -> None:
     process = subprocess.Popen(
         [*ASSAY, "list", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=plain_environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=base_environment(),
     )  # fmt: skip
     assert process.stdout
     assert process.stderr
@@ -123,7 +125,7 @@ def test_full_disk_is_a_one_line_error() -> None:
     with open("/dev/full", "w") as full:
         finished = subprocess.run(
             [*ASSAY, "list", "--json"],
-            stdout=full, stderr=subprocess.PIPE, text=True, env=plain_environment(),
+            stdout=full, stderr=subprocess.PIPE, text=True, env=base_environment(),
         )  # fmt: skip
     assert finished.returncode == 2
     assert finished.stderr == "error: stdout: No space left on device\n"
@@ -131,7 +133,7 @@ def test_full_disk_is_a_one_line_error() -> None:
 
 def test_closed_streams_are_accepted() -> None:
     command = f"{sys.executable} -m assay stats >&- 2>&-"
-    assert subprocess.run(["sh", "-c", command], env=plain_environment()).returncode == 0
+    assert subprocess.run(["sh", "-c", command], env=base_environment()).returncode == 0
 
 
 def test_terminal_gets_color_and_box_drawing() -> None:

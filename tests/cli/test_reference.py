@@ -1,4 +1,4 @@
-"""The reference page says what the commands say."""
+"""The CLI reference page matches the commands' help."""
 
 import pytest
 

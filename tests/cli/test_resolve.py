@@ -1,4 +1,4 @@
-"""`assay resolve`: values, and everything that can be the matter with them."""
+"""`assay resolve`: values, missing inputs, constraints, switches and conflicts."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
     assert data["lo"] == data["hi"] == data["value"]
     assert data["missing"] == data["conflicts"] == data["switches"] == []
     assert {verdict["status"] for verdict in data["validity"]} == {"true"}
-    # The scenario says nothing of racks, feeds or serving, so their limits stay open.
+    # The scenario has no values for racks, feeds or serving, so their constraints are unknown.
     assert {verdict["status"] for verdict in data["constraints"]} == {"true", "unknown"}
     figures = {step["name"]: (step["value"], step["unit"]) for step in data["trace"]}
     assert figures["training.step_time"] == (pytest.approx(0.15), "s")
@@ -146,9 +146,9 @@ def test_switch_of_an_approximation_is_noted(cli: Any, toy: Any) -> None:
     assert (
         "note: toy.heat uses toy.heat.square: toy.heat.linear needs toy.share < 2" in switched.err
     )
-    kept = cli("resolve", *hot, *chosen, "--no-switch")
-    assert kept.out == "toy.heat = 30 K\n"
-    assert "note: toy.heat.linear is used where it is not valid" in kept.err
+    without_switch = cli("resolve", *hot, *chosen, "--no-switch")
+    assert without_switch.out == "toy.heat = 30 K\n"
+    assert "note: toy.heat.linear is used where it is not valid" in without_switch.err
     assert cli("resolve", *hot, *chosen, "--json").data["switches"] == [
         {
             "variable": "toy.heat",

@@ -61,7 +61,7 @@ SITE: dict[str, float | str] = {
     "thermal.transformer.load_share": 0.006,
     "thermal.dc.feed_power": "2 MW",
 }
-"""What the power of the site follows from."""
+"""Inputs of the site's power."""
 
 COST_INPUTS: dict[str, float | str] = {
     "econ.electricity.energy_price": "0.06 USD/kWh",

@@ -20,7 +20,7 @@ GPT_175B = {
 }  # fmt: skip
 
 # Elements of the published checkpoints, as their model pages state them; those of the other
-# models lie beside their configurations.
+# models are stored with their configurations.
 EXACT = {
     "llama-3.1-8b": 8_030_261_248,
     "llama-3.1-70b": 70_553_706_496,
@@ -85,7 +85,7 @@ def test_parameter_groups_of_gpt_oss_match_its_model_card(registry: Registry) ->
     assert layers * found("mixture.parameters") == pytest.approx(114.71e9, abs=5e6)
     assert layers * found("attention.parameters") == pytest.approx(0.96e9, abs=5e6)
     assert found("embedding.parameters") == pytest.approx(1.16e9, abs=5e6)
-    # The card counts the output table among what a token meets, and not the input table.
+    # The model card counts the output projection as active, but not the input embedding.
     active = found("active_parameters") - found("vocabulary") * found("hidden")
     assert active == pytest.approx(5.13e9, abs=5e6)
 
@@ -125,8 +125,8 @@ def test_sliding_window_bounds_attended_tokens(registry: Registry) -> None:
 
 def test_linear_attention_layers_have_no_kv_cache(registry: Registry) -> None:
     given = models.find("qwen3.5-397b-a17b").given
-    kept = registry.resolve("architecture.kv.elements_per_token", given).value
-    assert kept == 15 * 2 * 2 * 256
+    elements = registry.resolve("architecture.kv.elements_per_token", given).value
+    assert elements == 15 * 2 * 2 * 256
     state = registry.resolve("architecture.kv.state_elements", given).value
     assert state == 45 * (64 * 128 * 128 + 3 * (2 * 16 * 128 + 64 * 128))
 

@@ -1,4 +1,4 @@
-"""Emissions and water against what papers print."""
+"""Emissions and water against published figures."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_carbon_and_water_per_token_of_run_and_deployment() -> None:
     used = value("thermal.dc.power", given) / 1024 * 0.4 / KWH
     run = 512 * seconds * (made + used)
     assert value("carbon.per_token", given) == pytest.approx(run / 1e12, rel=1e-12)
-    # The same GPUs, held for as long, emit the same whatever they do.
+    # The same GPUs, allocated for the same time, have the same embodied emissions.
     assert value("carbon.per_output_token", given) == pytest.approx(run / seconds / 1e6, rel=1e-12)
     energy = value("econ.energy.per_output_token", given) / value("thermal.dc.pue", given)
     water = energy * (value("thermal.dc.wue", given) + value("thermal.dc.pue", given) * 2e-3 / KWH)

@@ -1,4 +1,4 @@
-"""Network, power, failures and checkpoints against published figures, closed forms and chance."""
+"""Network, power, failures and checkpoints against published figures, closed forms, simulation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_interruptions_of_llama_3() -> None:
         "cluster.failures.shared_rate": 0,
     }
     assert value("cluster.run.interruptions", given) == pytest.approx(419, rel=1e-12)
-    # The paper's reader is told of one about every three hours.
+    # The paper states one interruption about every three hours.
     assert value("cluster.job.mtbf", given) == pytest.approx(3.1 * HOUR, rel=0.01)
 
 

@@ -92,7 +92,7 @@ def test_small_messages_use_the_tree(ranks: int) -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("ranks", [2, 8, 64])
 def test_no_collective_beats_the_bandwidth_bound(name: str, ranks: int) -> None:
-    """A rank must receive what it lacks: (p - 1)/p of the size, twice that for a reduction."""
+    """Lower bound: a rank receives (p - 1)/p of the size, twice that for an all-reduce."""
     least = 1e9 / 50e9 * (ranks - 1) / ranks * (2 if name == "all_reduce" else 1)
     assert declared(name, 1e9, ranks, 0.0, 50e9) >= least * (1 - 1e-12)
 
@@ -149,7 +149,7 @@ def test_rails_carry_inter_node_traffic() -> None:
 
 
 def test_all_to_all_is_bound_by_adapters() -> None:
-    """Of what a rank sends, 56 in 64 parts leave its node over its own adapter."""
+    """A rank sends 56 of 64 parts to other nodes, through its own adapter."""
     assert spanned("spanning_all_to_all", 1e9, 8, 8) == pytest.approx(
         5e-6 + 56 / 64 * 1e9 / 50e9, rel=1e-12
     )

@@ -1,4 +1,4 @@
-"""One graph: a choice in one layer moves what hangs on it in the others, by about the right power.
+"""Couplings between layers: elasticities of variables to choices in other layers.
 
 Elasticities (relative change of the result over that of the input) are taken over a step of
 20 %, so that tiles and waves, which move in jumps, do not hide the trend.
@@ -68,10 +68,10 @@ OTHERS = [
     # Faster parts, shorter steps; less than in proportion, since something else then bounds.
     ("gpu.clock", "training.step_time", (-1.0, -0.2)),
     ("hbm.pin_rate", "training.step_time", (-0.5, -0.01)),
-    # More interruptions, more time held and paid for.
+    # More interruptions, more allocated time and cost.
     ("cluster.failures.gpu_rate", "econ.run.duration", (1e-5, 0.2)),
     ("cluster.failures.gpu_rate", "econ.cost.per_token", (1e-5, 0.2)),
-    # What the site pays for.
+    # Cost inputs of the site.
     ("gpu.coolant_temperature", "gpu.temperature", (0.2, 2.0)),
     ("econ.electricity.energy_price", "econ.cost.per_token", (0.01, 0.3)),
     ("econ.gpu.price", "econ.cost.per_token", (0.2, 0.9)),
@@ -106,7 +106,7 @@ def test_scenario_choices_scale_dependent_variables(
     assert within[0] <= training.elasticity(cause, effect) <= within[1]
 
 
-# One deployment: what decoding streams, and what that does to the price of a token.
+# Serving: elasticities of latency, KV capacity and cost per token.
 OF_SERVING = [
     ("architecture.hidden", "serving.time_per_output_token", (0.2, 1.1)),
     ("architecture.hidden", "serving.time_to_first_token", (0.2, 1.2)),

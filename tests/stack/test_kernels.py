@@ -151,7 +151,7 @@ def test_gemv_times_match_h200_measurements(
 def test_large_gemm_times_match_h200_measurements(stack: Registry, side: int, rate: float) -> None:
     shape = {**PRODUCT, "rows": side, "columns": side, "depth": side}
     found = value(stack, "gemm", "time", shape, "h200_sxm")
-    # Tables are taken in bursts; these ran long enough for the clock to sink.
+    # The fitted tables are short bursts; these ran long enough to throttle the clock.
     assert 2 * side**3 / found == pytest.approx(rate, rel=0.2)
 
 

@@ -54,7 +54,7 @@ def test_chiller_cop_between_two_temperatures() -> None:
     ("sink", "share"), [(279.0, 1.0), (285.0, 0.5), (288.0, 0.0), (300.0, 0.0)]
 )
 def test_free_cooling_share_follows_water_temperature(sink: float, share: float) -> None:
-    """Water wanted at 282 K comes back at 288 K; what the tower takes off needs no chiller."""
+    """Chilled water of 282 K returns at 288 K; heat removed by the tower needs no chiller."""
     given: Given = {
         "thermal.sink.temperature": sink,
         "thermal.air.water_temperature": 282,
@@ -115,7 +115,7 @@ def test_given_pue_overrides_the_cooling_model() -> None:
 
 
 def test_pue_of_liquid_cooled_site_is_below_1_15() -> None:
-    """Liquid at 40 degrees under a mild sky: no chiller for it, and an effectiveness below 1.15."""
+    """Liquid cooling at 40 degrees in a temperate climate needs no chiller; PUE is below 1.15."""
     assert value("thermal.coolant.chiller_power", SITE) == 0
     assert 1.04 < value("thermal.dc.pue", SITE) < 1.15
 

@@ -1,4 +1,4 @@
-"""Steps, operations and runs against published formulas and figures; what a width moves."""
+"""Steps, FLOPs and runs against published formulas and figures; scaling with hidden size."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_rack_peak() -> None:
 
 
 def test_h100_peak_matches_its_datasheet() -> None:
-    """132 multiprocessors, 4096 dense bf16 FLOP a cycle, 1.83 GHz: the datasheet says 989 TFLOP/s."""
+    """132 SMs, 4096 dense bf16 FLOPs per cycle, 1.83 GHz: the data sheet states 989 TFLOP/s."""
     given = {
         "gpu.multiprocessors": "132 1/GPU",
         "gpu.flops_per_cycle": "4096 FLOP",

@@ -90,8 +90,8 @@ def _entries(group: str) -> Iterator[CatalogEntry]:
 
 def _list(group: str | None, as_json: bool) -> Report:
     groups = entries.groups()
-    wanted = groups if group is None else [one_of("catalog group", group, groups)]
-    found = [entry for name in wanted for entry in _entries(name)]
+    group_names = groups if group is None else [one_of("catalog group", group, groups)]
+    found = [entry for name in group_names for entry in _entries(name)]
     data = [
         {
             "path": entry.path,

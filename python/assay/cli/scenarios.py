@@ -66,8 +66,8 @@ def scenario_report_command(
 
 
 def _chosen(names: Sequence[str] | None, preset: str | None) -> list[Preset]:
-    wanted = dict.fromkeys([*(names or ()), *([preset] if preset is not None else ())])
-    return [find_preset(name) for name in wanted or stack.presets()]
+    preset_names = dict.fromkeys([*(names or ()), *([preset] if preset is not None else ())])
+    return [find_preset(name) for name in preset_names or stack.presets()]
 
 
 def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
