@@ -130,7 +130,7 @@ def test_sweep_as_text(cli: Any) -> None:
     over = ("--over", "training.gpus=8,16 GPU")
     assert cli("sweep", COST, *PRESET, *over).out == (
         "n: training.gpus [GPU], GPUs in the job\n"
-        "c_tok: econ.cost.per_token [USD/token], cost of training on one token\n"
+        "c_tok: econ.cost.per_token [USD/token], cost per training token\n"
         "\n"
         " n         c_tok  constraints\n"
         " 8  3.000078e-06  unknown\n"

@@ -140,7 +140,7 @@ def test_cone_as_text(cli: Any) -> None:
         "role      variable          unit  meaning\n"
         "computed  cluster.it_power  W     power of all machines on the site\n"
         "computed  thermal.dc.power  W     power at the site's meter\n"
-        "computed  thermal.dc.pue    1     site power over the power of its machines\n"
+        "computed  thermal.dc.pue    1     power usage effectiveness (PUE)\n"
         "\n"
         "thermal.dc.pue = thermal.dc.power / cluster.it_power\n"
         "cluster.it_power > 0\n"

@@ -32,7 +32,7 @@ _THIRST = cited(
 )
 
 grid_intensity = scope.variable(
-    "grid.intensity", "I_grid", "kg/J", "emissions of the grid by energy, in CO2 equivalents",
+    "grid.intensity", "I_grid", "kg/J", "carbon intensity of the grid, in CO2 equivalents",
     display="kg/kWh", reference=_SCOPE_2, boundary="scenario",
 )  # fmt: skip
 market_based = scope.variable(
@@ -44,30 +44,30 @@ contracted_share = scope.variable(
     display="%", bounds=(0, 1), reference=_SCOPE_2, boundary="scenario",
 )  # fmt: skip
 contracted_intensity = scope.variable(
-    "contracted.intensity", "I_c", "kg/J", "emissions of contracted supply by energy",
+    "contracted.intensity", "I_c", "kg/J", "carbon intensity of contracted supply",
     display="kg/kWh", reference=_SCOPE_2, boundary="scenario",
 )  # fmt: skip
 intensity = scope.variable(
-    "intensity", "I", "kg/J", "emissions by energy under the method chosen", display="kg/kWh",
+    "intensity", "I", "kg/J", "carbon intensity under the chosen accounting method", display="kg/kWh",
     equals=grid_intensity
     + market_based * contracted_share * (contracted_intensity - grid_intensity),
     reference=_SCOPE_2,
 )  # fmt: skip
 cue = scope.variable(
-    "cue", "CUE", "kg/J", "emissions of the site over the energy of its machines",
+    "cue", "CUE", "kg/J", "carbon usage effectiveness: site emissions over IT energy",
     display="kg/kWh", equals=intensity * thermal.pue, reference=_CUE, target=True,
 )  # fmt: skip
 
 gpu_embodied = scope.variable(
-    "gpu.embodied", "m_GPU", "kg/GPU", "emissions of making one GPU",
+    "gpu.embodied", "m_GPU", "kg/GPU", "embodied emissions of one GPU",
     reference=_BLOOM, boundary="primitive",
 )  # fmt: skip
 node_embodied = scope.variable(
-    "node.embodied", "m_node", "kg/node", "emissions of making a node without its GPUs",
+    "node.embodied", "m_node", "kg/node", "embodied emissions of a node without its GPUs",
     reference=_BLOOM, boundary="primitive",
 )  # fmt: skip
 site_embodied = scope.variable(
-    "site.embodied", "m_site", "kg/W", "emissions of building the site by its design power",
+    "site.embodied", "m_site", "kg/W", "embodied emissions of the site per design power",
     reference=_LLM, boundary="primitive",
 )  # fmt: skip
 embodied_rate = scope.variable(
@@ -95,7 +95,7 @@ run_total = scope.variable(
     equals=run_operational + run_embodied, reference=_LLM, target=True,
 )  # fmt: skip
 per_token = scope.variable(
-    "per_token", "g_tok", "kg/token", "emissions of training on one token", display="ug/token",
+    "per_token", "g_tok", "kg/token", "emissions per training token", display="ug/token",
     equals=run_total / training.total_tokens, reference=_LLM, target=True,
 )  # fmt: skip
 serving_rate = scope.variable(
@@ -103,7 +103,7 @@ serving_rate = scope.variable(
     equals=econ.serving_power * intensity + embodied_rate * serving.deployment.gpus, reference=_LLM,
 )  # fmt: skip
 per_output_token = scope.variable(
-    "per_output_token", "g_out", "kg/token", "emissions of one output token", display="ug/token",
+    "per_output_token", "g_out", "kg/token", "emissions per output token", display="ug/token",
     equals=serving_rate / (serving.latency.throughput * econ.serving_load), reference=_LLM,
     target=True,
 )  # fmt: skip
@@ -113,7 +113,7 @@ grid_water = scope.variable(
     display="L/kWh", reference=_THIRST, boundary="scenario",
 )  # fmt: skip
 water_by_energy = scope.variable(
-    "water.by_energy", "w_E", "m^3/J", "water on site and off site by energy of the machines",
+    "water.by_energy", "w_E", "m^3/J", "water on site and off site over IT energy",
     display="L/kWh", equals=thermal.wue + thermal.pue * grid_water, reference=_THIRST,
 )  # fmt: skip
 run_water = scope.variable(
@@ -121,7 +121,7 @@ run_water = scope.variable(
     equals=econ.run_energy / thermal.pue * water_by_energy, reference=_THIRST, target=True,
 )  # fmt: skip
 water_per_output_token = scope.variable(
-    "water.per_output_token", "v_out", "m^3/token", "water of one output token",
+    "water.per_output_token", "v_out", "m^3/token", "water per output token",
     display="mL/token",
     equals=econ.energy_per_output_token / thermal.pue * water_by_energy, reference=_THIRST,
     target=True,

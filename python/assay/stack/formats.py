@@ -18,7 +18,7 @@ exponent_bits = scope.variable(
     boundary="scenario", library=True,
 )  # fmt: skip
 mantissa_bits = scope.variable(
-    "mantissa_bits", "m", "1", "bits of the fraction field, without the hidden one",
+    "mantissa_bits", "m", "1", "bits of the fraction field, without the implicit leading bit",
     reference=_IEEE, boundary="scenario", library=True,
 )  # fmt: skip
 finite_only = scope.variable(
@@ -46,23 +46,23 @@ largest = scope.variable(
     reference=_FP8, library=True,
 )  # fmt: skip
 smallest_normal = scope.variable(
-    "smallest_normal", "x_min", "1", "smallest number with a hidden one", bounds=POSITIVE,
+    "smallest_normal", "x_min", "1", "smallest normal number", bounds=POSITIVE,
     equals=2 ** (1 - bias), reference=_IEEE, library=True,
 )  # fmt: skip
 smallest_subnormal = scope.variable(
-    "smallest_subnormal", "x_sub", "1", "smallest number above zero", bounds=POSITIVE,
+    "smallest_subnormal", "x_sub", "1", "smallest subnormal number", bounds=POSITIVE,
     equals=smallest_normal * 2 ** (-mantissa_bits), reference=_IEEE, library=True,
 )  # fmt: skip
 round_off = scope.variable(
-    "round_off", "u", "1", "largest relative error of rounding to nearest",
+    "round_off", "u", "1", "unit roundoff: largest relative error of rounding to nearest",
     equals=2 ** (-mantissa_bits - 1), reference=_ROUNDING, library=True,
 )  # fmt: skip
 block_size = scope.variable(
-    "block.size", "k", "1", "numbers that share one scale", bounds=(1, None), reference=_MX,
+    "block.size", "k", "1", "elements per block scale", bounds=(1, None), reference=_MX,
     boundary="scenario", library=True,
 )  # fmt: skip
 scale_bits = scope.variable(
-    "block.scale_bits", "w", "1", "bits of the shared scale; 0 for formats without one",
+    "block.scale_bits", "w", "1", "bits of the block scale; 0 without one",
     reference=_MX, boundary="scenario", library=True,
 )  # fmt: skip
 element_size = scope.variable(

@@ -38,7 +38,7 @@ flops_per_cycle = scope.variable(
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 clock = scope.variable(
-    "clock", "f", "Hz", "boost clock of the multiprocessors", display="GHz", bounds=POSITIVE,
+    "clock", "f", "Hz", "boost clock of the SMs", display="GHz", bounds=POSITIVE,
     reference=_H100, boundary="primitive",
 )  # fmt: skip
 peak_flops = scope.variable(
@@ -89,15 +89,15 @@ power_limit = scope.variable(
     reference=_NVML, boundary="primitive",
 )  # fmt: skip
 power_idle = scope.variable(
-    "power.idle", "P_0", "W/GPU", "board power when nothing runs", reference=_NVML,
+    "power.idle", "P_0", "W/GPU", "idle board power", reference=_NVML,
     boundary="primitive",
 )  # fmt: skip
 activity = scope.variable(
-    "activity", "a", "1", "switching of the workload over that of dense GEMMs of random numbers",
+    "activity", "a", "1", "switching activity over that of dense GEMMs of random operands",
     reference=_DYNAMIC, boundary="scenario",
 )  # fmt: skip
 memory_duty = scope.variable(
-    "memory.duty", "u_m", "1", "share of the memory's peak rate that the workload uses",
+    "memory.duty", "u_m", "1", "memory-bandwidth utilization of the workload",
     bounds=_SHARE, reference=by_definition("rate over peak rate"), boundary="scenario",
 )  # fmt: skip
 duty = scope.variable(
@@ -126,11 +126,11 @@ leakage_scale = scope.variable(
     reference=_STATIC, boundary="primitive",
 )  # fmt: skip
 thermal_resistance = scope.variable(
-    "thermal_resistance", "R_th", "K*GPU/W", "warming of the die by board power, over the coolant",
+    "thermal_resistance", "R_th", "K*GPU/W", "thermal resistance from die to coolant",
     reference=_THERMAL, boundary="primitive",
 )  # fmt: skip
 coolant_temperature = scope.variable(
-    "coolant_temperature", "T_c", "K", "temperature of the air or liquid that reaches the GPU",
+    "coolant_temperature", "T_c", "K", "temperature of the coolant (air or liquid) at the GPU",
     bounds=POSITIVE, reference=_THERMAL, boundary="scenario",
 )  # fmt: skip
 temperature_limit = scope.variable(
@@ -139,7 +139,7 @@ temperature_limit = scope.variable(
 )  # fmt: skip
 
 power_memory = scope.variable(
-    "power.memory", "P_m", "W/GPU", "power of moving bytes between memory and GPU",
+    "power.memory", "P_m", "W/GPU", "power of memory traffic",
     equals=memory_duty * memory_bandwidth * hbm.access_energy,
     reference=hbm.ENERGY,
 )  # fmt: skip
@@ -149,7 +149,7 @@ power_ceiling = scope.variable(
     reference=_NVML,
 )  # fmt: skip
 throttle = scope.variable(
-    "throttle", "eta_P", "1", "share of the boost clock that the power limit leaves", bounds=_SHARE,
+    "throttle", "eta_P", "1", "clock under the power limit over the boost clock", bounds=_SHARE,
     reference=_NVML,
 )  # fmt: skip
 voltage = scope.variable(
@@ -160,12 +160,12 @@ temperature = scope.variable(
     "temperature", "T", "K", "temperature of the die", bounds=POSITIVE, reference=_THERMAL
 )
 power_leakage = scope.variable(
-    "power.leakage", "P_L", "W/GPU", "power that flows whether or not anything switches",
+    "power.leakage", "P_L", "W/GPU", "static power: idle and leakage",
     equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
     reference=_STATIC,
 )  # fmt: skip
 power_dynamic = scope.variable(
-    "power.dynamic", "P_d", "W/GPU", "power of switching",
+    "power.dynamic", "P_d", "W/GPU", "dynamic (switching) power",
     equals=activity * cycle_energy * clock * throttle * voltage**2, reference=_DYNAMIC,
 )  # fmt: skip
 power_busy = scope.variable(
@@ -198,7 +198,7 @@ throttle_reference = scope.variable(
 )  # fmt: skip
 power_limited_peak_flops = scope.variable(
     "power_limited_peak_flops", "P_sus", "FLOP/(s*GPU)",
-    "peak rate at the clock the power limit leaves", display="TFLOP/(s*GPU)",
+    "peak rate at the power-limited clock", display="TFLOP/(s*GPU)",
     equals=throttle * peak_flops, reference=by_definition("peak rate at the throttled clock"),
 )  # fmt: skip
 power = scope.variable(

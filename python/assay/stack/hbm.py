@@ -52,6 +52,6 @@ stack_capacity = scope.variable(
     equals=dies_per_stack * die_capacity, reference=_CHANNELS,
 )  # fmt: skip
 access_energy = scope.variable(
-    "access_energy", "E_DRAM", "J/byte", "energy of moving a byte between memory and GPU",
+    "access_energy", "E_DRAM", "J/byte", "energy per byte of memory traffic",
     display="pJ/bit", reference=ENERGY, boundary="primitive",
 )  # fmt: skip

@@ -29,7 +29,7 @@ link_share = scope.variable(
     bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 link_rate = scope.variable(
-    "link.rate", "B_l", "byte/s", "rate that a GPU's large transfers inside a node reach",
+    "link.rate", "B_l", "byte/s", "achieved bandwidth of a GPU's large transfers inside a node",
     display="GB/s", equals=link_share * gpu.link_bandwidth * number("1 GPU"),
     reference=by_definition("reached share of the links' rate"), bounds=POSITIVE,
 )  # fmt: skip
@@ -57,22 +57,22 @@ nic_share = scope.variable(
     bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
 )  # fmt: skip
 oversubscription = scope.variable(
-    "oversubscription", "o", "1", "rate into the network's leaves over rate out of them; 1 where full",
+    "oversubscription", "o", "1", "oversubscription of the network; 1 without",
     bounds=(1, None), reference=_FAT_TREE, boundary="primitive",
 )  # fmt: skip
 bisection_bandwidth = scope.variable(
     "bisection.bandwidth", "B_bis", "byte/(s*GPU)",
-    "rate of a GPU across the middle of the network when every GPU sends there",
+    "bisection bandwidth per GPU",
     display="GB/(s*GPU)", equals=nic_bandwidth / oversubscription, reference=_BISECTION,
 )  # fmt: skip
 scope.inequality(
     "bisection.full",
     nic_bandwidth <= bisection_bandwidth * (1 + 1e-9),
-    "all GPUs can send across the middle of the network at line rate",
+    "the network has full bisection bandwidth",
     reference=_BISECTION,
 )
 nic_rate = scope.variable(
-    "nic.rate", "B_n", "byte/s", "rate that a GPU's large transfers between nodes reach",
+    "nic.rate", "B_n", "byte/s", "achieved bandwidth of a GPU's large transfers between nodes",
     display="GB/s", equals=nic_share * bisection_bandwidth * number("1 GPU"),
     reference=by_definition("reached share of the rate that the network carries"),
     bounds=POSITIVE,

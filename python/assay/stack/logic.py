@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
 
-scope = Scope("logic", "Gates, wires and the clock they must keep")
+scope = Scope("logic", "Gates, wires and clock period")
 
 _WESTE_HARRIS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
 _ELMORE = cited(_WESTE_HARRIS, "sec. 4.3, Elmore delay")

@@ -21,10 +21,10 @@ def _size(name: str, symbol: str, meaning: str, reference: Reference) -> Variabl
     )  # fmt: skip
 
 
-weight_bytes = _size("weight_bytes", "b_w", "bytes of a weight that GEMMs use", _MIXED)
-gradient_bytes = _size("gradient_bytes", "b_g", "bytes of a gradient that is summed up", _MIXED)
-master_bytes = _size("master_bytes", "b_m", "bytes of a weight that updates are added to", _MIXED)
-moment_bytes = _size("moment_bytes", "b_v", "bytes of one running mean of gradients", _ADAM)
+weight_bytes = _size("weight_bytes", "b_w", "bytes of a compute weight", _MIXED)
+gradient_bytes = _size("gradient_bytes", "b_g", "bytes of an accumulated gradient", _MIXED)
+master_bytes = _size("master_bytes", "b_m", "bytes of a master weight", _MIXED)
+moment_bytes = _size("moment_bytes", "b_v", "bytes of one optimizer moment", _ADAM)
 moments = scope.variable(
     "moments", "n_v", "1", "moments per weight: 2 for Adam, 1 for SGD with momentum",
     reference=_ADAM, boundary="scenario", family="optimizer",

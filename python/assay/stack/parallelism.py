@@ -20,7 +20,7 @@ from assay.model import (
 from assay.model.language.expression import Operand
 from assay.stack import architecture, gpu, optimizer, software
 
-scope = Scope("parallelism", "Splits of a job and memory of a GPU")
+scope = Scope("parallelism", "Parallelism and memory per GPU")
 
 _MEGATRON = (
     "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
@@ -70,23 +70,23 @@ def _choice(
     )  # fmt: skip
 
 
-tensor = _choice("tensor", "t", "ranks that split every layer's weights", _TENSOR)
-pipeline = _choice("pipeline", "p", "stages that split the layers", _SPLIT)
+tensor = _choice("tensor", "t", "tensor-parallel ranks", _TENSOR)
+pipeline = _choice("pipeline", "p", "pipeline stages", _SPLIT)
 interleave = _choice(
     "interleave", "v", "virtual pipeline stages per rank (interleaved 1F1B)", _BUBBLE
 )
-context = _choice("context", "c", "ranks that split every sequence", _CONTEXT)
+context = _choice("context", "c", "context-parallel ranks", _CONTEXT)
 expert = _choice(
-    "expert", "e", "ranks, out of those that split the batch, that split the experts", _EXPERTS
+    "expert", "e", "expert-parallel ranks, a subset of the data-parallel ones", _EXPERTS
 )
-micro_batch = _choice("micro_batch", "b", "sequences in one pass through a stage", _SPLIT, POSITIVE)
+micro_batch = _choice("micro_batch", "b", "sequences in one micro-batch", _SPLIT, POSITIVE)
 zero_stage = _choice(
     "zero_stage", "z",
     "ZeRO stage: 0 none, 1 shards optimizer states, 2 also gradients, 3 also weights", _ZERO,
     (0, 3),
 )  # fmt: skip
 sequence_parallel = _choice(
-    "sequence_parallel", "u_s", "1: tensor ranks split norms and residuals by tokens", _ACTIVATIONS,
+    "sequence_parallel", "u_s", "1: sequence parallelism of norms and residuals", _ACTIVATIONS,
     (0, 1),
 )  # fmt: skip
 recompute = _choice(
@@ -94,14 +94,19 @@ recompute = _choice(
     _RECOMPUTE, (0, 2),
 )  # fmt: skip
 data = scope.variable(
-    "data", "d", "1", "replicas that split the batch", bounds=(1, None), reference=_SPLIT
+    "data", "d", "1", "data-parallel replicas", bounds=(1, None), reference=_SPLIT
 )
 micro_batches = scope.variable(
-    "micro_batches", "m", "1", "passes of a replica in one step", bounds=POSITIVE, reference=_SPLIT
+    "micro_batches",
+    "m",
+    "1",
+    "micro-batches of a replica in one step",
+    bounds=POSITIVE,
+    reference=_SPLIT,
 )
 
 bubble_overhead = scope.variable(
-    "bubble_overhead", "o_b", "1", "idle time of a stage over its busy time",
+    "bubble_overhead", "o_b", "1", "pipeline bubble: idle time of a stage over its busy time",
     equals=(pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
 )  # fmt: skip
 shards = scope.variable(
@@ -114,13 +119,13 @@ expert_weights = scope.variable(
     reference=_EXPERTS,
 )  # fmt: skip
 shard_parameters = scope.variable(
-    "shard_parameters", "N_s", "1", "weights that one GPU works with",
+    "shard_parameters", "N_s", "1", "weights per GPU after tensor, pipeline and expert parallelism",
     equals=(architecture.parameters - expert_weights + expert_weights / expert)
     / (tensor * pipeline),
     reference=_SPLIT,
 )  # fmt: skip
 owned_parameters = scope.variable(
-    "owned_parameters", "N_o", "1", "weights whose states one GPU would own if all split them",
+    "owned_parameters", "N_o", "1", "weights per GPU with fully sharded states",
     equals=architecture.parameters / (tensor * pipeline * shards), reference=_ZERO,
 )  # fmt: skip
 
@@ -154,7 +159,7 @@ state_memory = _memory(
 )  # fmt: skip
 
 tokens = scope.variable(
-    "tokens", "T", "1", "tokens of one pass on one rank",
+    "tokens", "T", "1", "tokens of one micro-batch on one rank",
     equals=number("1 1/token") * micro_batch * architecture.sequence / context, reference=_CONTEXT,
 )  # fmt: skip
 ffn_width = scope.variable(
@@ -188,7 +193,7 @@ split_width = scope.variable(
     reference=_ACTIVATIONS,
 )  # fmt: skip
 score_width = scope.variable(
-    "activation.scores", "w_2", "byte", "activation bytes of a token's attention scores in a layer",
+    "activation.scores", "w_2", "byte", "activation bytes of attention logits per token and layer",
     equals=where(
         (software.attention < 0.5) & (recompute < 0.5),
         number("5 byte/token") * architecture.heads * architecture.sequence,
@@ -220,12 +225,12 @@ activation_memory = _memory(
     _ACTIVATIONS,
 )  # fmt: skip
 logit_memory = _memory(
-    "logits", "M_l", "scores of the vocabulary on the last stage, in 16 and 32 bits, with gradient",
+    "logits", "M_l", "logits on the last stage, in 16 and 32 bits, with gradient",
     _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor,
     by_definition("counted: 2 byte, 4 byte, and 4 byte of gradient"),
 )  # fmt: skip
 reserve = scope.variable(
-    "reserve", "M_r", "byte/GPU", "memory that driver, libraries and allocator keep for themselves",
+    "reserve", "M_r", "byte/GPU", "memory reserved by driver, libraries and allocator",
     display="GiB/GPU", reference=by_definition("capacity less memory available to a job"),
     boundary="needs-source", family="parallelism",
 )  # fmt: skip
@@ -248,7 +253,7 @@ workspace_memory = _memory(
     _BUFFERS,
 )  # fmt: skip
 memory = _memory(
-    "total", "M", "memory that a GPU needs: the first or the last stage, whichever needs more",
+    "total", "M", "memory needed per GPU: maximum of first and last stage",
     state_memory
     + workspace_memory
     + maximum(activation_memory, activation_memory / in_flight + logit_memory),
@@ -266,7 +271,7 @@ scope.inequality(
     reference=_ZERO,
 )  # fmt: skip
 scope.inequality(
-    "heads_divide", is_whole(architecture.heads / tensor), "tensor ranks split whole heads",
+    "heads_divide", is_whole(architecture.heads / tensor), "heads divide evenly over tensor ranks",
     reference=_TENSOR,
 )  # fmt: skip
 scope.inequality(
@@ -278,14 +283,14 @@ scope.inequality(
 )
 scope.inequality(
     "interleave_needs_stages", (interleave <= 1) | (pipeline > 1),
-    "only a pipeline has stages to interleave", reference=_BUBBLE,
+    "interleaving needs more than one pipeline stage", reference=_BUBBLE,
 )  # fmt: skip
 scope.inequality(
     "interleave_needs_passes", (interleave <= 1) | is_whole(micro_batches / pipeline),
-    "interleaved stages take passes in groups as large as the pipeline", reference=_BUBBLE,
+    "interleaved 1F1B: micro-batches are a multiple of the pipeline stages", reference=_BUBBLE,
 )  # fmt: skip
 scope.inequality(
-    "replicas_divide", is_whole(data), "GPUs split evenly over replicas", reference=_SPLIT
+    "replicas_divide", is_whole(data), "GPUs divide evenly over replicas", reference=_SPLIT
 )
 scope.inequality(
     "batch_divides", is_whole(micro_batches), "micro-batches per replica are a whole number",
@@ -295,5 +300,5 @@ scope.inequality(
     "experts_divide",
     (architecture.experts < 0.5)
     | (is_whole(architecture.experts / expert) & is_whole(shards / expert)),
-    "experts split evenly over ranks that split the batch", reference=_EXPERTS,
+    "experts divide evenly over expert-parallel ranks", reference=_EXPERTS,
 )  # fmt: skip

@@ -15,7 +15,7 @@ elementary_charge = scope.constant(
     "elementary_charge",
     "e",
     "1.602176634e-19 C",
-    "charge of a proton",
+    "elementary charge",
     reference=cited(_SI, "sec. 2.2"),
 )
 light_speed = scope.constant(

@@ -33,19 +33,17 @@ def _feature(name: str, symbol: str, meaning: str, most: int, reference: Referen
 
 
 attention = _feature(
-    "attention", "u_a", "attention kernels: 0 unfused, 1 the first fused ones, 2 present ones", 2,
+    "attention", "u_a", "attention kernels: 0 unfused, 1 FlashAttention-1, 2 current", 2,
     _FLASH,
 )  # fmt: skip
 fused_passes = _feature(
-    "fused_passes", "u_f", "1: norms, biases and activations are fused with their neighbors", 1,
+    "fused_passes", "u_f", "1: norms, biases and activations are fused with adjacent kernels", 1,
     _FUSION,
 )  # fmt: skip
-overlap = _feature(
-    "overlap", "u_o", "1: communication runs beside computing where it can", 1, _OVERLAP
-)
+overlap = _feature("overlap", "u_o", "1: communication overlaps computation", 1, _OVERLAP)
 fused_accumulation = _feature(
     "fused_accumulation", "u_w",
-    "1: GEMMs add gradients of weights to their sums; 0: a pass over all weights does", 1,
+    "1: GEMMs accumulate weight gradients; 0: a separate pass does", 1,
     _ACCUMULATION,
 )  # fmt: skip
 gradient_all_reduce = _feature(
@@ -57,19 +55,19 @@ owner_broadcast = _feature(
     _ZERO,
 )  # fmt: skip
 age = scope.variable(
-    "age", "a_s", "s", "time from the accelerator's launch to the software's release",
+    "age", "a_s", "s", "age of the accelerator at the software's release",
     display="yr", reference=by_definition("difference of two dates"), boundary="scenario",
     family="software",
 )  # fmt: skip
 immaturity = scope.variable(
-    "immaturity", "i_0", "1", "share of the rate that libraries lack at an accelerator's launch",
+    "immaturity", "i_0", "1", "missing share of library performance at an accelerator's launch",
     bounds=_FLAG, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 maturing_time = scope.variable(
-    "maturing_time", "tau_m", "s", "time in which that lack falls to a third", display="yr",
+    "maturing_time", "tau_m", "s", "time in which the missing share falls to a third", display="yr",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 maturity = scope.variable(
-    "maturity", "m_s", "1", "share of today's rate that libraries of that age reach",
+    "maturity", "m_s", "1", "library performance at that age over today's",
     equals=1 - immaturity * exp(-age / maturing_time), reference=_FITTED,
 )  # fmt: skip

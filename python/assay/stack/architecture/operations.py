@@ -21,7 +21,7 @@ def _count(name: str, symbol: str, meaning: str, equals: Operand, reference: Ref
 
 
 projection_parameters = s.scope.variable(
-    "projection.parameters", "M", "1", "layer weights that multiply a token",
+    "projection.parameters", "M", "1", "active layer weights of a token in GEMMs",
     equals=p.attention_layers * p.attention_matrices
     + p.linear_layers * p.linear_matrices
     + p.plain_layers * p.ffn_matrix_parameters
@@ -38,7 +38,7 @@ projection_flops = _count(
 )  # fmt: skip
 seen_tokens = s.scope.variable(
     "attention.seen_tokens", "s_a", "token",
-    "tokens a token attends to, the mean over layers with keys, no mask counted",
+    "attended tokens per token, mean over attention layers, without causal mask",
     equals=(
         p.full_layers * s.sequence
         + p.window_layers * minimum(s.sequence, number("1 token") * s.window)
@@ -47,14 +47,14 @@ seen_tokens = s.scope.variable(
     reference=_MEGATRON,
 )  # fmt: skip
 attended_tokens = s.scope.variable(
-    "attention.attended_tokens", "s_i", "token", "tokens attended to after choosing",
+    "attention.attended_tokens", "s_i", "token", "attended tokens per token under sparse attention",
     equals=where(
         s.index_tokens > 0, minimum(seen_tokens, number("1 token") * s.index_tokens), seen_tokens
     ),
     reference=s.INDEX,
 )  # fmt: skip
 attention_flops = _count(
-    "attention.flops_per_token", "c_a", "scores and weighted values, forward, no mask counted",
+    "attention.flops_per_token", "c_a", "attention FLOPs per token, forward, without causal mask",
     number("2 FLOP/token^2")
     * p.attention_layers
     * (
@@ -64,7 +64,7 @@ attention_flops = _count(
     _MEGATRON,
 )  # fmt: skip
 linear_flops = _count(
-    "linear.flops_per_token", "c_l", "reading, correcting and writing the fixed state, forward",
+    "linear.flops_per_token", "c_l", "linear-attention state update FLOPs per token, forward",
     3 * _MULTIPLY_ADD
     * p.linear_layers
     * s.linear_value_heads
@@ -73,14 +73,14 @@ linear_flops = _count(
     s.LINEAR,
 )  # fmt: skip
 logit_flops = _count(
-    "logit.flops_per_token", "c_v", "GEMM with the output table, forward",
+    "logit.flops_per_token", "c_v", "FLOPs of the output projection per token, forward",
     _MULTIPLY_ADD * s.vocabulary * s.hidden, _MEGATRON,
 )  # fmt: skip
 forward_flops = _count(
-    "forward.flops_per_token", "c_f", "operations of one token, forward",
+    "forward.flops_per_token", "c_f", "model FLOPs per token, forward",
     projection_flops + attention_flops + linear_flops + logit_flops, _MEGATRON,
 )  # fmt: skip
 training_flops = _count(
-    "training.flops_per_token", "c_t", "operations of one token, forward and twice that backward",
+    "training.flops_per_token", "c_t", "model FLOPs per token, forward and backward",
     3 * forward_flops, _MEGATRON,
 )  # fmt: skip

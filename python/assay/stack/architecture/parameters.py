@@ -30,14 +30,14 @@ plain_layers = _part(
     "plain_layers", "L_p", "layers with a dense feed-forward", s.layers - expert_layers, s.EXPERTS
 )
 linear_layers = _part(
-    "linear.layers", "L_l", "layers with a state of fixed size", s.linear_share * s.layers, s.LINEAR
+    "linear.layers", "L_l", "linear-attention layers", s.linear_share * s.layers, s.LINEAR
 )
 window_layers = _part(
-    "attention.window_layers", "L_w", "layers that see only the window",
+    "attention.window_layers", "L_w", "sliding-window layers",
     where(s.window > 0, s.window_share * s.layers, 0), s.WINDOW,
 )  # fmt: skip
 full_layers = _part(
-    "attention.full_layers", "L_f", "layers that see every earlier token",
+    "attention.full_layers", "L_f", "full-attention layers",
     s.layers - linear_layers - window_layers, s.ATTENTION,
 )  # fmt: skip
 attention_layers = _part(
@@ -64,7 +64,7 @@ _latent_query: Expression = where(
     s.query_width > 0, s.query_width * (s.hidden + query_size), s.hidden * query_size
 )
 index_matrices = _part(
-    "index.matrices", "M_i", "weights that choose tokens, of a layer",
+    "index.matrices", "M_i", "weights of the sparse-attention indexer, per layer",
     s.index_heads * s.index_size * s.query_width + s.hidden * (s.index_size + s.index_heads),
     s.INDEX,
 )  # fmt: skip
@@ -77,7 +77,7 @@ latent_matrices = _part(
     s.LATENT,
 )  # fmt: skip
 attention_matrices = _part(
-    "attention.matrices", "M_a", "weights that attention multiplies in a layer",
+    "attention.matrices", "M_a", "weights of attention matrices, per layer",
     where(s.latent_width > 0, latent_matrices + index_matrices, grouped_matrices), s.GROUPED,
 )  # fmt: skip
 attention_vectors = _part(
@@ -115,7 +115,7 @@ linear_matrices = _part(
     s.LINEAR,
 )  # fmt: skip
 linear_parameters = _part(
-    "linear.parameters", "N_s", "weights of attention with a state of fixed size, of a layer",
+    "linear.parameters", "N_s", "weights of linear attention, per layer",
     linear_matrices
     + s.convolution * linear_channels
     + 2 * s.linear_value_heads
@@ -124,7 +124,7 @@ linear_parameters = _part(
 )  # fmt: skip
 
 ffn_matrix_parameters = _part(
-    "ffn.matrix_parameters", "M_f", "weights that a dense feed-forward multiplies",
+    "ffn.matrix_parameters", "M_f", "weights of dense feed-forward matrices",
     s.ffn_matrices * s.hidden * s.ffn, s.GATED,
 )  # fmt: skip
 ffn_parameters = _part(
@@ -132,7 +132,7 @@ ffn_parameters = _part(
     ffn_matrix_parameters + s.ffn_bias * ((s.ffn_matrices - 1) * s.ffn + s.hidden), s.GATED,
 )  # fmt: skip
 expert_matrix_parameters = _part(
-    "expert.matrix_parameters", "M_e", "weights that one expert multiplies",
+    "expert.matrix_parameters", "M_e", "weights of one expert's matrices",
     s.ffn_matrices * s.hidden * s.expert_ffn, s.EXPERTS,
 )  # fmt: skip
 expert_parameters = _part(
@@ -153,12 +153,12 @@ mixture_parameters = _part(
     (s.experts + s.shared_experts) * expert_parameters + router_parameters, s.SHARED,
 )  # fmt: skip
 active_mixture_parameters = _part(
-    "mixture.active_parameters", "N_m^*", "weights of router and experts that a token meets",
+    "mixture.active_parameters", "N_m^*", "active weights of router and experts",
     (s.experts_per_token + s.shared_experts) * expert_parameters + router_parameters, s.SHARED,
 )  # fmt: skip
 
 embedding_parameters = _part(
-    "embedding.parameters", "N_e", "weights of embedding, positions and output table",
+    "embedding.parameters", "N_e", "weights of embedding, positions and output projection",
     (s.embedding_tables * s.vocabulary + s.positions) * s.hidden + s.logit_bias * s.vocabulary,
     s.TIED,
 )  # fmt: skip
@@ -170,7 +170,7 @@ token_mixing_parameters = _part(
     _SCALING,
 )  # fmt: skip
 layer_parameters = _part(
-    "layer.parameters", "N_l", "weights of a layer, the mean over layers",
+    "layer.parameters", "N_l", "weights of a layer, mean over layers",
     (
         token_mixing_parameters
         + plain_layers * ffn_parameters
@@ -180,7 +180,7 @@ layer_parameters = _part(
     _SCALING,
 )  # fmt: skip
 active_layer_parameters = _part(
-    "layer.active_parameters", "N_l^*", "weights of a layer that a token meets, the mean",
+    "layer.active_parameters", "N_l^*", "active weights of a layer, mean over layers",
     (
         token_mixing_parameters
         + plain_layers * ffn_parameters
@@ -190,7 +190,7 @@ active_layer_parameters = _part(
     s.SHARED,
 )  # fmt: skip
 outer_parameters = _part(
-    "outer.parameters", "N_o", "weights of tables and norms outside layers",
+    "outer.parameters", "N_o", "weights of embeddings and norms outside layers",
     embedding_parameters + s.outer_norms * s.norm_vectors * s.hidden, _SCALING,
 )  # fmt: skip
 parameters = s.scope.variable(
@@ -198,7 +198,7 @@ parameters = s.scope.variable(
     equals=s.layers * layer_parameters + outer_parameters, reference=_SCALING,
 )  # fmt: skip
 active_parameters = s.scope.variable(
-    "active_parameters", "N^*", "1", "weights that a token meets", bounds=POSITIVE,
+    "active_parameters", "N^*", "1", "active weights per token", bounds=POSITIVE,
     equals=s.layers * active_layer_parameters + outer_parameters, reference=s.SHARED,
     library=True,
 )  # fmt: skip

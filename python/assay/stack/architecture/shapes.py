@@ -81,28 +81,28 @@ ffn_matrices = _shape(
 )
 vocabulary = _shape("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
 embedding_tables = _shape(
-    "embedding_tables", "n_e", "tables of vocabulary by width: 1 tied, 2 untied", TIED, (1, 2)
+    "embedding_tables", "n_e", "embedding matrices: 1 tied, 2 untied", TIED, (1, 2)
 )
 positions = _shape("positions", "n_pos", "rows of a learned position table; 0: none", POSITIONS)
 
 experts = _shape("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
-experts_per_token = _shape("experts_per_token", "k", "experts a token is sent to", EXPERTS)
+experts_per_token = _shape("experts_per_token", "k", "routed experts per token (top-k)", EXPERTS)
 expert_ffn = _shape("expert_ffn", "f_e", "width of one expert", EXPERTS)
 shared_experts = _shape(
-    "shared_experts", "E_s", "experts every token passes, in widths of a routed one", SHARED
+    "shared_experts", "E_s", "shared experts, in widths of a routed one", SHARED
 )
-dense_layers = _shape(
-    "dense_layers", "L_d", "layers with a dense feed-forward although there are experts", SHARED
-)
+dense_layers = _shape("dense_layers", "L_d", "dense layers of a mixture-of-experts model", SHARED)
 router_bias = _shape("router_bias", "b_r", "1: the router has a bias for each expert", _BIAS, _FLAG)
 shared_gate = _shape("shared_gate", "b_s", "1: a gate scales the shared experts", _FILE, _FLAG)
 
-latent_width = _shape("latent.width", "d_c", "compressed keys and values; 0: none", LATENT)
+latent_width = _shape(
+    "latent.width", "d_c", "latent size of keys and values (MLA); 0: none", LATENT
+)
 rotary_width = _shape("latent.rotary_width", "d_r", "elements of the shared rotary key", LATENT)
-query_width = _shape("latent.query_width", "d_q", "compressed queries; 0: none", LATENT)
+query_width = _shape("latent.query_width", "d_q", "latent size of queries (MLA); 0: none", LATENT)
 
-window = _shape("window", "w", "tokens that windowed layers see; 0: no window", WINDOW)
-window_share = _shape("window_share", "s_w", "share of layers with the window", WINDOW, _FLAG)
+window = _shape("window", "w", "sliding-window size; 0: no window", WINDOW)
+window_share = _shape("window_share", "s_w", "share of layers with a sliding window", WINDOW, _FLAG)
 linear_share = _shape(
     "linear_share", "s_l", "share of layers with linear attention (state of fixed size)", LINEAR,
     _FLAG,
@@ -119,9 +119,11 @@ linear_value_size = _shape(
 )
 convolution = _shape("linear.convolution", "n_c", "taps of its short convolution", LINEAR)
 
-index_heads = _shape("index.heads", "a_i", "heads that choose which tokens to attend to", INDEX)
-index_size = _shape("index.size", "d_i", "elements of such a head", INDEX)
-index_tokens = _shape("index.tokens", "n_i", "tokens chosen at most; 0: all are attended to", INDEX)
+index_heads = _shape("index.heads", "a_i", "heads of the sparse-attention indexer", INDEX)
+index_size = _shape("index.size", "d_i", "head size of the sparse-attention indexer", INDEX)
+index_tokens = _shape(
+    "index.tokens", "n_i", "most tokens selected by sparse attention; 0: dense attention", INDEX
+)
 
 attention_gate = _shape(
     "attention.gate", "b_g", "1: a GEMM of the hidden state gates the attention's output",
@@ -135,14 +137,14 @@ sinks = _shape(
 qkv_bias = _shape("bias.qkv", "b_q", "1: queries, keys and values have biases", _BIAS, _FLAG)
 output_bias = _shape("bias.output", "b_o", "1: the attention's output has a bias", _BIAS, _FLAG)
 ffn_bias = _shape("bias.ffn", "b_f", "1: the matrices of feed-forwards have biases", _BIAS, _FLAG)
-logit_bias = _shape("bias.logits", "b_v", "1: the output table has a bias", _BIAS, _FLAG)
-layer_norms = _shape("norm.layer_count", "n_n", "norms of the full width in a layer", NORM)
-outer_norms = _shape("norm.outer_count", "n_o", "norms of the full width outside layers", NORM)
+logit_bias = _shape("bias.logits", "b_v", "1: the output projection has a bias", _BIAS, _FLAG)
+layer_norms = _shape("norm.layer_count", "n_n", "norms of hidden size in a layer", NORM)
+outer_norms = _shape("norm.outer_count", "n_o", "norms of hidden size outside layers", NORM)
 norm_vectors = _shape(
     "norm.vectors", "n_g", "vectors of a norm: 0 none, 1 gain, 2 gain and bias", NORM, (0, 2)
 )
 head_norms = _shape(
-    "norm.heads", "n_h", "norms of queries and keys: 0 none, 1 one for all heads, 2 one a head",
+    "norm.heads", "n_h", "norms of queries and keys: 0 none, 1 shared by heads, 2 per head",
     HEAD_NORM, (0, 2),
 )  # fmt: skip
 

@@ -66,7 +66,7 @@ storage_bandwidth = scope.variable(
     display="GB/s", bounds=POSITIVE, reference=_STORAGE, boundary="primitive",
 )  # fmt: skip
 node_storage_bandwidth = scope.variable(
-    "storage.node_bandwidth", "b_store", "byte/(s*node)", "rate at which one node writes to the store",
+    "storage.node_bandwidth", "b_store", "byte/(s*node)", "write bandwidth of one node to the store",
     display="GB/(s*node)", bounds=POSITIVE, reference=DGX, boundary="primitive",
 )  # fmt: skip
 checkpoint_time = scope.variable(
@@ -84,7 +84,7 @@ checkpoint_stall = scope.variable(
 )  # fmt: skip
 restart_delay = scope.variable(
     "failures.restart_delay", "t_start", "s",
-    "time to notice a failure, replace the part and start the job", display="min",
+    "time to detect a failure, replace the node and restart the job", display="min",
     reference=_RELIABILITY, boundary="scenario",
 )  # fmt: skip
 restart_time = scope.variable(
@@ -113,7 +113,7 @@ planned_share = scope.variable(
     bounds=(0, 1), reference=_LLAMA, boundary="scenario",
 )  # fmt: skip
 availability = scope.variable(
-    "run.availability", "A", "1", "share of wall-clock time spent on training that is not lost",
+    "run.availability", "A", "1", "share of wall-clock time spent on training progress",
     bounds=(0, 1),
     equals=(1 - planned_share)
     * interval
@@ -131,6 +131,6 @@ scope.equation(
     reference=cited(_RELIABILITY.work, "effective training time ratio"),
 )  # fmt: skip
 interruptions = scope.variable(
-    "run.interruptions", "n_fail", "1", "interruptions to expect during the run",
+    "run.interruptions", "n_fail", "1", "expected interruptions during the run",
     equals=failure_rate * training.time_to_train / training.run_yield, reference=_RELIABILITY, target=True,
 )  # fmt: skip

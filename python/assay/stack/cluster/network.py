@@ -18,7 +18,7 @@ adapter_power = scope.variable(
     reference=PARTS, boundary="primitive",
 )  # fmt: skip
 endpoints = scope.variable(
-    "network.endpoints", "N_end", "1", "ports that the compute network joins",
+    "network.endpoints", "N_end", "1", "node ports on the compute network",
     equals=gpus * interconnect.adapters, reference=_FAT_TREE,
 )  # fmt: skip
 radix = scope.variable(
@@ -62,6 +62,6 @@ network_power = scope.variable(
 )  # fmt: skip
 nic_power = scope.variable(
     "node.nic_power", "P_NIC", "W/node",
-    "power of a node's network adapters and of its part of switches and optics",
+    "power of a node's network adapters and its share of switches and optics",
     equals=node_gpus * interconnect.adapters * adapter_power + network_power / nodes, reference=PARTS,
 )  # fmt: skip

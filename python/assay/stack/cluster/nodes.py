@@ -30,23 +30,23 @@ liquid_share = scope.variable(
     bounds=(0, 1), reference=by_definition("heat into liquid over all heat"), boundary="scenario",
 )  # fmt: skip
 cpus = scope.variable(
-    "node.cpus", "n_CPU", "1/node", "host processors of a node", reference=DGX,
+    "node.cpus", "n_CPU", "1/node", "host CPUs of a node", reference=DGX,
     boundary="primitive",
 )  # fmt: skip
 cpu_idle_power = scope.variable(
-    "cpu.idle_power", "P_idle", "W", "power of an idle host processor",
+    "cpu.idle_power", "P_idle", "W", "power of an idle host CPU",
     reference=_IDLE_BUSY, boundary="primitive",
 )  # fmt: skip
 cpu_busy_power = scope.variable(
-    "cpu.busy_power", "P_busy", "W", "power of a fully used host processor",
+    "cpu.busy_power", "P_busy", "W", "power of a fully utilized host CPU",
     reference=_IDLE_BUSY, boundary="primitive",
 )  # fmt: skip
 cpu_load = scope.variable(
-    "cpu.load", "u", "1", "utilization of the host processors", display="%", bounds=(0, 1),
+    "cpu.load", "u", "1", "utilization of the host CPUs", display="%", bounds=(0, 1),
     reference=_IDLE_BUSY, boundary="scenario",
 )  # fmt: skip
 cpu_power = scope.variable(
-    "node.cpu_power", "P_CPU", "W/node", "power of a node's host processors",
+    "node.cpu_power", "P_CPU", "W/node", "power of a node's host CPUs",
     equals=cpus * (cpu_idle_power + cpu_load * (cpu_busy_power - cpu_idle_power)),
     reference=_IDLE_BUSY,
 )  # fmt: skip

@@ -54,11 +54,11 @@ design_node_power = scope.variable(
     equals=node_power + node_gpus * (gpu.power_limit - gpu.power), reference=PARTS,
 )  # fmt: skip
 design_power = scope.variable(
-    "design_power", "P_design", "W", "power of machines that the site is built for", display="kW",
+    "design_power", "P_design", "W", "design IT power of the site", display="kW",
     bounds=POSITIVE, equals=nodes * design_node_power, reference=FLEET,
 )  # fmt: skip
 scope.inequality(
-    "within_design", it_power <= design_power, "the machines draw no more than the site is built for",
+    "within_design", it_power <= design_power, "IT power is within the site's design power",
     reference=FLEET,
 )  # fmt: skip
 rack_nodes = scope.variable(
@@ -69,12 +69,12 @@ racks = scope.variable(
     "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes), reference=FLEET
 )
 rack_power_limit = scope.variable(
-    "rack.power_limit", "P_rack_max", "W", "power that a rack is supplied with",
+    "rack.power_limit", "P_rack_max", "W", "power supplied to a rack",
     reference=FLEET, boundary="scenario",
 )  # fmt: skip
 scope.inequality(
     "rack.within_limit", rack_nodes * node_power <= rack_power_limit,
-    "the nodes of a rack draw no more than it is supplied with", reference=FLEET,
+    "the power of a rack's nodes is within its supply", reference=FLEET,
 )  # fmt: skip
 rack_peak_flops = scope.variable(
     "rack.peak_flops", "P_rack", "FLOP/s", "peak rate of a rack", display="PFLOP/s",

@@ -59,20 +59,22 @@ bulk_latency = _fitted("bulk_latency", "alpha_b", "s", "step latency of a bulk m
 own_copy = _fitted(
     "own_copy", "c_b", "1", "time of a rank's own part over that of a part sent, bulk messages"
 )
-ramp = _fitted("ramp", "x_0", "1", "time at which bulk messages run at half their rate, in starts")
+ramp = _fitted(
+    "ramp", "x_0", "1", "transfer time at half rate of bulk messages, over `collectives.start`"
+)
 switch_start_ratio = _fitted(
-    "switch_start_ratio", "r_s", "1", "start of reductions inside the switch, in starts"
+    "switch_start_ratio", "r_s", "1", "launch of in-switch reductions over `collectives.start`"
 )
 switch_share = scope.variable(
     "switch_share", "eta_s", "1",
-    "share of the links' rate with reductions inside the switch; 0 where it has none",
+    "share of the links' rate with in-switch reductions; 0 if unsupported",
     reference=NCCL, boundary="primitive",
 )  # fmt: skip
 exchange_eager_ratio = _fitted(
     "exchange_eager_ratio",
     "r_x",
     "1",
-    "start of an all-to-all with eager messages, in starts",
+    "launch of an eager all-to-all over `collectives.start`",
     library=True,
 )
 exchange_eager_share = _fitted(
@@ -82,7 +84,7 @@ exchange_eager_share = _fitted(
     "share of the links' rate in an eager all-to-all",
     library=True,
 )
-exchange_start = _fitted("exchange_start", "t_x", "s", "start of a bulk all-to-all", "us")
+exchange_start = _fitted("exchange_start", "t_x", "s", "launch latency of a bulk all-to-all", "us")
 exchange_share = _fitted(
     "exchange_share", "eta_x", "1", "share of the links' rate in a bulk all-to-all"
 )
@@ -98,7 +100,7 @@ direct_share = _fitted(
     "direct_share", "eta_d", "1", "share of the links' rate in an engine's own all-reduce"
 )
 spread = scope.variable(
-    "spread", "sigma", "1", "logarithmic spread of measured over predicted collectives of rings",
+    "spread", "sigma", "1", "logarithmic spread of measured over predicted ring collectives",
     reference=by_definition("spread of the fit"), boundary="primitive", library=True,
 )  # fmt: skip
 exchange_spread = scope.variable(

@@ -18,7 +18,7 @@ size = scope.variable(
     boundary="scenario", library=True,
 )  # fmt: skip
 ranks = scope.variable(
-    "ranks", "p", "1", "ranks that take part", bounds=(1, None), reference=by_definition(),
+    "ranks", "p", "1", "participating ranks", bounds=(1, None), reference=by_definition(),
     boundary="scenario", library=True,
 )  # fmt: skip
 local_ranks = scope.variable(

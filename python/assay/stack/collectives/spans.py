@@ -67,7 +67,11 @@ def spanning_all_reduce(into: Scope, prefix: str, *, size: Expression, span: Spa
         alpha_beta.spanning_tree_all_reduce(size, span), NCCL,
     )  # fmt: skip
     return declare_time(
-        into, f"{prefix}time", "all-reduce, rings or trees as is faster", minimum(ring, tree), NCCL
+        into,
+        f"{prefix}time",
+        "all-reduce, the faster of rings and trees",
+        minimum(ring, tree),
+        NCCL,
     )
 
 

@@ -30,7 +30,7 @@ def all_reduce(
         alpha_beta.tree_all_reduce(size, ranks, medium), TREE,
     )  # fmt: skip
     return declare_time(
-        into, f"{prefix}time", "all-reduce, ring or tree as is faster", minimum(ring, tree), NCCL
+        into, f"{prefix}time", "all-reduce, the faster of ring and tree", minimum(ring, tree), NCCL
     )
 
 

@@ -64,7 +64,7 @@ site_capex = scope.variable(
     equals=cluster.design_power * site_price, reference=_CAPITAL,
 )  # fmt: skip
 year = scope.constant(
-    "year", "yr", "31557600 s", "period of accounts, over which interest is reckoned",
+    "year", "yr", "31557600 s", "compounding period of interest",
     reference=_ANNUITY,
 )  # fmt: skip
 interest = scope.variable(
@@ -76,16 +76,16 @@ interest = scope.variable(
 def _annual_share(what: str, mark: str, meaning: str) -> tuple[Variable, Variable]:
     """Declare lifetime, residual value and the share of the price that each year must earn."""
     lifetime = scope.variable(
-        f"{what}.lifetime", f"n_{mark}", "s", f"time over which {meaning} is paid off",
+        f"{what}.lifetime", f"n_{mark}", "s", f"amortization period of {meaning}",
         display="year", bounds=POSITIVE, reference=_CAPITAL, boundary="scenario",
     )  # fmt: skip
     residual = scope.variable(
-        f"{what}.residual_share", f"r_{mark}", "1", f"value of {meaning} at the end over its price",
+        f"{what}.residual_share", f"r_{mark}", "1", f"residual value of {meaning} over its price",
         display="%", bounds=(0, 1), reference=_ANNUITY, boundary="scenario",
     )  # fmt: skip
     years = lifetime / year
     recovery = scope.variable(
-        f"{what}.recovery", f"a_{mark}", "1", f"share of the price of {meaning} to be earned in a year",
+        f"{what}.recovery", f"a_{mark}", "1", f"annual amortization of {meaning} over its price",
         display="%",
         equals=where(
             interest > 0,
@@ -100,7 +100,7 @@ def _annual_share(what: str, mark: str, meaning: str) -> tuple[Variable, Variabl
 machine_lifetime, machine_recovery = _annual_share("machines", "IT", "machinery")
 site_lifetime, site_recovery = _annual_share("site", "site", "the site")
 capital_rate = scope.variable(
-    "capital.rate", "k", "USD/s", "capital of the site that time uses up", display="USD/h",
+    "capital.rate", "k", "USD/s", "capital cost of machines and site per time", display="USD/h",
     equals=(machine_capex * machine_recovery + site_capex * site_recovery) / year,
     reference=_ANNUAL,
 )  # fmt: skip

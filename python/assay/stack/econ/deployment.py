@@ -34,14 +34,14 @@ serving_rate = scope.variable(
 )  # fmt: skip
 scope.approximation(
     serving_rate, rent * serving.deployment.gpus, name="serving.rented",
-    valid=rent > number("0 USD/(s*GPU)"), meaning="a rent that contains all", reference=_SERVING,
+    valid=rent > number("0 USD/(s*GPU)"), meaning="rent that includes power", reference=_SERVING,
 )  # fmt: skip
 cost_per_output_token = scope.variable(
-    "cost.per_output_token", "c_out", "USD/token", "cost of one output token",
+    "cost.per_output_token", "c_out", "USD/token", "cost per output token",
     equals=serving_rate / (serving.latency.throughput * serving_load), reference=_SERVING, target=True,
 )  # fmt: skip
 energy_per_output_token = scope.variable(
-    "energy.per_output_token", "e_out", "J/token", "energy at the meter for one output token",
+    "energy.per_output_token", "e_out", "J/token", "energy at the meter per output token",
     equals=serving_power / (serving.latency.throughput * serving_load),
     reference=by_definition("power over rate"), target=True,
 )  # fmt: skip

@@ -36,7 +36,7 @@ maintenance_rate = scope.variable(
     equals=maintenance_share * (machine_capex + site_capex) / year, reference=_BURDEN,
 )  # fmt: skip
 staff = scope.variable(
-    "staff.people", "n_staff", "1", "people who run the site", reference=_BURDEN,
+    "staff.people", "n_staff", "1", "operators of the site", reference=_BURDEN,
     boundary="scenario",
 )  # fmt: skip
 salary = scope.variable(
@@ -44,7 +44,7 @@ salary = scope.variable(
     display="USD/year", reference=_BURDEN, boundary="scenario",
 )  # fmt: skip
 staff_rate = scope.variable(
-    "staff.rate", "W", "USD/s", "cost of all people who run the site", display="USD/h",
+    "staff.rate", "W", "USD/s", "cost of all operators of the site", display="USD/h",
     equals=staff * salary, reference=_OPERATION,
 )  # fmt: skip
 water_price = scope.variable(
@@ -61,11 +61,11 @@ ownership_rate = scope.variable(
     reference=_ANNUAL,
 )  # fmt: skip
 utilisation = scope.variable(
-    "utilisation", "u", "1", "share of the time that the site's GPUs are rented out",
+    "utilisation", "u", "1", "utilization of the site's GPUs",
     display="%", bounds=("positive", 1), reference=_BURDEN, boundary="scenario",
 )  # fmt: skip
 gpu_ownership_rate = scope.variable(
-    "gpu.owned_rate", "c_o", "USD/(s*GPU)", "cost of holding one GPU of the site",
+    "gpu.owned_rate", "c_o", "USD/(s*GPU)", "cost of one owned GPU per utilized time",
     display="USD/(h*GPU)", equals=ownership_rate / (cluster.gpus * utilisation), reference=_BURDEN,
 )  # fmt: skip
 gpu_power_rate = scope.variable(
@@ -82,11 +82,11 @@ rent = scope.variable(
     reference=_RENT, boundary="scenario",
 )  # fmt: skip
 rent_includes_power = scope.variable(
-    "rent.includes_power", "b_p", "1", "1 where the rent contains the electricity, else 0",
+    "rent.includes_power", "b_p", "1", "1 where the rent includes electricity, else 0",
     bounds=(0, 1), reference=_RENT, boundary="scenario",
 )  # fmt: skip
 gpu_rate = scope.variable(
-    "gpu.rate", "c_g", "USD/(s*GPU)", "cost of holding one GPU, without electricity",
+    "gpu.rate", "c_g", "USD/(s*GPU)", "cost of one GPU, owned or rented, without electricity",
     display="USD/(h*GPU)", bounds=(None, None),
     equals=where(rented > 0.5, rent - rent_includes_power * gpu_power_rate, gpu_ownership_rate),
     reference=_RENT,

@@ -42,7 +42,7 @@ run_duration = scope.variable(
 )  # fmt: skip
 scope.approximation(
     run_duration, training.time_to_train, name="run.uninterrupted",
-    valid=training.time_to_train >= number("0 s"), meaning="steps alone: nothing fails",
+    valid=training.time_to_train >= number("0 s"), meaning="time of the steps only, without failures",
     reference=_RUN,
 )  # fmt: skip
 run_energy = scope.variable(
@@ -64,11 +64,11 @@ total_cost = scope.variable(
 scope.approximation(
     total_cost, rent * training.gpus * run_duration, name="run.rented",
     valid=rent > number("0 USD/(s*GPU)"),
-    meaning="a rent that contains all, so that neither plant nor power need be known",
+    meaning="rent that includes power: neither site nor power is needed",
     reference=_RENT,
 )  # fmt: skip
 cost_per_token = scope.variable(
-    "cost.per_token", "c_tok", "USD/token", "cost of training on one token",
+    "cost.per_token", "c_tok", "USD/token", "cost per training token",
     equals=total_cost / training.total_tokens, reference=by_definition("cost over tokens"),
     target=True,
 )  # fmt: skip
@@ -77,7 +77,7 @@ cost_per_step = scope.variable(
     equals=total_cost / training.steps, reference=by_definition("cost over steps"), target=True,
 )  # fmt: skip
 energy_per_token = scope.variable(
-    "energy.per_token", "e_tok", "J/token", "energy at the meter for one token", bounds=POSITIVE,
+    "energy.per_token", "e_tok", "J/token", "energy at the meter per training token", bounds=POSITIVE,
     equals=run_energy / training.total_tokens, reference=by_definition("energy over tokens"),
     target=True,
 )  # fmt: skip

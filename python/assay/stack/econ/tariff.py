@@ -9,11 +9,11 @@ scope = Scope("econ", "Costs of a run and of a deployment")
 _TARIFF = cited("EnergyPlus Engineering Reference", "Tariff computation, energy and demand charges")
 
 electricity_energy_price = scope.variable(
-    "electricity.energy_price", "c_E", "USD/J", "charge for energy", display="USD/kWh",
+    "electricity.energy_price", "c_E", "USD/J", "energy charge", display="USD/kWh",
     reference=_TARIFF, boundary="scenario",
 )  # fmt: skip
 electricity_demand_price = scope.variable(
-    "electricity.demand_price", "c_D", "USD/(W*s)", "charge for the highest power of a month",
+    "electricity.demand_price", "c_D", "USD/(W*s)", "demand charge for the monthly peak power",
     display="USD/(kW*month)", reference=_TARIFF, boundary="scenario",
 )  # fmt: skip
 load_factor = scope.variable(

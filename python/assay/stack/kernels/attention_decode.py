@@ -26,7 +26,7 @@ from assay.stack.kernels import device, fitted
 from assay.stack.kernels.attention_prefill import Attention
 from assay.stack.kernels.combine import cold_share, declare_interval, sharp_maximum, transfer_time
 
-scope = Scope("kernels.decode", "Attention of new tokens")
+scope = Scope("kernels.decode", "Decode attention")
 
 _FLASH_DECODING = cited(
     "Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference"
@@ -57,37 +57,41 @@ def _constant(
     return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
 
 
-launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels with nothing to do")
+launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels without work")
 tile_time = _constant("tile_time", "tau_q", "s", "us", "time of a tile besides its keys")
 single_time = _constant(
     "single_time", "tau_1", "s", "us", "time of a tile of one query head besides its keys"
 )
 key_time = _constant("key_time", "tau_k", "s", "ns", "time of a key of width 128 in one tile")
 read_share = _constant(
-    "read_share", "r_r", "1", "1", "rate of reading the cache, over the data sheet's"
+    "read_share", "r_r", "1", "1", "achieved bandwidth of KV-cache reads, over the data sheet's"
 )
-ramp = _constant("ramp", "x_0", "byte", "MB", "size at which reading reaches half its rate")
+ramp = _constant("ramp", "x_0", "byte", "MB", "read size at half of the achieved bandwidth")
 reach_share = _constant(
     "reach_share",
     "r_h",
     "1",
     "1",
-    "keys and values that stay in the GPU's cache, over its capacity",
+    "keys and values that stay in L2, over its capacity",
 )
-split_time = _constant("split_time", "t_s", "s", "us", "time of joining parts, per doubling")
-sequence_time = _constant("sequence_time", "tau_B", "s", "ns", "time per sequence of preparing it")
+split_time = _constant(
+    "split_time", "t_s", "s", "us", "time to combine KV splits, per doubling of their number"
+)
+sequence_time = _constant("sequence_time", "tau_B", "s", "ns", "scheduling time per sequence")
 query_share = _constant(
-    "query_share", "r_q", "1", "1", "rate of queries and outputs, over the memory's"
+    "query_share", "r_q", "1", "1", "achieved bandwidth of queries and outputs, over the memory's"
 )
-regroup_time = _constant("regroup_time", "t_g", "s", "us", "time of copying queries into groups")
-tile_rows = _constant("tile_rows", "b_m", "1", "1", "query heads that one tile can hold", (1, None))
+regroup_time = _constant(
+    "regroup_time", "t_g", "s", "us", "time of packing query heads into groups"
+)
+tile_rows = _constant("tile_rows", "b_m", "1", "1", "query heads that fit in one tile", (1, None))
 most_group = _constant(
     "most_group", "g_max", "1", "1", "query heads per key head above which each head has its own CTA",
     (1, None),
 )  # fmt: skip
 splits_single = _constant(
     "splits_single", "z", "1", "1",
-    "1 where keys of ungrouped heads are split too, 0 where they are not", fitted.SHARE,
+    "1 where ungrouped heads use split KV too, 0 otherwise", fitted.SHARE,
 )  # fmt: skip
 spread = fitted.spread(scope)
 
@@ -119,7 +123,7 @@ def declare(
     keys = where(shape.window > 0, minimum(shape.window, shape.context), shape.context)
     widths = shape.width + shape.value_width
     flops = into.variable(
-        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
         equals=number("2 FLOP") * shape.batch * shape.heads * widths * keys, reference=_COUNT,
         library=library,
     )  # fmt: skip
@@ -140,7 +144,7 @@ def declare(
     tiles = shape.batch * where(alone, shape.heads, shape.kv_heads * ceil(group / tile_rows))
     filling = minimum(floor(device.multiprocessors / tiles), ceil(keys / _BLOCK_KEYS))
     parts = into.variable(
-        f"{prefix}parts", "n_s", "1", f"parts that the keys are split into in {what}",
+        f"{prefix}parts", "n_s", "1", f"KV splits of {what}",
         bounds=(1, None),
         equals=where((group > 1) | (splits_single > 0.5), maximum(1, filling), 1),
         reference=_FLASH_DECODING, library=library,
@@ -170,14 +174,14 @@ def _free(
 
 shape = DecodeShape(
     batch=_free("batch", "B", "1", "sequences, one new token each"),
-    context=_free("context", "s", "1", "tokens in the cache, the new one included"),
-    window=_free("window", "w", "1", "tokens that a query sees at most; 0 for all", (0, None)),
+    context=_free("context", "s", "1", "tokens in the KV cache, including the new one"),
+    window=_free("window", "w", "1", "sliding window of a query; 0 for all tokens", (0, None)),
     heads=_free("heads", "h", "1", "query heads"),
     kv_heads=_free("kv_heads", "h_k", "1", "key and value heads"),
     width=_free("width", "d", "1", "width of a query or key"),
     value_width=_free("value_width", "d_v", "1", "width of a value"),
     element=_free("element", "b_q", "byte", "bytes of a query or output element"),
-    kv_element=_free("kv_element", "b_kv", "byte", "bytes of an element in the cache"),
+    kv_element=_free("kv_element", "b_kv", "byte", "bytes of a KV-cache element"),
     footprint=_free("footprint", "f", "byte", "bytes touched between two uses of the same keys"),
 )
 standalone = declare(scope, "", shape, what="attention of new tokens", library=True)

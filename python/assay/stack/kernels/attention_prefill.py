@@ -24,7 +24,7 @@ from assay.model import (
 from assay.stack.kernels import device, fitted
 from assay.stack.kernels.combine import declare_interval, exposed, sharp_maximum
 
-scope = Scope("kernels.prefill", "Attention over prompts")
+scope = Scope("kernels.prefill", "Prefill attention")
 
 _FLASH2 = (
     "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning"
@@ -48,7 +48,7 @@ def _constant(
     return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
 
 
-launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels with nothing to do")
+launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels without work")
 token_time = _constant(
     "token_time", "tau_t", "s", "ns", "time per token of the pass over the cache"
 )
@@ -58,17 +58,15 @@ tile_share = _constant(
 )
 score_time = _constant("score_time", "tau_s", "s", "ps", "softmax time per attention logit")
 stream_share = _constant(
-    "stream_share", "r_q", "1", "1", "rate of queries and outputs, over the memory's"
+    "stream_share", "r_q", "1", "1", "achieved bandwidth of queries and outputs, over the memory's"
 )
 cache_share = _constant(
-    "cache_share", "r_c", "1", "1", "rate of filling the cache, over the memory's"
+    "cache_share", "r_c", "1", "1", "achieved bandwidth of KV-cache writes, over the memory's"
 )
 sustained_share = _constant(
     "sustained_share", "r_P", "1", "1", "sustained rate under the power limit, over the peak"
 )
-imbalance = _constant(
-    "imbalance", "kappa", "1", "1", "share of the longest tile that others wait for"
-)
+imbalance = _constant("imbalance", "kappa", "1", "1", "exposed share of the longest tile")
 tile_rows = _constant("tile_rows", "b_m", "1", "1", "rows of a tile of queries", (1, None))
 grouped = _constant(
     "grouped", "g", "1", "1", "1 where a tile packs all query heads of a KV head, 0 otherwise",
@@ -120,12 +118,12 @@ def declare(
     # The first queries see all there is so far; later ones only the window.
     growing = maximum(0, minimum(shape.length, reach - before))
     pairs = into.variable(
-        f"{prefix}pairs", "n_p", "1", f"pairs of query and key of one head and prompt in {what}",
+        f"{prefix}pairs", "n_p", "1", f"query-key pairs per head and prompt in {what}",
         equals=growing * before + growing * (growing + 1) / 2 + (shape.length - growing) * reach,
         reference=_COUNT, library=library,
     )  # fmt: skip
     flops = into.variable(
-        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
         equals=number("2 FLOP") * shape.batch * shape.heads * widths * pairs, reference=_COUNT,
         library=library,
     )  # fmt: skip
@@ -138,7 +136,7 @@ def declare(
         display="MB", equals=streams + filling, reference=_TILING, library=library,
     )  # fmt: skip
     memory_time = into.variable(
-        f"{prefix}memory_time", "t_b", "s", f"time of the bytes of {what}, which tiles do not hide",
+        f"{prefix}memory_time", "t_b", "s", f"exposed memory time of {what}",
         display="us",
         equals=(streams / stream_share + filling / cache_share) / device.memory_bandwidth,
         reference=_ROOFLINE, library=library,
@@ -186,15 +184,21 @@ _ANY: fitted.Bounds = (0, None)
 shape = PrefillShape(
     batch=_free("batch", "B", "1", "prompts", _SIZE),
     length=_free("length", "s", "1", "new tokens of a prompt", _SIZE),
-    keys=_free("keys", "k", "1", "tokens that the last query could see without a window", _SIZE),
-    window=_free("window", "w", "1", "tokens that a query sees at most; 0 for all", _ANY),
+    keys=_free("keys", "k", "1", "context length of the last query", _SIZE),
+    window=_free("window", "w", "1", "sliding window of a query; 0 for all tokens", _ANY),
     heads=_free("heads", "h", "1", "query heads", _SIZE),
     kv_heads=_free("kv_heads", "h_k", "1", "key and value heads", _SIZE),
     width=_free("width", "d", "1", "width of a query or key", _SIZE),
     value_width=_free("value_width", "d_v", "1", "width of a value", _SIZE),
     element=_free("element", "b_q", "byte", "bytes of a query or output element", _SIZE),
     kv_element=_free("kv_element", "b_kv", "byte", "bytes of a key or value element", _SIZE),
-    caching=_free("caching", "c", "1", "1 where a cache is filled, 0 where not", fitted.SHARE),
+    caching=_free(
+        "caching",
+        "c",
+        "1",
+        "1 where keys and values are written to the cache, 0 otherwise",
+        fitted.SHARE,
+    ),
     bits=_free("bits", "b", "1", "bits of an operand in the tensor core", _SIZE),
 )
 standalone = declare(scope, "", shape, what="attention over prompts", library=True)

@@ -64,10 +64,10 @@ def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> 
 def declare_interval(scope: Scope, time: Variable, spread: Expression) -> None:
     """Declare the 90 % interval of a time."""
     scope.variable(
-        "time_low", "t_5", "s", f"one in twenty is faster: {time.meaning}", display="us",
+        "time_low", "t_5", "s", f"5 % quantile: {time.meaning}", display="us",
         equals=time * exp(-QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip
     scope.variable(
-        "time_high", "t_95", "s", f"one in twenty is slower: {time.meaning}", display="us",
+        "time_high", "t_95", "s", f"95 % quantile: {time.meaning}", display="us",
         equals=time * exp(QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip

@@ -45,18 +45,23 @@ launch_time = fitted.constant(
     "t_0",
     "s",
     "us",
-    "time of a grouped GEMM with nothing to do",
+    "time of a grouped GEMM without work",
     (0, None),
 )
 sustained_share = fitted.constant(
     scope, "sustained_share", "r_P", "1", "1", "rate of full tiles, over the peak"
 )
 read_share = fitted.constant(
-    scope, "read_share", "r_r", "1", "1", "rate of reading experts, over the data sheet's"
+    scope,
+    "read_share",
+    "r_r",
+    "1",
+    "1",
+    "achieved bandwidth of expert weights, over the data sheet's",
 )
 activation_share = fitted.constant(
     scope, "activation_share", "r_a", "1", "1",
-    "rate of gathering and scattering activations, over the memory's",
+    "achieved bandwidth of token permutation, over the memory's",
 )  # fmt: skip
 eight_bit_share = fitted.constant(
     scope, "eight_bit_share", "r_8", "1", "1",
@@ -105,13 +110,13 @@ def declare(
 ) -> Experts:
     """Declare touched experts, FLOPs, bytes and time of a grouped GEMM."""
     touched = into.variable(
-        f"{prefix}touched", "E_t", "1", f"of {what}, those that at least one token is sent to",
+        f"{prefix}touched", "E_t", "1", f"active experts of {what}: those with at least one token",
         equals=shape.experts * (1 - (1 - shape.chosen / shape.experts) ** shape.tokens),
         reference=_OCCUPANCY, library=library,
     )  # fmt: skip
     rows = shape.tokens * shape.chosen
     flops = into.variable(
-        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
         equals=number("2 FLOP") * rows * shape.columns * shape.depth, reference=_SWITCH,
         library=library,
     )  # fmt: skip
@@ -155,7 +160,7 @@ def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
 shape = ExpertsShape(
     tokens=_free("tokens", "n", "1", "tokens of the batch"),
     experts=_free("experts", "E", "1", "experts whose weights are on the GPU"),
-    chosen=_free("chosen", "k", "1", "experts that a token is sent to"),
+    chosen=_free("chosen", "k", "1", "experts per token (top-k)"),
     columns=_free("columns", "n_c", "1", "features out of one expert's GEMM"),
     depth=_free("depth", "n_k", "1", "features into one expert's GEMM"),
     bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),

@@ -112,7 +112,7 @@ def declare(
 ) -> Gemm:
     """Declare FLOPs, bytes and time of a GEMM in a scope, under names with a prefix."""
     flops = scope.variable(
-        f"{prefix}flops", "F", "FLOP", f"floating-point operations of {what}", display="GFLOP",
+        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
         equals=number("2 FLOP") * shape.rows * shape.columns * shape.depth, reference=_BOUNDS,
         library=library,
     )  # fmt: skip
@@ -255,11 +255,11 @@ shape = GemmShape(
         "activation_footprint", "f_A", "byte", "bytes touched between two uses of the activations"
     ),
     toggling=fitted.free(
-        constants.scope, "toggling", "u", "1", "1 for operands that look random, 0 for constant ones",
+        constants.scope, "toggling", "u", "1", "1 for random operands, 0 for constant ones",
         fitted.SHARE,
     ),
     casting=fitted.free(
-        constants.scope, "casting", "c", "1", "1 where activations are cast to low precision first, 0 where not",
+        constants.scope, "casting", "c", "1", "1 where activations are quantized first, 0 otherwise",
         fitted.SHARE,
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, number
 
-scope = Scope("serving", "A model that answers requests")
+scope = Scope("serving", "Serving of a model")
 
 _CHOICE = by_definition("a choice of the deployment")
 _MEGATRON = cited(
@@ -54,11 +54,11 @@ def _flag(name: str, symbol: str, meaning: str, reference: Reference) -> Variabl
     )
 
 
-tensor = _choice("tensor", "t", "1", "GPUs that share every layer", _MEGATRON)
-pipeline = _choice("pipeline", "p", "1", "stages of consecutive layers", _GPIPE)
-expert = _choice("expert", "e", "1", "groups of GPUs with whole experts of their own", _SWITCH)
+tensor = _choice("tensor", "t", "1", "tensor-parallel GPUs", _MEGATRON)
+pipeline = _choice("pipeline", "p", "1", "pipeline stages", _GPIPE)
+expert = _choice("expert", "e", "1", "expert-parallel groups", _SWITCH)
 attention_replicas = _choice(
-    "attention_replicas", "r", "1", "copies of the attention weights, each with requests of its own",
+    "attention_replicas", "r", "1", "data-parallel attention replicas",
     _DATA_PARALLEL_ATTENTION,
 )  # fmt: skip
 gpus = scope.variable(
@@ -82,20 +82,20 @@ expert_bytes = _choice(
 )
 kv_bytes = _choice("kv_bytes", "B_k", "byte", "bytes of a stored key or value element", _FORMATS)
 
-prompt = _choice("prompt", "s_p", "token", "tokens of a prompt")
-output = _choice("output", "s_o", "token", "tokens of an answer")
-concurrency = _choice("concurrency", "c", "request", "requests in flight, waiting ones included")
+prompt = _choice("prompt", "s_p", "token", "input tokens per request")
+output = _choice("output", "s_o", "token", "output tokens per request")
+concurrency = _choice("concurrency", "c", "request", "concurrent requests, including waiting ones")
 batch_limit = _choice(
-    "batch_limit", "B_max", "request", "requests that the engine works on at most", _ORCA
+    "batch_limit", "B_max", "request", "most running requests (max_num_seqs)", _ORCA
 )
 prompt_budget = _choice(
-    "prompt_budget", "n_max", "token", "tokens of an iteration at most, per attention replica",
+    "prompt_budget", "n_max", "token", "most tokens per iteration and replica (max_num_batched_tokens)",
     _CHUNKED,
 )  # fmt: skip
 static = _flag(
-    "static", "f_s", "1: a fixed batch, all prompts first; 0: requests join any time", _ORCA
+    "static", "f_s", "1: static batching, all prefill first; 0: continuous batching", _ORCA
 )
 separate = _flag(
-    "separate", "f_d", "1: prompts run on GPUs of their own; 0: among the decoding requests",
+    "separate", "f_d", "1: disaggregated prefill; 0: prefill and decode on the same GPUs",
     _SPLITWISE,
 )  # fmt: skip

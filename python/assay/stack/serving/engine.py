@@ -25,19 +25,19 @@ def _fitted(name: str, symbol: str, unit: str, display: str, meaning: str) -> Va
     )
 
 
-host_time = _fitted("host_time", "t_h", "s", "ms", "time of the host between iterations")
+host_time = _fitted("host_time", "t_h", "s", "ms", "host time between iterations")
 host_sequence_time = _fitted(
-    "host_sequence_time", "tau_h", "s", "us", "time of the host per decoding request and iteration"
+    "host_sequence_time", "tau_h", "s", "us", "host time per decoding request and iteration"
 )
 request_time = _fitted(
-    "request_time", "t_r", "s", "ms", "time of a request outside the model, before its first token"
+    "request_time", "t_r", "s", "ms", "request overhead outside the model, before the first token"
 )
 layer_kernels = _fitted("layer_kernels", "n_k", "1", "1", "small kernels of a layer")
 expert_kernels = _fitted(
     "expert_kernels", "n_x", "1", "1", "further small kernels of a layer with experts"
 )
 reduction_wait = _fitted(
-    "reduction_wait", "t_w", "s", "us", "time that GPUs wait for each other before a sum"
+    "reduction_wait", "t_w", "s", "us", "synchronization time of GPUs before an all-reduce"
 )
 expert_slowdown = _fitted(
     "expert_slowdown", "z_x", "1", "1", "time of the engine's expert GEMMs over the fitted ones"
@@ -46,7 +46,11 @@ wide_expert_slowdown = _fitted(
     "wide_expert_slowdown", "z_w", "1", "1", "slowdown of expert GEMMs in 16 bits"
 )
 prompt_expert_slowdown = _fitted(
-    "prompt_expert_slowdown", "z_p", "1", "1", "further slowdown of expert GEMMs with prompts"
+    "prompt_expert_slowdown",
+    "z_p",
+    "1",
+    "1",
+    "further slowdown of expert GEMMs in iterations with prefill",
 )
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
@@ -54,18 +58,20 @@ decode_slowdown = _fitted(
 narrow_key_time = _fitted(
     "narrow_key_time", "z_k", "1", "1", "time of decode attention over 8-bit keys over 16-bit ones"
 )
-casting = _fitted(
-    "casting", "f_8", "1", "1", "share of casts to 8 bits that take a kernel of their own"
-)
+casting = _fitted("casting", "f_8", "1", "1", "share of 8-bit quantizations in separate kernels")
 queue_factor = _fitted(
-    "queue_factor", "q", "1", "1", "own prompt times waited where prompts take every iteration"
+    "queue_factor",
+    "q",
+    "1",
+    "1",
+    "queueing time in own prefill times when prefill fills every iteration",
 )
 first_iterations = scope.variable(
-    "first_iterations", "n_s", "1", "iterations that pass before a first token reaches the client",
+    "first_iterations", "n_s", "1", "iterations before a first token reaches the client",
     reference=_SETTING, boundary="needs-source",
 )  # fmt: skip
 burst_share = scope.variable(
-    "burst_share", "phi", "1", "share of requests that arrive all at once, at the start",
+    "burst_share", "phi", "1", "share of requests that arrive at once, at the start",
     bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
 step_share = scope.variable(
@@ -77,13 +83,13 @@ memory_share = scope.variable(
     reference=_SETTING, boundary="needs-source",
 )  # fmt: skip
 reserved_memory = _fitted(
-    "reserved_memory", "M_r", "byte", "GB", "memory of a GPU for activations and the software"
+    "reserved_memory", "M_r", "byte", "GB", "memory per GPU for activations and software"
 )
 reserved_output = scope.variable(
-    "reserved_output", "kappa", "1", "average share of an answer whose KV cache is allocated",
+    "reserved_output", "kappa", "1", "average share of the output whose KV cache is allocated",
     bounds=(0, 1), reference=_PAGED, boundary="needs-source",
 )  # fmt: skip
 group_limit = scope.variable(
-    "group_limit", "g_max", "1", "query heads that share one reading of a key at most, in decoding",
+    "group_limit", "g_max", "1", "most query heads that share one read of a key in decode",
     bounds=(1, None), reference=_GROUPED, boundary="needs-source",
 )  # fmt: skip

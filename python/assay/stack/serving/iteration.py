@@ -61,11 +61,9 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
     sends = (d.pipeline - 1) * interconnect.link_latency
     time = step.variable("time", "t", "s", f"time of {what}", sum(times, host + sends), SUM)
     size = step.variable(
-        "size", "S", "byte", f"bytes that one GPU moves in {what}", total.size, _ROOFLINE
+        "size", "S", "byte", f"bytes moved per GPU in {what}", total.size, _ROOFLINE
     )
-    flops = step.variable(
-        "flops", "F", "FLOP", f"operations of one GPU in {what}", total.flops, _ROOFLINE
-    )
+    flops = step.variable("flops", "F", "FLOP", f"FLOPs per GPU in {what}", total.flops, _ROOFLINE)
     return Iteration(time, size, flops)
 
 
@@ -84,7 +82,7 @@ def _reductions(step: Step) -> Variable:
     attended = _reduction(step, "attention_sum", step.own, d.attention_ranks)
     mixed = _reduction(step, "feed_forward_sum", step.tokens, d.tensor)
     return step.variable(
-        "reduction_time", "t_r", "s", f"sums over GPUs in {step.what}",
+        "reduction_time", "t_r", "s", f"all-reduces in {step.what}",
         model.layers * (attended + mixed), _MEGATRON,
     )  # fmt: skip
 

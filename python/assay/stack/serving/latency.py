@@ -51,7 +51,7 @@ _CLIENT = by_definition("mean over the requests of a client that starts many at 
 prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
 step_time = scope.variable(
-    "step_time", "t_s", "s", "mean time between two tokens of a request", display="ms",
+    "step_time", "t_s", "s", "time per output token (TPOT)", display="ms",
     equals=where(
         (d.static > 0.5) | (d.separate > 0.5),
         loads.decode.time,
@@ -60,17 +60,17 @@ step_time = scope.variable(
     reference=_CHUNKED,
 )  # fmt: skip
 time_per_output_token = scope.variable(
-    "time_per_output_token", "TPOT", "s/token", "mean time between two tokens of a request",
+    "time_per_output_token", "TPOT", "s/token", "time per output token (TPOT)",
     display="ms/token", equals=step_time / ONE_TOKEN, reference=_ORCA, target=True,
 )  # fmt: skip
 
 bursts = memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN / loads.burst_tokens
 burst_time = scope.variable(
-    "burst_time", "t_b", "s", "time of all prompts of a batch, one iteration after the other",
+    "burst_time", "t_b", "s", "prefill time of a whole batch",
     display="ms", equals=bursts * loads.burst.time, reference=_ORCA,
 )  # fmt: skip
 own_time = scope.variable(
-    "own_prompt_time", "t_o", "s", "time of the iterations that carry a request's own prompt",
+    "own_prompt_time", "t_o", "s", "time of the prefill iterations of a request",
     display="ms",
     equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
 )  # fmt: skip
@@ -78,7 +78,7 @@ own_time = scope.variable(
 # of a batch stays in step, however large it is.
 group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
 steady_time = scope.variable(
-    "steady_prompt_time", "t_y", "s", "time to the end of the prompt, after the first requests",
+    "steady_prompt_time", "t_y", "s", "prefill time of requests after the first batch",
     display="ms",
     equals=own_time * ((group + 1) / 2 + engine.queue_factor * loads.prompt_share)
     + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
@@ -86,12 +86,12 @@ steady_time = scope.variable(
 )  # fmt: skip
 mean_burst_time = (burst_time + loads.burst.time) / 2
 waiting_time = scope.variable(
-    "waiting_time", "t_w", "s", "time until there is memory for a request", display="ms",
+    "waiting_time", "t_w", "s", "queueing time until KV-cache memory is free", display="ms",
     equals=maximum(d.concurrency / memory.batch - 1, 0) * d.output / ONE_TOKEN * step_time,
     reference=_LITTLE,
 )  # fmt: skip
 prompt_time = scope.variable(
-    "prompt_time", "t_p", "s", "time from the start of a request to the end of its prompt",
+    "prompt_time", "t_p", "s", "time from arrival to the end of prefill",
     display="ms",
     equals=where(
         d.static > 0.5,
@@ -102,7 +102,7 @@ prompt_time = scope.variable(
     reference=_CLIENT,
 )  # fmt: skip
 transfer_time = scope.variable(
-    "transfer_time", "t_x", "s", "time to send a prompt's keys to the GPUs that decode",
+    "transfer_time", "t_x", "s", "KV-cache transfer time to the decode GPUs",
     display="ms",
     equals=d.separate
     * d.prompt
@@ -111,7 +111,7 @@ transfer_time = scope.variable(
     reference=_SPLITWISE,
 )  # fmt: skip
 time_to_first_token = scope.variable(
-    "time_to_first_token", "TTFT", "s", "mean time from a request to its first token",
+    "time_to_first_token", "TTFT", "s", "mean time to first token (TTFT)",
     display="ms",
     equals=engine.request_time
     + waiting_time
@@ -122,20 +122,20 @@ time_to_first_token = scope.variable(
 )  # fmt: skip
 
 end_to_end_time = scope.variable(
-    "end_to_end_time", "t_e", "s", "mean time from a request to its last token", display="s",
+    "end_to_end_time", "t_e", "s", "mean end-to-end latency of a request", display="s",
     equals=time_to_first_token + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
     reference=_DISTSERVE, target=True,
 )  # fmt: skip
 
 answer_time = scope.variable(
-    "answer_time", "t_a", "s", "time that a request is worked on", display="s",
+    "answer_time", "t_a", "s", "time that a request is running", display="s",
     equals=where(d.static > 0.5, burst_time, own_time)
     + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
     reference=_LITTLE,
 )  # fmt: skip
 worked_on = where(d.static > 0.5, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
 request_rate = scope.variable(
-    "request_rate", "lambda", "request/s", "requests answered per second, requests never lacking",
+    "request_rate", "lambda", "request/s", "completed requests per second under saturation",
     equals=worked_on / answer_time, reference=_LITTLE,
 )  # fmt: skip
 throughput = scope.variable(
@@ -147,30 +147,30 @@ throughput_per_gpu = scope.variable(
     equals=throughput / d.gpus, reference=_LITTLE, target=True,
 )  # fmt: skip
 prompt_throughput = scope.variable(
-    "prompt_throughput", "X_p", "token/s", "prompt tokens per second of GPUs that only run prompts",
+    "prompt_throughput", "X_p", "token/s", "input tokens per second of GPUs that run prefill only",
     equals=ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE, target=True,
 )  # fmt: skip
 
 step_size = loads.decode.size + loads.prompt_share * (loads.mixed.size - loads.decode.size)
 memory_use = scope.variable(
-    "memory_use", "u_m", "1", "share of the memory's peak rate that serving uses", display="%",
+    "memory_use", "u_m", "1", "memory-bandwidth utilization of serving", display="%",
     equals=step_size / (step_time * device.memory_bandwidth), reference=_ROOFLINE, target=True,
 )  # fmt: skip
 step_flops = loads.decode.flops + loads.prompt_share * (loads.mixed.flops - loads.decode.flops)
 peak_use = scope.variable(
-    "peak_use", "u_c", "1", "share of the peak rate at its formats that serving uses",
+    "peak_use", "u_c", "1", "FLOPs utilization of serving at its formats",
     display="%",
     equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(d.compute_bits)),
     reference=_ROOFLINE, target=True,
 )  # fmt: skip
 prompt_peak_use = scope.variable(
-    "prompt_peak_use", "u_p", "1", "share of the peak rate that prompts alone use", display="%",
+    "prompt_peak_use", "u_p", "1", "FLOPs utilization of prefill", display="%",
     equals=loads.burst.flops
     / (loads.burst.time * device.peak_flops * device.rate_multiple(d.compute_bits)),
     reference=_ROOFLINE, target=True,
 )  # fmt: skip
 floor_time = scope.variable(
-    "decode_floor", "t_min", "s", "least time of an iteration of decoding requests: its bytes",
+    "decode_floor", "t_min", "s", "bandwidth-bound time of a decode iteration",
     display="ms", equals=loads.decode.size / device.memory_bandwidth, reference=_ROOFLINE,
 )  # fmt: skip
 decode_memory_use = scope.variable(
@@ -178,17 +178,17 @@ decode_memory_use = scope.variable(
     display="%", equals=floor_time / loads.decode.time, reference=_ROOFLINE, target=True,
 )  # fmt: skip
 prompt_memory_use = scope.variable(
-    "prompt_memory_use", "u_b", "1", "share of the memory's peak rate that prompts alone use",
+    "prompt_memory_use", "u_b", "1", "memory-bandwidth utilization of prefill",
     display="%", equals=loads.burst.size / (loads.burst.time * device.memory_bandwidth),
     reference=_ROOFLINE, target=True,
 )  # fmt: skip
 
 first_token_limit = scope.variable(
-    "slo.time_to_first_token", "L_1", "s", "longest time to the first token that is acceptable",
+    "slo.time_to_first_token", "L_1", "s", "TTFT limit (SLO)",
     bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
 )  # fmt: skip
 output_token_limit = scope.variable(
-    "slo.time_per_output_token", "L_t", "s/token", "longest time per token that is acceptable",
+    "slo.time_per_output_token", "L_t", "s/token", "TPOT limit (SLO)",
     bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
 )  # fmt: skip
 latency_spread = scope.variable(
@@ -202,20 +202,20 @@ def _share_within(ratio: Expression) -> Expression:
 
 
 attainment = scope.variable(
-    "slo.attainment", "a", "1", "share of requests that meet both limits", bounds=(0, 1),
+    "slo.attainment", "a", "1", "share of requests that meet both SLOs", bounds=(0, 1),
     equals=_share_within(first_token_limit / time_to_first_token)
     * _share_within(output_token_limit / time_per_output_token),
     reference=_LOGNORMAL,
 )  # fmt: skip
 goodput = scope.variable(
-    "goodput", "G", "request/s", "requests per second that meet both limits",
+    "goodput", "G", "request/s", "goodput: requests per second that meet both SLOs",
     equals=attainment * request_rate, reference=_DISTSERVE, target=True,
 )  # fmt: skip
 scope.inequality(
     "first_token_in_time", time_to_first_token <= first_token_limit,
-    "the first token comes within the limit", reference=_DISTSERVE,
+    "TTFT is within its limit", reference=_DISTSERVE,
 )  # fmt: skip
 scope.inequality(
     "output_tokens_in_time", time_per_output_token <= output_token_limit,
-    "tokens come within the limit", reference=_DISTSERVE,
+    "TPOT is within its limit", reference=_DISTSERVE,
 )  # fmt: skip

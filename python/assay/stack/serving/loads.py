@@ -19,7 +19,7 @@ _ORCA = cited(
 _LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
 
 budget = scope.variable(
-    "iteration_budget", "n_b", "1", "tokens of an iteration at most, all replicas",
+    "iteration_budget", "n_b", "1", "most tokens per iteration, all replicas",
     equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN, reference=_CHUNKED,
 )  # fmt: skip
 per_answer = d.prompt / d.output
@@ -30,38 +30,34 @@ decoding = scope.variable(
     equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), pace), reference=_ORCA,
 )  # fmt: skip
 prompt_rate = scope.variable(
-    "prompt_rate", "n_p", "1", "prompt tokens per iteration that keep pace with the answers",
+    "prompt_rate", "n_p", "1", "prefill tokens per iteration at the rate of completions",
     equals=decoding * per_answer, reference=_LITTLE,
 )  # fmt: skip
 room = scope.variable(
-    "prompt_room", "n_o", "1", "prompt tokens that fit in an iteration beside decoding requests",
+    "prompt_room", "n_o", "1", "prefill tokens that fit in an iteration with decoding requests",
     equals=maximum(budget - decoding, 1), reference=_CHUNKED,
 )  # fmt: skip
 chunk = scope.variable(
-    "chunk", "n_c", "1", "prompt tokens of an iteration that carries some",
+    "chunk", "n_c", "1", "prefill tokens of a mixed iteration",
     equals=minimum(maximum(prompt_rate, minimum(d.prompt / ONE_TOKEN, room)), room),
     reference=_CHUNKED,
 )  # fmt: skip
 prompt_share = scope.variable(
-    "prompt_share", "rho", "1", "share of iterations that carry prompt tokens", bounds=(0, 1),
+    "prompt_share", "rho", "1", "share of iterations with prefill tokens", bounds=(0, 1),
     equals=minimum(prompt_rate / chunk, 1), reference=_LITTLE,
 )  # fmt: skip
 context = scope.variable(
-    "context", "s_c", "token", "tokens that a decoding request has, on average",
+    "context", "s_c", "token", "average context length of a decoding request",
     equals=d.prompt + d.output / 2, reference=_ORCA,
 )  # fmt: skip
 
-decode = iteration.declare(
-    "decode.", "an iteration of decoding requests", Load(decoding, context, None, d.prompt)
-)
+decode = iteration.declare("decode.", "a decode iteration", Load(decoding, context, None, d.prompt))
 others = decoding * (1 - d.separate) * (1 - ONE_REQUEST / memory.batch)
-mixed = iteration.declare(
-    "mixed.", "an iteration with prompt tokens", Load(others, context, chunk, d.prompt)
-)
+mixed = iteration.declare("mixed.", "a mixed iteration", Load(others, context, chunk, d.prompt))
 burst_tokens = scope.variable(
-    "burst_tokens", "n_f", "1", "prompt tokens of an iteration when all requests arrive at once",
+    "burst_tokens", "n_f", "1", "prefill tokens of an iteration when all requests arrive at once",
     equals=minimum(memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN, budget), reference=_CHUNKED,
 )  # fmt: skip
 burst = iteration.declare(
-    "burst.", "an iteration full of prompts", Load(None, d.prompt, burst_tokens, d.prompt)
+    "burst.", "a prefill iteration", Load(None, d.prompt, burst_tokens, d.prompt)
 )

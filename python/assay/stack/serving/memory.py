@@ -60,7 +60,7 @@ copies: Expression = where(
     model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1)
 )
 cache_copies = scope.variable(
-    "kv.copies", "n_c", "1", "copies of the same keys and values within a replica",
+    "kv.copies", "n_c", "1", "copies of the KV cache within a replica",
     equals=copies, reference=_LATENT,
 )  # fmt: skip
 
@@ -85,15 +85,15 @@ request_memory = scope.variable(
     display="MB", equals=cache_copies * sequence_memory(held_tokens), reference=_PAGED,
 )  # fmt: skip
 token_memory = scope.variable(
-    "kv.bytes_per_token", "k", "byte/token", "keys and values of one more token, one copy",
+    "kv.bytes_per_token", "k", "byte/token", "KV-cache bytes per token, one copy",
     equals=model.elements_per_token * d.kv_bytes, reference=_LATENT,
 )  # fmt: skip
 capacity = scope.variable(
-    "kv.capacity", "C", "token", "tokens whose keys and values fit, all replicas",
+    "kv.capacity", "C", "token", "KV-cache capacity in tokens, all replicas",
     equals=cache_memory * d.gpus * held_tokens / request_memory, reference=_PAGED,
 )  # fmt: skip
 requests_that_fit = scope.variable(
-    "requests_that_fit", "B_f", "request", "requests whose keys and values fit",
+    "requests_that_fit", "B_f", "request", "KV-cache capacity in requests",
     equals=ONE_REQUEST * capacity / held_tokens, reference=_PAGED,
 )  # fmt: skip
 batch = scope.variable(
@@ -102,7 +102,7 @@ batch = scope.variable(
     reference=_PAGED,
 )  # fmt: skip
 one_request = scope.variable(
-    "one_request_memory", "m_1", "byte/GPU", "keys and values of one request at its end, per GPU",
+    "one_request_memory", "m_1", "byte/GPU", "KV cache of one request at its end, per GPU",
     equals=cache_copies * sequence_memory(d.prompt + d.output) / (d.attention_ranks * ONE_GPU * d.pipeline),
     display="GB/GPU", reference=_PAGED,
 )  # fmt: skip
@@ -110,7 +110,7 @@ scope.inequality(
     "fits_memory",
     weight_memory + one_request + engine.reserved_memory / ONE_GPU
     <= engine.memory_share * gpu.memory_capacity,
-    "weights and the keys of one request fit in the memory of a GPU",
+    "weights and the KV cache of one request fit in GPU memory",
     reference=_PAGED,
 )  # fmt: skip
 shares = model.heads / d.attention_ranks
@@ -120,5 +120,5 @@ scope.inequality(
 )  # fmt: skip
 scope.inequality(
     "experts_divide", d.expert <= maximum(model.experts, 1),
-    "there are no more groups than experts", reference=_POPE,
+    "no more expert-parallel groups than experts", reference=_POPE,
 )  # fmt: skip

@@ -34,32 +34,32 @@ _AIR = cited(
 )
 
 coolant_rise = scope.variable(
-    "coolant.rise", "dT_liq", "K", "warming of the coolant in the machines", bounds=POSITIVE,
+    "coolant.rise", "dT_liq", "K", "temperature rise of the coolant in the machines", bounds=POSITIVE,
     reference=_LIQUID, boundary="scenario",
 )  # fmt: skip
 coolant_approach = scope.variable(
-    "coolant.approach", "dT_CDU", "K", "coolant above the facility's water, at the heat exchanger",
+    "coolant.approach", "dT_CDU", "K", "approach temperature of coolant over facility water",
     reference=_LIQUID, boundary="scenario",
 )  # fmt: skip
 room_temperature = scope.variable(
-    "room.temperature", "T_room", "K", "air of the room where liquid cools the GPUs", display="degC",
+    "room.temperature", "T_room", "K", "room air temperature where liquid cools the GPUs", display="degC",
     bounds=POSITIVE, reference=_AIR, boundary="scenario",
 )  # fmt: skip
 air_temperature = scope.variable(
-    "air.temperature", "T_air", "K", "air as it enters the machines", display="degC",
+    "air.temperature", "T_air", "K", "inlet air temperature of the machines", display="degC",
     equals=where(cluster.liquid_share > 0, room_temperature, gpu.coolant_temperature),
     bounds=POSITIVE, reference=_AIR,
 )  # fmt: skip
 air_rise = scope.variable(
-    "air.rise", "dT_air", "K", "warming of the air in the machines", bounds=POSITIVE,
+    "air.rise", "dT_air", "K", "temperature rise of the air in the machines", bounds=POSITIVE,
     reference=_AIR, boundary="scenario",
 )  # fmt: skip
 air_approach = scope.variable(
-    "air.approach", "dT_coil", "K", "air above the facility's water, at the coil",
+    "air.approach", "dT_coil", "K", "approach temperature of air over facility water, at the coil",
     reference=_PLANT, boundary="scenario",
 )  # fmt: skip
 chilled_rise = scope.variable(
-    "chilled.rise", "dT_ch", "K", "warming of the facility's water in the coils", bounds=POSITIVE,
+    "chilled.rise", "dT_ch", "K", "temperature rise of facility water in the coils", bounds=POSITIVE,
     reference=_PLANT, boundary="scenario",
 )  # fmt: skip
 scope.inequality(
@@ -68,11 +68,11 @@ scope.inequality(
     "inlet air is between 18 and 27 degrees Celsius", reference=_AIR,
 )  # fmt: skip
 chiller_efficiency = scope.variable(
-    "chiller.carnot_share", "eta_C", "1", "performance of the chillers over that of a Carnot cycle",
+    "chiller.carnot_share", "eta_C", "1", "coefficient of performance of chillers over Carnot's",
     bounds=("positive", 1), reference=_CARNOT, boundary="primitive",
 )  # fmt: skip
 chiller_approach = scope.variable(
-    "chiller.approach", "dT_hx", "K", "refrigerant beyond the water, in evaporator and in condenser",
+    "chiller.approach", "dT_hx", "K", "approach temperature of refrigerant over water, each side",
     reference=_PLANT, boundary="primitive",
 )  # fmt: skip
 least_lift = scope.variable(
@@ -84,7 +84,7 @@ least_lift = scope.variable(
 def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variable) -> Variable:
     """Declare the chiller power of one loop after free cooling."""
     free = scope.variable(
-        f"{loop}.free_share", f"s_{mark}", "1", f"share of the {loop} loop's heat that needs no chiller",
+        f"{loop}.free_share", f"s_{mark}", "1", f"free-cooling share of the {loop} loop's heat",
         equals=minimum(1, maximum(0, (water + rise - sink_temperature) / rise)),
         bounds=(0, 1), reference=_ECONOMISER,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variab
         reference=_PLANT,
     )  # fmt: skip
     performance = scope.variable(
-        f"{loop}.cop", f"COP_{mark}", "1", f"heat moved over power of the {loop} loop's chiller",
+        f"{loop}.cop", f"COP_{mark}", "1", f"coefficient of performance of the {loop} loop's chiller",
         equals=chiller_efficiency * (water - chiller_approach) / lift, reference=_CARNOT,
     )  # fmt: skip
     return scope.variable(
@@ -104,11 +104,11 @@ def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variab
 
 
 coolant_water = scope.variable(
-    "coolant.water_temperature", "T_fw", "K", "facility's water at the coolant's heat exchanger",
+    "coolant.water_temperature", "T_fw", "K", "facility water temperature at the heat exchanger",
     display="degC", equals=gpu.coolant_temperature - coolant_approach, reference=_LIQUID,
 )  # fmt: skip
 air_water = scope.variable(
-    "air.water_temperature", "T_chw", "K", "facility's water at the coils", display="degC",
+    "air.water_temperature", "T_chw", "K", "facility water temperature at the coils", display="degC",
     equals=air_temperature - air_approach, reference=_PLANT,
 )  # fmt: skip
 coolant_chiller_power = _chilled("coolant", "liq", liquid_heat, coolant_water, coolant_rise)

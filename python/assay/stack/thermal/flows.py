@@ -50,11 +50,11 @@ pump_efficiency = scope.variable(
     bounds=("positive", 1), reference=_PUMP, boundary="primitive",
 )  # fmt: skip
 coolant_pressure = scope.variable(
-    "coolant.pressure", "dp_liq", "Pa", "pressure that drives the coolant", display="kPa",
+    "coolant.pressure", "dp_liq", "Pa", "pressure drop of the coolant loop", display="kPa",
     reference=_PUMP, boundary="primitive",
 )  # fmt: skip
 facility_pressure = scope.variable(
-    "facility.pressure", "dp_fac", "Pa", "pressure that drives the facility's water",
+    "facility.pressure", "dp_fac", "Pa", "pressure drop of the facility water loop",
     display="kPa", reference=_PUMP, boundary="primitive",
 )  # fmt: skip
 coolant_flow = scope.variable(
@@ -63,7 +63,7 @@ coolant_flow = scope.variable(
     reference=_BALANCE,
 )  # fmt: skip
 coil_flow = scope.variable(
-    "facility.coil_flow", "V_coil", "m^3/s", "flow of the facility's water through the coils",
+    "facility.coil_flow", "V_coil", "m^3/s", "flow of facility water through the coils",
     display="L/s", equals=air_heat / (water_density * water_heat_capacity * chilled_rise),
     reference=_BALANCE,
 )  # fmt: skip
@@ -72,7 +72,7 @@ air_flow = scope.variable(
     equals=air_heat / (air_density * air_heat_capacity * air_rise), reference=_BALANCE,
 )  # fmt: skip
 air_pressure = scope.variable(
-    "air.pressure", "dp_air", "Pa", "pressure that drives the room's air",
+    "air.pressure", "dp_air", "Pa", "pressure drop of the room's air",
     reference=_FAN, boundary="primitive",
 )  # fmt: skip
 fan_efficiency = scope.variable(
@@ -84,14 +84,14 @@ fan_power = scope.variable(
     equals=air_flow * air_pressure / fan_efficiency, reference=_FAN,
 )  # fmt: skip
 loop_pump_power = scope.variable(
-    "pump.loop_power", "P_loop", "W", "power of the pumps of coolant and facility's water",
+    "pump.loop_power", "P_loop", "W", "power of coolant and facility water pumps",
     # Facility water takes up the coolant's heat at the same temperature rise, so at the same flow.
     equals=(coolant_flow * (coolant_pressure + facility_pressure) + coil_flow * facility_pressure)
     / pump_efficiency,
     reference=_PUMP,
 )  # fmt: skip
 rejected_heat = scope.variable(
-    "heat.rejected", "Q_rej", "W", "heat given to the outdoor air",
+    "heat.rejected", "Q_rej", "W", "heat rejected outdoors",
     equals=total(
         liquid_heat, air_heat, coolant_chiller_power, air_chiller_power, fan_power, loop_pump_power
     ),
@@ -102,7 +102,7 @@ sink_flow = scope.variable(
     equals=rejected_heat / (water_density * water_heat_capacity * sink_rise), reference=_BALANCE,
 )  # fmt: skip
 sink_pressure = scope.variable(
-    "sink.pressure", "dp_rej", "Pa", "pressure that drives the water of tower or dry cooler",
+    "sink.pressure", "dp_rej", "Pa", "pressure drop of the tower or dry cooler loop",
     display="kPa", reference=_PUMP, boundary="primitive",
 )  # fmt: skip
 sink_pump_power = scope.variable(

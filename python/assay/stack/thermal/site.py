@@ -46,11 +46,11 @@ transformer_loss = scope.variable(
     reference=_TRANSFORMER,
 )  # fmt: skip
 overhead_power = scope.variable(
-    "dc.overhead_power", "P_over", "W", "power that reaches no machine",
+    "dc.overhead_power", "P_over", "W", "facility power beyond IT power",
     equals=total(cooling_power, ups_loss, transformer_loss), reference=_PUE,
 )  # fmt: skip
 stated_pue = scope.variable(
-    "dc.stated_pue", "PUE_0", "1", "effectiveness that the site's operator publishes",
+    "dc.stated_pue", "PUE_0", "1", "PUE published by the operator",
     bounds=(1, None), reference=_PUE, boundary="scenario",
 )  # fmt: skip
 scope.approximation(
@@ -62,11 +62,11 @@ site_power = scope.variable(
     equals=cluster.it_power + overhead_power, reference=_PUE,
 )  # fmt: skip
 pue = scope.variable(
-    "dc.pue", "PUE", "1", "site power over the power of its machines", bounds=(1, None),
+    "dc.pue", "PUE", "1", "power usage effectiveness (PUE)", bounds=(1, None),
     equals=site_power / cluster.it_power, reference=_PUE, target=True,
 )  # fmt: skip
 scope.inequality(
-    "dc.machines_draw_power", cluster.it_power > 0, "a site without load has no effectiveness",
+    "dc.machines_draw_power", cluster.it_power > 0, "PUE is undefined without load",
     reference=by_definition(),
 )  # fmt: skip
 feed_power = scope.variable(
@@ -74,6 +74,6 @@ feed_power = scope.variable(
     reference=by_definition(), boundary="scenario",
 )  # fmt: skip
 scope.inequality(
-    "dc.within_feed", site_power <= feed_power, "the site draws no more than its connection supplies",
+    "dc.within_feed", site_power <= feed_power, "site power is within its grid connection",
     reference=by_definition(),
 )  # fmt: skip

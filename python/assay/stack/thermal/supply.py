@@ -21,31 +21,31 @@ _UPS = cited(
 
 # UPS losses: a no-load term by capacity, linear and quadratic terms by load.
 ups_redundancy = scope.variable(
-    "ups.redundancy", "r_UPS", "1", "capacity of the supplies over the power they are built for",
+    "ups.redundancy", "r_UPS", "1", "capacity of the UPS over its design load",
     bounds=(1, None), reference=_UPS, boundary="scenario",
 )  # fmt: skip
 ups_capacity = scope.variable(
-    "ups.capacity", "S_UPS", "W", "capacity of all uninterruptible supplies",
+    "ups.capacity", "S_UPS", "W", "capacity of the UPS",
     equals=ups_redundancy * cluster.design_power, reference=_UPS,
 )  # fmt: skip
 ups_load = scope.variable(
-    "ups.load", "x_UPS", "1", "load of the uninterruptible supplies over their capacity",
+    "ups.load", "x_UPS", "1", "load of the UPS over its capacity",
     equals=cluster.it_power / ups_capacity, reference=_UPS,
 )  # fmt: skip
 ups_idle_share = scope.variable(
-    "ups.idle_share", "a_0", "1", "no-load loss of the supplies over their capacity",
+    "ups.idle_share", "a_0", "1", "no-load loss of the UPS over its capacity",
     display="%", reference=_UPS, boundary="primitive",
 )  # fmt: skip
 ups_linear_share = scope.variable(
-    "ups.linear_share", "a_1", "1", "loss in proportion to the load of the supplies",
+    "ups.linear_share", "a_1", "1", "linear loss coefficient of the UPS",
     display="%", reference=_UPS, boundary="primitive",
 )  # fmt: skip
 ups_square_share = scope.variable(
-    "ups.square_share", "a_2", "1", "loss by the square of the load, at full load over capacity",
+    "ups.square_share", "a_2", "1", "quadratic loss coefficient of the UPS",
     display="%", reference=_UPS, boundary="primitive",
 )  # fmt: skip
 ups_loss = scope.variable(
-    "dc.ups_loss", "P_UPS", "W", "power lost in the uninterruptible supplies",
+    "dc.ups_loss", "P_UPS", "W", "power lost in the UPS",
     equals=ups_capacity
     * (ups_idle_share + ups_linear_share * ups_load + ups_square_share * ups_load**2),
     reference=_UPS,
@@ -53,10 +53,10 @@ ups_loss = scope.variable(
 
 # Heat is removed by liquid at the chips or by the air of the room.
 liquid_heat = scope.variable(
-    "heat.liquid", "Q_liq", "W", "heat that leaves the machines in liquid",
+    "heat.liquid", "Q_liq", "W", "heat of machines removed by liquid",
     equals=cluster.it_power * cluster.liquid_share, reference=_LIQUID,
 )  # fmt: skip
 air_heat = scope.variable(
-    "heat.air", "Q_air", "W", "heat of machines and supplies removed by air",
+    "heat.air", "Q_air", "W", "heat of machines and UPS removed by air",
     equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss, reference=_BALANCE,
 )  # fmt: skip

@@ -33,24 +33,24 @@ latent_share = scope.variable(
     bounds=(0, 1), reference=_MAKEUP, boundary="primitive",
 )  # fmt: skip
 drift_share = scope.variable(
-    "sink.drift_share", "s_drift", "1", "share of the tower's flow that drops carry off",
+    "sink.drift_share", "s_drift", "1", "drift share of the tower's flow",
     display="%", reference=_MAKEUP, boundary="primitive",
 )  # fmt: skip
 cycles = scope.variable(
-    "sink.concentration", "c_conc", "1", "salts in the tower's water over those in fresh water",
+    "sink.concentration", "c_conc", "1", "cycles of concentration of the tower",
     bounds=(1, None), reference=_MAKEUP, boundary="scenario",
 )  # fmt: skip
 evaporation = scope.variable(
-    "water.evaporation", "V_evap", "m^3/s", "water that evaporates", display="L/s",
+    "water.evaporation", "V_evap", "m^3/s", "evaporated water", display="L/s",
     equals=evaporative * latent_share * rejected_heat / (water_density * water_latent_heat),
     reference=_MAKEUP,
 )  # fmt: skip
 drift = scope.variable(
-    "water.drift", "V_drift", "m^3/s", "water that leaves the tower as drops", display="L/s",
+    "water.drift", "V_drift", "m^3/s", "drift water", display="L/s",
     equals=evaporative * drift_share * sink_flow, reference=_MAKEUP,
 )  # fmt: skip
 blowdown = scope.variable(
-    "water.blowdown", "V_blow", "m^3/s", "water let out against salts", display="L/s",
+    "water.blowdown", "V_blow", "m^3/s", "blowdown water", display="L/s",
     equals=maximum(number("0 m^3/s"), evaporation / (cycles - 1) - drift), reference=_MAKEUP,
 )  # fmt: skip
 makeup = scope.variable(

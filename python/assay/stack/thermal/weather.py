@@ -44,19 +44,19 @@ scope.approximation(
     reference=_STULL,
 )
 evaporative = scope.variable(
-    "sink.evaporative", "e", "1", "1 where water evaporates to reject heat, 0 where coolers are dry",
+    "sink.evaporative", "e", "1", "1 for evaporative cooling towers, 0 for dry coolers",
     bounds=(0, 1), reference=_TOWER, boundary="scenario",
 )  # fmt: skip
 sink_approach = scope.variable(
-    "sink.approach", "dT_sink", "K", "water from the tower or dry cooler above the air's temperature",
+    "sink.approach", "dT_sink", "K", "approach temperature of the tower or dry cooler",
     reference=_TOWER, boundary="scenario",
 )  # fmt: skip
 sink_rise = scope.variable(
-    "sink.rise", "dT_rej", "K", "cooling of the water in tower or dry cooler", bounds=POSITIVE,
+    "sink.rise", "dT_rej", "K", "range of the tower or dry cooler", bounds=POSITIVE,
     reference=_TOWER, boundary="scenario",
 )  # fmt: skip
 sink_temperature = scope.variable(
-    "sink.temperature", "T_sink", "K", "water that comes back from tower or dry cooler",
+    "sink.temperature", "T_sink", "K", "water temperature leaving the tower or dry cooler",
     display="degC", equals=where(evaporative > 0.5, wet_bulb, dry_bulb) + sink_approach,
     reference=_TOWER,
 )  # fmt: skip

@@ -23,7 +23,7 @@ _FITTED = by_definition("fitted on published steps, docs/design/training-model.m
 _HALF = number("2 byte")
 
 first_share = scope.variable(
-    "first_attention_share", "r_a", "1", "rate of the first fused kernels over the peak",
+    "first_attention_share", "r_a", "1", "rate of FlashAttention-1 kernels over the peak",
     bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 backward_share = scope.variable(
@@ -33,7 +33,7 @@ backward_share = scope.variable(
 
 _length = number("1 1/token") * architecture.sequence
 sequences = scope.variable(
-    "sequences", "n_s", "1", "whole sequences whose attention one rank computes in a pass",
+    "sequences", "n_s", "1", "sequences per rank and pass in attention",
     equals=parallelism.micro_batch / parallelism.context,
     reference=cited(
         "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for "
@@ -60,9 +60,9 @@ def _declare_fused(name: str, window: Expression, what: str) -> attention_prefil
     )  # fmt: skip
 
 
-full = _declare_fused("full", number("0"), "attention of a layer that sees every token, forward")
+full = _declare_fused("full", number("0"), "attention of a full-attention layer, forward")
 windowed = _declare_fused(
-    "windowed", architecture.window, "attention of a layer that sees a window, forward"
+    "windowed", architecture.window, "attention of a sliding-window layer, forward"
 )
 
 
@@ -74,19 +74,19 @@ def _mean(in_full: Expression, in_window: Expression) -> Expression:
 
 
 flops = scope.variable(
-    "attention.flops", "F_a", "FLOP", "operations of a layer's attention, forward, the mean",
+    "attention.flops", "F_a", "FLOP", "attention FLOPs per layer, forward, mean over layers",
     display="GFLOP", equals=_mean(full.flops, windowed.flops), reference=_FLASH2,
 )  # fmt: skip
 size = scope.variable(
-    "attention.size", "S_a", "byte", "bytes of a layer's fused attention, forward, the mean",
+    "attention.size", "S_a", "byte", "bytes of fused attention per layer, forward, mean over layers",
     display="MB", equals=_mean(full.size, windowed.size), reference=_FLASH,
 )  # fmt: skip
 present_time = scope.variable(
-    "attention.present_time", "t_a2", "s", "attention of a layer in present kernels, forward",
+    "attention.present_time", "t_a2", "s", "attention of a layer in current kernels, forward",
     display="us", equals=wide_stretch * _mean(full.time, windowed.time), reference=_FLASH2,
 )  # fmt: skip
 first_time = scope.variable(
-    "attention.first_time", "t_a1", "s", "attention of a layer in the first fused kernels, forward",
+    "attention.first_time", "t_a1", "s", "attention of a layer in FlashAttention-1, forward",
     display="us", equals=flops / (first_share * device.peak_flops * device.clock_ratio),
     reference=_FLASH,
 )  # fmt: skip
@@ -134,7 +134,7 @@ forward_time = scope.variable(
 )  # fmt: skip
 backward_time = scope.variable(
     "attention.backward_time", "t_ab", "s",
-    "attention of a layer, backward: five GEMMs for two where scores are computed again",
+    "attention of a layer, backward: five GEMMs for two with recomputed logits",
     display="us",
     equals=where(_is_unfused, unfused_backward, 2.5 * fused_time / backward_share),
     reference=_FLASH2,

@@ -16,7 +16,12 @@ _HEAD = cited(
 
 _vocabulary = architecture.vocabulary / tensor
 logits = declare_weight(
-    "logits", _vocabulary, architecture.hidden, number("16"), "the output table", is_repeated=False
+    "logits",
+    _vocabulary,
+    architecture.hidden,
+    number("16"),
+    "the output projection",
+    is_repeated=False,
 )
 loss = passes.declare(
     scope, "loss.",

@@ -38,13 +38,13 @@ scope.equation(
     parallelism.data,
     gpus / (number("1 GPU") * parallelism.tensor * parallelism.pipeline * parallelism.context),
     name="replicas",
-    meaning="replicas share out the job's GPUs",
+    meaning="replicas follow from the job's GPUs",
     reference=_SPLIT,
 )
 scope.equation(
     parallelism.micro_batches,
     batch / (parallelism.data * parallelism.micro_batch),
     name="passes",
-    meaning="replicas share out the batch",
+    meaning="micro-batches follow from the batch",
     reference=_SPLIT,
 )

@@ -43,12 +43,12 @@ narrow_share = scope.variable(
 )  # fmt: skip
 load_share = scope.variable(
     "load_share", "r_l", "1",
-    "rate of kernels in hours of training over that in measurements of milliseconds",
+    "sustained kernel rate in training over short benchmarks",
     bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 wide_stretch = scope.variable(
     "kernel_stretch", "s_k", "1",
-    "time of a 16-bit kernel in this job over its time measured alone in today's software",
+    "time of a 16-bit kernel in this job over its benchmark in current software",
     equals=1 / (software.maturity * load_share), reference=_FITTED,
 )  # fmt: skip
 stretch = scope.variable(
@@ -114,12 +114,12 @@ def declare_weight(
     )  # fmt: skip
     forward_count = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
     flops = scope.variable(
-        f"{name}.flops", "F", "FLOP", f"operations of {what} in one pass, both directions",
+        f"{name}.flops", "F", "FLOP", f"FLOPs of {what} in one pass, both directions",
         display="GFLOP", equals=forward_count * forward.flops + inputs.flops + weights.flops,
         reference=_BACKWARD,
     )  # fmt: skip
     size = scope.variable(
-        f"{name}.size", "S", "byte", f"least bytes that {what} moves in one pass, both directions",
+        f"{name}.size", "S", "byte", f"minimum bytes of {what} in one pass, both directions",
         display="MB", equals=forward_count * forward.size + inputs.size + weights.size,
         reference=_BACKWARD,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def declare_weight(
 
 projection_columns = scope.variable(
     "projection_columns", "n_q", "1",
-    "features into attention, the mean over layers; compression and expansion by their operations",
+    "attention input features, mean over layers; latent projections by their FLOPs",
     equals=(
         architecture.attention_layers * architecture.attention_matrices
         + architecture.linear_layers * architecture.linear_matrices
@@ -149,10 +149,10 @@ output = declare_weight(
 _dense_width = where(architecture.ffn > 0, architecture.ffn, 1) / tensor
 up = declare_weight(
     "up", (architecture.ffn_matrices - 1) * _dense_width, architecture.hidden, compute_bits,
-    "the feed-forward's first part",
+    "the feed-forward up projection",
 )  # fmt: skip
 down = declare_weight(
-    "down", architecture.hidden, _dense_width, compute_bits, "the feed-forward's second part"
+    "down", architecture.hidden, _dense_width, compute_bits, "the feed-forward down projection"
 )
 
 
@@ -176,11 +176,11 @@ def _declare_experts(
 _expert_width = where(is_mixture, architecture.expert_ffn, 1) / tensor
 expert_up = _declare_experts(
     "expert_up", (architecture.ffn_matrices - 1) * _expert_width, architecture.hidden,
-    "the experts' first part, shared ones included",
+    "the experts' up projection, including shared experts",
 )  # fmt: skip
 expert_down = _declare_experts(
     "expert_down", architecture.hidden, _expert_width,
-    "the experts' second part, shared ones included",
+    "the experts' down projection, including shared experts",
 )  # fmt: skip
 expert_share = scope.variable(
     "expert_share", "s_e", "1", "share of layers with experts", bounds=(0, 1),
@@ -227,7 +227,7 @@ _sorted = (
     expert_share * tokens * architecture.experts_per_token * architecture.hidden * number("8 byte")
 )
 eager_multiple = scope.variable(
-    "eager_multiple", "k_e", "1", "bytes of passes run one by one over those that are counted",
+    "eager_multiple", "k_e", "1", "bytes of unfused passes over those of fused ones",
     bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 elementwise_size = scope.variable(
@@ -245,7 +245,7 @@ elementwise_size = scope.variable(
     reference=_COUNTED,
 )  # fmt: skip
 cast_elements = scope.variable(
-    "layer.cast_elements", "n_8", "1", "GEMM inputs that separate passes cast to a low-precision format",
+    "layer.cast_elements", "n_8", "1", "GEMM inputs quantized by separate passes",
     equals=where(
         is_narrow,
         tokens

@@ -44,12 +44,12 @@ run_yield = scope.variable(
     reference=by_definition("the rest: restarts, evaluation, idle and lost work"),
 )  # fmt: skip
 gpu_hours = scope.variable(
-    "gpu_hours", "H", "GPU*s", "GPU time that a run is charged", display="GPU*h",
+    "gpu_hours", "H", "GPU*s", "GPU-hours charged to a run", display="GPU*h",
     equals=gpus * time_to_train / run_yield, reference=_RUN, target=True,
 )  # fmt: skip
 
 achieved_flops = scope.variable(
-    "achieved_flops", "P_ach", "FLOP/s", "rate at which the model's operations are done",
+    "achieved_flops", "P_ach", "FLOP/s", "achieved model FLOP/s",
     display="TFLOP/s", equals=flops_per_step / step_time, reference=_PALM, target=True,
 )  # fmt: skip
 model_flops_utilisation = scope.variable(
@@ -62,11 +62,11 @@ tensor_peak = scope.variable(
     reference=_PALM,
 )  # fmt: skip
 mfu = scope.variable(
-    "mfu", "MFU", "1", "model FLOPs utilization: operations of the model over peak", display="%",
+    "mfu", "MFU", "1", "model FLOPs utilization: model FLOPs over peak", display="%",
     equals=achieved_flops / tensor_peak, reference=_PALM, target=True,
 )  # fmt: skip
 executed_flops = scope.variable(
-    "executed_flops", "F_hw", "FLOP", "operations of a step, those computed again included",
+    "executed_flops", "F_hw", "FLOP", "FLOPs of a step, including recomputation",
     equals=flops_per_step
     + tokens_per_step
     * where(
@@ -77,7 +77,7 @@ executed_flops = scope.variable(
     reference=_RECOMPUTE,
 )  # fmt: skip
 hfu = scope.variable(
-    "hfu", "HFU", "1", "hardware FLOPs utilization: operations executed over peak", display="%",
+    "hfu", "HFU", "1", "hardware FLOPs utilization: executed FLOPs over peak", display="%",
     equals=executed_flops / (step_time * tensor_peak), reference=_PALM, target=True,
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ for _name, _of, _sign in (
         equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=QUANTILES, library=True,
     )  # fmt: skip
     scope.variable(
-        f"gpu_hours_{_name}", "H_q", "GPU*s", f"GPU time that a run is charged: {_of}",
+        f"gpu_hours_{_name}", "H_q", "GPU*s", f"GPU-hours charged to a run: {_of}",
         display="GPU*h", equals=gpu_hours * exp(_sign * QUANTILE_95 * _hours_spread),
         reference=QUANTILES, library=True,
     )  # fmt: skip

@@ -39,15 +39,15 @@ _SHARE = (0, 1)
 
 
 tensor_overlap = scope.variable(
-    "tensor_overlap", "o_t", "1", "share of the traffic inside layers that overlapping hides",
+    "tensor_overlap", "o_t", "1", "overlapped share of communication inside layers",
     bounds=_SHARE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 data_overlap = scope.variable(
-    "data_overlap", "o_d", "1", "share of busy time in which traffic between replicas can hide",
+    "data_overlap", "o_d", "1", "share of busy time that can overlap data-parallel communication",
     bounds=_SHARE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 contention = scope.variable(
-    "contention", "k", "1", "time that hidden traffic costs the kernels beside it, over its own",
+    "contention", "k", "1", "slowdown of kernels by overlapped communication, over its time",
     reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 gpu_spread = scope.variable(
@@ -76,7 +76,7 @@ layer_compute = scope.variable(
     reference=_RECOMPUTE,
 )  # fmt: skip
 inner_exposed = scope.variable(
-    "layer.exposed_share", "e_t", "1", "share of the traffic inside layers that shows",
+    "layer.exposed_share", "e_t", "1", "exposed share of communication inside layers",
     equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FSDP,
 )  # fmt: skip
 _directions = where(parallelism.recompute > 1.5, 3, 2)
@@ -84,7 +84,7 @@ _exchange = _directions * traffic.expert_exchange_time
 # Tokens of one pass travel while another one computes.
 _hidden_exchange = minimum(_exchange, data_overlap * layer_compute)
 layer_traffic = scope.variable(
-    "layer.traffic_time", "t_Lc", "s", "traffic of a layer in one pass that nothing hides",
+    "layer.traffic_time", "t_Lc", "s", "exposed communication of a layer in one pass",
     display="ms",
     equals=_directions * (inner_exposed * traffic.tensor_time + traffic.context_time)
     + where(
@@ -108,7 +108,7 @@ stage_layers = scope.variable(
 _left_out = ceil((parallelism.pipeline * stage_layers - architecture.layers) / 2)
 head_extra = scope.variable(
     "head.extra_time", "t_hx", "s",
-    "time by which the head lengthens the last stage; a stage of fewer layers has room for it",
+    "time that the head adds to the last stage, less the time of its missing layers",
     display="ms",
     equals=where(
         parallelism.pipeline > 1,
@@ -128,16 +128,16 @@ accumulation = passes.declare(
     2, what="adding the gradients of a pass to their sums",
 )  # fmt: skip
 warm_up = scope.variable(
-    "stage.idle_passes", "n_b", "1", "passes in whose time the first and the last stage wait",
+    "stage.idle_passes", "n_b", "1", "pipeline bubble in micro-batches",
     equals=parallelism.bubble_overhead * parallelism.micro_batches, reference=_STAGES,
 )  # fmt: skip
 pass_time = scope.variable(
-    "kernels_time", "t_k", "s", "kernels of all passes of a step", display="ms",
+    "kernels_time", "t_k", "s", "kernel time of all passes of a step", display="ms",
     equals=passes_made * (stage_layers * layer_compute + head_extra + accumulation.time),
     reference=_STAGES,
 )  # fmt: skip
 bubble_time = scope.variable(
-    "bubble_time", "t_bub", "s", "time in which stages wait for the first and the last pass",
+    "bubble_time", "t_bub", "s", "pipeline bubble time of a step",
     display="ms",
     equals=warm_up * (stage_layers * (layer_compute + layer_traffic) + traffic.hop_time),
     reference=_STAGES,
@@ -151,24 +151,24 @@ update = passes.declare(
     what="the optimizer's update",
 )  # fmt: skip
 straggling = scope.variable(
-    "straggling", "s_n", "1", "time of the slowest of all GPUs over that of a middling one",
+    "straggling", "s_n", "1", "time of the slowest GPU over the median one",
     equals=1 + gpu_spread * sqrt(2 * log(maximum(gpus / number("1 GPU"), 1))), reference=_EXTREME,
 )  # fmt: skip
 
 inner_traffic = scope.variable(
-    "inner_traffic_time", "t_it", "s", "traffic inside layers of a step that nothing hides",
+    "inner_traffic_time", "t_it", "s", "exposed communication inside layers of a step",
     display="ms", equals=passes_made * stage_layers * layer_traffic, reference=_STAGES,
 )  # fmt: skip
 outer_exposed = scope.variable(
-    "data.exposed_share", "e_d", "1", "share of traffic between stages or replicas that shows",
+    "data.exposed_share", "e_d", "1", "exposed share of communication between stages or replicas",
     equals=where(software.overlap > 0.5, 1 - data_overlap, 1), reference=_FSDP,
 )  # fmt: skip
 hop_traffic = scope.variable(
-    "hop_traffic_time", "t_ht", "s", "traffic between stages of a step that nothing hides",
+    "hop_traffic_time", "t_ht", "s", "exposed pipeline communication of a step",
     display="ms", equals=passes_made * traffic.hop_time * outer_exposed, reference=_STAGES,
 )  # fmt: skip
 busy = scope.variable(
-    "busy_time", "t_busy", "s", "time of a step before replicas exchange anything", display="ms",
+    "busy_time", "t_busy", "s", "time of a step before data-parallel communication", display="ms",
     equals=pass_time + bubble_time + inner_traffic + hop_traffic, reference=_STAGES,
 )  # fmt: skip
 _volume = passes_made * traffic.each_time
@@ -202,7 +202,7 @@ data_traffic = scope.variable(
 )  # fmt: skip
 
 flops_per_step = scope.variable(
-    "flops_per_step", "F", "FLOP", "floating-point operations of the model in one optimizer step",
+    "flops_per_step", "F", "FLOP", "model FLOPs of one optimizer step",
     equals=tokens_per_step * architecture.training_flops, reference=_FLOPS,
 )  # fmt: skip
 peak_flops = scope.variable(
@@ -214,7 +214,7 @@ compute_time = scope.variable(
     "compute_time",
     "t_comp",
     "s",
-    "time of a step in which stages compute or wait for one another",
+    "compute and bubble time of a step",
     reference=_STAGES,
 )
 scope.equation(
@@ -224,11 +224,11 @@ scope.equation(
 )
 scope.approximation(
     compute_time, flops_per_step / peak_flops, name="at_peak", valid=peak_flops > number("0 FLOP/s"),
-    meaning="all operations at the power-limited peak rate, nothing else", reference=_FLOPS,
+    meaning="lower bound: all FLOPs at the power-limited peak rate", reference=_FLOPS,
 )  # fmt: skip
 exposed_communication_time = scope.variable(
     "exposed_communication_time", "t_comm", "s",
-    "communication in a step that no computation hides",
+    "exposed communication of a step",
     equals=straggling * (inner_traffic + hop_traffic + data_traffic + traffic.tied_time),
     reference=by_definition("communication time less overlap"),
 )  # fmt: skip

@@ -45,7 +45,7 @@ _NONE = number("0 s")
 _stream = tokens * architecture.hidden
 
 model_ranks = scope.variable(
-    "node.model_ranks", "r_m", "1", "ranks of a node that split one layer of one sequence",
+    "node.model_ranks", "r_m", "1", "model-parallel ranks of a node",
     equals=minimum(tensor, interconnect.node_ranks), bounds=(1, None), reference=_TENSOR,
 )  # fmt: skip
 tensor_reduction = collectives.node_all_reduce(
@@ -83,7 +83,7 @@ local_ranks = scope.variable(
     bounds=(1, None), reference=_PIPELINE,
 )  # fmt: skip
 exchange_size = scope.variable(
-    "context.size", "S_c", "byte", "keys and values that a rank passes round in a layer",
+    "context.size", "S_c", "byte", "keys and values sent per rank and layer in ring attention",
     display="MB",
     equals=(parallelism.context - 1)
     * tokens
@@ -110,7 +110,7 @@ context_time = scope.variable(
 _expert_nodes = maximum(1, parallelism.expert * model_ranks / interconnect.node_ranks)
 expert_copies = scope.variable(
     "expert.copies", "n_x", "1",
-    "nodes that hold a token's experts: one copy is sent to each and forwarded inside",
+    "nodes with a token's experts: one copy is sent to each and forwarded inside",
     equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
     reference=_NODE_LIMIT,
 )  # fmt: skip
@@ -123,12 +123,12 @@ expert_exchange = collectives.spanning_all_to_all(
 )  # fmt: skip
 expert_exchange_time = scope.variable(
     "expert.exchange_time", "t_x", "s",
-    "tokens sent to their experts and back in a layer and direction, the mean over layers",
+    "expert dispatch and combine per layer and direction, mean over layers",
     display="us", equals=2 * expert_share * expert_exchange, reference=_EXPERTS,
 )  # fmt: skip
 hop_time = scope.variable(
     "pipeline.hop_time", "t_hop", "s",
-    "activations and their gradients from stage to stage for one pass", display="us",
+    "pipeline send of activations and gradients for one pass", display="us",
     equals=where(
         parallelism.pipeline > 1,
         2 * parallelism.interleave * _stream * _HALF / tensor / interconnect.nic_rate,
@@ -148,13 +148,13 @@ weight_gather = collectives.spanning_all_gather(
     span=replicas,
 )  # fmt: skip
 ring_latency = scope.variable(
-    "data.ring_latency", "alpha_d", "s", "time of a round of all replicas without any bytes",
+    "data.ring_latency", "alpha_d", "s", "latency of a collective over all replicas",
     display="us", equals=alpha_beta.spanning_ring_all_gather(number("0 byte"), replicas),
     reference=_ZERO,
 )  # fmt: skip
 once_time = scope.variable(
     "data.once_time", "t_d1", "s",
-    "gradients reduced and, where states are split, weights gathered once a step", display="ms",
+    "gradient reduction and, with sharded states, weight all-gather once a step", display="ms",
     equals=where(
         parallelism.zero_stage < 0.5,
         2 * gradient_scatter,
@@ -165,12 +165,11 @@ once_time = scope.variable(
 gathers = where(parallelism.zero_stage > 2.5, 2, 1)
 each_time = scope.variable(
     "data.each_time", "t_d2", "s",
-    "weights gathered, before each direction where they are split, and gradients scattered in "
-    "every pass", display="ms",
+    "weight all-gathers and gradient reduce-scatters of every pass (ZeRO)", display="ms",
     equals=gathers * weight_gather + gradient_scatter, reference=_ZERO,
 )  # fmt: skip
 each_latency = scope.variable(
-    "data.each_latency", "t_d0", "s", "rounds of the replicas for every layer of a pass",
+    "data.each_latency", "t_d0", "s", "latency of data-parallel collectives of every layer in a pass",
     display="ms",
     equals=(architecture.layers / parallelism.pipeline) * (gathers + 1) * ring_latency,
     reference=_ZERO,
@@ -189,7 +188,7 @@ broadcast_time = scope.variable(
 )  # fmt: skip
 tied_time = scope.variable(
     "pipeline.tied_time", "t_v", "s",
-    "gradients of a table that the first and the last stage share", display="ms",
+    "gradients of tied embeddings on the first and last stage", display="ms",
     equals=where(
         (parallelism.pipeline > 1) & (architecture.embedding_tables < 1.5),
         architecture.vocabulary

@@ -23,7 +23,7 @@ _expert_directions = where(_recomputes, 4, 3)
 _attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
 
 layer_flops = scope.variable(
-    "layer.flops", "F_L", "FLOP", "operations of a layer's kernels in one pass, both directions",
+    "layer.flops", "F_L", "FLOP", "FLOPs of a layer's kernels in one pass, both directions",
     display="GFLOP",
     equals=layer.projection.flops
     + layer.output.flops
@@ -39,7 +39,7 @@ layer_flops = scope.variable(
     reference=_COUNT,
 )  # fmt: skip
 layer_size = scope.variable(
-    "layer.size", "S_L", "byte", "least bytes that a layer's kernels move in one pass, both directions",
+    "layer.size", "S_L", "byte", "minimum bytes of a layer's kernels in one pass, both directions",
     display="MB",
     equals=layer.projection.size
     + layer.output.size
@@ -59,25 +59,25 @@ layer_size = scope.variable(
     reference=_COUNT,
 )  # fmt: skip
 step_flops = scope.variable(
-    "kernels_flops", "F_k", "FLOP", "operations of all kernels of a step on a GPU of the longest stage",
+    "kernels_flops", "F_k", "FLOP", "FLOPs of all kernels of a step on a GPU of the longest stage",
     display="TFLOP", equals=passes_made * (stage_layers * layer_flops + head.logits.flops),
     reference=_COUNT,
 )  # fmt: skip
 step_size = scope.variable(
     "kernels_size", "S_k", "byte",
-    "least bytes that all kernels of a step move on a GPU of the longest stage", display="GB",
+    "minimum bytes of all kernels of a step on a GPU of the longest stage", display="GB",
     equals=passes_made
     * (stage_layers * layer_size + head.logits.size + head.loss.size + accumulation.size)
     + update.size,
     reference=_COUNT,
 )  # fmt: skip
 tensor_utilisation = scope.variable(
-    "tensor_utilisation", "u_t", "1", "operations that kernels execute over peak", display="%",
+    "tensor_utilisation", "u_t", "1", "executed FLOPs over peak", display="%",
     equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(compute_bits)),
     reference=_ACTIVE, target=True,
 )  # fmt: skip
 memory_utilisation = scope.variable(
-    "memory_utilisation", "u_m", "1", "bytes that kernels move over the memory's peak rate",
+    "memory_utilisation", "u_m", "1", "bytes moved over the memory's peak bandwidth",
     display="%", equals=step_size / (step_time * device.memory_bandwidth), reference=_ACTIVE,
     target=True,
 )  # fmt: skip
