@@ -90,7 +90,7 @@ def hierarchical_all_to_all(size: Expression, span: Span) -> Expression:
 
 
 def spanning_ring_all_gather(size: Expression, span: Span) -> Expression:
-    """All-gather in rings through all ranks, one for each rail; a step a node leaves it."""
+    """All-gather in rings through all ranks, one per rail; one step per node crosses nodes."""
     ranks = span.ranks
     crossing = span.nodes - 1
     latency = (ranks - 1 - crossing) * span.local.latency + crossing * span.across.latency

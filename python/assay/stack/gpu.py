@@ -175,7 +175,7 @@ power_busy = scope.variable(
 scope.equation(
     temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL
 )
-# What the ceiling leaves for switching, over what switching would take at the whole boost clock.
+# Power available for switching under the ceiling, over switching power at the boost clock.
 scope.equation(
     throttle,
     minimum(

@@ -262,7 +262,7 @@ memory = _memory(
 
 
 def is_whole(value: Expression) -> Expression:
-    """Whether a quotient has no rest."""
+    """Whether a quotient is an integer."""
     return equal(value, floor(value))
 
 

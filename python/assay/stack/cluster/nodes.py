@@ -24,7 +24,7 @@ gpus = scope.variable(
     "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus, reference=FLEET
 )
 
-# A node without its GPUs: every part may be pinned where only its power is known.
+# A node without its GPUs: the power of every component may be given directly.
 liquid_share = scope.variable(
     "node.liquid_share", "s_liq", "1", "share of a node's heat removed by liquid",
     bounds=(0, 1), reference=by_definition("heat into liquid over all heat"), boundary="scenario",

@@ -19,7 +19,7 @@ def all_reduce(
     into: Scope, prefix: str, *, size: Expression, ranks: Expression,
     latency: Expression, bandwidth: Expression,
 ) -> Variable:  # fmt: skip
-    """All-reduce over one medium: ring or tree, whichever ends first, as the library chooses."""
+    """All-reduce over one link: the faster of ring and tree, as NCCL chooses."""
     medium = Medium(latency, bandwidth)
     ring = declare_time(
         into, f"{prefix}ring_time", "all-reduce in a ring",

@@ -77,7 +77,7 @@ spread = fitted.spread(scope)
 
 @dataclass(frozen=True)
 class PrefillShape:
-    """What attends to what.
+    """Shape of a prefill attention.
 
     `length` counts new tokens of a prompt and `keys` those they may see, own ones included: equal
     for a whole prompt, more for a later chunk. `window` limits what a query sees; 0 means no
@@ -115,7 +115,7 @@ def declare(
     reach = where(shape.window > 0, minimum(shape.window, shape.keys), shape.keys)
     before = shape.keys - shape.length
     widths = shape.width + shape.value_width
-    # The first queries see all there is so far; later ones only the window.
+    # The first queries attend to all tokens so far; later ones only to the window.
     growing = maximum(0, minimum(shape.length, reach - before))
     pairs = into.variable(
         f"{prefix}pairs", "n_p", "1", f"query-key pairs per head and prompt in {what}",
@@ -159,7 +159,7 @@ def _declare_tiles(
     tiles = shape.batch * (shape.heads / per_tile) * ceil(per_tile * shape.length / tile_rows)
     span = minimum(tile_rows / per_tile, shape.length)
     last_keys = minimum(shape.keys, reach + span)
-    # Half of what a tile spans is masked.
+    # The causal mask removes half of a diagonal tile.
     mean_keys = minimum(pairs / shape.length + span / 2, last_keys)
     multiple = device.rate_multiple(shape.bits)
     rate = tile_share * multiple * device.tile_peak

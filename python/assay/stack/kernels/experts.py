@@ -126,7 +126,7 @@ def declare(
         f"{prefix}size", "S", "byte", f"bytes of the touched weights and the activations of {what}",
         display="MB", equals=weights + activations, reference=_SWITCH, library=library,
     )  # fmt: skip
-    # Nearly every touched expert ends in a tile that is part filled, on average half.
+    # Nearly every active expert has a partial last tile, on average half full.
     padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
     sustained = where(shape.bits > 8, 1, eight_bit_share) * sustained_share

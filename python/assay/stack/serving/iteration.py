@@ -33,7 +33,7 @@ _ROOFLINE = cited(
 
 @dataclass(frozen=True)
 class Iteration:
-    """Time of an iteration, and what one GPU moves and multiplies in it."""
+    """Time of an iteration, and its bytes and FLOPs per GPU."""
 
     time: Variable
     size: Variable
@@ -68,7 +68,7 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
 
 
 def _logits(step: Step) -> Work:
-    """Logits of the tokens that are sampled: one a request, one a finished prompt."""
+    """Logits of the sampled tokens: one per decoding request and per finished prompt."""
     prompts = step.prompt_tokens / maximum(step.load.prompt / ONE_TOKEN, 1)
     return step.gemm(
         "logits", "logits", step.decoding + prompts, model.vocabulary / d.tensor, model.hidden,
@@ -78,7 +78,7 @@ def _logits(step: Step) -> Work:
 
 def _reductions(step: Step) -> Variable:
     """Sums over GPUs after attention and after the feed-forward of all layers."""
-    # With replicas, gathering all tokens and scattering the sums costs what one sum does.
+    # With replicas, an all-gather of tokens and a reduce-scatter cost as much as an all-reduce.
     attended = _reduction(step, "attention_sum", step.own, d.attention_ranks)
     mixed = _reduction(step, "feed_forward_sum", step.tokens, d.tensor)
     return step.variable(

@@ -74,8 +74,8 @@ own_time = scope.variable(
     display="ms",
     equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
 )  # fmt: skip
-# Answers of one length that began together end together, and so do their successors begin: part
-# of a batch stays in step, however large it is.
+# Outputs of one length that started together end together, and their successors start together:
+# part of a batch stays synchronized, whatever its size.
 group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
 steady_time = scope.variable(
     "steady_prompt_time", "t_y", "s", "prefill time of requests after the first batch",

@@ -59,7 +59,7 @@ NO_WORK = Work(NO_TIME, number("0 byte"), number("0 FLOP"))
 
 @dataclass(frozen=True)
 class Load:
-    """What an iteration carries, over all attention replicas; None where there is nothing."""
+    """Requests and tokens of an iteration, over all attention replicas; None where absent."""
 
     decoding: Expression | None
     context: Expression
@@ -68,7 +68,7 @@ class Load:
 
 
 class Step:
-    """One iteration under a prefix: its tokens, in all and on the busiest attention replica."""
+    """One iteration under a prefix: its tokens, total and on the busiest attention replica."""
 
     def __init__(self, prefix: str, what: str, load: Load) -> None:
         """Declare the tokens."""
@@ -78,7 +78,7 @@ class Step:
         self.tokens = self.variable(
             "tokens", "n", "1", f"tokens of {what}", self.decoding + self.prompt_tokens, _ORCA
         )
-        # One prompt is not cut over replicas: the replica that has it sets the pace.
+        # A prompt is not split over replicas: its replica determines the time.
         self.own_prompts = maximum(
             self.prompt_tokens / d.attention_replicas,
             minimum(self.prompt_tokens, load.prompt / ONE_TOKEN),
@@ -117,7 +117,7 @@ class Step:
 
 
 def only_where(condition: Expression, work: Work) -> Work:
-    """Work that some models do not have."""
+    """Work that is zero for models without the feature."""
     return Work(
         where(condition, work.time, NO_TIME),
         where(condition, work.size, NO_WORK.size),

@@ -23,7 +23,7 @@ budget = scope.variable(
     equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN, reference=_CHUNKED,
 )  # fmt: skip
 per_answer = d.prompt / d.output
-# Prompts must keep pace with answers within the budget of an iteration.
+# In steady state, prefill matches the rate of completions within the token budget.
 pace = budget / (1 + per_answer * (1 - d.separate) * (1 - d.static))
 decoding = scope.variable(
     "decoding", "B_d", "1", "decoding requests in an iteration of one pipeline stage",

@@ -20,7 +20,7 @@ _LATENT = cited(
     "Language Model",
     "sec. 2.1",
 )
-# Embedding, output table and norms stay in 16 bits.
+# Embedding, output projection and norms stay in 16 bits.
 _WIDE = number("2 byte")
 
 expert_parameters = scope.variable(
@@ -55,7 +55,7 @@ cache_memory = scope.variable(
     ),
     reference=_PAGED,
 )  # fmt: skip
-# A key head is not cut: more GPUs than key heads hold copies, and all hold the whole latent.
+# KV heads are not split: more GPUs than KV heads replicate them, and all replicate the latent.
 copies: Expression = where(
     model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1)
 )

@@ -41,7 +41,7 @@ sequences = scope.variable(
     ),
 )  # fmt: skip
 _heads = architecture.heads / parallelism.tensor
-# Ranks beyond the key heads hold copies of them.
+# More ranks than KV heads replicate them.
 _kv_heads = where(
     architecture.kv_heads > parallelism.tensor, architecture.kv_heads / parallelism.tensor, 1
 )

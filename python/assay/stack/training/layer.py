@@ -55,8 +55,8 @@ stretch = scope.variable(
     "product_stretch", "s_p", "1", "stretch of a GEMM with layer operands",
     equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
-# A sum is written in its own format, and read while tiles compute; a gradient that a later pass
-# adds is written in the format of the weights.
+# An accumulated gradient is written in its own format and read while tiles compute; a gradient that
+# a later pass accumulates is written in the format of the weights.
 _gradient_output = where(
     software.fused_accumulation > 0.5, optimizer.gradient_bytes, optimizer.weight_bytes
 )
@@ -145,7 +145,7 @@ output = declare_weight(
     "output", architecture.hidden, architecture.output_size / tensor, compute_bits,
     "the attention's output",
 )  # fmt: skip
-# A mixture without dense layers may state no dense width; its share is then zero anyway.
+# A mixture of experts without dense layers may have no dense width; its share is then zero.
 _dense_width = where(architecture.ffn > 0, architecture.ffn, 1) / tensor
 up = declare_weight(
     "up", (architecture.ffn_matrices - 1) * _dense_width, architecture.hidden, compute_bits,
@@ -218,11 +218,11 @@ _older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / ten
     "8 byte"
 )
 _rotated = tokens * (architecture.query_size + architecture.kv_size / 2) / tensor * number("4 byte")
-# One by one: norms and sums; the activation; a copy of queries, keys and values.
+# Unfused: norms and residual sums; the activation; a copy of queries, keys and values.
 _eager = rows * architecture.hidden * number("24 byte") + tokens * (
     parallelism.ffn_width + _heads
 ) / tensor * number("4 byte")
-# Tokens are copied into the order of their experts and back.
+# Tokens are permuted into the order of their experts and back.
 _sorted = (
     expert_share * tokens * architecture.experts_per_token * architecture.hidden * number("8 byte")
 )

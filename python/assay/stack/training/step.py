@@ -81,7 +81,7 @@ inner_exposed = scope.variable(
 )  # fmt: skip
 _directions = where(parallelism.recompute > 1.5, 3, 2)
 _exchange = _directions * traffic.expert_exchange_time
-# Tokens of one pass travel while another one computes.
+# Expert dispatch of one micro-batch overlaps the computation of another.
 _hidden_exchange = minimum(_exchange, data_overlap * layer_compute)
 layer_traffic = scope.variable(
     "layer.traffic_time", "t_Lc", "s", "exposed communication of a layer in one pass",
@@ -104,7 +104,7 @@ stage_layers = scope.variable(
     ),
     reference=_STAGES,
 )  # fmt: skip
-# Layers that would still fit are left out at both ends, to make room for embedding and head.
+# The first and last stage may have one layer less, to balance embedding and head.
 _left_out = ceil((parallelism.pipeline * stage_layers - architecture.layers) / 2)
 head_extra = scope.variable(
     "head.extra_time", "t_hx", "s",

@@ -54,7 +54,7 @@ tensor_reduction = collectives.node_all_reduce(
 tensor_scatter = collectives.node_reduce_scatter(
     scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks
 )
-# Low-precision operands are gathered as they are; sums need 16 bits.
+# All-gathers move low-precision operands; reductions need 16 bits.
 tensor_gather = collectives.node_all_gather(
     scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks
 )
