@@ -105,7 +105,7 @@ def test_driver_without_gpu_is_reported(cli: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_device_with_wrong_results_exits_with_1(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "_try_out", lambda name: f"expected 1, got 2 on {name}")
+    monkeypatch.setattr(survey, "_smoke_test", lambda name: f"expected 1, got 2 on {name}")
     outcome = cli("doctor")
     assert outcome.code == 1
     assert "error: missing: device cpu, device sim" in outcome.err

@@ -32,7 +32,7 @@ def test_gemm_counts_match_the_registry(rows: int, columns: int, depth: int) -> 
         "kernels.gemm.output_element": 4,
     }
     registry = stack.registry()
-    count = counting.product(rows, columns, depth, 0.625)
+    count = counting.gemm(rows, columns, depth, 0.625)
     assert count.flops == registry.resolve("kernels.gemm.flops", given=given).value
     assert count.flops == 2.0 * rows * columns * depth
     size = registry.resolve("kernels.gemm.size", given=given).value

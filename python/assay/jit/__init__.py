@@ -1,4 +1,4 @@
-"""Kernels of one's own: CUDA C++ compiled when it is first launched.
+"""User kernels: CUDA C++ compiled when it is first launched.
 
 add = assay.jit.kernel(source)
 add(a, b, out, out.size)

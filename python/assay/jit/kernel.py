@@ -1,4 +1,4 @@
-"""Compiling and launching CUDA C++, with arguments checked against the kernel's declaration."""
+"""Compiles and launches CUDA C++, with arguments checked against the kernel's declaration."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from assay.runtime.hardware import Device, Stream
 Extents = int | Sequence[int]
 Shapes = Mapping[str, Sequence[str | int]]
 
-WHOLE: Final = {
+INTEGER_RANGES: Final = {
     "i32": range(-(2**31), 2**31),
     "u32": range(2**32),
     "i64": range(-(2**63), 2**63),
     "u64": range(2**64),
 }
-"""The numbers that fit a parameter, by what a launch calls its type."""
+"""The range of each integer parameter type, by its name in a launch."""
 
 
 class Kernel:
-    """A kernel of CUDA C++; `kernel` makes one, calling it launches it.
+    """A CUDA C++ kernel; `kernel` creates one, and calling it launches it.
 
-    Arguments are arrays for pointers and numbers for the rest. Without `grid`, there are as many
-    blocks as give every element of the largest array a thread.
+    Arguments are arrays for pointers and numbers for scalars. The default `grid` has one thread for
+    every element of the largest array.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Kernel:
         shapes: Shapes,
         options: Sequence[str],
     ) -> None:
-        """Keep the source; nothing is compiled yet."""
+        """Store the source; nothing is compiled yet."""
         self.source: Final = source
         self.signature: Final = signature
         self.name: Final = signature.name
@@ -56,7 +56,7 @@ class Kernel:
         )
 
     def compile(self, device: Device) -> NativeKernel:
-        """Compile for a device, or take what was compiled before."""
+        """Compile for a device, or return the cached kernel."""
         if device not in self._compiled:
             self._compiled[device] = device.compile_kernel(
                 self.source,
@@ -75,19 +75,18 @@ class Kernel:
         shared_bytes: int = 0,
         stream: Stream | None = None,
     ) -> None:
-        """Check the arguments and queue the kernel on the current stream, or on this one."""
+        """Check the arguments and queue the kernel on `stream`, by default the current one."""
         parameters = self.signature.parameters
         if len(arguments) != len(parameters):
-            wanted = ", ".join(parameter.name for parameter in parameters)
+            names = ", ".join(parameter.name for parameter in parameters)
             raise InputError(
-                f"{self.name}: expected {len(parameters)} arguments ({wanted}), "
-                f"got {len(arguments)}"
+                f"{self.name}: expected {len(parameters)} arguments ({names}), got {len(arguments)}"
             )
-        given = list(zip(parameters, arguments, strict=True))
-        arrays = [self._array(parameter, value) for parameter, value in given if parameter.pointer]
+        pairs = list(zip(parameters, arguments, strict=True))
+        arrays = [self._array(parameter, value) for parameter, value in pairs if parameter.pointer]
         numbers = {
             parameter.name: self._number(parameter, value)
-            for parameter, value in given
+            for parameter, value in pairs
             if not parameter.pointer
         }
         self._check_shapes(arrays, numbers)
@@ -100,7 +99,7 @@ class Kernel:
         blocks = _extents(f"{self.name}: grid", blocks)
         if not device.capabilities.supports_jit:
             with stream or nullcontext():
-                self._run_on_host(device, [value for _, value in given])
+                self._run_on_host(device, [value for _, value in pairs])
             return
         self.compile(device).launch(
             blocks,
@@ -110,7 +109,7 @@ class Kernel:
                 (value.buffer, value.offset, value.nbytes, parameter.writes)
                 if parameter.pointer
                 else (parameter.scalar or "", numbers[parameter.name])
-                for parameter, value in given
+                for parameter, value in pairs
             ],
             (stream or device.current_stream())._native,
             label=self.name,
@@ -139,19 +138,19 @@ class Kernel:
         return parameter, value
 
     def _number(self, parameter: Parameter, value: Any) -> int | float:
-        whole = WHOLE.get(parameter.scalar or "")
+        bounds = INTEGER_RANGES.get(parameter.scalar or "")
         try:
-            if whole is None:
+            if bounds is None:
                 return _real(value)
             number = operator.index(value)
         except (TypeError, ValueError, OverflowError):
-            wanted = "a number" if whole is None else "a whole number"
+            expected = "a number" if bounds is None else "a whole number"
         else:
-            if number in whole:
+            if number in bounds:
                 return number
-            wanted = f"a whole number from {whole.start} to {whole.stop - 1}"
+            expected = f"a whole number from {bounds.start} to {bounds.stop - 1}"
         raise DTypeError(
-            f"{self.name}: expected {wanted} for {parameter.name} ({parameter.type}), got {value!r}"
+            f"{self.name}: expected {expected} for {parameter.name} ({parameter.type}), got {value!r}"
         )
 
     def _check_shapes(
@@ -159,15 +158,15 @@ class Kernel:
     ) -> None:
         known: dict[str, int | float] = dict(numbers)
         for parameter, array in arrays:
-            wanted = self.shapes.get(parameter.name)
-            if wanted is None:
+            shape = self.shapes.get(parameter.name)
+            if shape is None:
                 continue
-            shown = f"({', '.join(map(str, wanted))})"
-            if len(wanted) != array.ndim:
+            shown = f"({', '.join(map(str, shape))})"
+            if len(shape) != array.ndim:
                 raise ShapeError(
                     f"{self.name}: expected shape {shown} for {parameter.name}, got {array.shape}"
                 )
-            for extent, got in zip(wanted, array.shape, strict=True):
+            for extent, got in zip(shape, array.shape, strict=True):
                 expected = known.setdefault(extent, got) if isinstance(extent, str) else extent
                 if expected != got:
                     raise ShapeError(
@@ -198,8 +197,8 @@ class Kernel:
             )
             error.code = "no_nvrtc"
             raise error
-        reads = [value for value, one in self._placed(values) if not one.writes]
-        writes = [value for value, one in self._placed(values) if one.writes]
+        reads = [value for value, one in self._pointer_arguments(values) if not one.writes]
+        writes = [value for value, one in self._pointer_arguments(values) if one.writes]
 
         def run(*views: Any) -> None:
             read_views = iter(views[: len(reads)])
@@ -212,30 +211,30 @@ class Kernel:
 
         numpy_kernels.launch(self.name, run, reads, writes)
 
-    def _placed(self, values: Sequence[Any]) -> list[tuple[Array, Parameter]]:
+    def _pointer_arguments(self, values: Sequence[Any]) -> list[tuple[Array, Parameter]]:
         pairs = zip(values, self.signature.parameters, strict=True)
         return [(value, one) for value, one in pairs if one.pointer]
 
     def __repr__(self) -> str:
-        wanted = ", ".join(
+        parameters = ", ".join(
             f"{one.type}{'*' if one.pointer else ''} {one.name}"
             for one in self.signature.parameters
         )
-        return f"Kernel({self.name}({wanted}))"
+        return f"Kernel({self.name}({parameters}))"
 
 
 def _real(value: Any) -> float:
-    """A number, and no text that reads like one."""
+    """Convert to float, rejecting strings."""
     if isinstance(value, str | bytes):
         raise TypeError
     return float(value)
 
 
-def _extents(what: str, given: Extents) -> list[int]:
-    """One to three extents of a grid or block, filled up with ones."""
-    listed = [given] if isinstance(given, int) else list(given)
+def _extents(what: str, extents: Extents) -> list[int]:
+    """The one to three dimensions of a grid or block, padded with ones."""
+    listed = [extents] if isinstance(extents, int) else list(extents)
     if not 1 <= len(listed) <= 3 or any(extent < 1 for extent in listed):
-        raise InputError(f"{what}: expected one to three extents of at least 1, got {given!r}")
+        raise InputError(f"{what}: expected one to three extents of at least 1, got {extents!r}")
     return listed + [1] * (3 - len(listed))
 
 
@@ -249,10 +248,10 @@ def kernel(
 ) -> Kernel:
     """A kernel from CUDA C++ source, compiled when it is first launched.
 
-    `name` says which where the source has several. `shapes` names the extents of arrays by
-    parameter: the same name is the same extent, and a whole-number parameter of that name has to
-    be equal to it. `cpu` is called with NumPy views and numbers where the arrays are on `cpu` or
-    `sim`. `options` go to NVRTC, such as `-DROWS=4`; `prelude.cuh` can be included for bf16, fp16
+    `name` selects one kernel of several in the source. `shapes` names the dimensions of arrays by
+    parameter: equal names must have equal sizes, and an integer parameter of that name must equal
+    the size. `cpu` is called with NumPy views and numbers where the arrays are on `cpu` or `sim`.
+    `options` are passed to NVRTC, such as `-DROWS=4`; `prelude.cuh` can be included for bf16, fp16
     and reductions.
     """
     signature = read(source, name)

@@ -1,4 +1,4 @@
-"""What a kernel takes, read off its declaration in CUDA C++."""
+"""Parses a kernel's parameters from its declaration in CUDA C++."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _ELEMENTS: Final = _INTEGERS | {
     "__nv_bfloat16": "bfloat16",
     "bf16": "bfloat16",
 }
-"""Types of C++ and the element types of arrays that they point to."""
+"""C++ types and the element types of arrays that they point to."""
 
 _SCALARS: Final = {
     "int32": "i32",
@@ -72,7 +72,7 @@ _SCALARS: Final = {
     "float32": "f32",
     "float64": "f64",
 }
-"""Element types that can be passed by value, and what a launch calls them."""
+"""Element types that can be passed by value, and their names in a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ class Parameter:
     """as in C++, without qualifiers"""
     pointer: bool
     writes: bool
-    """whether the kernel may write what it points to"""
+    """whether the pointee is not const"""
     element: str | None
-    """the arrays' element type, None where any will do"""
+    """the arrays' element type; None accepts any"""
     scalar: str | None
-    """what a launch calls a number of this type"""
+    """the name of a scalar type in a launch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +105,25 @@ def read(source: str, name: str | None) -> Signature:
     >>> read('extern "C" __global__ void f(const float* x, int n) { }', None).parameters[0].writes
     False
     """
-    plain = _COMMENT.sub(" ", source)
-    found = {match["name"]: match["parameters"] for match in _DECLARATION.finditer(plain)}
-    if not found:
+    code = _COMMENT.sub(" ", source)
+    kernels = {match["name"]: match["parameters"] for match in _DECLARATION.finditer(code)}
+    if not kernels:
         raise InputError(
             "jit.kernel: expected a kernel, got a source without one",
             'write: extern "C" __global__ void name(float* x, int n) { ... }',
         )
-    if name is None and len(found) > 1:
+    if name is None and len(kernels) > 1:
         raise InputError(
-            f"jit.kernel: expected the name of one kernel, got a source with {', '.join(found)}",
+            f"jit.kernel: expected the name of one kernel, got a source with {', '.join(kernels)}",
             'say which: jit.kernel(source, "name")',
         )
-    chosen = next(iter(found)) if name is None else name
-    if chosen not in found:
+    selected = next(iter(kernels)) if name is None else name
+    if selected not in kernels:
         raise InputError(
-            f'jit.kernel: expected a kernel "{chosen}", got a source with {", ".join(found)}'
+            f'jit.kernel: expected a kernel "{selected}", got a source with {", ".join(kernels)}'
         )
-    texts = [text for text in found[chosen].split(",") if text.strip() not in ("", "void")]
-    return Signature(chosen, tuple(_parameter(chosen, text) for text in texts))
+    texts = [text for text in kernels[selected].split(",") if text.strip() not in ("", "void")]
+    return Signature(selected, tuple(_parameter(selected, text) for text in texts))
 
 
 def _parameter(kernel: str, text: str) -> Parameter:
@@ -131,9 +131,9 @@ def _parameter(kernel: str, text: str) -> Parameter:
     left, star, right = text.rpartition("*")
     words = (left if star else text).split()
     name = right.split() if star else words[-1:]
-    kept = [word for word in name if word not in _QUALIFIERS]
+    identifiers = [word for word in name if word not in _QUALIFIERS]
     type_words = [word for word in (words if star else words[:-1]) if word not in _QUALIFIERS]
-    if len(kept) != 1 or not type_words or "*" in left or "[" in text or "&" in text:
+    if len(identifiers) != 1 or not type_words or "*" in left or "[" in text or "&" in text:
         raise InputError(
             f'jit.kernel: {kernel}: expected a parameter such as "const float* x" or "int n", '
             f'got "{shown}"'
@@ -147,7 +147,7 @@ def _parameter(kernel: str, text: str) -> Parameter:
             "pass smaller things by pointer, or as int or float",
         )
     return Parameter(
-        name=kept[0],
+        name=identifiers[0],
         type=spelled,
         pointer=bool(star),
         writes=bool(star) and "const" not in words,

@@ -1,4 +1,4 @@
-"""Activations, the gated product and softmax."""
+"""Activations, SwiGLU and softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.runtime.array import Array
 
 
 def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None) -> Array:
-    """silu(gate) times up; a row of `gate_up` holds all gates and then as many ups."""
+    """SwiGLU: silu(gate) * up; a row of `gate_up` is the gate half and then the up half."""
     check("swiglu", "gate_up", gate_up, (None, None))
     rows, both = gate_up.shape
     if both % 2:
@@ -21,14 +21,14 @@ def swiglu(gate_up: Array, out: Array | None = None, *, label: str | None = None
         [("gate_up", gate_up), ("out", out)],
         (rows, both // 2),
         gate_up.device,
-        counting.moved(nbytes(gate_up, out)),
+        counting.memory_traffic(nbytes(gate_up, out)),
         label,
     )
     return out
 
 
 def activate(x: Array, name: str, out: Array | None = None, *, label: str | None = None) -> Array:
-    """silu, gelu, gelu_tanh or relu of each number."""
+    """silu, gelu, gelu_tanh or relu of each element."""
     check("activate", "x", x, x.shape)
     code = activation_code("activate", name)
     out = result("activate", x.device, out, x.shape, x.dtype)
@@ -37,7 +37,7 @@ def activate(x: Array, name: str, out: Array | None = None, *, label: str | None
         [("x", x), ("out", out)],
         (x.size, code),
         x.device,
-        counting.moved(nbytes(x, out)),
+        counting.memory_traffic(nbytes(x, out)),
         label,
     )
     return out
@@ -55,7 +55,7 @@ def softmax(x: Array, out: Array | None = None, *, label: str | None = None) -> 
         [("x", x), ("out", out)],
         (x.size // max(columns, 1), columns),
         x.device,
-        counting.moved(nbytes(x, out)),
+        counting.memory_traffic(nbytes(x, out)),
         label,
     )
     return out

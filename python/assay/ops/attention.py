@@ -83,7 +83,7 @@ def paged_attention(
     if not sequences:
         return _fill_zeros("paged_attention", out, label)
     if contexts is None:
-        count = counting.moved(nbytes(q, out))
+        count = counting.memory_traffic(nbytes(q, out))
     else:
         count = functools.reduce(
             Count.__add__,
@@ -201,7 +201,7 @@ def decode_attention(
             float(head_dim**-0.5 if scale is None else scale),
         ),
         qkv.device,
-        counting.moved(nbytes(qkv, out)),
+        counting.memory_traffic(nbytes(qkv, out)),
         label,
     )
     return out

@@ -1,7 +1,7 @@
-"""FLOPs and bytes of operations, by the stack's own equations.
+"""FLOPs and bytes of operations, from the stack's equations.
 
-The equations live in `assay.stack.kernels`; `counts.json` holds them as tapes, so that counting
-needs neither the registry nor its load time. `scripts/make_operation_counts.py` writes it.
+The equations are in `assay.stack.kernels`; `counts.json` stores them as tapes, so that counting
+does not import the registry. `scripts/make_operation_counts.py` writes it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from assay._native import Tape
 
 
 class Count(NamedTuple):
-    """What one call of an operation does."""
+    """The FLOPs and bytes of one call."""
 
     flops: float
     bytes: int
 
     def __add__(self, other: object) -> Count:
-        """Both calls together."""
+        """The sum of two calls."""
         if not isinstance(other, Count):
             return NotImplemented
         return Count(self.flops + other.flops, self.bytes + other.bytes)
@@ -49,7 +49,7 @@ def _evaluate(scope: str, values: dict[str, float]) -> Count:
 
 
 @functools.lru_cache(maxsize=4096)
-def product(
+def gemm(
     rows: int,
     columns: int,
     depth: int,
@@ -57,7 +57,7 @@ def product(
     activation_bytes: float = 4.0,
     output_bytes: float = 4.0,
 ) -> Count:
-    """A product of rows by depth activations with columns by depth weights; bytes per element."""
+    """A GEMM of (rows, depth) activations with (columns, depth) weights; bytes are per element."""
     if rows * columns * depth == 0:
         return NOTHING
     return _evaluate(
@@ -77,7 +77,7 @@ def product(
 def attention(
     queries: int, tokens: int, heads: int, kv_heads: int, head_dim: int, kv_bytes: int
 ) -> Count:
-    """Causal attention of the last `queries` of a sequence of `tokens` tokens."""
+    """Causal attention of the last `queries` tokens of a sequence of `tokens` tokens."""
     if queries * tokens == 0:
         return NOTHING
     shared = {
@@ -92,10 +92,10 @@ def attention(
     }
     if queries == 1:
         return _evaluate("kernels.decode", {**shared, "context": tokens})
-    # Keys and values are written by an operation of its own.
+    # A separate operation writes keys and values.
     return _evaluate("kernels.prefill", {**shared, "length": queries, "keys": tokens, "caching": 0})
 
 
-def moved(*sizes: int) -> Count:
-    """A pass over memory that reads and writes so many bytes."""
+def memory_traffic(*sizes: int) -> Count:
+    """An operation bound by memory traffic: no FLOPs, the sum of these bytes."""
     return Count(0.0, sum(sizes))

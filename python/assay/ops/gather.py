@@ -50,7 +50,7 @@ def embedding(
         [("ids", ids), ("sampled_tokens", sampled_tokens), ("table", operand), ("out", out)],
         (count, rows, columns),
         device,
-        counting.moved(ids.nbytes, round(count * columns * element_bytes), out.nbytes),
+        counting.memory_traffic(ids.nbytes, round(count * columns * element_bytes), out.nbytes),
         label,
     )
     return out
@@ -69,7 +69,7 @@ def gather_rows(
         [("x", x), ("rows", rows), ("out", out)],
         (count, source_rows, columns),
         x.device,
-        counting.moved(rows.nbytes, 2 * out.nbytes),
+        counting.memory_traffic(rows.nbytes, 2 * out.nbytes),
         label,
     )
     return out

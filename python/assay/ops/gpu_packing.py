@@ -109,7 +109,7 @@ def _run_pack(device: Device, source: Operand, format: str, shape: tuple[int, in
     buffer: Buffer = device.allocate(outputs * sum(row_parts(format, inputs)))
     packed = Weights(device, buffer, format, shape)
     if buffer.nbytes:
-        moved = counting.moved(source[2] + buffer.nbytes)
-        call("pack", [("x", source), ("weights", packed.operand())], shape, device, moved)
+        count = counting.memory_traffic(source[2] + buffer.nbytes)
+        call("pack", [("x", source), ("weights", packed.operand())], shape, device, count)
         device.current_stream().synchronize()
     return packed

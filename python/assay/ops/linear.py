@@ -89,7 +89,7 @@ def linear(
     is_float32 = out is not None and out.dtype is dtypes.float32
     dtype = dtypes.float32 if is_float32 else x.dtype or dtypes.bfloat16
     out = result("linear", x.device, out, (rows, width), dtype)
-    count = counting.product(rows, outputs, inputs, weights.element_bytes)
+    count = counting.gemm(rows, outputs, inputs, weights.element_bytes)
     more = nbytes(norm, bias, residual)
     call(
         "linear",

@@ -39,7 +39,7 @@ def batched_matmul(
         if out.size:
             out[...] = 0.0
         return out
-    each = counting.product(m, n, k, b.dtype.itemsize, a.dtype.itemsize)
+    each = counting.gemm(m, n, k, b.dtype.itemsize, a.dtype.itemsize)
     count = math.prod(batch)
     name = label or "batched_matmul"
     matmul.launch_gemm(a, b, out, name, count * each.bytes, count * each.flops)

@@ -1,4 +1,4 @@
-"""Norms of rows, alone or after adding to a residual."""
+"""RMSNorm and LayerNorm, optionally fused with the residual addition."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def rms_norm(
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """Each row divided by its root mean square, times `weight`.
+    """RMSNorm: each row divided by its root mean square, times `weight`.
 
-    With a residual, `x` is added to it in place first, and the norm is of the sum.
+    With a residual, `x` is first added to it in place, and the sum is normalized.
     """
     _check("rms_norm", x, weight, epsilon, residual)
     out = result("rms_norm", x.device, out, x.shape, x.dtype)
@@ -37,7 +37,7 @@ def rms_norm(
         [("x", x), ("weight", weight), ("residual", residual), ("out", out)],
         (*x.shape, float(epsilon)),
         x.device,
-        counting.moved(nbytes(x, weight, residual, residual, out)),
+        counting.memory_traffic(nbytes(x, weight, residual, residual, out)),
         label,
     )
     return out
@@ -53,9 +53,9 @@ def layer_norm(
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """Each row less its mean, divided by its deviation, times `weight` plus `bias`.
+    """LayerNorm: (row - mean) / standard deviation * `weight` + `bias`.
 
-    With a residual, `x` is added to it in place first, and the norm is of the sum.
+    With a residual, `x` is first added to it in place, and the sum is normalized.
     """
     _check("layer_norm", x, weight, epsilon, residual)
     if bias is not None:
@@ -66,7 +66,7 @@ def layer_norm(
         [("x", x), ("weight", weight), ("bias", bias), ("residual", residual), ("out", out)],
         (*x.shape, float(epsilon)),
         x.device,
-        counting.moved(nbytes(x, weight, bias, residual, residual, out)),
+        counting.memory_traffic(nbytes(x, weight, bias, residual, residual, out)),
         label,
     )
     return out

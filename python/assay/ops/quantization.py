@@ -43,7 +43,7 @@ def quantize(x: Array, format: str, *, label: str | None = None) -> Array:
         [("x", x), ("out", packed)],
         (x.size,),
         x.device,
-        counting.moved(nbytes(x, out)),
+        counting.memory_traffic(nbytes(x, out)),
         label,
     )
     return out
@@ -70,7 +70,7 @@ def dequantize(x: Array, format: str, shape: Sequence[int], *, label: str | None
         [("x", packed), ("out", out)],
         (out.size,),
         x.device,
-        counting.moved(nbytes(x, out)),
+        counting.memory_traffic(nbytes(x, out)),
         label,
     )
     return out

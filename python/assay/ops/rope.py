@@ -127,7 +127,7 @@ def rope(
             int(table.interleaved),
         ),
         x.device,
-        counting.moved(nbytes(x, positions, out), 4 * rows * table.rotary_dim),
+        counting.memory_traffic(nbytes(x, positions, out), 4 * rows * table.rotary_dim),
         label,
     )
     return out
@@ -207,7 +207,7 @@ def rope_write(
             float(epsilon),
         ),
         qkv.device,
-        counting.moved(
+        counting.memory_traffic(
             nbytes(qkv, positions, slot_mapping, queries), 4 * rows * rotary_dim, written
         ),
         label,

@@ -1,4 +1,4 @@
-"""Choosing the next tokens."""
+"""Token sampling: temperature, min-p, top-k, top-p, and penalties."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def sample(
     logprobs_out: Array | None = None,
     label: str | None = None,
 ) -> Array:
-    """One token for each row of logits.
+    """Sample one token per row of logits.
 
-    Everything is per row and in the device's memory. Temperature 0 takes the best token; else
-    min_p, top_k (0 for all) and top_p choose among the probabilities at that temperature, and a
-    number drawn from seed and step decides. `logprobs_out` gets the log-probability of the token
-    taken, at temperature 1 among all tokens.
+    All parameters are per-row arrays in device memory. Temperature 0 is greedy (argmax). Otherwise
+    min_p, top_k (0 for all) and top_p restrict the probabilities at that temperature, and
+    inverse-CDF sampling uses a random number drawn from seed and step. `logprobs_out` receives the
+    log-probability of the sampled token, at temperature 1 among all tokens.
     """
     check("sample", "logits", logits, (None, None))
     rows, columns = logits.shape
@@ -55,7 +55,7 @@ def sample(
         ],
         (rows, columns),
         logits.device,
-        counting.moved(nbytes(logits, tokens_out)),
+        counting.memory_traffic(nbytes(logits, tokens_out)),
         label,
     )
     return tokens_out
@@ -71,19 +71,19 @@ def penalize(
     *,
     label: str | None = None,
 ) -> Array:
-    """Make tokens that were there before less likely, in place.
+    """Apply repetition, presence and frequency penalties to logits, in place.
 
-    `counts` says how often each token is in a row's output, `prompt_mask` is not 0 where it is in
-    the prompt. Logits of tokens in either are divided by `repetition` if above 0, else multiplied;
-    tokens of the output lose `presence`, and `frequency` for each time.
+    `counts` is the number of times each token occurs in a row's output; `prompt_mask` is nonzero
+    where it occurs in the prompt. Positive logits of tokens in either are divided by `repetition`,
+    negative ones multiplied; tokens of the output lose `presence`, and `frequency` per occurrence.
     """
     check("penalize", "logits", logits, (None, None))
     rows = logits.shape[0]
     check("penalize", "counts", counts, logits.shape, I32)
     if prompt_mask is not None:
         check("penalize", "prompt_mask", prompt_mask, logits.shape, (dtypes.uint8, dtypes.bool_))
-    given = (("repetition", repetition), ("presence", presence), ("frequency", frequency))
-    for name, array in given:
+    penalties = (("repetition", repetition), ("presence", presence), ("frequency", frequency))
+    for name, array in penalties:
         check("penalize", name, array, (rows,), F32)
     call(
         "penalize",
@@ -91,11 +91,11 @@ def penalize(
             ("logits", logits),
             ("counts", counts),
             ("prompt_mask", prompt_mask),
-            *given,
+            *penalties,
         ],
         logits.shape,
         logits.device,
-        counting.moved(nbytes(logits, logits, counts, prompt_mask)),
+        counting.memory_traffic(nbytes(logits, logits, counts, prompt_mask)),
         label,
     )
     return logits

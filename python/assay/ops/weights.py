@@ -67,7 +67,7 @@ class Weights:
                 [("weights", self.operand()), ("out", out)],
                 self.shape,
                 self.device,
-                counting.moved(buffer.nbytes + out.nbytes),
+                counting.memory_traffic(buffer.nbytes + out.nbytes),
                 "dequantize",
             )
             return out

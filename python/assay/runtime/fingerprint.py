@@ -1,4 +1,4 @@
-"""Which machine and device a measurement belongs to."""
+"""The fingerprint of the machine and device that a measurement belongs to."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides how fast a machine is, as far as it can be asked."""
+    """The hardware properties that determine performance, as far as they can be queried."""
 
     processor: str
     usable_cores: int
     features: tuple[str, ...]
     cache_bytes: int | None
-    """The device's last-level cache; None where nobody tells."""
+    """The device's last-level cache; None where it is unknown."""
     memory_gib: int
-    """Rounded: what the kernel keeps for itself differs from one version to the next."""
+    """Rounded: the memory that the operating system reserves differs between versions."""
     system: str
     device: str
     device_description: str
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same machine and device, different for others."""
+        """A hash that is equal for equal machines and devices."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_data(self) -> dict[str, Any]:
-        """As plain data, with the fingerprint."""
+        """The properties as a dict, with the fingerprint."""
         return {"fingerprint": self.fingerprint, **asdict(self)}
 
 
 def machine(device: Device) -> Machine:
-    """This machine, with one of its devices."""
+    """This machine and one of its devices."""
     found = processor()
     return Machine(
         processor=found["name"],
@@ -60,7 +60,7 @@ def machine(device: Device) -> Machine:
 
 
 def cache_bytes(device: Device) -> int | None:
-    """Bytes of the cache that lies before the device's memory; None where nobody tells."""
+    """The size of the device's last-level cache; None where it is unknown."""
     if device.host_memory:
         return last_level_cache_bytes()
     if not device.capabilities.is_gpu:
@@ -69,7 +69,7 @@ def cache_bytes(device: Device) -> int | None:
 
 
 def last_level_cache_bytes(folder: Path = _CACHES) -> int | None:
-    """Bytes of the largest cache of a processor core, from the operating system's description."""
+    """The largest cache of CPU 0, from sysfs."""
     sizes = []
     for path in folder.glob("index*/size"):
         text = path.read_text(encoding="ascii").strip()

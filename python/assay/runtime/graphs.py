@@ -1,4 +1,4 @@
-"""Graphs: work captured once and replayed as one piece."""
+"""Graphs: work captured once and replayed with one launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.runtime.hardware import device as shared_device
 
 
 class GraphNode(NamedTuple):
-    """One operation of a graph, as it was captured."""
+    """One captured operation of a graph."""
 
     label: str
     kind: str
@@ -23,11 +23,11 @@ class GraphNode(NamedTuple):
     stream: int
     """the stream it was captured on"""
     operation: str | None
-    """the operation that computes it, such as linear; None for copies, fills and kernels of one's own"""
+    """the operation of the table, such as linear; None for copies, fills and user kernels"""
 
 
 class NodeTime(NamedTuple):
-    """When one node ran, by the device's clock."""
+    """Start and end of one node on the device's clock."""
 
     node: GraphNode
     start_ns: int
@@ -35,15 +35,15 @@ class NodeTime(NamedTuple):
 
     @property
     def duration_ns(self) -> int:
-        """How long it took."""
+        """Its duration."""
         return self.end_ns - self.start_ns
 
 
 class Graph:
-    """Captured work; `capture_graph` makes one.
+    """A captured graph; `capture_graph` creates one.
 
-    It holds the memory that its operations use. A replay reads and writes that memory as it is
-    then, and is one record; `nodes` says which operations are inside.
+    It keeps the memory that its operations use alive. A replay reads and writes the current
+    contents of that memory and is one record; `nodes` lists the operations inside.
     """
 
     def __init__(self, device: Device, native: NativeGraph, label: str) -> None:
@@ -64,17 +64,17 @@ class Graph:
         self._native: Final = native
 
     def replay(self, stream: Stream | None = None) -> None:
-        """Run everything again on a stream, by default the current one.
+        """Replay the graph on a stream, by default the current one.
 
-        On the default stream of `cpu` it is over when this returns.
+        On the default stream of `cpu` it is complete when this returns.
         """
         self._native.replay((stream or self.device.current_stream())._native)
 
     def profile(self, stream: Stream | None = None) -> list[NodeTime]:
-        """Run everything again, node by node, and tell when each ran.
+        """Replay the graph node by node and return when each node ran.
 
-        It does what `replay` does and waits for it. The marks between nodes take time of their
-        own, so the whole takes longer than a replay.
+        Waits for completion. The events between nodes add overhead, so the total is longer than a
+        replay.
         """
         times = self._native.profile((stream or self.device.current_stream())._native)
         return [
@@ -83,7 +83,7 @@ class Graph:
         ]
 
     def close(self) -> None:
-        """Let go of the memory it uses; it cannot be replayed any more."""
+        """Release the memory it uses; it cannot be replayed any more."""
         self._native.close()
 
     def __enter__(self) -> Graph:
@@ -108,13 +108,13 @@ def capture_graph(
     stream: Stream | None = None,
     label: str | None = None,
 ) -> Graph:
-    """Call `function` once, noting what it submits to its device instead of running it.
+    """Call `function` once and capture what it submits to its device instead of running it.
 
-    The work is captured on `stream`, by default a fresh one of `device`, by default that of the
-    innermost `with device:`, else `cpu`; a replay can go to any stream. Inside, operations of
-    `assay.ops` with `out`, fills, and copies within the device can be captured. Allocations, NumPy
-    loops, copies from or to the host, and reading what captured work writes are refused. Records of
-    replays are called `label`.
+    The work is captured on `stream`, by default a new stream of `device`, by default that of the
+    innermost `with device:`, else `cpu`; a replay can use any stream. Operations of `assay.ops`
+    with `out`, fills, and copies within the device can be captured. Allocations, NumPy loops,
+    copies to or from the host, and reads of what captured work writes raise. `label` names the
+    replays in records.
     """
     owner = _owner(device, stream)
     stream = stream or owner.stream()

@@ -251,11 +251,11 @@ class Device(ContextStack):
         )
 
     def upload(self, label: str, data: Any, buffer: Buffer, offset: int = 0) -> None:
-        """Copy host bytes into a pool buffer through the transfer engine, and wait for it."""
+        """Copy host bytes into a pool buffer through the transfer engine and wait."""
         self._context.upload(label, data, buffer, offset)
 
     def download(self, label: str, buffer: Buffer, offset: int, into: Any) -> None:
-        """Copy bytes of a pool buffer into a host object, and wait for it."""
+        """Copy bytes of a pool buffer into a host object and wait."""
         self._context.download(label, buffer, offset, into)
 
     def fill(self, label: str, buffer: Buffer, offset: int, value: int, nbytes: int) -> None:

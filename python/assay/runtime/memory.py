@@ -92,7 +92,7 @@ class Tenant(ContextStack):
         self.device._context.memory.set_tenant_limit(self.number, limit)
 
     def usage(self) -> TenantUsage:
-        """Its current figures."""
+        """Its limit, current and peak use, and reservation."""
         return TenantUsage(*self.device._context.memory.tenant_usage(self.number))
 
     def reserve(self, nbytes: int) -> Reservation:
@@ -165,7 +165,7 @@ class PinnedBuffer:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
         return self._buffer.nbytes
 
     def write(self, data: Any, offset: int = 0) -> None:

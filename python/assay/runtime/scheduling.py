@@ -16,21 +16,21 @@ Lane = Literal["compute", "upload", "download"]
 QoS = Literal["guaranteed", "burstable", "best-effort"]
 
 SECOND_NS: Final = 1_000_000_000
-"""Device time of the compute lane in a second: its unit is the nanosecond."""
+"""Nanoseconds per second; the compute lane is measured in nanoseconds of device time."""
 
 URGENCY: Final[Mapping[QoS, Literal["low", "normal", "high"]]] = {
     "guaranteed": "high",
     "burstable": "normal",
     "best-effort": "low",
 }
-"""The priority of a task's own stream: what its class may rely on, the device knows too."""
+"""The stream priority of a task, by its quality-of-service class."""
 
 BURST_SHARE: Final = 100
-"""A rate without a burst of its own may go ahead by a hundredth of a second's worth."""
+"""The default burst of a rate is a hundredth of a second's units."""
 
 
 class Rate(NamedTuple):
-    """Units a second on average, and the most that may go at once after a rest.
+    """Average units per second, and the largest burst after idle time.
 
     Units are nanoseconds of device time in the compute lane and bytes in the others.
     """
@@ -43,11 +43,11 @@ Rates = Mapping[Lane, int | Rate]
 
 
 def _rates(rates: Rates | None) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    pairs: dict[str, tuple[int, int]] = {}
     for lane, rate in (rates or {}).items():
-        whole = rate if isinstance(rate, Rate) else Rate(rate, rate // BURST_SHARE)
-        found[lane] = (whole.units_per_second, whole.burst_units)
-    return found
+        normalized = rate if isinstance(rate, Rate) else Rate(rate, rate // BURST_SHARE)
+        pairs[lane] = (normalized.units_per_second, normalized.burst_units)
+    return pairs
 
 
 class Decision(NamedTuple):
@@ -56,7 +56,7 @@ class Decision(NamedTuple):
     sequence: int
     time_ns: int
     task: int | None
-    """the task's number; none when it was refused before it got one"""
+    """the task's id; None if it was rejected before it got one"""
     name: str
     partition: int
     lane: str | None
@@ -68,24 +68,24 @@ class Decision(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """Decisions in order, and how many were forgotten before them."""
+    """Decisions in order, and how many were dropped before them."""
 
     decisions: list[Decision]
     dropped: int
 
 
 class Partition:
-    """A part of the device with memory, reservable rates and a weight of its own."""
+    """A share of the device with its own memory, reservable rates and weight."""
 
     def __init__(self, scheduler: Scheduler, name: str, number: int, tenant: Tenant | None) -> None:
-        """Wrap a partition; `Scheduler.partition` makes one."""
+        """Wrap a partition; `Scheduler.partition` creates one."""
         self.scheduler: Final = scheduler
         self.name: Final = name
         self.number: Final = number
         self.tenant: Final = tenant
 
     def remove(self) -> None:
-        """Take it away; refused while it has tasks."""
+        """Remove it; raises while it has tasks."""
         self.scheduler._native.remove_partition(self.number)
 
     def __repr__(self) -> str:
@@ -93,12 +93,12 @@ class Partition:
 
 
 class Task:
-    """Work that reserves memory and bandwidth and requests grants; `Scheduler.task` makes one.
+    """Work that reserves memory and bandwidth and requests grants; `Scheduler.task` creates one.
 
-    Inside `with task:` it is admitted and runs, and the operations of its device go to its stream,
-    where each waits for a grant and is charged. Leaving ends the task: done, failed if an exception
-    passes, cancelled if that is a cancellation or the task is paused. Its reservations are released
-    on every path.
+    Inside `with task:` it is admitted and runs, and the operations of its device are queued on its
+    stream, where each waits for a grant and is charged. Leaving the block ends the task: done;
+    failed if an exception propagates; cancelled if that is a cancellation or the task is paused.
+    Its reservations are released on every path.
     """
 
     def __init__(
@@ -128,18 +128,18 @@ class Task:
         return self._stream
 
     def bind(self, stream: Stream) -> None:
-        """Have the work of this stream request grants, instead of a stream of the task's own."""
+        """Bind a stream: its work requests grants, instead of a stream that the task creates."""
         self._native.bind(stream._native)
         if self._stream is not None:
             self._native.unbind(self._stream._native)
         self._stream = stream
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything known of it: state, reason of its end, grants and units of each lane."""
+        """Its state, reason of its end, and grants and units of each lane."""
         return self._native.snapshot()
 
     def wait_admitted(self) -> None:
-        """Wait until it has its reservations."""
+        """Wait until it is admitted."""
         self._native.wait_admitted()
 
     def start(self) -> None:
@@ -151,14 +151,14 @@ class Task:
         self._native.pause(keep)
 
     def resume(self) -> str:
-        """Let it go on; returns its state.
+        """Resume it; returns its state.
 
-        Where it gave its reservations back it is pending or admitted, and must be started again.
+        If its reservations were released it is pending or admitted, and must be started again.
         """
         return self._native.resume()
 
     def finish(self) -> None:
-        """End it well."""
+        """End it successfully."""
         self._native.finish()
 
     def fail(self, message: str) -> None:
@@ -166,12 +166,12 @@ class Task:
         self._native.fail(message)
 
     def cancel(self) -> None:
-        """Cancel it; requests that wait for grants are refused."""
+        """Cancel it; pending grant requests raise."""
         self._native.cancel()
 
     @contextmanager
     def request_grant(self, lane: Lane, units: int) -> Iterator[None]:
-        """Wait for a grant and hold it while the block runs, for work outside any stream."""
+        """Wait for a grant and hold it inside the block, for work outside any stream."""
         grant = self._native.request_grant(lane, units)
         try:
             yield
@@ -211,7 +211,7 @@ class Task:
             self._native.unbind(self.stream._native)
 
     def _end(self, error: BaseException | None) -> None:
-        # Someone else may have cancelled it meanwhile, or a deadline failed it.
+        # It may have been cancelled concurrently, or have missed its deadline.
         if self._native.ended:
             return
         if error is None and self.state != "paused":
@@ -226,7 +226,7 @@ class Task:
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    # Imported here: it takes as long as all of the runtime, and few tasks end so.
+    # Imported here: it takes as long to import as the whole runtime, and few tasks need it.
     from asyncio import CancelledError
 
     return isinstance(error, CancelledError | GeneratorExit | KeyboardInterrupt)
@@ -235,8 +235,8 @@ def _is_cancellation(error: BaseException) -> bool:
 class Scheduler:
     """Admission, fair shares and pacing for one device.
 
-    Reservations are floors, limits are ceilings, and what is left goes by weight: first among
-    partitions, then among the tasks of each. On `sim` everything happens in virtual time.
+    Reservations are guaranteed minimums, limits are maximums, and the rest is shared by weight:
+    first among partitions, then among the tasks of each. On `sim` everything runs in virtual time.
     """
 
     def __init__(
@@ -250,10 +250,10 @@ class Scheduler:
         class_weights: tuple[int, int, int] = (4, 2, 1),
         decisions: int = 4_096,
     ) -> None:
-        """Say what the device can do in a second and what tasks may reserve of its memory.
+        """Set the device's capacity per second and its reservable memory.
 
-        `windows` is how many units may be under way in a lane at once, by default a millisecond's
-        worth; `class_weights` multiply the weights of guaranteed, burstable and best-effort tasks.
+        `windows` is the maximum of outstanding units per lane, by default a millisecond's worth;
+        `class_weights` multiply the weights of guaranteed, burstable and best-effort tasks.
         """
         self.device: Final = device
         self._native: Final = NativeScheduler(
@@ -280,10 +280,10 @@ class Scheduler:
         limits: Rates | None = None,
         tenant: Tenant | None = None,
     ) -> Partition:
-        """Give a part of the device a name; what is not given is the whole device's.
+        """Add a partition; each limit defaults to that of the whole device.
 
-        With a tenant, the memory pool itself keeps what the partition's tasks reserve, and arrays
-        made inside them are charged to it.
+        With a tenant, the memory pool backs the reservations of the partition's tasks, and arrays
+        created inside them are charged to it.
         """
         rates = None if reservable is None else {str(lane): reservable[lane] for lane in reservable}
         number = self._native.add_partition(
@@ -311,11 +311,12 @@ class Scheduler:
         fail_on_miss: bool = False,
         assumed_ns: int = 100_000,
     ) -> Task:
-        """Submit a task; it is admitted at once if what it requests is free.
+        """Submit a task; it is admitted immediately if its reservation is available.
 
-        `reserved` are guaranteed rates and `limits` the most it gets, in units a second;
-        `grant_limits` paces its launches and copies by count. A launch is charged `assumed_ns` until the device
-        has told how long work of its name takes. Without a partition it belongs to the whole device.
+        `reserved` are guaranteed rates and `limits` maximum rates, in units per second;
+        `grant_limits` paces its launches and copies by count. A launch is charged `assumed_ns`
+        until work of its name has been measured. Without a partition it belongs to the whole
+        device.
         """
         home = partition or self._device_partition()
         native = self._native.submit(
@@ -343,11 +344,11 @@ class Scheduler:
         return Decisions([Decision(*row) for row in rows], dropped)
 
     def snapshot(self) -> dict[str, Any]:
-        """Tasks, partitions and what they have reserved; `idle` says that nothing is."""
+        """Tasks, partitions and their reservations; `idle` is true when there are none."""
         return self._native.snapshot()
 
     def poll(self) -> None:
-        """Let everything happen that is due by now; every other call does so too."""
+        """Process every event that is due; every other call does so too."""
         self._native.poll()
 
     def __repr__(self) -> str:

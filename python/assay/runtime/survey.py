@@ -1,4 +1,4 @@
-"""What this machine offers Assay: devices, drivers, libraries, processor, places."""
+"""Surveys the machine: devices, drivers, libraries, CPU and folders."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _FEATURES: Final = (
     "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
     "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2",
 )  # fmt: skip
-"""Instruction sets that kernels may use, as the operating system names them."""
+"""Instruction sets that kernels may use, by their names in /proc/cpuinfo."""
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _UNUSED_EXTRAS: Final = ("dev",)
-"""Extras for working on Assay, which nobody who uses it misses."""
+"""Extras for developing Assay, which its users do not need."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFinding:
-    """A device, and whether an operation on it gave the right result."""
+    """A device, and whether a small operation on it returned the right result."""
 
     name: str
     description: str
@@ -38,12 +38,12 @@ class DeviceFinding:
     works: bool
     problem: str | None
     hint: str | None = None
-    """What to do about one that cannot be used at all, such as a GPU that is too old."""
+    """The remedy for a device that cannot be used, such as an unsupported GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverFinding:
-    """A driver of accelerators."""
+    """An accelerator driver or library."""
 
     name: str
     found: bool
@@ -60,12 +60,12 @@ class LibraryFinding:
     wanted: str
     found: str | None
     extra: str | None
-    """The extra that brings it; None where Assay cannot do without it."""
+    """The extra that installs it; None for a required dependency."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceFinding:
-    """A folder that Assay writes to, or would."""
+class FolderFinding:
+    """A folder that Assay writes to."""
 
     name: str
     path: str
@@ -77,7 +77,7 @@ class PlaceFinding:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that is not there, what for, and how to get it."""
+    """Something missing, what it is needed for, and how to install it."""
 
     what: str
     needed_for: str
@@ -87,30 +87,30 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything that was looked at."""
+    """The findings about this machine."""
 
     program: dict[str, Any]
     processor: dict[str, Any]
     devices: list[DeviceFinding]
     drivers: list[DriverFinding]
     libraries: list[LibraryFinding]
-    places: list[PlaceFinding]
+    places: list[FolderFinding]
     missing: list[Missing] = field(default_factory=list)
 
     def to_data(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """The findings as dicts and lists."""
         return asdict(self)
 
 
 def survey() -> Survey:
-    """Look at everything."""
+    """Survey the machine."""
     found = Survey(
         program=_program(),
         processor=processor(),
         devices=_devices(),
         drivers=cuda_drivers(),
         libraries=libraries(),
-        places=_places(),
+        places=_folders(),
     )
     found.missing.extend(_missing(found))
     return found
@@ -127,7 +127,7 @@ def _program() -> dict[str, Any]:
 
 
 def processor() -> dict[str, Any]:
-    """The processor's name, cores and instruction sets, and what kernels use of these."""
+    """The CPU's name, cores and instruction sets, and the instruction set that kernels use."""
     text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.exists() else ""
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -161,15 +161,15 @@ def _devices() -> list[DeviceFinding]:
         if found.capabilities.is_gpu:
             capability = cuda.probe().gpus[found.ordinal].capability
             described += f", compute capability {capability // 10}.{capability % 10}"
-        problem = _try_out(name)
+        problem = _smoke_test(name)
         findings.append(
             DeviceFinding(name, described, found.memory_bytes, problem is None, problem)
         )
     return findings
 
 
-def _try_out(name: str) -> str | None:
-    """What is wrong with a sum of two small arrays, if anything."""
+def _smoke_test(name: str) -> str | None:
+    """The problem with adding two small arrays, or None."""
     from assay import xp
 
     try:
@@ -180,7 +180,7 @@ def _try_out(name: str) -> str | None:
 
 
 def cuda_drivers() -> list[DriverFinding]:
-    """NVIDIA's driver and its run-time compiler, as the runtime itself found them."""
+    """The CUDA driver, NVRTC and cuBLASLt, as the runtime found them."""
     from assay.runtime.cuda import Library, cublaslt, probe
 
     found = probe()
@@ -198,7 +198,7 @@ def cuda_drivers() -> list[DriverFinding]:
 
 
 def libraries() -> list[LibraryFinding]:
-    """The packages that the installed distribution names, with the versions found."""
+    """The distribution's dependencies, with their installed versions."""
     findings: list[LibraryFinding] = []
     for requirement in metadata.requires("assay") or []:
         text, _, condition = requirement.partition(";")
@@ -215,50 +215,52 @@ def libraries() -> list[LibraryFinding]:
     return findings
 
 
-def _places() -> list[PlaceFinding]:
+def _folders() -> list[FolderFinding]:
     scratch = paths.scratch()
     if "ASSAY_SCRATCH" in os.environ:
         set_by = "ASSAY_SCRATCH"
     else:
         set_by = "XDG_CACHE_HOME" if "XDG_CACHE_HOME" in os.environ else "default"
-    findings = [_place("scratch", scratch, set_by)]
+    findings = [_folder("scratch", scratch, set_by)]
     store = os.environ.get("ASSAY_STORE")
     if store and "://" not in store:
-        findings.append(_place("store", Path(store), "ASSAY_STORE"))
+        findings.append(_folder("store", Path(store), "ASSAY_STORE"))
     elif store:
-        # Whether it can be reached is asked when something is stored.
-        findings.append(PlaceFinding("store", store, "ASSAY_STORE", False, False, None))
+        # Access to a remote store is checked at the first write.
+        findings.append(FolderFinding("store", store, "ASSAY_STORE", False, False, None))
     return findings
 
 
-def _place(name: str, path: Path, set_by: str) -> PlaceFinding:
+def _folder(name: str, path: Path, set_by: str) -> FolderFinding:
     nearest = path
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
     writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
     free = shutil.disk_usage(nearest).free if nearest.exists() else None
-    return PlaceFinding(name, str(path), set_by, path.exists(), writable, free)
+    return FolderFinding(name, str(path), set_by, path.exists(), writable, free)
 
 
 def _missing_cuda() -> list[Missing]:
-    """What keeps GPUs from being used, in the words in which the runtime says it."""
+    """Why GPUs cannot be used, in the runtime's messages."""
     from assay.runtime.cuda import probe
 
     found = probe()
-    told = [(one.missing, one.hint or "") for one in (found.driver, found.compiler) if one.missing]
-    if found.missing is not None and found.missing.sentence not in [one for one, _ in told]:
-        told.append((found.missing.sentence, found.missing.hint))
+    messages = [
+        (one.missing, one.hint or "") for one in (found.driver, found.compiler) if one.missing
+    ]
+    if found.missing is not None and found.missing.sentence not in [one for one, _ in messages]:
+        messages.append((found.missing.sentence, found.missing.hint))
     if found.newer_compiler is not None:
-        told.append(("NVRTC that the driver is sure to load code of", found.newer_compiler))
+        messages.append(("NVRTC that the driver is sure to load code of", found.newer_compiler))
     purpose = "running on a GPU; cpu and sim need none"
-    return [Missing(sentence, purpose, hint, required=False) for sentence, hint in told]
+    return [Missing(sentence, purpose, hint, required=False) for sentence, hint in messages]
 
 
 def _missing(found: Survey) -> list[Missing]:
     missing: list[Missing] = []
     for device in found.devices:
         if not device.works:
-            # A GPU that is too old for us is no fault of Assay's; a wrong sum is.
+            # A hint explains an unsupported GPU; a wrong result means a broken installation.
             wrong = f"reinstall Assay; it said: {device.problem}"
             missing.append(
                 Missing(
@@ -280,13 +282,13 @@ def _missing(found: Survey) -> list[Missing]:
                     required=library.extra is None,
                 )
             )
-    for place in found.places:
-        if not place.writable and "://" not in place.path:
+    for folder in found.places:
+        if not folder.writable and "://" not in folder.path:
             missing.append(
                 Missing(
-                    f"a {place.name} folder that can be written",
+                    f"a {folder.name} folder that can be written",
                     "caches and runs",
-                    f"set ASSAY_{place.name.upper()} to a folder of yours, not {place.path}",
+                    f"set ASSAY_{folder.name.upper()} to a folder of yours, not {folder.path}",
                     required=True,
                 )
             )

@@ -47,14 +47,14 @@ def _run(
         )
     if norm not in _NORMS:
         raise ShapeError(f"{operation}: expected norm {', '.join(_NORMS)}, got {norm!r}")
-    found = numpy_kernels.collect(operation, call, [x])
+    result = numpy_kernels.collect(operation, call, [x])
     single = x.dtype in (dtypes.float32, dtypes.complex64)
-    # Older NumPy computes in double precision whatever it is given.
-    if found.dtype.kind == "c":
+    # NumPy before 2.0 always returns double precision.
+    if result.dtype.kind == "c":
         result_dtype = dtypes.complex64 if single else dtypes.complex128
     else:
         result_dtype = dtypes.float32 if single else dtypes.float64
-    return transfer.store(operation, x.device, found, result_dtype)
+    return transfer.store(operation, x.device, result, result_dtype)
 
 
 def _one(
@@ -131,12 +131,12 @@ def ifftn(
 
 
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The half of the transform of real values that says it all."""
+    """The transform of real input: the non-negative frequencies."""
     return _one("rfft", x, n, axis, norm, ("float",))
 
 
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The real values of a half transform."""
+    """The inverse of `rfft`."""
     return _one("irfft", x, n, axis, norm, ("complex",))
 
 
@@ -148,7 +148,7 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The half transform of real values along several axes."""
+    """The transform of real input along several axes."""
     return _several("rfftn", x, s, axes, norm, ("float",))
 
 
@@ -160,12 +160,12 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The real values of a half transform along several axes."""
+    """The inverse of `rfftn`."""
     return _several("irfftn", x, s, axes, norm, ("complex",))
 
 
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The real transform of values whose second half mirrors the first."""
+    """The transform of a Hermitian-symmetric signal, which is real."""
     return _one("hfft", x, n, axis, norm, ("complex",))
 
 
@@ -197,7 +197,7 @@ def fftfreq(
     dtype: DType | str | None = None,
     device: Device | str | None = None,
 ) -> Array:
-    """The frequencies of a transform of `n` points `d` apart."""
+    """The sample frequencies of `fft` for `n` points with spacing `d`."""
     return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
 
 
@@ -209,7 +209,7 @@ def rfftfreq(
     dtype: DType | str | None = None,
     device: Device | str | None = None,
 ) -> Array:
-    """The frequencies of a half transform of `n` points `d` apart."""
+    """The sample frequencies of `rfft` for `n` points with spacing `d`."""
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
 
@@ -225,7 +225,7 @@ def _shifted(operation: str, x: Array, axes: int | Sequence[int] | None, move: A
 
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
-    """The transform with frequency zero in the middle."""
+    """Shift the zero-frequency component to the center."""
     return _shifted("fftshift", x, axes, np.fft.fftshift)
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra: decompositions, solutions, norms; every matrix of a batch for itself."""
+"""Linear algebra: decompositions, solvers and norms, applied to each matrix of a batch."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ __all__ = [
 ]
 
 
-class Eigen(NamedTuple):
-    """Eigenvalues in ascending order, and the eigenvectors in columns."""
+class EighResult(NamedTuple):
+    """The result of `eigh`: eigenvalues in ascending order, and eigenvectors in columns."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
-class Orthogonal(NamedTuple):
-    """An orthonormal matrix and an upper triangle."""
+class QRResult(NamedTuple):
+    """The result of `qr`: an orthonormal and an upper triangular matrix."""
 
     Q: Array
     R: Array
 
 
-class SignedLogarithm(NamedTuple):
-    """The sign of a determinant and the logarithm of its magnitude."""
+class SlogdetResult(NamedTuple):
+    """The result of `slogdet`: sign and logarithm of the absolute value of a determinant."""
 
     sign: Array
     logabsdet: Array
 
 
-class SingularValues(NamedTuple):
-    """Left vectors, singular values in descending order, and right vectors in rows."""
+class SVDResult(NamedTuple):
+    """The result of `svd`: left vectors, descending singular values, right vectors in rows."""
 
     U: Array
     S: Array
@@ -83,7 +83,7 @@ def _matrices(x: Array, operation: str, square: bool = False) -> None:
 
 
 def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[Array]:
-    """The results of a routine of NumPy; half precision is computed in single."""
+    """Run a NumPy routine on the host; half precision is computed in single."""
     promoted = arrays[0].dtype
     for other in arrays[1:]:
         promoted = dtypes.promote(promoted, other.dtype, operation)
@@ -92,26 +92,28 @@ def _run(operation: str, function: Callable[..., Any], *arrays: Array) -> list[A
 
     def routine(*views: Any) -> Any:
         try:
-            found = function(*(view.astype(kind, copy=False) for view in views))
+            result = function(*(view.astype(kind, copy=False) for view in views))
         except np.linalg.LinAlgError as error:
             kind_of = ConvergenceError if "converge" in str(error) else InputError
             raise kind_of(f"{operation}: {str(error).lower()}") from error
-        return found if isinstance(found, tuple) else (found,)
+        return result if isinstance(result, tuple) else (result,)
 
     parts = numpy_kernels.collect(operation, routine, list(arrays))
     return [
-        transfer.store(operation, arrays[0].device, np.asarray(part), _kept(part, promoted, half))
+        transfer.store(
+            operation, arrays[0].device, np.asarray(part), _result_dtype(part, promoted, half)
+        )
         for part in parts
     ]
 
 
-def _kept(part: Any, dtype: DType, half: bool) -> DType:
-    found = np.asarray(part).dtype
-    return dtype if half and found == np.float32 else dtypes.BY_NAME[found.name]
+def _result_dtype(part: Any, dtype: DType, half: bool) -> DType:
+    result = np.asarray(part).dtype
+    return dtype if half and result == np.float32 else dtypes.BY_NAME[result.name]
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    """The triangle whose product with its own conjugate transpose is a positive matrix."""
+    """The Cholesky decomposition of a positive-definite matrix."""
     _matrices(x, "cholesky", square=True)
 
     def routine(view: Any) -> Any:
@@ -122,7 +124,7 @@ def cholesky(x: Array, /, *, upper: bool = False) -> Array:
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """The vector at right angles to two vectors of three elements."""
+    """The cross product of vectors of three elements."""
     for x in (x1, x2):
         dtypes.require_kind(x.dtype, NUMERIC, "cross")
         if x.shape[normalize_axis(axis, x.ndim, "cross")] != 3:
@@ -153,10 +155,10 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     return x.view(layout)
 
 
-def eigh(x: Array, /) -> Eigen:
+def eigh(x: Array, /) -> EighResult:
     """Eigenvalues and eigenvectors of a symmetric or Hermitian matrix."""
     _matrices(x, "eigh", square=True)
-    return Eigen(*_run("eigh", lambda view: tuple(np.linalg.eigh(view)), x))
+    return EighResult(*_run("eigh", lambda view: tuple(np.linalg.eigh(view)), x))
 
 
 def eigvalsh(x: Array, /) -> Array:
@@ -178,7 +180,7 @@ def matrix_norm(
     keepdims: bool = False,
     ord: float | Literal["fro", "nuc"] | None = "fro",
 ) -> Array:
-    """A norm of each matrix: Frobenius, nuclear, by rows, by columns or by singular values."""
+    """The norm of each matrix: Frobenius, nuclear, by rows, by columns or by singular values."""
     _matrices(x, "matrix_norm")
     kind: Any = ord
 
@@ -189,7 +191,7 @@ def matrix_norm(
 
 
 def matrix_power(x: Array, n: int, /) -> Array:
-    """A square matrix multiplied with itself, or its inverse for a negative power."""
+    """An integer power of a square matrix; a negative one is of its inverse."""
     _matrices(x, "matrix_power", square=True)
     return _run("matrix_power", lambda view: np.linalg.matrix_power(view, n), x)[0]
 
@@ -199,7 +201,7 @@ def _tolerance(rtol: float | Array | None) -> Any:
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """How many singular values stand out from the largest."""
+    """The number of singular values above the tolerance."""
     _matrices(x, "matrix_rank")
     share = _tolerance(rtol)
 
@@ -215,14 +217,14 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def outer(x1: Array, x2: Array, /) -> Array:
-    """All products of an element of one vector with an element of another."""
+    """The outer product of two vectors."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"outer: expected 1 axis each, got shapes {x1.shape} and {x2.shape}")
     return multiply(x1[:, None], x2[None, :])
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """The Moore-Penrose inverse."""
+    """The Moore-Penrose pseudo-inverse."""
     _matrices(x, "pinv")
     share = _tolerance(rtol)
 
@@ -233,18 +235,18 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
     return _run("pinv", routine, x)[0]
 
 
-def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Orthogonal:
-    """An orthonormal matrix and an upper triangle whose product is the matrix."""
+def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """The QR decomposition."""
     _matrices(x, "qr")
     if mode not in ("reduced", "complete"):
         raise ShapeError(f'qr: expected mode "reduced" or "complete", got {mode!r}')
-    return Orthogonal(*_run("qr", lambda view: tuple(np.linalg.qr(view, mode)), x))
+    return QRResult(*_run("qr", lambda view: tuple(np.linalg.qr(view, mode)), x))
 
 
-def slogdet(x: Array, /) -> SignedLogarithm:
-    """The sign and the logarithm of the determinant's magnitude."""
+def slogdet(x: Array, /) -> SlogdetResult:
+    """The sign and the logarithm of the absolute value of the determinant."""
     _matrices(x, "slogdet", square=True)
-    return SignedLogarithm(*_run("slogdet", lambda view: tuple(np.linalg.slogdet(view)), x))
+    return SlogdetResult(*_run("slogdet", lambda view: tuple(np.linalg.slogdet(view)), x))
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
@@ -261,10 +263,10 @@ def solve(x1: Array, x2: Array, /) -> Array:
     return _run("solve", routine, x1, x2)[0]
 
 
-def svd(x: Array, /, *, full_matrices: bool = True) -> SingularValues:
-    """The singular values with their left and right vectors."""
+def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
+    """The singular value decomposition."""
     _matrices(x, "svd")
-    return SingularValues(
+    return SVDResult(
         *_run("svd", lambda view: tuple(np.linalg.svd(view, full_matrices=full_matrices)), x)
     )
 
@@ -288,7 +290,7 @@ def vector_norm(
     keepdims: bool = False,
     ord: float = 2,
 ) -> Array:
-    """A norm of the elements along some axes taken as one vector."""
+    """The norm of the elements along the axes, as one vector."""
     dtypes.require_kind(x.dtype, FLOATING, "vector_norm")
     axes: Sequence[int] = normalize_axes(axis, x.ndim, "vector_norm")
 

@@ -1,4 +1,4 @@
-"""Sums, means and other figures of many elements."""
+"""Reductions and scans: sums, means, extrema, cumulative sums and differences."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Axes = int | tuple[int, ...] | None
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape that is left when some axes are taken together."""
+    """The shape after a reduction over `axes`."""
     if keepdims:
         return tuple(1 if at in axes else extent for at, extent in enumerate(shape))
     return tuple(extent for at, extent in enumerate(shape) if at not in axes)
 
 
-class Taken(NamedTuple):
-    """Axes that are taken together, the shape that is left, and elements of each figure."""
+class ReductionShape(NamedTuple):
+    """The reduced axes, the result's shape, and the elements per result."""
 
     axes: tuple[int, ...]
     shape: tuple[int, ...]
@@ -47,10 +47,12 @@ def _hashable(axis: Axes) -> Axes:
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
-def _taken(operation: str, shape: tuple[int, ...], axis: Axes, keepdims: bool) -> Taken:
+def _reduction_shape(
+    operation: str, shape: tuple[int, ...], axis: Axes, keepdims: bool
+) -> ReductionShape:
     axes = normalize_axes(axis, len(shape), operation)
     elements = math.prod(shape[at] for at in axes)
-    return Taken(axes, reduced_shape(shape, axes, keepdims), elements)
+    return ReductionShape(axes, reduced_shape(shape, axes, keepdims), elements)
 
 
 def reduce(
@@ -63,12 +65,12 @@ def reduce(
     reduction: Reduction,
     computed: DType | None = None,
 ) -> Array:
-    """One figure for all elements along some axes.
+    """Reduce an array along some axes.
 
-    `loop` takes NumPy's arguments; a kernel does the `reduction`, in the type `computed`, which is
-    that of the result where none is named.
+    `loop` has the signature of a NumPy reduction; a kernel computes the `reduction` in the type `computed`, by
+    default that of the result.
     """
-    axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
+    axes, shape, count = _reduction_shape(operation, x.layout.shape, _hashable(axis), keepdims)
     if axis_kernels.supports(x, dtype):
         return axis_kernels.reduce(
             operation, reduction, x, axes, shape, computed or dtype, dtype, count
@@ -84,8 +86,8 @@ def reduce(
     )
 
 
-def _summed(x: Array, dtype: DType | str | None, operation: str) -> DType:
-    """The type of a sum or product: small integers grow to the default ones."""
+def _accumulator_dtype(x: Array, dtype: DType | str | None, operation: str) -> DType:
+    """The result type of a sum or product: small integers are promoted to the default ones."""
     if dtype is not None:
         return dtypes.as_dtype(dtype, operation)
     if x.dtype.kind == "int":
@@ -104,9 +106,9 @@ def _total(loop: Callable[..., Any], dtype: DType) -> Callable[..., None]:
 def sum(
     x: Array, /, *, axis: Axes = None, dtype: DType | str | None = None, keepdims: bool = False
 ) -> Array:
-    """The sum; of no elements it is 0."""
+    """The sum; 0 for no elements."""
     dtypes.require_kind(x.dtype, NUMERIC, "sum")
-    result_dtype = _summed(x, dtype, "sum")
+    result_dtype = _accumulator_dtype(x, dtype, "sum")
     return reduce(
         "sum", _total(np.sum, result_dtype), x, axis, keepdims, result_dtype, axis_kernels.SUM
     )
@@ -115,28 +117,28 @@ def sum(
 def prod(
     x: Array, /, *, axis: Axes = None, dtype: DType | str | None = None, keepdims: bool = False
 ) -> Array:
-    """The product; of no elements it is 1."""
+    """The product; 1 for no elements."""
     dtypes.require_kind(x.dtype, NUMERIC, "prod")
-    result_dtype = _summed(x, dtype, "prod")
+    result_dtype = _accumulator_dtype(x, dtype, "prod")
     return reduce(
         "prod", _total(np.prod, result_dtype), x, axis, keepdims, result_dtype, axis_kernels.PRODUCT
     )
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest element; NaN where there is one."""
+    """The maximum; NaN propagates."""
     dtypes.require_kind(x.dtype, REAL, "max")
     return reduce("max", np.max, x, axis, keepdims, x.dtype, axis_kernels.MAX)
 
 
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest element; NaN where there is one."""
+    """The minimum; NaN propagates."""
     dtypes.require_kind(x.dtype, REAL, "min")
     return reduce("min", np.min, x, axis, keepdims, x.dtype, axis_kernels.MIN)
 
 
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The arithmetic mean; NaN of no elements."""
+    """The arithmetic mean; NaN for no elements."""
     dtypes.require_kind(x.dtype, FLOATING, "mean")
     return reduce("mean", _without_warnings(np.mean), x, axis, keepdims, x.dtype, axis_kernels.MEAN)
 
@@ -144,7 +146,7 @@ def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
 def var(
     x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
-    """The variance, divided by the count less `correction`."""
+    """The variance, with the divisor N minus `correction`."""
     dtypes.require_kind(x.dtype, ("float",), "var")
     return _variance("var", np.var, x, axis, correction, keepdims, axis_kernels.VARIANCE)
 
@@ -166,18 +168,18 @@ def _variance(
     keepdims: bool,
     reduction: Reduction,
 ) -> Array:
-    """A mean of squared distances from the mean."""
+    """The mean of squared deviations."""
     if not axis_kernels.supports(x):
         quiet = _without_warnings(loop, ddof=correction)
         return reduce(operation, quiet, x, axis, keepdims, x.dtype, reduction)
-    axes, shape, count = _taken(operation, x.layout.shape, _hashable(axis), keepdims)
+    axes, shape, count = _reduction_shape(operation, x.layout.shape, _hashable(axis), keepdims)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
     divisor = builtins.max(count - correction, 0)
     return axis_kernels.reduce(operation, reduction, x, axes, shape, wide, x.dtype, divisor)
 
 
 def _without_warnings(loop: Callable[..., Any], **fixed: Any) -> Callable[..., None]:
-    """The loop without NumPy's warnings of too few elements, which NaN says already."""
+    """The loop without NumPy's warnings about too few elements, since the result is NaN anyway."""
     import warnings
 
     def run(view: Any, **options: Any) -> None:
@@ -189,19 +191,19 @@ def _without_warnings(loop: Callable[..., Any], **fixed: Any) -> Callable[..., N
 
 
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether every element is true or not zero."""
+    """Whether all elements are nonzero."""
     dtypes.require_kind(x.dtype, ANY, "all")
     return reduce("all", np.all, x, axis, keepdims, dtypes.bool_, axis_kernels.ALL)
 
 
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether some element is true or not zero."""
+    """Whether any element is nonzero."""
     dtypes.require_kind(x.dtype, ANY, "any")
     return reduce("any", np.any, x, axis, keepdims, dtypes.bool_, axis_kernels.ANY)
 
 
 def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """How many elements are not zero."""
+    """The number of nonzero elements."""
 
     def loop(view: Any, *, axis: Any, out: Any, keepdims: bool) -> None:
         np.copyto(out, np.count_nonzero(view, axis=axis, keepdims=keepdims))
@@ -224,7 +226,7 @@ def _cumulative(
     if axis is None and x.ndim > 1:
         raise ShapeError(f"{operation}: expected an axis for shape {x.shape}, got none")
     dim = normalize_axis(0 if axis is None else axis, x.ndim, operation)
-    result_dtype = _summed(x, dtype, operation)
+    result_dtype = _accumulator_dtype(x, dtype, operation)
     kind = np.dtype(np.float32) if result_dtype is dtypes.bfloat16 else result_dtype.storage
     lead = 0 if first is None else 1
     shape = tuple(extent + lead if at == dim else extent for at, extent in enumerate(x.shape))
@@ -235,10 +237,10 @@ def _cumulative(
         scanned = axis_kernels.scan(operation, combine, x, dim, result_dtype)
         if not lead:
             return scanned
-        whole = allocation.empty(x.device, shape, result_dtype, operation)
-        elementwise_kernels.fill(operation, whole[before], first)
-        transfer.copy_into(whole[part], scanned, operation)
-        return whole
+        result = allocation.empty(x.device, shape, result_dtype, operation)
+        elementwise_kernels.fill(operation, result[before], first)
+        transfer.copy_into(result[part], scanned, operation)
+        return result
 
     def kernel(view: Any, out: Any) -> None:
         if lead:
@@ -256,7 +258,7 @@ def cumulative_sum(
     dtype: DType | str | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The sum of all elements up to each, with a leading 0 if asked for."""
+    """The cumulative sum along an axis; `include_initial` prepends 0."""
     first = 0 if include_initial else None
     return _cumulative("cumulative_sum", np.cumsum, x, axis, dtype, first, "add")
 
@@ -269,7 +271,7 @@ def cumulative_prod(
     dtype: DType | str | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The product of all elements up to each, with a leading 1 if asked for."""
+    """The cumulative product along an axis; `include_initial` prepends 1."""
     first = 1 if include_initial else None
     return _cumulative("cumulative_prod", np.cumprod, x, axis, dtype, first, "multiply")
 
@@ -283,7 +285,7 @@ def diff(
     prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:
-    """The differences of neighbors along an axis, taken `n` times."""
+    """The n-th discrete difference along an axis."""
     from assay.xp.binary import not_equal, subtract
     from assay.xp.manipulation import concat
 
@@ -291,10 +293,10 @@ def diff(
         raise ShapeError(f"diff: expected n of at least 0, got {n}")
     dim = normalize_axis(axis, x.ndim, "diff")
     parts = [part for part in (prepend, x, append) if part is not None]
-    whole = concat(parts, axis=dim) if len(parts) > 1 else x
-    step = not_equal if whole.dtype is dtypes.bool_ else subtract
+    differences = concat(parts, axis=dim) if len(parts) > 1 else x
+    step = not_equal if differences.dtype is dtypes.bool_ else subtract
     for _ in range(n):
         later = tuple(slice(1, None) if at == dim else slice(None) for at in range(x.ndim))
         sooner = tuple(slice(None, -1) if at == dim else slice(None) for at in range(x.ndim))
-        whole = step(whole[later], whole[sooner])
-    return whole
+        differences = step(differences[later], differences[sooner])
+    return differences

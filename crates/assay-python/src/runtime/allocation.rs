@@ -298,8 +298,8 @@ impl Allocation {
                 "DeviceError",
                 "no_values",
                 &format!(
-                    "{operation}: expected values, got the output of simulated operations, which take \
-                     time and compute nothing\nhint: compute on \"cpu\", or on a GPU"
+                    "{operation}: expected values, got the output of simulated operations, which \
+                     take time and compute nothing\nhint: compute on \"cpu\", or on a GPU"
                 ),
             )),
         }
