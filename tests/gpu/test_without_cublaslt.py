@@ -47,7 +47,7 @@ def run(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
 
 def test_switching_it_off_is_a_degradation_without_warning() -> None:
     completed = run(WITHOUT)
-    assert "own: cuBLASLt not available: switched off by ASSAY_CUBLASLT=0" in completed.stdout
+    assert "kernels: cuBLASLt not available: switched off by ASSAY_CUBLASLT=0" in completed.stdout
     assert completed.stderr == ""
 
 

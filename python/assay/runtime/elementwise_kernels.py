@@ -36,7 +36,7 @@ COPY: Final = "a0"
 CAST: Final = "positive(a0)"
 
 Input = Array | np.generic | np.ndarray[Any, Any]
-"""An array, or a number in the type that it is compute_dtype in."""
+"""An array, or a scalar in the dtype of the computation."""
 
 _expression_id = functools.cache(expression)
 
@@ -97,7 +97,7 @@ def compute(
     dtype: DType,
     flops: float = 0.0,
 ) -> Array:
-    """A contiguous_layout array of an expression of the inputs, stretched to this shape."""
+    """A contiguous array of an expression of the inputs, broadcast to this shape."""
     layout, nbytes, _ = contiguous_layout(shape, dtype.itemsize)
     _check_size(label, shape, nbytes)
     out = Array(device, device.allocate(nbytes), dtype, layout)

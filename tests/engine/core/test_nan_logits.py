@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
+from assay.engine.core.worker import EngineWorker, Failure
 from assay.engine.loading.synthetic import synthetic_model
-from assay.engine.server.worker import EngineWorker, Failure
 from assay.errors import ModelError
 from chosen_device import NAME
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from assay.engine.core.worker import OverloadedError, StoppedError
 from assay.engine.server.errors import ApiError, as_api_error
-from assay.engine.server.worker import OverloadedError, StoppedError
 from assay.errors import DeviceError, InputError, ModelError, OutOfMemoryError
 
 KINDS = [

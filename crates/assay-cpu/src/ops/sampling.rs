@@ -27,7 +27,13 @@ impl Sampling {
         let got = self.temperature;
         check_value(operation, "temperature", valid, "0 or more", got)?;
         let part = self.top_p > 0.0 && self.top_p <= 1.0;
-        check_value(operation, "top_p", part, "above 0 and at max 1", self.top_p)?;
+        check_value(
+            operation,
+            "top_p",
+            part,
+            "above 0 and at most 1",
+            self.top_p,
+        )?;
         let share = (0.0..=1.0).contains(&self.min_p);
         check_value(operation, "min_p", share, "from 0 to 1", self.min_p)
     }

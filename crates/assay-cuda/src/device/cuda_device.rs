@@ -183,8 +183,8 @@ impl CudaDevice {
             && !self.noted_fallback_gemm.swap(true, Ordering::AcqRel)
         {
             self.notices.add(format!(
-                "{sentence}. Products of many rows are slow without it. hint: pip install \
-                 \"assay[context]\""
+                "{sentence}. GEMMs of many rows are slow without it. hint: pip install \
+                 \"assay[gpu]\""
             ));
         }
     }

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from assay.engine.core.worker import SteppedEngine
 from assay.engine.server import errors, response_schemas
 from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.chat import chat
@@ -20,7 +21,6 @@ from assay.engine.server.guards import Guards
 from assay.engine.server.metrics import Metrics
 from assay.engine.server.request_schemas import ChatRequest, CompletionRequest
 from assay.engine.server.service import ServedModel, Service
-from assay.engine.server.worker import SteppedEngine
 
 
 @dataclass(frozen=True)

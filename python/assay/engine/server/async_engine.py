@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from assay.engine.core.outputs import Chunk, StepOutput
 from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.core.worker import EngineWorker, Failure, SteppedEngine
 from assay.engine.server.metrics import Metrics
-from assay.engine.server.worker import EngineWorker, Failure, SteppedEngine
 
 
 class OutputDelta:

@@ -1,4 +1,4 @@
-"""Directed graphs as adjacency mappings: strongly_connected_components, topological order, simple paths, cycles.
+"""Directed graphs as adjacency mappings: strongly connected components, topological order, simple paths, cycles.
 
 Definitions may be nested thousands of relations deep, so nothing here recurses. `Successors` maps
 every node to the nodes its edges lead to; all of those are nodes themselves.

@@ -10,7 +10,7 @@ from fake_engine import FakeEngine, expected_text
 
 from assay.engine.core.outputs import StepOutput
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.server.worker import EngineWorker, Failure, OverloadedError, StoppedError
+from assay.engine.core.worker import EngineWorker, Failure, OverloadedError, StoppedError
 from assay.errors import InputError
 
 
