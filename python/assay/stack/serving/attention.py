@@ -8,7 +8,7 @@ from assay.stack.kernels import attention_decode, attention_prefill, device, gem
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
-from assay.stack.serving.load import COLD, NO_WORK, WIDE, Step, Work, only_where
+from assay.stack.serving.load import BYTES_16_BIT, COLD, NO_WORK, Step, Work, only_where
 
 _IS_LATENT = model.latent_width > 0
 _HEADS = maximum(model.heads / d.attention_ranks, 1)
@@ -32,7 +32,7 @@ def projections(step: Step) -> Work:
     expanded = step.gemm(
         "latent_values", "keys and values from their latent", step.own,
         _HEADS * (model.head_size - model.rotary_width + model.value_size), model.latent_width,
-        wide=True,
+        in_16_bits=True,
     )  # fmt: skip
     out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
     latent = only_where(_IS_LATENT, expanded + only_where(model.query_width > 0, queries))
@@ -54,7 +54,8 @@ def attention(step: Step) -> Work:
             total = total + _prompts(step, name, reach).times(layers)
     moved = 2 * step.own * model.state_elements / maximum(model.linear_layers, 1)
     state = passes.declare(
-        scope, f"{step.prefix}state.", size=moved / d.attention_ranks * WIDE, kernels=number("3"),
+        scope, f"{step.prefix}state.", size=moved / d.attention_ranks * BYTES_16_BIT,
+        kernels=number("3"),
         what=f"fixed states in {step.what}",
     )  # fmt: skip
     return total + Work(state.time, state.size, NO_WORK.flops).times(model.linear_layers)
@@ -68,15 +69,16 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
         batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN, window=reach,
         heads=_HEADS, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
         # The values of a latent are part of its keys.
-        element=WIDE, kv_element=WIDE * where(_IS_LATENT, width / (width + value), 1),
+        element=BYTES_16_BIT,
+        kv_element=BYTES_16_BIT * where(_IS_LATENT, width / (width + value), 1),
         footprint=COLD,
     )  # fmt: skip
     kernel = attention_decode.declare(
         scope, f"{step.prefix}decode_{name}.", shape, what=f"attention of new tokens in {step.what}"
     )
     # The template is fitted on 16-bit KV; `engine.narrow_key_time` scales it to 8-bit KV.
-    kv_ratio = where(d.kv_bytes < WIDE, engine.narrow_key_time, 1)
-    size = kernel.size * (d.kv_bytes / WIDE)
+    kv_ratio = where(d.kv_bytes < BYTES_16_BIT, engine.narrow_key_time, 1)
+    size = kernel.size * (d.kv_bytes / BYTES_16_BIT)
     streamed = size / (gemm_constants.read_share * device.memory_bandwidth)
     time = maximum(engine.decode_slowdown * kv_ratio * kernel.time, streamed)
     return Work(time, size, kernel.flops)
@@ -92,7 +94,7 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
         window=reach, heads=_HEADS, kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
         width=where(is_chosen, model.latent_width + model.rotary_width, model.head_size),
         value_width=where(is_chosen, model.latent_width, model.value_size),
-        element=WIDE, kv_element=WIDE,
+        element=BYTES_16_BIT, kv_element=BYTES_16_BIT,
     )  # fmt: skip
     kernel = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"

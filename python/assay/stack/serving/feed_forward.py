@@ -8,10 +8,10 @@ from assay.stack.kernels import experts, passes
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import scope
-from assay.stack.serving.load import BYTE, NO_WORK, WIDE, Step, Work
+from assay.stack.serving.load import BYTE, BYTES_16_BIT, NO_WORK, Step, Work
 
 _WIDTH = maximum(model.expert_ffn * d.expert / d.tensor, 1)
-_CHOSEN = where(model.experts > 0, model.experts_per_token / d.expert, 1)
+_EXPERTS_PER_TOKEN = where(model.experts > 0, model.experts_per_token / d.expert, 1)
 
 
 def feed_forward(step: Step) -> Work:
@@ -40,7 +40,7 @@ def feed_forward(step: Step) -> Work:
 def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
     shape = experts.ExpertsShape(
         tokens=maximum(step.tokens, 1), experts=maximum(model.experts / d.expert, 1),
-        chosen=_CHOSEN, columns=columns, depth=depth, bits=d.expert_bits,
+        chosen=_EXPERTS_PER_TOKEN, columns=columns, depth=depth, bits=d.expert_bits,
         weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
     )  # fmt: skip
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
@@ -51,12 +51,12 @@ def small(step: Step) -> Work:
     """Norms, rotations, activations, casts; routing and gathering of experts."""
     attended = (model.query_size + model.kv_size) / d.attention_ranks
     dense = where(model.plain_layers > 0, model.ffn / d.tensor, 0)
-    size = WIDE * (step.own * (6 * model.hidden + 2 * attended) + 3 * step.tokens * dense)
+    size = BYTES_16_BIT * (step.own * (6 * model.hidden + 2 * attended) + 3 * step.tokens * dense)
     layer = passes.declare(
         scope, f"{step.prefix}layer_passes.", size=size, kernels=engine.layer_kernels,
         what=f"passes of a layer in {step.what}",
     )  # fmt: skip
-    routed = WIDE * step.tokens * _CHOSEN * (3 * model.hidden + 3 * _WIDTH)
+    routed = BYTES_16_BIT * step.tokens * _EXPERTS_PER_TOKEN * (3 * model.hidden + 3 * _WIDTH)
     routing = passes.declare(
         scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
         what=f"routing of a layer in {step.what}",

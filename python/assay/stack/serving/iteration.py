@@ -14,7 +14,7 @@ from assay.stack import collectives, interconnect
 from assay.stack.serving import attention, engine, feed_forward
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import ONE_TOKEN, scope
-from assay.stack.serving.load import NO_TIME, SUM, WIDE, Load, Step, Work
+from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 
 _MEGATRON = cited(
     "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
@@ -72,7 +72,7 @@ def _logits(step: Step) -> Work:
     prompts = step.prompt_tokens / maximum(step.load.prompt / ONE_TOKEN, 1)
     return step.gemm(
         "logits", "logits", step.decoding + prompts, model.vocabulary / d.tensor, model.hidden,
-        wide=True,
+        in_16_bits=True,
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _reductions(step: Step) -> Variable:
 
 def _reduction(step: Step, name: str, tokens: Expression, ranks: Expression) -> Expression:
     local = minimum(ranks, interconnect.node_ranks)
-    size = tokens * model.hidden * WIDE
+    size = tokens * model.hidden * BYTES_16_BIT
     inside = collectives.node_all_reduce(
         scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1")
     )

@@ -28,8 +28,8 @@ SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute i
 NOTHING = number("0")
 NO_TIME = number("0 s")
 BYTE = number("1 byte")
-WIDE_BITS = number("16")
-WIDE = number("2 byte")
+BITS_16 = number("16")
+BYTES_16_BIT = number("2 byte")
 COLD = number("1 TB")
 """An iteration touches all its bytes between two uses of a weight: weights always miss in L2."""
 
@@ -101,15 +101,16 @@ class Step:
 
     def gemm(
         self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
-        wide: bool = False,
+        in_16_bits: bool = False,
     ) -> Work:  # fmt: skip
-        """Declare a GEMM with weights; `wide` ones keep 16-bit operands."""
-        bits = WIDE_BITS if wide else d.compute_bits
+        """Declare a GEMM with weights; `in_16_bits` keeps 16-bit operands."""
+        bits = BITS_16 if in_16_bits else d.compute_bits
         shape = gemm.GemmShape(
             rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),
-            bits=bits, weight_element=WIDE if wide else d.weight_bytes,
-            activation_element=bits / 8 * BYTE, output_element=WIDE, weight_footprint=COLD,
-            activation_footprint=maximum(rows, 1) * maximum(depth, 1) * WIDE, toggling=number("1"),
+            bits=bits, weight_element=BYTES_16_BIT if in_16_bits else d.weight_bytes,
+            activation_element=bits / 8 * BYTE, output_element=BYTES_16_BIT, weight_footprint=COLD,
+            activation_footprint=maximum(rows, 1) * maximum(depth, 1) * BYTES_16_BIT,
+            toggling=number("1"),
             casting=engine.casting,
         )  # fmt: skip
         kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")

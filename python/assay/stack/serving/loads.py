@@ -22,16 +22,16 @@ budget = scope.variable(
     "iteration_budget", "n_b", "1", "most tokens per iteration, all replicas",
     equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN, reference=_CHUNKED,
 )  # fmt: skip
-per_answer = d.prompt / d.output
+prompt_per_output = d.prompt / d.output
 # In steady state, prefill matches the rate of completions within the token budget.
-pace = budget / (1 + per_answer * (1 - d.separate) * (1 - d.static))
+steady_decoding = budget / (1 + prompt_per_output * (1 - d.separate) * (1 - d.static))
 decoding = scope.variable(
     "decoding", "B_d", "1", "decoding requests in an iteration of one pipeline stage",
-    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), pace), reference=_ORCA,
+    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), steady_decoding), reference=_ORCA,
 )  # fmt: skip
 prompt_rate = scope.variable(
     "prompt_rate", "n_p", "1", "prefill tokens per iteration at the rate of completions",
-    equals=decoding * per_answer, reference=_LITTLE,
+    equals=decoding * prompt_per_output, reference=_LITTLE,
 )  # fmt: skip
 room = scope.variable(
     "prompt_room", "n_o", "1", "prefill tokens that fit in an iteration with decoding requests",

@@ -34,7 +34,7 @@ _RANDOM = number("1")
 tokens, tensor = parallelism.tokens, parallelism.tensor
 is_gated = architecture.ffn_matrices > 2.5
 is_mixture = architecture.experts > 0.5
-is_narrow = compute_bits < 15.5
+is_low_precision = compute_bits < 15.5
 
 narrow_share = scope.variable(
     "narrow_share", "r_8", "1",
@@ -53,7 +53,7 @@ wide_stretch = scope.variable(
 )  # fmt: skip
 stretch = scope.variable(
     "product_stretch", "s_p", "1", "stretch of a GEMM with layer operands",
-    equals=wide_stretch / where(is_narrow, narrow_share, 1), reference=_FITTED,
+    equals=wide_stretch / where(is_low_precision, narrow_share, 1), reference=_FITTED,
 )  # fmt: skip
 # An accumulated gradient is written in its own format and read while tiles compute; a gradient that
 # a later pass accumulates is written in the format of the weights.
@@ -247,7 +247,7 @@ elementwise_size = scope.variable(
 cast_elements = scope.variable(
     "layer.cast_elements", "n_8", "1", "GEMM inputs quantized by separate passes",
     equals=where(
-        is_narrow,
+        is_low_precision,
         tokens
         * (
             2 * architecture.hidden

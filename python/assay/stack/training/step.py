@@ -117,7 +117,7 @@ head_extra = scope.variable(
     ),
     reference=_STAGES,
 )  # fmt: skip
-passes_made = maximum(parallelism.micro_batches, 1)
+micro_batch_count = maximum(parallelism.micro_batches, 1)
 accumulation = passes.declare(
     scope, "accumulation.",
     where(
@@ -133,7 +133,7 @@ warm_up = scope.variable(
 )  # fmt: skip
 pass_time = scope.variable(
     "kernels_time", "t_k", "s", "kernel time of all passes of a step", display="ms",
-    equals=passes_made * (stage_layers * layer_compute + head_extra + accumulation.time),
+    equals=micro_batch_count * (stage_layers * layer_compute + head_extra + accumulation.time),
     reference=_STAGES,
 )  # fmt: skip
 bubble_time = scope.variable(
@@ -142,12 +142,13 @@ bubble_time = scope.variable(
     equals=warm_up * (stage_layers * (layer_compute + layer_traffic) + traffic.hop_time),
     reference=_STAGES,
 )  # fmt: skip
-_kept = where(
+_updated_weights = where(
     parallelism.zero_stage > 0.5, parallelism.owned_parameters, parallelism.shard_parameters
 )
 update = passes.declare(
     scope, "update.",
-    _kept * optimizer.update_bytes + parallelism.shard_parameters * optimizer.clearing_bytes, 12,
+    _updated_weights * optimizer.update_bytes
+    + parallelism.shard_parameters * optimizer.clearing_bytes, 12,
     what="the optimizer's update",
 )  # fmt: skip
 straggling = scope.variable(
@@ -157,7 +158,7 @@ straggling = scope.variable(
 
 inner_traffic = scope.variable(
     "inner_traffic_time", "t_it", "s", "exposed communication inside layers of a step",
-    display="ms", equals=passes_made * stage_layers * layer_traffic, reference=_STAGES,
+    display="ms", equals=micro_batch_count * stage_layers * layer_traffic, reference=_STAGES,
 )  # fmt: skip
 outer_exposed = scope.variable(
     "data.exposed_share", "e_d", "1", "exposed share of communication between stages or replicas",
@@ -165,25 +166,25 @@ outer_exposed = scope.variable(
 )  # fmt: skip
 hop_traffic = scope.variable(
     "hop_traffic_time", "t_ht", "s", "exposed pipeline communication of a step",
-    display="ms", equals=passes_made * traffic.hop_time * outer_exposed, reference=_STAGES,
+    display="ms", equals=micro_batch_count * traffic.hop_time * outer_exposed, reference=_STAGES,
 )  # fmt: skip
 busy = scope.variable(
     "busy_time", "t_busy", "s", "time of a step before data-parallel communication", display="ms",
     equals=pass_time + bubble_time + inner_traffic + hop_traffic, reference=_STAGES,
 )  # fmt: skip
-_volume = passes_made * traffic.each_time
+_volume = micro_batch_count * traffic.each_time
 _hidden = minimum(_volume, data_overlap * busy)
 sharded_traffic = scope.variable(
     "data.sharded_time", "t_ds", "s",
     "time added to a step by exchanges of every pass: exposed time and slowdown of compute",
     display="ms",
-    equals=_volume - _hidden + contention * _hidden + passes_made * traffic.each_latency,
+    equals=_volume - _hidden + contention * _hidden + micro_batch_count * traffic.each_latency,
     reference=_FSDP,
 )  # fmt: skip
 owner_traffic = scope.variable(
     "data.owner_time", "t_do", "s", "time added to a step by broadcasts of weight owners",
     display="ms",
-    equals=combine.overlap(busy, passes_made * traffic.broadcast_time, number("4")) - busy,
+    equals=combine.overlap(busy, micro_batch_count * traffic.broadcast_time, number("4")) - busy,
     reference=_FITTED,
 )  # fmt: skip
 data_traffic = scope.variable(

@@ -7,7 +7,13 @@ from assay.stack import parallelism, software
 from assay.stack.kernels import device
 from assay.stack.training import attention, head, layer
 from assay.stack.training.job import compute_bits, scope
-from assay.stack.training.step import accumulation, passes_made, stage_layers, step_time, update
+from assay.stack.training.step import (
+    accumulation,
+    micro_batch_count,
+    stage_layers,
+    step_time,
+    update,
+)
 
 _COUNT = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
@@ -60,13 +66,13 @@ layer_size = scope.variable(
 )  # fmt: skip
 step_flops = scope.variable(
     "kernels_flops", "F_k", "FLOP", "FLOPs of all kernels of a step on a GPU of the longest stage",
-    display="TFLOP", equals=passes_made * (stage_layers * layer_flops + head.logits.flops),
+    display="TFLOP", equals=micro_batch_count * (stage_layers * layer_flops + head.logits.flops),
     reference=_COUNT,
 )  # fmt: skip
 step_size = scope.variable(
     "kernels_size", "S_k", "byte",
     "minimum bytes of all kernels of a step on a GPU of the longest stage", display="GB",
-    equals=passes_made
+    equals=micro_batch_count
     * (stage_layers * layer_size + head.logits.size + head.loss.size + accumulation.size)
     + update.size,
     reference=_COUNT,
