@@ -1,4 +1,4 @@
-"""What masks and arrays of integers select on a GPU, and what is found there, against NumPy."""
+"""Advanced indexing, searching and set functions on a GPU, against NumPy."""
 
 import math
 
@@ -56,9 +56,9 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def equal(made: Array, expected: Array | np.ndarray) -> None:
+def equal(result: Array, expected: Array | np.ndarray) -> None:
     """Equal in value, so that zeros of either sign are equal in bfloat16 too."""
-    got = transfer.values(made)
+    got = transfer.values(result)
     if isinstance(expected, Array):
         expected = transfer.values(expected)
     assert got.shape == expected.shape
@@ -71,15 +71,15 @@ def placed(device: Device, key: tuple[object, ...]) -> tuple[object, ...]:
     )
 
 
-def only_numbers_came(device: Device) -> None:
-    """No array went through the host since the records were taken last, and none came from it."""
+def assert_no_array_transfers(device: Device) -> None:
+    """Checks that no array was copied to or from the host since the last `take_records`."""
     device.synchronize()
     moved = [one for one in device.take_records().records if one.kind.startswith("copy to")]
     assert all(one.kind == "copy to host" and one.bytes <= 16 for one in moved), moved
 
 
 def views(host: np.ndarray, device: Device) -> list[tuple[Array, np.ndarray]]:
-    """The same elements lying in order, backwards, and with gaps."""
+    """The same elements as contiguous, reversed and strided views."""
     turned = xp.asarray(host[::-1].copy(), device=device)[::-1]
     gaps = np.zeros((14, 9, 10), dtype=host.dtype)
     gaps[::2, :, ::2] = host
@@ -97,9 +97,9 @@ def test_advanced_indexing(device: Device, number: int) -> None:
     chosen = placed(device, key)
     for there, here in views(HOST, device):
         device.take_records()
-        made = there[chosen]
-        only_numbers_came(device)
-        equal(made, here[key])
+        result = there[chosen]
+        assert_no_array_transfers(device)
+        equal(result, here[key])
 
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
@@ -113,7 +113,7 @@ def test_assigning_advanced_indices(device: Device, number: int) -> None:
     for there, here in views(HOST, device):
         device.take_records()
         there[chosen] = 7
-        only_numbers_came(device)
+        assert_no_array_transfers(device)
         here[key] = 7
         equal(there, here)
         for value, host in zip(values, (whole, part), strict=True):
@@ -194,9 +194,9 @@ def test_nonzero(device: Device, dtype: str, shape: tuple[int, ...]) -> None:
     host = numbers(dtype, shape)
     there, here = (xp.asarray(host, dtype=dtype, device=one) for one in (device, "cpu"))
     device.take_records()
-    made = xp.nonzero(there)
-    only_numbers_came(device)
-    for one, expected in zip(made, xp.nonzero(here), strict=True):
+    result = xp.nonzero(there)
+    assert_no_array_transfers(device)
+    for one, expected in zip(result, xp.nonzero(here), strict=True):
         equal(one, expected)
 
 
@@ -206,15 +206,15 @@ def test_unique(device: Device, dtype: str, shape: tuple[int, ...]) -> None:
     host = numbers(dtype, shape)
     there, here = (xp.asarray(host, dtype=dtype, device=one) for one in (device, "cpu"))
     device.take_records()
-    made = xp.unique_all(there)
+    result = xp.unique_all(there)
     if there.size:
-        only_numbers_came(device)
-    for one, expected in zip(made, xp.unique_all(here), strict=True):
+        assert_no_array_transfers(device)
+    for one, expected in zip(result, xp.unique_all(here), strict=True):
         equal(one, expected)
     equal(xp.unique_values(there), xp.unique_values(here))
     counted, expected_counts = xp.unique_counts(there), xp.unique_counts(here)
     equal(counted.counts, expected_counts.counts)
-    # NumPy leaves open which NaN is which here.
+    # NumPy does not define the inverse of NaN here.
     values, inverse = xp.unique_inverse(there)
     if there.size:
         equal(xp.take(values, xp.reshape(inverse, (-1,)), axis=0), xp.reshape(here, (-1,)))
@@ -224,9 +224,9 @@ def test_unique(device: Device, dtype: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_searchsorted(device: Device, dtype: str, length: int) -> None:
     host = numbers(dtype, (length,))
-    wanted = numbers(dtype, (3, 50))
+    needles = numbers(dtype, (3, 50))
     there, here = (
-        tuple(xp.asarray(one, dtype=dtype, device=on) for one in (host, wanted))
+        tuple(xp.asarray(one, dtype=dtype, device=on) for one in (host, needles))
         for on in (device, "cpu")
     )
     orders = [xp.argsort(x) for x, _ in (there, here)]
@@ -234,7 +234,7 @@ def test_searchsorted(device: Device, dtype: str, length: int) -> None:
         device.take_records()
         found = xp.searchsorted(xp.sort(there[0]), there[1], side=side)
         if length:
-            only_numbers_came(device)
+            assert_no_array_transfers(device)
         expected = xp.searchsorted(xp.sort(here[0]), here[1], side=side)
         equal(found, expected)
         by_order = xp.searchsorted(there[0], there[1], side=side, sorter=orders[0])
@@ -247,22 +247,22 @@ def test_repeat(device: Device, axis: int | None) -> None:
     for times in (0, 1, 3):
         one = xp.asarray(np.asarray([times]), device=device)
         device.take_records()
-        made = [xp.repeat(x, times, axis=axis), xp.repeat(x, one, axis=axis)]
-        only_numbers_came(device)
-        for each in made:
+        result = [xp.repeat(x, times, axis=axis), xp.repeat(x, one, axis=axis)]
+        assert_no_array_transfers(device)
+        for each in result:
             equal(each, np.repeat(HOST, times, axis=axis))
     counts = SOURCE.integers(0, 4, HOST.size if axis is None else HOST.shape[axis])
     there = xp.asarray(counts.astype("int16"), device=device)
     device.take_records()
-    made = xp.repeat(xp.permute_dims(x, (0, 1, 2)), there, axis=axis)
-    only_numbers_came(device)
-    equal(made, np.repeat(HOST, counts, axis=axis))
+    result = xp.repeat(xp.permute_dims(x, (0, 1, 2)), there, axis=axis)
+    assert_no_array_transfers(device)
+    equal(result, np.repeat(HOST, counts, axis=axis))
 
 
 def test_advanced_indexing_synchronizes_only_its_stream(device: Device) -> None:
     x = xp.asarray(np.arange(1 << 24, dtype="float32"), device=device)
     mask = x < 100.0
-    # Kernels are compiled before.
+    # Compiles the kernels first.
     busy = device.stream()
     with busy:
         y = xp.sort(xp.flip(x))

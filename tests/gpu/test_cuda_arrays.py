@@ -1,4 +1,4 @@
-"""Arrays on a GPU: every operation that has a kernel against NumPy, and that it ran there."""
+"""Arrays on a GPU: every operation with a kernel matches NumPy and runs on the device."""
 
 import math
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 REALS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 SIZES = [600, 70_000]
-"""One of kernels that learn their formats when they run, one of kernels compiled for them."""
+"""One size for generic kernels, which read formats at run time, one for specialized kernels."""
 
 DTYPES = dtypes.BY_NAME
 
@@ -30,7 +30,7 @@ def device() -> Device:
 
 
 def values(name: str, size: int, seed: int = 1) -> np.ndarray:
-    """Random elements, and those that go wrong easily."""
+    """Random elements and edge cases."""
     source = np.random.default_rng(seed)
     if name == "bool":
         return source.integers(0, 2, size).astype(bool)
@@ -46,13 +46,13 @@ def values(name: str, size: int, seed: int = 1) -> np.ndarray:
 
 
 def both(name: str, host: np.ndarray, device: Device) -> tuple[Array, Array]:
-    """The same elements on the GPU and on the processor, whose loops are NumPy's."""
+    """The same elements on the GPU and on the CPU, whose loops are NumPy's."""
     here = xp.asarray(host, dtype=name, device="cpu", copy=True)
     return xp.asarray(host, dtype=name, device=device), here
 
 
 def same(there: Array, here: Array, ulps: float = 4.0) -> None:
-    """Equal, but for the last digits of floating types."""
+    """Equal to within some units in the last place for floating types."""
     assert there.dtype is here.dtype
     assert there.shape == here.shape
     got, expected = (np.asarray(one) for one in (xp_values(there), xp_values(here)))
@@ -74,8 +74,8 @@ def xp_values(array: Array) -> np.ndarray:
     )
 
 
-def ran_there(device: Device) -> None:
-    """Nothing went through the host since the records were taken last."""
+def assert_ran_on_device(device: Device) -> None:
+    """Checks that nothing was copied through the host since the last `take_records`."""
     device.synchronize()
     kinds = {record.kind for record in device.take_records().records}
     assert not kinds & {"copy to host", "copy to device"}
@@ -97,9 +97,9 @@ def test_unary(device: Device, name: str, size: int) -> None:
     for dtype in kinds_of(UNARY[name]):
         there, here = both(dtype, values(dtype, size), device)
         device.take_records()
-        made = getattr(xp, name)(there)
-        ran_there(device)
-        same(made, getattr(xp, name)(here), 16 if name in LOOSE else 4)
+        result = getattr(xp, name)(there)
+        assert_ran_on_device(device)
+        same(result, getattr(xp, name)(here), 16 if name in LOOSE else 4)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -113,21 +113,22 @@ def test_binary(device: Device, name: str, size: int) -> None:
             second = (np.abs(second.astype("int64")) % 7).astype(second.dtype)
         (a, a_here), (b, b_here) = both(dtype, first, device), both(dtype, second, device)
         device.take_records()
-        made = getattr(xp, name)(a, b)
+        result = getattr(xp, name)(a, b)
         if not (name == "pow" and dtype.startswith("int")):
-            ran_there(device)
+            assert_ran_on_device(device)
         loose = name in LOOSE
         expected = getattr(xp, name)(a_here, b_here)
         if name == "logaddexp":
-            # The sum of two numbers of opposite sign has no more digits than they have.
+            # Cancellation: the sum of two numbers of opposite sign has no more digits than they
+            # have.
             np.testing.assert_allclose(
-                xp_values(made).astype("float64"),
+                xp_values(result).astype("float64"),
                 xp_values(expected).astype("float64"),
-                rtol=64 * float(xp.finfo(made.dtype).eps),
-                atol=16 * float(xp.finfo(made.dtype).eps),
+                rtol=64 * float(xp.finfo(result.dtype).eps),
+                atol=16 * float(xp.finfo(result.dtype).eps),
             )
             continue
-        same(made, expected, 16 if loose else 4)
+        same(result, expected, 16 if loose else 4)
 
 
 MIXED = [("int8", "int32"), ("uint8", "int8"), ("uint32", "int64"), ("float32", "float64"), ("float16", "bfloat16"),
@@ -141,10 +142,10 @@ def test_dtype_promotion_matches_cpu(device: Device, first: str, second: str, si
         both(name, values(name, size, seed), device) for seed, name in enumerate((first, second))
     )
     device.take_records()
-    made = [a + b, a * b, a < b, xp.maximum(b, a)]
-    ran_there(device)
+    result = [a + b, a * b, a < b, xp.maximum(b, a)]
+    assert_ran_on_device(device)
     expected = [a_here + b_here, a_here * b_here, a_here < b_here, xp.maximum(b_here, a_here)]
-    for there, here in zip(made, expected, strict=True):
+    for there, here in zip(result, expected, strict=True):
         same(there, here, 1)
 
 
@@ -153,16 +154,16 @@ def test_dtype_promotion_matches_cpu(device: Device, first: str, second: str, si
 def test_casts(device: Device, dtype: str, size: int) -> None:
     host = values(dtype, size)
     if dtype in REALS:
-        # What does not fit an integer has no defined cast.
+        # A cast of a value outside the integer's range is undefined.
         host = np.nan_to_num(host, nan=1.0, posinf=9.0, neginf=0.0)
     there, here = both(dtype, host, device)
     for to in ("bool", *INTEGERS, *REALS):
         if dtype in REALS and to.startswith("uint"):
             there, here = xp.abs(there), xp.abs(here)
         device.take_records()
-        made = xp.astype(there, to)
-        ran_there(device)
-        same(made, xp.astype(here, to), 0)
+        result = xp.astype(there, to)
+        assert_ran_on_device(device)
+        same(result, xp.astype(here, to), 0)
 
 
 @pytest.mark.parametrize("rows", [5, 300])
@@ -184,9 +185,9 @@ def test_views_and_broadcasting(device: Device, rows: int) -> None:
         lambda x: xp.clip(x, max=0.25),
         lambda x: -x.T[2] if x.ndim == 2 else -x[..., 2],
     ]
-    made = [make(there) for make in makers]
-    ran_there(device)
-    for one, make in zip(made, makers, strict=True):
+    result = [make(there) for make in makers]
+    assert_ran_on_device(device)
+    for one, make in zip(result, makers, strict=True):
         same(one, make(here))
 
 
@@ -196,9 +197,9 @@ def test_copies_of_any_type(device: Device, dtype: str) -> None:
     there = xp.asarray(host, dtype=dtype, device=device)
     here = xp.asarray(host, dtype=dtype, device="cpu")
     device.take_records()
-    made = xp.asarray(there.T[::3], copy=True)
-    ran_there(device)
-    np.testing.assert_array_equal(made.to_numpy(), here.T[::3].to_numpy())
+    result = xp.asarray(there.T[::3], copy=True)
+    assert_ran_on_device(device)
+    np.testing.assert_array_equal(result.to_numpy(), here.T[::3].to_numpy())
 
 
 def test_assigning_slices(device: Device) -> None:
@@ -211,7 +212,7 @@ def test_assigning_slices(device: Device) -> None:
         x[:, 1:] = x[:, :-1]
         x += x[0]
         x *= 2.0
-    ran_there(device)
+    assert_ran_on_device(device)
     same(there, here)
 
 
@@ -231,37 +232,38 @@ def test_reductions(device: Device, name: str, shape: tuple[int, ...]) -> None:
             if name == "prod":
                 # Exact in every type, in any order.
                 host = np.ones(shape, dtype="float32")
-                places = np.random.default_rng(6).integers(0, host.size, 18)
-                host.reshape(-1)[places] = np.tile([2.0, 0.5, -1.0], 6)
+                indices = np.random.default_rng(6).integers(0, host.size, 18)
+                host.reshape(-1)[indices] = np.tile([2.0, 0.5, -1.0], 6)
         else:
             host = np.random.default_rng(5).integers(0, 90, shape).astype(dtype)
         there, here = both(dtype, host, device)
         axes = [None, 0, -1] if name.startswith("arg") else [None, 0, -1, tuple(range(len(shape)))]
         for axis in axes:
             device.take_records()
-            made = getattr(xp, name)(there, axis=axis, keepdims=axis == 0)
-            ran_there(device)
+            result = getattr(xp, name)(there, axis=axis, keepdims=axis == 0)
+            assert_ran_on_device(device)
             if (
                 dtype in REALS
-                and made.dtype.kind != "bool"
+                and result.dtype.kind != "bool"
                 and not name.startswith(("arg", "count"))
             ):
-                # NumPy's own sums of narrow types lose digits, so it sums in double precision.
+                # NumPy's sums of 16-bit types lose digits, so the reference sums in double
+                # precision.
                 wide = xp.astype(here, xp.float64)
                 expected = getattr(xp, name)(wide, axis=axis, keepdims=axis == 0)
                 eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}.get(
                     dtype, 2.0**-52
                 )
-                got = np.asarray(xp_values(made), "float64")
+                got = np.asarray(xp_values(result), "float64")
                 limit = 65504 if dtype == "float16" else math.inf
-                wanted = expected.to_numpy()
-                wanted = np.where(wanted > limit, math.inf, wanted)
-                # Rounding the mean is seen in small distances from it.
+                reference = expected.to_numpy()
+                reference = np.where(reference > limit, math.inf, reference)
+                # Rounding of the mean shows in small deviations from it.
                 least = 4 * eps if name in ("var", "std") else 0.0
-                tolerance = (16 + (here.size / made.size) ** 0.5) * eps
-                np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=least)
+                tolerance = (16 + (here.size / result.size) ** 0.5) * eps
+                np.testing.assert_allclose(got, reference, rtol=tolerance, atol=least)
             else:
-                same(made, getattr(xp, name)(here, axis=axis, keepdims=axis == 0))
+                same(result, getattr(xp, name)(here, axis=axis, keepdims=axis == 0))
 
 
 def test_nan_and_infinity_in_reductions(device: Device) -> None:
@@ -273,9 +275,9 @@ def test_nan_and_infinity_in_reductions(device: Device) -> None:
     there, here = both("float32", host, device)
     for name in ("sum", "max", "min", "argmax", "argmin"):
         for axis in (None, 1):
-            made = getattr(xp, name)(there, axis=axis)
+            result = getattr(xp, name)(there, axis=axis)
             expected = getattr(xp, name)(here, axis=axis)
-            np.testing.assert_allclose(made.to_numpy(), expected.to_numpy(), rtol=1e-3, atol=1e-2)
+            np.testing.assert_allclose(result.to_numpy(), expected.to_numpy(), rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -288,14 +290,14 @@ def test_cumulative_sums(device: Device, dtype: str, shape: tuple[int, ...]) -> 
     wide = xp.astype(here, xp.float64)
     for axis in range(len(shape)):
         device.take_records()
-        made = xp.cumulative_sum(there, axis=axis)
-        ran_there(device)
+        result = xp.cumulative_sum(there, axis=axis)
+        assert_ran_on_device(device)
         exact = xp.cumulative_sum(wide, axis=axis).to_numpy()
         eps = {"bfloat16": 2.0**-8}.get(dtype, 2.0**-24)
-        np.testing.assert_allclose(np.asarray(xp_values(made), "float64"), exact, rtol=eps)
+        np.testing.assert_allclose(np.asarray(xp_values(result), "float64"), exact, rtol=eps)
         led = xp.cumulative_sum(there, axis=axis, include_initial=True)
         assert led.shape[axis] == shape[axis] + 1
-        same(led[(slice(None),) * axis + (slice(1, None),)], made, 0)
+        same(led[(slice(None),) * axis + (slice(1, None),)], result, 0)
 
 
 @pytest.mark.parametrize(
@@ -324,10 +326,10 @@ def test_sorting(device: Device, dtype: str, descending: bool, shape: tuple[int,
     for axis in range(len(shape)):
         options = {"axis": axis, "descending": descending}
         placed = xp.argsort(there, **options)
-        made = xp.sort(there, **options)
+        result = xp.sort(there, **options)
         same(placed, xp.argsort(here, **options))
         expected = xp.sort(here, **options)
-        np.testing.assert_array_equal(xp_values(made), xp_values(expected))
+        np.testing.assert_array_equal(xp_values(result), xp_values(expected))
 
 
 @pytest.mark.parametrize("length", [900, 40_000])
@@ -345,8 +347,8 @@ def test_sort_is_stable(device: Device) -> None:
     for shape in ((-1,), (9, 2000)):
         for descending in (False, True):
             a, b = (xp.reshape(x, shape) for x in (there, here))
-            made = xp.argsort(a, descending=descending)
-            same(made, xp.argsort(b, descending=descending))
+            result = xp.argsort(a, descending=descending)
+            same(result, xp.argsort(b, descending=descending))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
@@ -355,13 +357,13 @@ def test_take(device: Device, dtype: str, axis: int) -> None:
     host = np.arange(7 * 9 * 32).reshape(7, 9, 32) % 200
     there, here = both(dtype, host, device)
     order = np.random.default_rng(8).integers(-7, 7, 40)
-    made = xp.take(there, xp.asarray(order, device=device), axis=axis)
-    same_bytes(made, np.take(here.to_numpy(), order, axis=axis))
+    result = xp.take(there, xp.asarray(order, device=device), axis=axis)
+    same_bytes(result, np.take(here.to_numpy(), order, axis=axis))
     shape = [7, 9, 32]
     shape[axis] = 5
     each = np.random.default_rng(9).integers(0, 7, shape)
-    made = xp.take_along_axis(there, xp.asarray(each, device=device), axis=axis)
-    same_bytes(made, np.take_along_axis(here.to_numpy(), each, axis=axis))
+    result = xp.take_along_axis(there, xp.asarray(each, device=device), axis=axis)
+    same_bytes(result, np.take_along_axis(here.to_numpy(), each, axis=axis))
 
 
 def test_indexing_by_integers(device: Device) -> None:
@@ -391,14 +393,14 @@ def test_manipulation_functions(device: Device) -> None:
         lambda x: xp.eye(5, k=-1, dtype=x.dtype, device=x.device),
     ]
     device.take_records()
-    made = [make(there) for make in makers]
-    ran_there(device)
-    for one, make in zip(made, makers, strict=True):
+    result = [make(there) for make in makers]
+    assert_ran_on_device(device)
+    for one, make in zip(result, makers, strict=True):
         same(one, make(here))
 
 
-def same_bytes(made: Array, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(made.to_numpy(), expected)
+def same_bytes(result: Array, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
 @pytest.mark.parametrize(
@@ -406,21 +408,24 @@ def same_bytes(made: Array, expected: np.ndarray) -> None:
 )
 def test_creation(device: Device, dtype: str) -> None:
     device.take_records()
-    made = [xp.full((3, 70), 1, dtype=dtype, device=device), xp.ones(5, dtype=dtype, device=device)]
-    ran_there(device)
+    result = [
+        xp.full((3, 70), 1, dtype=dtype, device=device),
+        xp.ones(5, dtype=dtype, device=device),
+    ]
+    assert_ran_on_device(device)
     expected = [xp.full((3, 70), 1, dtype=dtype), xp.ones(5, dtype=dtype)]
     if dtype != "bool":
-        made += [
+        result += [
             xp.arange(100, dtype=dtype, device=device),
             xp.arange(3, 90, 4, dtype=dtype, device=device),
         ]
         expected += [xp.arange(100, dtype=dtype), xp.arange(3, 90, 4, dtype=dtype)]
     if dtype.startswith(("float", "bf")):
-        made.append(xp.arange(0.1, 9.0, 0.3, dtype=dtype, device=device))
+        result.append(xp.arange(0.1, 9.0, 0.3, dtype=dtype, device=device))
         expected.append(xp.arange(0.1, 9.0, 0.3, dtype=dtype))
-        made.append(xp.full(4, 0.1, dtype=dtype, device=device))
+        result.append(xp.full(4, 0.1, dtype=dtype, device=device))
         expected.append(xp.full(4, 0.1, dtype=dtype))
-    for there, here in zip(made, expected, strict=True):
+    for there, here in zip(result, expected, strict=True):
         same(there, here, 0)
 
 
@@ -432,10 +437,10 @@ def test_matrix_products(device: Device, dtype: str) -> None:
     for left, right in shapes:
         a, b = (source.standard_normal(shape).astype("float32") for shape in (left, right))
         (there_a, here_a), (there_b, here_b) = both(dtype, a, device), both(dtype, b, device)
-        made = there_a @ there_b
+        result = there_a @ there_b
         exact = np.asarray(xp_values(here_a), "float64") @ np.asarray(xp_values(here_b), "float64")
         eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype, 2.0**-20)
-        np.testing.assert_allclose(xp_values(made), exact, rtol=2 * eps, atol=8 * eps)
+        np.testing.assert_allclose(xp_values(result), exact, rtol=2 * eps, atol=8 * eps)
 
 
 def test_negative_integer_powers_raise(device: Device) -> None:

@@ -69,7 +69,7 @@ def test_step_is_queued_while_the_last_one_runs(device: Device) -> None:
             engine.step()
             assert engine._state.in_flight is not None
         kinds = [(one.kind, one.name) for one in device.take_records().records]
-        # One upload, one graph and one download for each step, and no allocation.
+        # One upload, one graph launch and one download per step, and no allocation.
         for kind in ("copy to device", "graph", "copy to host"):
             assert 7 <= sum(each == kind for each, _ in kinds) <= 9, kinds
         assert device.pool_statistics()["allocations"] == before

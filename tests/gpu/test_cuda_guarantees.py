@@ -1,4 +1,4 @@
-"""What holds of every operation on a GPU: the same bits, NumPy's NaN, and nothing that waits."""
+"""Guarantees of every GPU operation: bitwise reproducibility, NumPy's NaN, no device-wide wait."""
 
 import functools
 import hashlib
@@ -42,13 +42,13 @@ def digest(array: Array) -> str:
 
 
 def operations(device: Device) -> dict[str, Callable[[], Array]]:
-    """Operations over inputs that stay the same, large enough for many blocks."""
+    """Operations on constant inputs, large enough for many CTAs."""
     a, b = put(device, 1024, 1024), put(device, 1024, 1024)
     many, weights = put(device, 96, 2048, dtype=xp.bfloat16), packed(device, 3000, 2048)
     few = many[:3]
     gain = put(device, 2048, dtype=xp.bfloat16)
     long = put(device, 300_001)
-    narrow = {kind: packed(device, 768, 2048, kind) for kind in ("int8", "int4", "fp8")}
+    quantized = {kind: packed(device, 768, 2048, kind) for kind in ("int8", "int4", "fp8")}
     prompt = [put(device, 300, heads, 128, dtype=xp.bfloat16) for heads in (8, 2, 2)]
     cache = [put(device, 64, 16, 2, 128, dtype=xp.bfloat16) for _ in range(2)]
     tables = xp.reshape(xp.arange(64, dtype=xp.int32, device=device), (4, 16))
@@ -71,7 +71,7 @@ def operations(device: Device) -> dict[str, Callable[[], Array]]:
 
     products = {
         f"linear, {kind}, {rows.shape[0]} rows": functools.partial(ops.linear, rows, weights)
-        for kind, weights in narrow.items()
+        for kind, weights in quantized.items()
         for rows in (few, many)
     }
     return {
@@ -118,19 +118,19 @@ REDUCTIONS = ("sum", "prod", "max", "min", "mean", "argmax", "argmin")
 
 
 def same(got: Array, expected: object, name: str) -> None:
-    """Equal apart from the last bits of functions that are not exact; NaN and Inf exactly."""
+    """Equal to within rounding of inexact functions; NaN and Inf exactly."""
     found = got.to_numpy()
-    wanted = np.asarray(expected)
-    assert found.shape == wanted.shape, name
-    if wanted.dtype.kind != "f":
-        np.testing.assert_array_equal(found, wanted, name)
+    reference = np.asarray(expected)
+    assert found.shape == reference.shape, name
+    if reference.dtype.kind != "f":
+        np.testing.assert_array_equal(found, reference, name)
         return
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted), name)
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted), name)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(reference), name)
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(reference), name)
     np.testing.assert_array_equal(
-        np.signbit(found[~np.isnan(found)]), np.signbit(wanted[~np.isnan(wanted)]), name
+        np.signbit(found[~np.isnan(found)]), np.signbit(reference[~np.isnan(reference)]), name
     )
-    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-44, err_msg=name)
+    np.testing.assert_allclose(found, reference, rtol=2e-6, atol=1e-44, err_msg=name)
 
 
 def test_nan_and_infinity_match_numpy(device: Device) -> None:
@@ -157,7 +157,7 @@ def test_nan_and_infinity_match_numpy(device: Device) -> None:
         np.where(np.isnan(ODD), np.float32(0), ODD),
         "where",
     )
-    # Zeros of both signs are equal, so their order is anybody's.
+    # Zeros of both signs compare equal, so their order is undefined.
     np.testing.assert_array_equal(xp.sort(one).to_numpy(), np.sort(ODD))
 
 
@@ -190,7 +190,7 @@ def test_tf32_is_used_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("ASSAY_ALLOW_TF32", raising=False)
     assert error() < 2e-6
-    # Ten bits of each factor are left.
+    # TF32 has 10 mantissa bits.
     assert 1e-5 < error(allow_tf32=True) < 1e-3
     monkeypatch.setenv("ASSAY_ALLOW_TF32", "1")
     assert 1e-5 < error() < 1e-3
@@ -208,7 +208,7 @@ extern "C" __global__ void spin(long long* out, long long nanoseconds) {
 
 
 def test_operations_do_not_synchronize_the_device(device: Device) -> None:
-    """A kernel that spins on another stream neither ends earlier nor holds any operation up."""
+    """A kernel that spins on another stream neither ends early nor delays any operation."""
     spin = assay.jit.kernel(SPIN)
     busy = device.stream()
     clock = xp.zeros(1, dtype=xp.int64, device=device)
@@ -218,8 +218,8 @@ def test_operations_do_not_synchronize_the_device(device: Device) -> None:
     work["fill"] = lambda: xp.zeros((1 << 20,), dtype=xp.float32, device=device)
 
     def allocate_and_free() -> Array:
-        made = xp.empty((1 << 22,), dtype=xp.float32, device=device)
-        made.free()
+        array = xp.empty((1 << 22,), dtype=xp.float32, device=device)
+        array.free()
         return xp.ones(1, dtype=xp.float32, device=device)
 
     work["allocate and free"] = allocate_and_free
@@ -237,16 +237,16 @@ def test_operations_do_not_synchronize_the_device(device: Device) -> None:
 
 def test_out_of_memory_raises_and_the_device_survives() -> None:
     device = Device("cuda:0", pool_bytes=64 << 20)
-    kept: list[Array] = []
+    arrays: list[Array] = []
 
     def keep_allocating() -> None:
         for _ in range(100):
-            kept.append(xp.ones(4 << 20, dtype=xp.float32, device=device))
+            arrays.append(xp.ones(4 << 20, dtype=xp.float32, device=device))
 
     with pytest.raises(OutOfMemoryError, match="expected at most") as caught:
         keep_allocating()
     assert caught.value.hint is not None
-    assert 0 < len(kept) <= 4
-    np.testing.assert_array_equal(kept[0].to_numpy()[:3], [1, 1, 1])
-    kept.clear()
+    assert 0 < len(arrays) <= 4
+    np.testing.assert_array_equal(arrays[0].to_numpy()[:3], [1, 1, 1])
+    arrays.clear()
     assert float(xp.ones(4 << 20, dtype=xp.float32, device=device)[7]) == 1.0

@@ -1,4 +1,4 @@
-"""Arrays on a GPU and PyTorch's tensors: the same memory, in the right order, both ways."""
+"""DLPack between arrays on a GPU and PyTorch tensors: shared memory, stream-ordered, both ways."""
 
 import gc
 
@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
 pytestmark = pytest.mark.gpu
 
 LARGE = 1 << 26
-"""Elements that take long enough for a missing order to show."""
+"""Enough elements for a missing stream dependency to show."""
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,9 @@ def test_shared_memory_lives_until_both_sides_release_it(device: Device) -> None
     del ours
     for _ in range(6):
         theirs = theirs * 1.0
-    kept = torch.from_dlpack(xp.full((LARGE,), 5.0, dtype=xp.float32, device=device))
-    product = kept * 2.0
-    del kept
+    tensor = torch.from_dlpack(xp.full((LARGE,), 5.0, dtype=xp.float32, device=device))
+    product = tensor * 2.0
+    del tensor
     gc.collect()
     xp.zeros((LARGE,), dtype=xp.float32, device=device)
     assert float(product.min()) == 10.0

@@ -1,8 +1,8 @@
-"""What went wrong before on GPUs, each held down by a test.
+"""Regression tests for failures on GPUs.
 
-Kernels of one's own that could not be launched are in test_cuda_runtime.py, operations that ended
-in waiting for the whole device in test_cuda_guarantees.py. Speeds are held against others of the same
-GPU in the same run, far enough from them that no clock or neighbor decides.
+User kernels that could not be launched are in test_cuda_runtime.py, and operations that
+synchronized the whole device in test_cuda_guarantees.py. Speeds are compared with others measured
+on the same GPU in the same run, with margins wider than clock changes and other load.
 """
 
 import json
@@ -38,7 +38,7 @@ def put(device: Device, *shape: int, dtype: object = xp.bfloat16) -> Array:
 
 
 def seconds(device: Device, work: Callable[[], object]) -> float:
-    """How long the device takes for a piece of work, over several."""
+    """The device time of one call, averaged over several."""
     for _ in range(3):
         work()
     stream = device.default_stream
@@ -57,7 +57,7 @@ def product_seconds(device: Device, dtype: object) -> float:
 
 
 def test_16_bit_gemms_use_tensor_cores(device: Device) -> None:
-    """They ran at 4.4 TFLOP/s, less than a tenth of what single precision does without them."""
+    """They ran at 4.4 TFLOP/s, less than a tenth of single precision without tensor cores."""
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     halves, singles = (product_seconds(device, dtype) for dtype in (xp.bfloat16, xp.float32))
@@ -65,7 +65,7 @@ def test_16_bit_gemms_use_tensor_cores(device: Device) -> None:
 
 
 def test_prefill_attention_is_no_slower_than_its_gemms(device: Device) -> None:
-    """Causal attention took a thousand times as long as it should."""
+    """Causal attention was a thousand times slower than expected."""
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     heads, kv_heads, width = 32, 8, 128
@@ -73,13 +73,13 @@ def test_prefill_attention_is_no_slower_than_its_gemms(device: Device) -> None:
     k, v = (put(device, SIZE, kv_heads, width) for _ in range(2))
     out = xp.empty(q.shape, dtype=xp.bfloat16, device=device)
     took = seconds(device, lambda: ops.attention(q, k, v, out=out))
-    # Two products over half of all pairs are as many operations as one of square matrices.
+    # Two GEMMs over half of all pairs have the FLOPs of one square GEMM.
     assert 2 * SIZE * SIZE * heads * width == 2 * SIZE**3
     assert took < 10 * product_seconds(device, xp.bfloat16)
 
 
 def test_pinned_copies_match_pytorch_bandwidth(device: Device) -> None:
-    """Copies went at 15 GB/s where the link does 55."""
+    """Copies ran at 15 GB/s on a link of 55 GB/s."""
     torch = pytest.importorskip("torch")
     nbytes = 64 << 20
     drawn = RANDOM.integers(0, 256, nbytes, np.uint8)
@@ -103,13 +103,13 @@ def test_pinned_copies_match_pytorch_bandwidth(device: Device) -> None:
         (lambda: pinned.copy_from(array), lambda: on_host.copy_(on_device, non_blocking=True)),
     ]
     for ours, theirs in ways:
-        # The best of three: other users of the link disturb one of them, not all.
+        # The best of three: other load on the link rarely disturbs all of them.
         ratios = [torch_seconds(theirs) / seconds(device, ours) for _ in range(3)]
         assert max(ratios) > 0.8, ratios
 
 
 def test_kernels_can_use_hopper_instructions(device: Device) -> None:
-    """Products aborted because code was made for sm_90 and not for sm_90a."""
+    """GEMMs aborted because kernels were compiled for sm_90 instead of sm_90a."""
     if cuda.probe().gpus[0].capability != 90:
         pytest.skip("is about Hopper")
     out = xp.zeros(1, dtype=xp.float32, device=device)
@@ -126,7 +126,7 @@ def child(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_installed_program_uses_the_gpu() -> None:
-    """A wheel never did, and said nothing."""
+    """An installed wheel silently used the CPU."""
     found = json.loads(child("doctor", "--json").stdout)
     works = {one["name"]: one["works"] for one in found["devices"]}
     assert works["cuda:0"]

@@ -27,7 +27,7 @@ def device() -> Device:
 
 
 def upload(device: Device, values: npt.NDArray[np.float32], kind: str) -> tuple[Array, Values]:
-    """Values on the device, and as rounded to its type."""
+    """Values on the device, and as rounded to its dtype."""
     on_device = xp.asarray(values, dtype=TYPES[kind][0], device=device)
     return on_device, read(on_device)
 

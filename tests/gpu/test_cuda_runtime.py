@@ -1,4 +1,4 @@
-"""Device("cuda:0"): arrays, transfers, streams, graphs, kernels of one's own, and what goes wrong."""
+"""Device("cuda:0"): arrays, transfers, streams, graphs, user kernels and errors."""
 
 import os
 import subprocess
@@ -97,10 +97,10 @@ def test_small_operation_uses_the_current_stream(device: Device) -> None:
 def test_small_operation_charges_the_current_tenant() -> None:
     device = Device("cuda:0", pool_bytes=1 << 26)
     a = xp.asarray(np.zeros(1024, np.float32), device=device)
-    tenant = device.tenant("someone", 1 << 20)
+    tenant = device.tenant("tenant", 1 << 20)
     with tenant:
-        kept = a + 1.0
-    assert tenant.usage().used_bytes >= kept.nbytes
+        result = a + 1.0
+    assert tenant.usage().used_bytes >= result.nbytes
 
 
 def test_freed_operand_raises(device: Device) -> None:
@@ -181,11 +181,11 @@ def test_kernel_cache_survives_and_damage_is_logged(
         caplog.clear()
         assay.jit.kernel(ADD)(x, x, x, 1.0, 4)
         np.testing.assert_array_equal(x.to_numpy(), [2, 2, 2, 2])
-        # One kernel was needed, so one is kept.
+        # Only the compiled kernel is in the cache.
         (file,) = folder.iterdir()
         assert file.stat().st_mode & 0o777 == 0o600
-        told = [record.getMessage() for record in caplog.records]
-        assert len(told) == int(damaged)
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == int(damaged)
 
 
 def test_damaged_cached_library_kernels_are_logged(
@@ -196,16 +196,16 @@ def test_damaged_cached_library_kernels_are_logged(
     for damaged in (False, True, False):
         device = Device("cuda:0", pool_bytes=1 << 26)
         x = xp.asarray(np.ones(100_003, np.float32), device=device)
-        kept = list(folder.iterdir()) if folder.exists() else []
-        for file in kept if damaged else ():
+        cached = list(folder.iterdir()) if folder.exists() else []
+        for file in cached if damaged else ():
             file.write_bytes(b"damaged")
         caplog.clear()
         for _ in range(3):
             np.testing.assert_array_equal((x * 2).to_numpy(), np.full(100_003, 2, np.float32))
-        told = [record.getMessage() for record in caplog.records]
-        assert len(told) == (len(kept) if damaged else 0)
-        assert all("is unusable and is compiled again" in one for one in told)
-    assert kept
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == (len(cached) if damaged else 0)
+        assert all("is unusable and is compiled again" in one for one in messages)
+    assert cached
 
 
 def test_streams_are_ordered_by_data_dependencies(device: Device) -> None:
@@ -239,7 +239,7 @@ def test_graph_replays_captured_work(device: Device) -> None:
 
     graph = assay.capture_graph(work, device=device)
     assert [node.label for node in graph.nodes] == ["add"] * 10
-    # A kernel of one's own is no operation of the table.
+    # A user kernel is not an operation of the table.
     assert {node.operation for node in graph.nodes} == {None}
     np.testing.assert_array_equal(out.to_numpy(), np.zeros(1024, np.float32))
     for _ in range(3):
@@ -339,17 +339,17 @@ def test_unknown_gpu_ordinal_raises() -> None:
 def test_upload_waits_for_queued_reads_of_reused_memory(
     device: Device,
 ) -> None:
-    """Freed memory is handed on in the order of its stream; a copy beside the stream must wait."""
+    """The pool reuses freed memory in stream order; a copy outside the stream must wait."""
     count = 1 << 20
     busy = xp.asarray(np.ones((4096, 4096), np.float32), device=device)
-    kept = []
-    for turn in range(20):
-        source = xp.asarray(np.full(count, turn, np.float32), device=device)
+    outputs = []
+    for index in range(20):
+        source = xp.asarray(np.full(count, index, np.float32), device=device)
         for _ in range(4):
             ops.batched_matmul(busy, busy)
         out = xp.empty((count,), dtype=xp.float32, device=device)
         ceilings.stream_copy_into(source, out)
-        kept.append(out)
+        outputs.append(out)
         del source
-    for turn, out in enumerate(kept):
-        assert (out.to_numpy() == turn).all(), turn
+    for index, out in enumerate(outputs):
+        assert (out.to_numpy() == index).all(), index

@@ -1,4 +1,4 @@
-"""Tenants that share one GPU: quotas, weights, pacing, deadlines, classes, and measured time."""
+"""Tenants that share one GPU: quotas, weights, pacing, deadlines, classes and measured time."""
 
 import time
 
@@ -68,7 +68,7 @@ def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
     records = [one for one in device.take_records().records if one.task == tenant.task.number]
     assert len(records) == 10
     assert all(one.end_ns > one.start_ns for one in records)
-    # One stream does one thing at a time, so what was charged is what the events say.
+    # Work of one stream does not overlap, so the charge equals the time between events.
     assert spent == pytest.approx(sum(one.end_ns - one.start_ns for one in records), rel=0.1)
     # Ten passes read and write 256 MiB each: more than half a millisecond even at 5 TB/s.
     assert spent > 10 * 2 * 128 * MIB / 5e12 * 1e9

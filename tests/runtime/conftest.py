@@ -1,4 +1,4 @@
-"""Devices for the tests: fresh ones, so that records and pools are a test's own."""
+"""Devices for the tests: new ones, so that each test has its own records and pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chosen_device import NAME, ON_GPU, own_device
 
 @pytest.fixture(autouse=True)
 def where_arrays_are_made() -> Iterator[None]:
-    """Arrays for which no device is named are made on the chosen one."""
+    """Make the chosen device the default for new arrays."""
     if not ON_GPU:
         yield
         return
@@ -22,19 +22,19 @@ def where_arrays_are_made() -> Iterator[None]:
 
 @pytest.fixture(params=[NAME] if ON_GPU else ["cpu", "sim"])
 def fresh(request: pytest.FixtureRequest) -> Device:
-    """A device that nothing else uses, of each kind."""
+    """A private device of each kind."""
     return Device(request.param)
 
 
 @pytest.fixture
 def own() -> Device:
-    """A device of one's own that computes: a processor, or the chosen GPU."""
+    """A private device that computes: the CPU, or the chosen GPU."""
     return own_device()
 
 
 @pytest.fixture
 def cpu() -> Device:
-    """A processor of one's own, for what is about processors."""
+    """A private CPU device, for tests specific to the CPU."""
     if ON_GPU:
         pytest.skip("is about processors")
     return Device("cpu")
@@ -42,7 +42,7 @@ def cpu() -> Device:
 
 @pytest.fixture
 def sim() -> Device:
-    """A simulated device of one's own, for what is about virtual time."""
+    """A private simulated device, for tests of virtual time."""
     if ON_GPU:
         pytest.skip("is about virtual time")
     return Device("sim")

@@ -1,4 +1,4 @@
-"""bfloat16 and float16: exact where they can be, rounded to nearest even where not."""
+"""bfloat16 and float16: exact where representable, else rounded to nearest even."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BITS = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
 
 
 def value(bits: int) -> float:
-    """The number behind 16 bits, by the definition of the format: the upper half of a float32."""
+    """The value of 16 bits by definition of the format: the upper half of a float32."""
     number: float = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
     return number
 
@@ -47,7 +47,7 @@ def test_bfloat16_rounds_to_nearest_even(number: float) -> None:
     bits = int(narrow(np.asarray([number]))[0])
     found = value(bits)
     if math.isinf(found):
-        # Past the largest number by at least half a step of 2**120.
+        # Beyond the largest finite number by at least half a unit in the last place of 2**120.
         assert abs(number) >= float.fromhex("0x1.ffp127")
         return
     neighbors = [value(near) for near in (bits - 1, bits + 1) if 0 <= near < 1 << 16]
@@ -61,11 +61,11 @@ def test_bfloat16_rounds_to_nearest_even(number: float) -> None:
 
 
 def test_double_precision_is_rounded_once() -> None:
-    # Just above the middle of two numbers, and at it in single precision.
+    # Just above the midpoint of two numbers, and exactly at it in single precision.
     number = (152.5 + 1e-6) / 512
     x = xp.asarray([number, -number], dtype=xp.float64)
-    for made in (xp.astype(x, xp.bfloat16), xp.asarray([number, -number], dtype=xp.bfloat16)):
-        assert xp.astype(made, xp.float64).tolist() == [153 / 512, -153 / 512]
+    for rounded in (xp.astype(x, xp.bfloat16), xp.asarray([number, -number], dtype=xp.bfloat16)):
+        assert xp.astype(rounded, xp.float64).tolist() == [153 / 512, -153 / 512]
 
 
 def test_matmul_rounds_once() -> None:
@@ -137,7 +137,7 @@ def test_bfloat16_matmul_matches_its_values(
     scale = np.abs(np.asarray(a.tolist())) @ np.abs(np.asarray(b.tolist()))
     found = a @ b
     assert found.dtype is xp.result_type(a, b)
-    # Half a step of the result, and single precision on the way.
+    # Half a unit in the last place of the result, and intermediate single precision.
     rounding = 2.0**-8 if found.dtype is xp.bfloat16 else 0.0
     error = np.abs(np.asarray(found.tolist()) - exact)
     assert (error <= rounding * np.abs(exact) + 2.0**-20 * scale).all()
@@ -153,11 +153,11 @@ def test_matmul_of_strided_views_and_on_streams(own: Device) -> None:
     stream = own.stream()
     with stream:
         product = a[::2, ::-1] @ a[::2, ::-1].T
-        plain = a[:, 1:3] @ a[:2, :]
+        sliced_product = a[:, 1:3] @ a[:2, :]
     own.take_records()
     reference = np.asarray(expected)
     assert product.tolist() == (reference[::2] @ reference[::2].T).tolist()
-    assert plain.tolist() == (reference[:, 1:3] @ reference[:2]).tolist()
+    assert sliced_product.tolist() == (reference[:, 1:3] @ reference[:2]).tolist()
     assert (a[:0] @ a.T).shape == (0, 3)
 
 

@@ -1,4 +1,4 @@
-"""Machines without CUDA: what is missing is told in agreed words, once, and nothing else breaks."""
+"""Machines without CUDA: the documented error is raised, the warning is logged once."""
 
 import logging
 from pathlib import Path
@@ -42,9 +42,9 @@ def test_auto_falls_back_to_cpu_and_warns_once(
     with caplog.at_level(logging.WARNING, "assay"):
         assert device("auto") is device("cpu")
         assert device("auto") is device("cpu")
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 1
-    assert told[0].startswith(f"{missing.sentence}. Falling back to CPU backend. hint: ")
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"{missing.sentence}. Falling back to CPU backend. hint: ")
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", ""])
@@ -60,7 +60,7 @@ def test_library_folders_come_from_wheels() -> None:
 
 def test_library_never_synchronizes_the_device() -> None:
     library = Path(_native.__file__).read_bytes()
-    # A function of the driver is looked up by its name, so a name that is not there is not called.
+    # The driver's functions are loaded by name, so a missing name means that it is never called.
     assert b"cuEventSynchronize" in library
     for name in (
         "cuCtxSynchronize",

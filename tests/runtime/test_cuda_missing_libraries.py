@@ -1,7 +1,7 @@
-"""Machines that lack a piece of CUDA or whose GPU is too old, made up in child processes.
+"""Machines that lack a CUDA library or have an unsupported GPU, simulated in child processes.
 
-A driver of ours stands in for NVIDIA's, so that each case can be met on any machine, one with a
-GPU among them.
+A fake driver library replaces NVIDIA's, so that each case runs on any machine, including one with a
+GPU.
 """
 
 import json
@@ -36,20 +36,20 @@ int cuDeviceGetAttribute(int* value, int which, int device) {
     return 0;
 }
 """
-"""What probing asks of a driver; 75 and 76 are the compute capability's major and minor."""
+"""The driver calls of a probe; 75 and 76 are the attributes of the compute capability."""
 
 
 class Machine(NamedTuple):
-    """What a machine has, and what is said there."""
+    """A machine's CUDA installation, and the expected error."""
 
     gpus: int | None
-    """None: not even a driver."""
+    """None: no driver either."""
     capability: int
     compiler: bool
     code: str
     sentence: str
     version: int = 13000
-    """of the driver, as CUDA counts: 12040 is 12.4"""
+    """the driver's version, as CUDA encodes it: 12040 is 12.4"""
 
 
 MACHINES = {
@@ -80,7 +80,7 @@ for _ in range(2):
 
 
 def make_driver(folder: Path, machine: Machine) -> None:
-    """A library with every function that ours looks up, which all say that they succeeded."""
+    """Build a fake driver with every function that Assay loads, all of which return success."""
     named = re.findall(
         rb"(cu[A-Z][A-Za-z0-9]{2,40}(?:_v\d)?)\0", Path(_native.__file__).read_bytes()
     )
@@ -102,27 +102,27 @@ def make_driver(folder: Path, machine: Machine) -> None:
 def machine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Machine, dict[str, str]]:
-    """A machine, and the environment of a process there."""
-    made = MACHINES[request.param]
+    """A machine, and the environment of a process on it."""
+    case = MACHINES[request.param]
     folder = tmp_path_factory.mktemp("machine")
     environment = dict(os.environ)
     environment["LD_LIBRARY_PATH"] = str(folder)
-    if made.gpus is None:
-        # A file that is no library ends the search for one.
+    if case.gpus is None:
+        # A file that is not a library ends the loader's search.
         for name in ("libcuda.so.1", "libcuda.so"):
             (folder / name).touch()
     else:
-        make_driver(folder, made)
-    if not made.compiler:
+        make_driver(folder, case)
+    if not case.compiler:
         for name in ("CUDA_PATH", "CUDA_HOME", "ASSAY_CUDA_LIBRARIES"):
             environment.pop(name, None)
         for major in (12, 13):
             (folder / f"libnvrtc.so.{major}").touch()
-        # Found before the wheels, and without libraries.
+        # An empty package that shadows the wheels.
         (folder / "nvidia").mkdir()
         (folder / "nvidia" / "__init__.py").touch()
         environment["PYTHONPATH"] = f"{folder}:{environment.get('PYTHONPATH', '')}"
-    return made, environment
+    return case, environment
 
 
 def child(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -139,25 +139,25 @@ def child(environment: dict[str, str], *words: str) -> subprocess.CompletedProce
 def test_missing_gpu_raises_and_auto_warns_once(
     machine: tuple[Machine, dict[str, str]],
 ) -> None:
-    made, environment = machine
+    case, environment = machine
     done = child(environment, "-c", PROGRAM)
     assert done.returncode == 0, done.stderr
     first, second, *auto = done.stdout.splitlines()
     assert first == second
     code, message, hint = json.loads(first)
-    assert (code, message) == (made.code, made.sentence)
+    assert (code, message) == (case.code, case.sentence)
     assert hint
     assert auto == ["cpu 3.0"] * 2
     assert done.stderr.splitlines() == [
-        f"{made.sentence}. Falling back to CPU backend. hint: {hint}"
+        f"{case.sentence}. Falling back to CPU backend. hint: {hint}"
     ]
 
 
 def test_doctor_reports_missing_cuda(machine: tuple[Machine, dict[str, str]]) -> None:
-    made, environment = machine
-    # Its exit code is about the packages of this interpreter too.
-    told = child({**environment, "COLUMNS": "200"}, "-m", "assay", "doctor")
-    assert made.sentence in told.stdout, told.stderr
+    case, environment = machine
+    # The exit code also depends on this interpreter's packages.
+    process = child({**environment, "COLUMNS": "200"}, "-m", "assay", "doctor")
+    assert case.sentence in process.stdout, process.stderr
 
 
 def test_driver_older_than_nvrtc_gets_an_install_hint(tmp_path: Path) -> None:
@@ -165,13 +165,15 @@ def test_driver_older_than_nvrtc_gets_an_install_hint(tmp_path: Path) -> None:
         pytest.skip("NVRTC here is not newer than a driver of CUDA 12")
     make_driver(tmp_path, Machine(0, 0, True, "no_devices", "", 12040))
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "COLUMNS": "200"}
-    told = child(environment, "-m", "assay", "doctor")
-    assert "the driver is of CUDA 12.4 and NVRTC of 13: pip install" in told.stdout, told.stderr
-    assert "nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12" in " ".join(told.stdout.split())
+    process = child(environment, "-m", "assay", "doctor")
+    assert "the driver is of CUDA 12.4 and NVRTC of 13: pip install" in process.stdout, (
+        process.stderr
+    )
+    assert "nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12" in " ".join(process.stdout.split())
 
 
 def test_usable_gpu_is_found_after_an_unsupported_one(tmp_path: Path) -> None:
     make_driver(tmp_path, Machine(2, 75, True, "old_device", ""))
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    told = child(environment, "-c", "from assay.runtime import cuda; print(*cuda.names())")
-    assert told.stdout == "cuda:1\n", told.stderr
+    process = child(environment, "-c", "from assay.runtime import cuda; print(*cuda.names())")
+    assert process.stdout == "cuda:1\n", process.stderr

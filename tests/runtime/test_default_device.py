@@ -1,4 +1,4 @@
-"""`with device:` says where arrays are made for which no device is named."""
+"""`with device:` sets the default device of new arrays."""
 
 import threading
 
@@ -25,7 +25,7 @@ def test_arrays_are_created_on_the_innermost_device() -> None:
             assert xp.arange(4).device is inner
         assert xp.linspace(0, 1, 5).device is outer
         assert xp.ones(2, device="cpu").device is device("cpu")
-        # What is made from an array stays with it.
+        # `zeros_like` uses the device of its argument.
         assert xp.zeros_like(xp.ones(2, device="cpu")).device is device("cpu")
     assert xp.zeros(3).device is device("cpu")
 

@@ -1,4 +1,4 @@
-"""What arrays refuse: the message names the operation, what was expected and what was got."""
+"""Errors of arrays name the operation, what was expected and what was got."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.errors import AssayError
 
 
 class Arrays:
-    """Arrays of several types on the device of the test."""
+    """Arrays of several dtypes on the test's device."""
 
     def __init__(self) -> None:
         self.f = xp.ones((2, 3), dtype=xp.float32)

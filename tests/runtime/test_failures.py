@@ -1,4 +1,4 @@
-"""Work that fails when it runs: what is said, to whom, and what goes on as before."""
+"""Asynchronous failures: which error is raised, where, and what keeps working."""
 
 import numpy as np
 import numpy.typing as npt
@@ -30,54 +30,56 @@ def integers(device: Device, *values: int) -> Array:
 
 def test_poisoned_outputs_raise_when_read() -> None:
     device = Device("cpu")
-    side, rows = device.stream(), table(device)
+    stream, rows = device.stream(), table(device)
     good_ids, bad_ids = integers(device, 0, 2), integers(device, 1, 99)
-    with side:
-        spoilt = ops.embedding(bad_ids, rows, label="layers.0.embedding")
+    with stream:
+        poisoned = ops.embedding(bad_ids, rows, label="layers.0.embedding")
     for _ in range(3):
         with pytest.raises(
             DeviceError, match=rf'"layers.0.embedding" failed on stream [0-9]+: {WORDS}'
-        ) as told:
-            spoilt.to_numpy()
-        assert told.value.code == "stream_failed"
-        assert told.value.hint is not None
-        assert "recompute" in told.value.hint
-    with pytest.raises(DeviceError, match=rf'"sum" depends on work that failed: .*{WORDS}') as told:
-        xp.sum(spoilt)
-    assert told.value.code == "dependency_failed"
+        ) as caught:
+            poisoned.to_numpy()
+        assert caught.value.code == "stream_failed"
+        assert caught.value.hint is not None
+        assert "recompute" in caught.value.hint
+    with pytest.raises(
+        DeviceError, match=rf'"sum" depends on work that failed: .*{WORDS}'
+    ) as caught:
+        xp.sum(poisoned)
+    assert caught.value.code == "dependency_failed"
     out = xp.full((2, 4), 8.0, dtype=xp.float32, device=device)
     with pytest.raises(DeviceError, match="depends on work that failed"):
-        ops.rms_norm(spoilt, xp.ones(4, dtype=xp.float32, device=device), 1e-5, out=out)
-    # It was refused and did nothing.
+        ops.rms_norm(poisoned, xp.ones(4, dtype=xp.float32, device=device), 1e-5, out=out)
+    # The operation was rejected and wrote nothing.
     assert float(xp.sum(out)) == 64.0
-    # What it read is as good as before, and so is the stream.
+    # Its inputs and its stream stay usable.
     assert float(xp.sum(rows)) == 44.0
     rows[0, 0] = 5.0
-    with side:
+    with stream:
         good = ops.embedding(good_ids, rows)
     np.testing.assert_array_equal(good.to_numpy(), [[5, 1, 1, 1], [1, 1, 1, 1]])
-    side.synchronize()
+    stream.synchronize()
 
 
 def test_failure_is_reported_after_its_stream_is_gone() -> None:
     device = Device("cpu")
-    side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
-    with side:
-        spoilt = ops.embedding(bad_ids, rows)
-    del side
+    stream, rows, bad_ids = device.stream(), table(device), integers(device, 99)
+    with stream:
+        poisoned = ops.embedding(bad_ids, rows)
+    del stream
     for _ in range(2):
         with pytest.raises(DeviceError, match=WORDS):
-            spoilt.to_numpy()
+            poisoned.to_numpy()
 
 
 def test_work_after_a_failure_is_skipped_and_reported() -> None:
     device = Device("cpu")
-    side, other, rows = device.stream(), device.stream(), table(device)
+    stream, other, rows = device.stream(), device.stream(), table(device)
     large = xp.ones((4096, 4096), dtype=xp.float32, device=device)
     gain = xp.ones(4096, dtype=xp.float32, device=device)
     bad_ids, one, three = (integers(device, value) for value in (99, 1, 3))
-    with side:
-        # Long enough for the rest to be queued before anything fails.
+    with stream:
+        # Long enough to queue the rest before anything fails.
         before = ops.rms_norm(large, gain, 1e-5)
         ops.embedding(bad_ids, rows, label="culprit")
         behind = ops.embedding(one, rows)
@@ -91,27 +93,27 @@ def test_work_after_a_failure_is_skipped_and_reported() -> None:
 
 def test_synchronize_reports_a_failure_once() -> None:
     device = Device("cpu")
-    side, rows, bad_ids = device.stream(), table(device), integers(device, 99)
-    with side:
+    stream, rows, bad_ids = device.stream(), table(device), integers(device, 99)
+    with stream:
         ops.embedding(bad_ids, rows)
     with pytest.raises(DeviceError, match=WORDS):
-        side.synchronize()
-    side.synchronize()
-    with side:
+        stream.synchronize()
+    stream.synchronize()
+    with stream:
         assert ops.embedding(integers(device, 3), rows).to_numpy().tolist() == [[1.0] * 4]
 
 
 def test_dependent_work_of_other_streams_fails_without_failing_them() -> None:
     device = Device("cpu")
-    side, other, rows = device.stream(), device.stream(), table(device)
+    stream, other, rows = device.stream(), device.stream(), table(device)
     gain = xp.ones(4, dtype=xp.float32, device=device)
     bad_ids = integers(device, 99)
     for _ in range(100):
-        with side:
-            spoilt = ops.embedding(bad_ids, rows)
+        with stream:
+            poisoned = ops.embedding(bad_ids, rows)
 
         with other, pytest.raises(DeviceError, match="got 99"):
-            ops.rms_norm(spoilt, gain, 1e-5).to_numpy()
+            ops.rms_norm(poisoned, gain, 1e-5).to_numpy()
         with other:
             good = ops.rms_norm(rows, gain, 1e-5)
         np.testing.assert_allclose(good.to_numpy(), np.ones((11, 4)), rtol=1e-4)
@@ -143,7 +145,7 @@ def test_failed_graph_operation_is_named() -> None:
                 replay_and_wait(graph, stream)
             ids[1] = 3
             if stream is device.default_stream:
-                # The call itself failed, so nothing was left spoilt behind it.
+                # The call raised synchronously, so nothing is poisoned.
                 graph.replay(stream)
 
 
@@ -190,15 +192,15 @@ def test_sim_operations_compute_nothing_and_reading_raises() -> None:
     device.synchronize()
     assert device.now_ns() > start
     for read in (out.to_numpy, lambda: xp.sum(out), lambda: out.to_device("cpu")):
-        with pytest.raises(DeviceError, match="take time and compute nothing") as told:
+        with pytest.raises(DeviceError, match="take time and compute nothing") as caught:
             read()
-        assert told.value.code == "no_values"
+        assert caught.value.code == "no_values"
     np.testing.assert_array_equal(x.to_numpy(), np.ones((2, 4)))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_never_expose_poisoned_results(seed: int) -> None:
-    """Whatever comes of a failure raises when read; whatever can be read is what NumPy has."""
+    """Results that depend on a failure raise when read; all others match NumPy."""
     random = np.random.default_rng(seed)
     device = Device("cpu")
     streams = [device.default_stream, *(device.stream() for _ in range(3))]
@@ -207,36 +209,36 @@ def test_random_programs_never_expose_poisoned_results(seed: int) -> None:
     values = random.normal(size=(6, 4)).astype(np.float32)
     start = xp.asarray(values, device=device, copy=True)
     arrays: list[tuple[Array, npt.NDArray[np.float32] | None]] = [(start, values)]
-    told: list[str] = []
+    messages: list[str] = []
     for _ in range(60):
         array, expected = arrays[random.integers(len(arrays))]
         fails = random.random() < 0.1
         with streams[random.integers(len(streams))]:
             try:
                 if fails or random.random() < 0.5:
-                    made = ops.embedding(bad if fails else good, array)
+                    output = ops.embedding(bad if fails else good, array)
                     moved = None if fails or expected is None else expected[[2, 0, 5, 1, 3, 4]]
-                    arrays.append((made, moved))
+                    arrays.append((output, moved))
                 else:
-                    made = ops.rms_norm(array, gain, 1e-5)
+                    output = ops.rms_norm(array, gain, 1e-5)
                     normed = None
                     if expected is not None:
                         scale = np.sqrt((expected**2).mean(1, keepdims=True) + 1e-5)
                         normed = (expected / scale).astype(np.float32)
-                    arrays.append((made, normed))
+                    arrays.append((output, normed))
             except DeviceError as error:
-                told.append(error.message)
+                messages.append(error.message)
     for array, expected in arrays:
         try:
             found = array.to_numpy()
         except DeviceError as error:
-            told.append(error.message)
+            messages.append(error.message)
         else:
             assert expected is not None, "the output of failed work was read as good"
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert told
-    assert all("got 99" in message for message in told)
-    # Whatever happened, the device and its streams work.
+    assert messages
+    assert all("got 99" in message for message in messages)
+    # The device and its streams still work.
     for stream in streams[1:]:
         with stream:
             moved_again = ops.embedding(good, start)

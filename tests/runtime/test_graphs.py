@@ -1,4 +1,4 @@
-"""Graphs: what is captured, what a replay does, what is refused, and who keeps the memory."""
+"""Graphs: what is captured, what a replay does, what raises, and the lifetime of memory."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_streams_join_a_capture_through_their_data(fresh: Device) -> None:
 
 
 REFUSED = {
-    # What is a kernel of a GPU is a loop of NumPy's elsewhere.
+    # A GPU has a kernel for this; other devices run a NumPy loop.
     **({} if ON_GPU else {"a NumPy loop": lambda x: x.__iadd__(1)}),
     "an allocation": lambda x: x.device.allocate(64),
     "a copy from the host": lambda x: x.device.upload("upload", b"1234", x.buffer, 0),

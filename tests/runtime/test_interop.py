@@ -1,4 +1,4 @@
-"""Memory shared with NumPy, the buffer protocol and DLPack, both ways and without copies."""
+"""Zero-copy exchange with NumPy, the buffer protocol and DLPack, both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong before in runtimes like this one, each held down by a test."""
+"""Regression tests for failures of earlier runtimes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def test_broken_native_extension_raises(tmp_path: Path) -> None:
-    """The import error of the native module reaches the user; nothing takes its place."""
+    """The import error of the native module propagates; there is no silent fallback."""
     package = Path(assay.__file__).parent
     copy = tmp_path / "assay"
     copy.mkdir()
@@ -46,7 +46,7 @@ def test_broken_native_extension_raises(tmp_path: Path) -> None:
 
 
 def test_every_allocation_copy_and_launch_is_in_the_records_of_the_core(fresh: Device) -> None:
-    """Nothing happens beside the Rust core: what was done and what was recorded agree."""
+    """All work runs in the Rust core, so its records are complete."""
     fresh.take_records()
     x = xp.zeros((100, 100), device=fresh)  # one allocation, one fill
     y = xp.asarray(x, copy=True)  # one allocation, one copy
@@ -70,7 +70,7 @@ def test_every_allocation_copy_and_launch_is_in_the_records_of_the_core(fresh: D
 
 
 def test_large_eviction_round_trip() -> None:
-    """Evict-then-restore gives back what was there, not zeros, in order of last use."""
+    """Evicted memory is restored with its contents, not zeros, in LRU order."""
     device = own_device(pool_bytes=160 * MIB)
     words = 4 * MIB  # 32 MiB each: ten arrays are twice what the pool holds
     arrays, seeds = [], list(range(10))
@@ -94,7 +94,7 @@ def test_large_eviction_round_trip() -> None:
 
 
 def test_reservations_are_always_released() -> None:
-    """A thousand task lives with failures in all places leave nothing reserved."""
+    """A thousand task lifecycles with failures at every stage leave nothing reserved."""
     device = Device("sim")
     tenant = device.tenant("tasks", 64 * MIB)
     tasks = Scheduler(

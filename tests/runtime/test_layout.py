@@ -1,4 +1,4 @@
-"""Views are arithmetic on shapes and strides; NumPy's own views say what is right."""
+"""Views are arithmetic on shapes and strides; NumPy's views are the oracle."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def test_reshape_copies_exactly_when_numpy_does(data: st.DataObject) -> None:
     theirs = base.transpose(axes)[tuple(slice(None, None, step) for step in steps)]
     factors = data.draw(st.permutations(_prime_factors(theirs.size)))
     cut = data.draw(st.integers(0, len(factors)))
-    wanted = (math.prod(factors[:cut]), *factors[cut:])
+    target = (math.prod(factors[:cut]), *factors[cut:])
     ours = xp.asarray(theirs)
-    agree(xp.reshape(ours, wanted), theirs.reshape(wanted))
+    agree(xp.reshape(ours, target), theirs.reshape(target))
     if ON_GPU:
-        # The way there is a copy, whose elements lie in order.
+        # An intermediate copy is contiguous.
         return
-    found = reshape(ours.layout, wanted, 4)
+    found = reshape(ours.layout, target, 4)
     try:
-        np.reshape(theirs, wanted, copy=False)
+        np.reshape(theirs, target, copy=False)
         assert found is not None
     except ValueError:
         assert found is None
@@ -132,8 +132,8 @@ def test_overlapping_strided_assignment_matches_numpy() -> None:
     for to, of in itertools.product(keys, keys):
         theirs = number((3, 3))
         ours = xp.asarray(theirs, copy=True)
-        # NumPy's own assignment is no oracle without a copy: it writes a column into a row that
-        # crosses it while reading.
+        # NumPy's assignment without a copy is no oracle: it reads a column while it writes a row
+        # that crosses it.
         part = theirs[of].copy()
         try:
             theirs[to] = part

@@ -45,14 +45,14 @@ def test_tenant_is_charged_and_limited(fresh: Device) -> None:
 def test_reserved_memory_is_unavailable_to_others() -> None:
     device = Device("sim", pool_bytes=10 * MIB)
     first = device.tenant("first", 8 * MIB)
-    with first.reserve(8 * MIB) as promise:
-        assert promise.nbytes == 8 * MIB
+    with first.reserve(8 * MIB) as reservation:
+        assert reservation.nbytes == 8 * MIB
         with pytest.raises(OutOfMemoryError, match="memory is reserved"):
             xp.zeros(4 * MIB, dtype=xp.uint8, device=device)
         with first:
             xp.zeros(8 * MIB, dtype=xp.uint8, device=device)
-    assert not promise.held
-    promise.release()
+    assert not reservation.held
+    reservation.release()
     assert first.usage().reserved_bytes == 0
     xp.zeros(9 * MIB, dtype=xp.uint8, device=device)
 
@@ -135,7 +135,7 @@ def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
         a, b, c, d, e = (xp.zeros(2 * MIB, dtype=xp.uint8, device=device) for _ in range(5))
     assert a.buffer.evictable
     c.free()
-    keep = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)  # takes c's place
+    keep = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)  # reuses c's memory
     assert [x.resident for x in (a, b, d, e)] == [True] * 4
     xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
     assert [x.resident for x in (a, b, d, e)] == [False, True, True, True]
@@ -157,7 +157,7 @@ def test_tenant_over_quota_evicts_its_own_memory() -> None:
 
 
 def test_eviction_in_flight_orders_later_uploads() -> None:
-    """A copy goes beside the stream in whose order memory is handed on."""
+    """An eviction copies outside the stream in whose order memory is reused."""
     device = own_device(pool_bytes=64 * MIB)
     cache = device.tenant("cache", 48 * MIB, evictable=True)
     values = np.arange(16 * MIB, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Every allocation, copy and operation of arrays goes through pool and dispatch."""
+"""Every allocation, copy and operation of arrays uses the pool and dispatch, and is recorded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from assay.runtime import Device, Record
 from chosen_device import NAME, ON_GPU, own_device
 
 
-def taken(device: Device) -> list[Record]:
+def take_records(device: Device) -> list[Record]:
     device.synchronize()
     return device.take_records().records
 
 
 def kinds(device: Device) -> Counter[tuple[str, str]]:
-    return Counter((record.kind, record.name) for record in taken(device))
+    return Counter((record.kind, record.name) for record in take_records(device))
 
 
 def test_each_operator_is_one_allocation_and_one_launch(fresh: Device) -> None:
@@ -33,7 +33,7 @@ def test_each_operator_is_one_allocation_and_one_launch(fresh: Device) -> None:
     assert found["allocate", "array"] == 2
     assert found["launch", "add"] == 1
     assert found["launch", "matmul"] == 1
-    # The sum is no longer needed once the product is there.
+    # The sum is freed once the product is computed.
     assert found["free", "array"] == 1
     assert xp.asarray(z, device="cpu").tolist() == [[4.0] * 4] * 4
 
@@ -42,9 +42,9 @@ def test_records_count_bytes_and_floating_point_operations() -> None:
     own = own_device(timing=True)
     x = xp.ones((8, 16), dtype=xp.float32, device=own)
     y = xp.ones((16, 4), dtype=xp.float32, device=own)
-    taken(own)
+    take_records(own)
     z = x @ y
-    (launch,) = [record for record in taken(own) if record.kind == "launch"]
+    (launch,) = [record for record in take_records(own) if record.kind == "launch"]
     assert launch.flops == 2 * 8 * 16 * 4
     assert launch.bytes == x.nbytes + y.nbytes + z.nbytes == 4 * (8 * 16 + 16 * 4 + 8 * 4)
     assert launch.start_ns is not None
@@ -67,7 +67,7 @@ def test_fills_copies_and_transfers_are_recorded(fresh: Device) -> None:
 
 def test_views_allocate_and_launch_nothing(fresh: Device) -> None:
     x = xp.zeros((64, 64), device=fresh)
-    taken(fresh)
+    take_records(fresh)
     views = [
         x[1:3],
         x[5],
@@ -79,29 +79,29 @@ def test_views_allocate_and_launch_nothing(fresh: Device) -> None:
         xp.permute_dims(x, (1, 0)),
         *xp.unstack(x),
     ]
-    assert taken(fresh) == []
+    assert take_records(fresh) == []
     assert all(view.buffer is x.buffer for view in views)
 
 
 def test_slicing_256_megabytes_copies_nothing(cpu: Device) -> None:
     x = xp.empty(64 << 20, dtype=xp.float32, device=cpu)
-    taken(cpu)
+    take_records(cpu)
     tracemalloc.start()
     part = x[0:10]
     part[...] = 3.0
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert part.to_numpy().ctypes.data == x.to_numpy().ctypes.data
-    assert [(record.kind, record.bytes) for record in taken(cpu)] == [("launch", 40)]
+    assert [(record.kind, record.bytes) for record in take_records(cpu)] == [("launch", 40)]
     assert peak < 1 << 20
 
 
 def test_pool_allocations_follow_array_lifetimes(own: Device) -> None:
     before = own.pool_statistics()
     x = xp.empty(1 << 16, dtype=xp.uint8, device=own)
-    held = own.pool_statistics()
-    assert held["allocations"] == before["allocations"] + 1
-    assert held["requested_bytes"] == before["requested_bytes"] + (1 << 16)
+    after = own.pool_statistics()
+    assert after["allocations"] == before["allocations"] + 1
+    assert after["requested_bytes"] == before["requested_bytes"] + (1 << 16)
     assert x.buffer.pointer % 64 == 0
     view = x[::2]
     del x

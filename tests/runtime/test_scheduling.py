@@ -218,7 +218,7 @@ def test_launches_are_paced_by_count(sim: Device) -> None:
             sim._context.fill("f", x.buffer, 0, 1, 64, task.stream._native)
         task.stream.synchronize()
         took = sim.now_ns() - start
-    # One at once, then a thousand a second: ten more take ten milliseconds.
+    # One immediately, then a thousand per second: ten more take ten milliseconds.
     assert 10_000_000 <= took < 11_100_000
 
 

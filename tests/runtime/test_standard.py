@@ -1,7 +1,7 @@
-"""A faithful part of the array API standard's own suite, with NumPy as the oracle.
+"""A representative subset of the array API standard's test suite, with NumPy as the oracle.
 
-The whole suite (data-apis/array-api-tests) takes minutes and is run by hand; docs/design/arrays.md
-says what it finds.
+The full suite (data-apis/array-api-tests) takes minutes and is run manually; docs/design/arrays.md
+lists its results.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NUMPY_NAMES = {
 }  # fmt: skip
 STANDARD = dtypes.STANDARD
 
-# Functions of a GPU are up to 4 units in the last place off, and NumPy's in single precision too.
-LAST_PLACES = 8 if ON_GPU else 2
+# A GPU's functions have errors up to 4 ULP, and NumPy's in single precision too.
+MAX_ULP = 8 if ON_GPU else 2
 
 
 def theirs(name: str) -> Any:
@@ -40,19 +40,21 @@ def theirs(name: str) -> Any:
 
 def agree(ours: Array, expected: Any, dtype: Any = None) -> None:
     found = np.asarray(ours)
-    wanted = np.asarray(expected)
-    assert ours.shape == wanted.shape
+    reference = np.asarray(expected)
+    assert ours.shape == reference.shape
     if dtype is not None:
         assert ours.dtype is dtype
-    if wanted.dtype.kind == "c":
-        # NumPy's loop over one element and that over many differ in the last places of a part
-        # that is small beside the other.
+    if reference.dtype.kind == "c":
+        # NumPy's scalar and vector loops differ by a few ULP in a complex part that is small beside
+        # the other.
         resolution = float(np.finfo(found.dtype).eps)
-        np.testing.assert_allclose(found, wanted.astype(found.dtype), rtol=4 * resolution, atol=0)
-    elif wanted.dtype.kind == "f":
-        np.testing.assert_array_max_ulp(found, wanted.astype(found.dtype), LAST_PLACES)
+        np.testing.assert_allclose(
+            found, reference.astype(found.dtype), rtol=4 * resolution, atol=0
+        )
+    elif reference.dtype.kind == "f":
+        np.testing.assert_array_max_ulp(found, reference.astype(found.dtype), MAX_ULP)
     else:
-        assert np.array_equal(found, wanted)
+        assert np.array_equal(found, reference)
 
 
 def of_kind(kinds: tuple[str, ...]) -> st.SearchStrategy[dtypes.DType]:
@@ -134,7 +136,7 @@ def test_dtype_promotion_follows_the_standard(first: dtypes.DType, second: dtype
     same_kind = {first.kind, second.kind} <= {"int", "uint"} or first.kind == second.kind
     floating = {first.kind, second.kind} <= {"float", "complex"}
     expected = np.promote_types(first.storage, second.storage)
-    # Signed 64 bits and unsigned 64 bits have no common integer.
+    # int64 and uint64 have no common integer type.
     defined = (same_kind or floating) and not (
         expected.kind == "f" and first.kind in ("int", "uint")
     )
@@ -177,18 +179,18 @@ def test_sort_search_and_set_functions(data: st.DataObject) -> None:
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     descending = data.draw(st.booleans())
     ordered = xp.sort(x, axis=axis, descending=descending)
-    places = xp.argsort(x, axis=axis, descending=descending)
+    indices = xp.argsort(x, axis=axis, descending=descending)
     expected = np.sort(base, axis=axis)
     agree(ordered, np.flip(expected, axis) if descending else expected, dtype)
-    agree(xp.take_along_axis(x, places, axis=axis), np.asarray(ordered), dtype)
+    agree(xp.take_along_axis(x, indices, axis=axis), np.asarray(ordered), dtype)
     agree(xp.argmax(x, axis=axis), base.argmax(axis))
     agree(xp.unique_values(x), np.unique(base))
     every = xp.unique_all(x)
     agree(xp.take(xp.reshape(x, (-1,)), every.indices), np.asarray(every.values))
     agree(xp.take(every.values, xp.reshape(every.inverse_indices, (-1,))), base.ravel())
     assert int(xp.sum(every.counts)) == x.size
-    for ours, wanted in zip(xp.nonzero(x), np.nonzero(base), strict=True):
-        agree(ours, wanted)
+    for ours, reference in zip(xp.nonzero(x), np.nonzero(base), strict=True):
+        agree(ours, reference)
     line = xp.sort(xp.reshape(x, (-1,)))
     agree(xp.searchsorted(line, x), np.searchsorted(np.asarray(line), base))
 
@@ -201,9 +203,9 @@ def test_boolean_and_integer_indexing(data: st.DataObject) -> None:
     base = np.array(np.asarray(x))
     mask = data.draw(arrays(xp.bool, x.shape[: data.draw(st.integers(1, x.ndim))]))
     agree(x[mask], base[np.asarray(mask)], dtype)
-    places = [data.draw(st.lists(st.integers(-n, n - 1), min_size=3, max_size=3)) for n in x.shape]
-    key = tuple(xp.asarray(place) for place in places)
-    agree(x[key], base[tuple(np.asarray(place) for place in places)], dtype)
+    indices = [data.draw(st.lists(st.integers(-n, n - 1), min_size=3, max_size=3)) for n in x.shape]
+    key = tuple(xp.asarray(index) for index in indices)
+    agree(x[key], base[tuple(np.asarray(index) for index in indices)], dtype)
     x = xp.asarray(x, copy=True)
     x[mask] = xp.zeros((), dtype=dtype)
     base[np.asarray(mask)] = 0
@@ -270,7 +272,7 @@ def test_transforms_invert_and_keep_energy() -> None:
     np.testing.assert_allclose(
         np.asarray(xp.fft.irfft(xp.fft.rfft(x), n=30)), np.asarray(x), atol=1e-12
     )
-    # Parseval: the energy of the spectrum is that of the signal, times the length.
+    # Parseval: the energy of the spectrum equals that of the signal times the length.
     energy = float(xp.sum(xp.square(xp.abs(spectrum))))
     assert math.isclose(energy, 30 * float(xp.sum(x * x)), rel_tol=1e-12)
 
@@ -290,8 +292,8 @@ def test_expm1_of_complex_numbers_at_the_edges(kind: Any) -> None:
         complex(nan, 1.0): complex(nan, nan),
     }
     found = np.asarray(xp.expm1(xp.asarray(np.asarray(list(cases), kind))))
-    wanted = np.asarray(list(cases.values()), kind)
-    for ours, expected in ((found.real, wanted.real), (found.imag, wanted.imag)):
+    reference = np.asarray(list(cases.values()), kind)
+    for ours, expected in ((found.real, reference.real), (found.imag, reference.imag)):
         assert np.array_equal(ours, expected, equal_nan=True)
     assert not np.signbit(found.real[0])
 

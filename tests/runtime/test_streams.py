@@ -1,4 +1,4 @@
-"""Streams, events and their order, on the processor and in virtual time."""
+"""Streams, events and their order, on the CPU and in virtual time."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def test_data_dependencies_order_streams(fresh: Device) -> None:
 
 def test_memory_in_use_is_not_reused_early(fresh: Device) -> None:
     stream = fresh.stream()
-    kept = []
+    copies = []
     for value in range(50):
         x = xp.full((4096,), value, dtype=xp.int16, device=fresh)
         with stream:
-            kept.append(xp.asarray(x, copy=True))
+            copies.append(xp.asarray(x, copy=True))
         del x
         xp.full((4096,), -1, dtype=xp.int16, device=fresh)
-    assert [int(y[0]) for y in kept] == list(range(50))
-    assert all(int(xp.max(y)) == int(xp.min(y)) for y in kept)
+    assert [int(y[0]) for y in copies] == list(range(50))
+    assert all(int(xp.max(y)) == int(xp.min(y)) for y in copies)
     fresh.verify()
 
 
@@ -84,7 +84,7 @@ def test_sim_time_follows_the_bandwidth_model(sim: Device) -> None:
         assert launch.end_ns is not None
         return launch.end_ns - launch.start_ns
 
-    # Read and written at the modeled 1 TB/s, which is 1000 bytes a nanosecond.
+    # Reads and writes at the modeled 1 TB/s, which is 1000 bytes per nanosecond.
     assert span(5_000_000) - span(1_000_000) == 2 * 4_000_000 // 1000
 
 
@@ -129,7 +129,7 @@ def test_threads_share_a_device(own: Device) -> None:
 
 @pytest.mark.parametrize("kind", [NAME] if ON_GPU else ["cpu", "sim"])
 def test_queries_do_not_deadlock_with_a_computing_thread(kind: str) -> None:
-    """A thread inside an operation holds the device's lock and wants Python's: nobody else may."""
+    """A thread inside a host function holds the device's lock and waits for the GIL."""
     program = f"""
 import threading
 import weakref
@@ -251,8 +251,8 @@ import time; time.sleep(0.3)
 
 
 def test_arrays_can_be_dropped_by_another_thread(own: Device) -> None:
-    held = [xp.ones(1000, device=own) for _ in range(100)]
-    thread = threading.Thread(target=held.clear)
+    arrays = [xp.ones(1000, device=own) for _ in range(100)]
+    thread = threading.Thread(target=arrays.clear)
     thread.start()
     thread.join()
     gc.collect()

@@ -1,4 +1,4 @@
-"""Odd arrays and odd objects in every call of the runtime: they work, or say what is wrong."""
+"""Unusual arrays and objects in every call of the runtime: they work or raise a clear error."""
 
 from __future__ import annotations
 
