@@ -14,15 +14,15 @@ from assay.runtime import Device
 NAME = os.environ.get("ASSAY_TEST_DEVICE", "cpu")
 ON_GPU = NAME.startswith("cuda")
 
-about_processors = pytest.mark.skipif(ON_GPU, reason="is about processors")
-about_python_functions = pytest.mark.skipif(ON_GPU, reason="GPUs run no Python functions")
+cpu_only = pytest.mark.skipif(ON_GPU, reason="tests the CPU")
+requires_host_functions = pytest.mark.skipif(ON_GPU, reason="GPUs run no Python functions")
 
 
-def own_device(**options: Any) -> Device:
+def new_device(**options: Any) -> Device:
     """A device that nothing else uses."""
     return Device(NAME, **options)
 
 
-def blocks_of(tokens: int) -> int:
+def kv_block_size(tokens: int) -> int:
     """The size of a cache's blocks: GPUs read 16 tokens of a block at a time."""
     return -(-tokens // 16) * 16 if ON_GPU else tokens

@@ -111,7 +111,7 @@ def test_pinned_copies_match_pytorch_bandwidth(device: Device) -> None:
 def test_kernels_can_use_hopper_instructions(device: Device) -> None:
     """GEMMs aborted because kernels were compiled for sm_90 instead of sm_90a."""
     if cuda.probe().gpus[0].capability != 90:
-        pytest.skip("is about Hopper")
+        pytest.skip("requires Hopper")
     out = xp.zeros(1, dtype=xp.float32, device=device)
     kernel = assay.jit.kernel(
         '__global__ void f(float* x) { asm volatile("wgmma.fence.sync.aligned;"); x[0] = 1; }'

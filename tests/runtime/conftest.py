@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from assay.runtime import Device, device
-from chosen_device import NAME, ON_GPU, own_device
+from chosen_device import NAME, ON_GPU, new_device
 
 
 @pytest.fixture(autouse=True)
-def where_arrays_are_made() -> Iterator[None]:
+def default_to_chosen_device() -> Iterator[None]:
     """Make the chosen device the default for new arrays."""
     if not ON_GPU:
         yield
@@ -29,14 +29,14 @@ def fresh(request: pytest.FixtureRequest) -> Device:
 @pytest.fixture
 def own() -> Device:
     """A private device that computes: the CPU, or the chosen GPU."""
-    return own_device()
+    return new_device()
 
 
 @pytest.fixture
 def cpu() -> Device:
     """A private CPU device, for tests specific to the CPU."""
     if ON_GPU:
-        pytest.skip("is about processors")
+        pytest.skip("tests the CPU")
     return Device("cpu")
 
 
@@ -44,5 +44,5 @@ def cpu() -> Device:
 def sim() -> Device:
     """A private simulated device, for tests of virtual time."""
     if ON_GPU:
-        pytest.skip("is about virtual time")
+        pytest.skip("tests virtual time")
     return Device("sim")

@@ -8,9 +8,9 @@ import pytest
 from assay import xp
 from assay.errors import AssayError
 from assay.runtime import Device, device
-from chosen_device import about_processors
+from chosen_device import cpu_only
 
-pytestmark = about_processors
+pytestmark = cpu_only
 
 
 def test_arrays_are_created_on_the_innermost_device() -> None:

@@ -11,12 +11,12 @@ import pytest
 from assay import xp
 from assay.errors import ArrayBufferError, DeviceError, DTypeError
 from assay.runtime import Device, dtypes
-from chosen_device import about_processors
+from chosen_device import cpu_only
 
 NUMPY_TYPES = [dtype for dtype in dtypes.ALL if dtype is not dtypes.bfloat16]
 
 
-@about_processors
+@cpu_only
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 def test_numpy_shares_array_memory(dtype: dtypes.DType) -> None:
     x = xp.zeros((3, 5), dtype=dtype)[::2, 1:]
@@ -31,7 +31,7 @@ def test_numpy_shares_array_memory(dtype: dtypes.DType) -> None:
     assert np.asarray(memoryview(x)).ctypes.data == seen.ctypes.data  # type: ignore[arg-type]
 
 
-@about_processors
+@cpu_only
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 @pytest.mark.parametrize(
     "key", [(), (slice(None, None, -1),), (slice(None), slice(1, 3)), (1,), (slice(0, 0),)]
@@ -49,7 +49,7 @@ def test_asarray_shares_numpy_memory(dtype: dtypes.DType, key: Any) -> None:
         assert not np.asarray(x).any()
 
 
-@about_processors
+@cpu_only
 def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
     source = np.arange(6.0)
     assert np.asarray(xp.asarray(source, copy=True)).ctypes.data != source.ctypes.data
@@ -64,7 +64,7 @@ def test_copy_true_never_shares_and_copy_false_never_copies() -> None:
         xp.asarray(source, dtype=xp.float32, copy=False)
 
 
-@about_processors
+@cpu_only
 def test_read_only_memory_is_not_written() -> None:
     source = np.arange(4)
     source.flags.writeable = False
@@ -79,7 +79,7 @@ def test_read_only_memory_is_not_written() -> None:
     assert not xp.from_dlpack(source).buffer.writable
 
 
-@about_processors
+@cpu_only
 @pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
 def test_dlpack_round_trip_copies_nothing(dtype: dtypes.DType) -> None:
     x = xp.ones((4, 6), dtype=dtype)[1:, ::-2]
@@ -106,7 +106,7 @@ def test_dlpack_keeps_memory_alive(cpu: Device) -> None:
     assert cpu.pool_statistics()["deallocations"] == frees + 1
 
 
-@about_processors
+@cpu_only
 def test_dlpack_capsule_is_consumed_once() -> None:
     capsule = xp.ones(3).__dlpack__(max_version=(1, 0))
     assert "dltensor_versioned" in repr(capsule)
@@ -135,7 +135,7 @@ def test_unused_capsules_free_their_memory(cpu: Device) -> None:
         assert buffer.exports == 0
 
 
-@about_processors
+@cpu_only
 def test_dlpack_before_1_0_is_supported() -> None:
     class Old:
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
@@ -152,7 +152,7 @@ def test_dlpack_before_1_0_is_supported() -> None:
     assert '"dltensor"' in repr(xp.ones(2).__dlpack__())
 
 
-@about_processors
+@cpu_only
 def test_dlpack_keeps_bfloat16() -> None:
     x = xp.asarray([1.0, -2.5], dtype=xp.bfloat16)
     back = xp.from_dlpack(x)

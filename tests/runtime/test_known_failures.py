@@ -14,7 +14,7 @@ import assay
 from assay import xp
 from assay.errors import PanicError
 from assay.runtime import Device, Scheduler
-from chosen_device import own_device
+from chosen_device import new_device
 
 MIB = 1 << 20
 
@@ -71,7 +71,7 @@ def test_every_allocation_copy_and_launch_is_in_the_records_of_the_core(fresh: D
 
 def test_large_eviction_round_trip() -> None:
     """Evicted memory is restored with its contents, not zeros, in LRU order."""
-    device = own_device(pool_bytes=160 * MIB)
+    device = new_device(pool_bytes=160 * MIB)
     words = 4 * MIB  # 32 MiB each: ten arrays are twice what the pool holds
     arrays, seeds = [], list(range(10))
     for seed in seeds:

@@ -14,7 +14,7 @@ import pytest
 from assay import xp
 from assay.errors import DeviceError, FreedError, InputError, OutOfMemoryError, ShapeError
 from assay.runtime import AllocationLog, Array, Device, capture_graph
-from chosen_device import own_device
+from chosen_device import new_device
 
 MIB = 1 << 20
 
@@ -109,7 +109,7 @@ def test_writes_after_a_restore_survive_the_next_eviction(fresh: Device) -> None
 
 
 def test_eviction_is_least_recently_used_first() -> None:
-    device = own_device(pool_bytes=8 * MIB)
+    device = new_device(pool_bytes=8 * MIB)
     arrays = []
     contents = []
     for seed in range(4):
@@ -129,7 +129,7 @@ def test_eviction_is_least_recently_used_first() -> None:
 
 
 def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
-    device = own_device(pool_bytes=10 * MIB)
+    device = new_device(pool_bytes=10 * MIB)
     tenant = device.tenant("cache", 10 * MIB, evictable=True)
     with tenant:
         a, b, c, d, e = (xp.zeros(2 * MIB, dtype=xp.uint8, device=device) for _ in range(5))
@@ -147,7 +147,7 @@ def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
 
 
 def test_tenant_over_quota_evicts_its_own_memory() -> None:
-    device = own_device()
+    device = new_device()
     cache = device.tenant("cache", 4 * MIB, evictable=True)
     with cache:
         arrays = [xp.full((MIB,), value, dtype=xp.uint8, device=device) for value in range(10)]
@@ -158,7 +158,7 @@ def test_tenant_over_quota_evicts_its_own_memory() -> None:
 
 def test_eviction_in_flight_orders_later_uploads() -> None:
     """An eviction copies outside the stream in whose order memory is reused."""
-    device = own_device(pool_bytes=64 * MIB)
+    device = new_device(pool_bytes=64 * MIB)
     cache = device.tenant("cache", 48 * MIB, evictable=True)
     values = np.arange(16 * MIB, dtype=np.uint8)
     with cache:
@@ -184,7 +184,7 @@ def test_exported_memory_is_not_evicted(cpu: Device) -> None:
 
 
 def test_graph_pins_evictable_memory() -> None:
-    device = own_device(pool_bytes=4 * MIB)
+    device = new_device(pool_bytes=4 * MIB)
     x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.default_stream._native
     graph = capture_graph(
@@ -206,7 +206,7 @@ def test_graph_pins_evictable_memory() -> None:
 
 
 def test_eviction_waits_for_work_of_other_streams() -> None:
-    device = own_device(pool_bytes=8 * MIB)
+    device = new_device(pool_bytes=8 * MIB)
     x = xp.zeros(4 * MIB, dtype=xp.uint8, device=device).allow_eviction()
     stream = device.stream()
     for value in range(1, 20):
@@ -218,7 +218,7 @@ def test_eviction_waits_for_work_of_other_streams() -> None:
 
 
 def test_threads_share_evictable_arrays() -> None:
-    device = own_device(pool_bytes=6 * MIB)
+    device = new_device(pool_bytes=6 * MIB)
     arrays = [
         xp.full((MIB,), value, dtype=xp.uint8, device=device).allow_eviction() for value in range(4)
     ]
@@ -280,7 +280,7 @@ def test_kernels_refuse_pinned_memory(own: Device) -> None:
 def test_shortage_callback_frees_memory_and_its_errors_are_unraisable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    device = own_device(pool_bytes=4 * MIB)
+    device = new_device(pool_bytes=4 * MIB)
     hoard = [xp.zeros(MIB, dtype=xp.uint8, device=device) for _ in range(4)]
     calls = []
 
@@ -314,7 +314,7 @@ def test_shortage_callback_frees_memory_and_its_errors_are_unraisable(
 
 
 def test_outstanding_allocations_name_their_source_line() -> None:
-    device = own_device(track_allocations=True)
+    device = new_device(track_allocations=True)
     x = xp.zeros(1000, dtype=xp.uint8, device=device)
     (one,) = device.outstanding_allocations()
     assert one.nbytes == 1000
@@ -324,11 +324,11 @@ def test_outstanding_allocations_name_their_source_line() -> None:
     del x
     assert device.outstanding_allocations() == []
     with pytest.raises(InputError, match="outstanding_allocations: expected a device that tracks"):
-        own_device().outstanding_allocations()
+        new_device().outstanding_allocations()
 
 
 def test_limit_counts_requested_bytes() -> None:
-    device = own_device(limit_bytes=1000)
+    device = new_device(limit_bytes=1000)
     x = xp.zeros(900, dtype=xp.uint8, device=device)
     with pytest.raises(OutOfMemoryError, match="limit exceeded in allocate") as caught:
         xp.zeros(101, dtype=xp.uint8, device=device)
@@ -338,7 +338,7 @@ def test_limit_counts_requested_bytes() -> None:
 
 
 def test_allocation_log_replay_is_deterministic() -> None:
-    device = own_device(log_allocations=True)
+    device = new_device(log_allocations=True)
     generator = np.random.default_rng(3)
     live = []
     for _ in range(300):

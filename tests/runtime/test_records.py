@@ -12,7 +12,7 @@ import pytest
 from assay import xp
 from assay.errors import DeviceError, OutOfMemoryError
 from assay.runtime import Device, Record
-from chosen_device import NAME, ON_GPU, own_device
+from chosen_device import NAME, ON_GPU, new_device
 
 
 def take_records(device: Device) -> list[Record]:
@@ -39,7 +39,7 @@ def test_each_operator_is_one_allocation_and_one_launch(fresh: Device) -> None:
 
 
 def test_records_count_bytes_and_floating_point_operations() -> None:
-    own = own_device(timing=True)
+    own = new_device(timing=True)
     x = xp.ones((8, 16), dtype=xp.float32, device=own)
     y = xp.ones((16, 4), dtype=xp.float32, device=own)
     take_records(own)
@@ -149,7 +149,7 @@ def test_operations_and_errors_leak_nothing(own: Device) -> None:
 
 
 def test_dropped_records_are_counted() -> None:
-    device = own_device(records=8)
+    device = new_device(records=8)
     for _ in range(20):
         xp.zeros(4, device=device)
     device.synchronize()

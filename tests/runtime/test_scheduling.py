@@ -13,7 +13,7 @@ from assay import xp
 from assay._native import provoke_panic
 from assay.errors import DeviceError, InputError, OutOfMemoryError, PanicError
 from assay.runtime import Device, Rate, Scheduler, capture_graph
-from chosen_device import own_device
+from chosen_device import new_device
 
 MIB = 1 << 20
 GB = 10**9
@@ -151,7 +151,7 @@ def test_reservations_are_released_on_every_path(fresh: Device, ending: str) -> 
 
 
 def test_partition_memory_is_reserved_in_the_pool() -> None:
-    device = own_device(pool_bytes=8 * MIB)
+    device = new_device(pool_bytes=8 * MIB)
     tenant = device.tenant("serving", 6 * MIB)
     tasks = scheduler(device)
     partition = tasks.partition("serving", tenant=tenant, memory_bytes=6 * MIB)

@@ -16,7 +16,7 @@ from assay import xp
 from assay._native import provoke_panic
 from assay.errors import AssayError, DeviceError, FreedError, PanicError, UnknownNameError
 from assay.runtime import Device, cuda, device, devices
-from chosen_device import NAME, ON_GPU, about_processors, about_python_functions
+from chosen_device import NAME, ON_GPU, cpu_only, requires_host_functions
 
 
 def test_operations_use_the_current_stream(fresh: Device) -> None:
@@ -88,7 +88,7 @@ def test_sim_time_follows_the_bandwidth_model(sim: Device) -> None:
     assert span(5_000_000) - span(1_000_000) == 2 * 4_000_000 // 1000
 
 
-@about_processors
+@cpu_only
 def test_sim_time_is_deterministic() -> None:
     def run() -> list[tuple[str, int | None, int | None]]:
         sim = Device("sim")
@@ -176,7 +176,7 @@ def test_freed_arrays_are_refused_by_name(cpu: Device) -> None:
         memoryview(x)  # type: ignore[arg-type]
 
 
-@about_python_functions
+@requires_host_functions
 def test_reentrant_calls_raise_and_do_not_deadlock(fresh: Device) -> None:
     x = xp.ones(4, device=fresh)
     heard: list[str] = []
@@ -195,7 +195,7 @@ def test_reentrant_calls_raise_and_do_not_deadlock(fresh: Device) -> None:
     ]
 
 
-@about_processors
+@cpu_only
 def test_sim_device_with_pending_work_is_collected() -> None:
     device = Device("sim")
     x = xp.ones(100, device=device)
@@ -217,7 +217,7 @@ def test_panic_becomes_an_exception(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
-@about_processors
+@cpu_only
 def test_devices_are_found_by_name() -> None:
     assert [str(one) for one in devices()] == ["cpu", "sim", *cuda.names()]
     assert device("cpu") is device() is device(device("cpu"))

@@ -6,7 +6,7 @@ from small_models import FIXTURES, fixture_engine
 
 from assay import ops
 from assay.engine import SamplingParams
-from chosen_device import blocks_of
+from chosen_device import kv_block_size
 
 FORMATS = ["file", "q8_0", "q4_1"]
 PROMPTS = [[(7 * index + position**2) % 90 + 3 for position in range(30)] for index in range(5)]
@@ -52,7 +52,7 @@ def test_batched_chunked_and_speculative_outputs_equal_single_ones(name, weight_
         {"token_budget": 7, "max_batch": 4},
         {"speculation_depth": 4},
         {"speculation_depth": 3, "token_budget": 9, "max_batch": 2},
-        {"block_tokens": blocks_of(5)},
+        {"block_tokens": kv_block_size(5)},
         {"max_batch": 3, "policy": "shortest", "kv_tokens": 112},
     ):
         got = outputs(name, prompts, together=True, weight_format=weight_format, **settings)

@@ -7,7 +7,7 @@ from small_models import fixture_engine
 from assay import xp
 from assay.engine import Engine, SamplingParams
 from assay.errors import InputError
-from chosen_device import NAME, own_device
+from chosen_device import NAME, new_device
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)
 
@@ -335,7 +335,7 @@ def test_profile_times_every_operation(engine):
 
 
 def test_profile_does_not_read_uninitialized_memory():
-    device = own_device()
+    device = new_device()
     # NaN in every format, freed to the pool that the cache is allocated from.
     nan_bytes = xp.full((64 << 20,), 255, dtype=xp.uint8, device=device)
     del nan_bytes

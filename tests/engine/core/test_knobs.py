@@ -9,7 +9,7 @@ from assay.engine.core import gpu_limits
 from assay.engine.core.knobs import KNOBS, Settings
 from assay.errors import AssayError, InputError, UnsupportedError
 from assay.runtime.capabilities import BY_KIND
-from chosen_device import ON_GPU, blocks_of
+from chosen_device import ON_GPU, kv_block_size
 
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 PROMPTS = {
@@ -35,7 +35,7 @@ if not ON_GPU:
 CHANGES = [
     {"max_batch": 2},
     {"token_budget": 16},
-    {"block_tokens": blocks_of(24)},
+    {"block_tokens": kv_block_size(24)},
     {"speculation_depth": 3},
     {"policy": "priority"},
     {"threads": 1},
@@ -43,7 +43,7 @@ CHANGES = [
     {"graph_buckets": 0},
     {"graph_buckets": 1},
     {"deterministic": False},
-    {"max_batch": 3, "token_budget": 5, "block_tokens": blocks_of(3), "speculation_depth": 2},
+    {"max_batch": 3, "token_budget": 5, "block_tokens": kv_block_size(3), "speculation_depth": 2},
 ]
 
 

@@ -8,7 +8,7 @@ from small_models import FIXTURES, fixture_engine
 from assay.engine import SamplingParams
 from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.step_loop import run_step
-from chosen_device import blocks_of
+from chosen_device import kv_block_size
 
 PROMPTS = [
     [(11 * index + position**2) % 90 + 3 for position in range(5 + 9 * index)] for index in range(7)
@@ -45,7 +45,7 @@ def outputs(name, params, **settings):
         {"token_budget": 9, "max_batch": 3},
         {"max_batch": 2, "policy": "shortest"},
         {"kv_tokens": 112},
-        {"kv_tokens": 1024, "block_tokens": blocks_of(4), "prefix_caching": False},
+        {"kv_tokens": 1024, "block_tokens": kv_block_size(4), "prefix_caching": False},
     ],
     ids=str,
 )
@@ -117,7 +117,7 @@ def test_script_of_aborts_and_setting_changes_gives_equal_outputs(seed):
                 engine.add_request(prompt, params, f"r{number}")
             changes = [
                 {"max_batch": 2},
-                {"block_tokens": blocks_of(24)},
+                {"block_tokens": kv_block_size(24)},
                 {"token_budget": 16},
                 {"max_batch": 5},
             ]

@@ -6,7 +6,7 @@ from small_models import fixture_engine
 from assay.engine import SamplingParams
 from assay.engine.core.knobs import KNOBS
 from assay.errors import InputError, OutOfMemoryError
-from chosen_device import about_processors, own_device
+from chosen_device import cpu_only, new_device
 
 GREEDY = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
 
@@ -23,7 +23,7 @@ def finish(engine):
 def crowded_engine(monkeypatch, room_bytes):
     """An engine with an initial KV cache of 64 tokens, on a device with little free memory."""
     monkeypatch.setattr("assay.engine.core.engine_state.FIRST_KV_TOKENS", 64)
-    device = own_device(limit_bytes=32 << 20)
+    device = new_device(limit_bytes=32 << 20)
     engine = fixture_engine("llama", device, deterministic=True)
     used = device.pool_statistics()["allocated_bytes"]
     filler = device.allocate((32 << 20) - used - room_bytes)
@@ -102,7 +102,7 @@ def test_stream_keeps_outputs_of_other_requests():
 
 @pytest.mark.parametrize(
     ("knob", "value"),
-    [("token_budget", 4096), pytest.param("kv_format", "f32", marks=about_processors)],
+    [("token_budget", 4096), pytest.param("kv_format", "f32", marks=cpu_only)],
 )
 def test_setting_change_without_memory_is_rolled_back(knob, value, monkeypatch):
     with fixture_engine("llama", deterministic=True) as roomy:

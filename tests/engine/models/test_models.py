@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_models import EXACT_CACHE, FIXTURES, expected, fixture_engine
 
-from chosen_device import ON_GPU, about_processors
+from chosen_device import ON_GPU, cpu_only
 
 # Largest absolute difference of any logit from transformers in float32; logits are of order 1.
 # The files hold bfloat16 weights that f16 and f32 represent exactly, so no format rounds them.
@@ -25,7 +25,7 @@ def test_logits_match_transformers(name, weight_format):
     assert np.abs(got - logits).max() < LARGEST_ERROR[weight_format]
 
 
-@about_processors
+@cpu_only
 @pytest.mark.parametrize("name", FIXTURES)
 def test_bfloat16_cache_has_a_small_error(name):
     tokens, logits, _ = expected(name)

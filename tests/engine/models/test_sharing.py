@@ -6,7 +6,7 @@ from small_models import fixture_engine
 
 from assay.engine import SamplingParams
 from assay.runtime.scheduling import SECOND_NS, Scheduler
-from chosen_device import own_device
+from chosen_device import new_device
 
 PARAMS = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 PROMPTS = [[7, 8, 9], [10] * 30, [11, 12]]
@@ -17,7 +17,7 @@ def outputs(engine):
 
 
 def test_two_models_share_a_device_by_quality_of_service():
-    device = own_device()
+    device = new_device()
     names = {"llama": "guaranteed", "qwen3": "best-effort"}
     expected = {}
     for name in names:
