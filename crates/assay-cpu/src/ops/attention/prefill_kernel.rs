@@ -38,8 +38,8 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
         let kv_head = self.head / self.shape.group();
         let mut states: [Option<OnlineSoftmax>; QUERY_TILE] = std::array::from_fn(|index| {
             let start = ((self.first + index) * heads + self.head) * head_size;
-            // SAFETY: each task has its own queries and head.
             (self.first + index < self.last).then(|| {
+                // SAFETY: each task has its own queries and head.
                 OnlineSoftmax::new(unsafe { self.out.slice_mut(start..start + head_size) })
             })
         });
