@@ -179,7 +179,7 @@ def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
     suite = tmp_path / "gpu-tests" / bundled_tests.CONTRACT_SUITE
     suite.write_text("#!/bin/sh\necho suite $ASSAY_CUDA_LIBRARIES\n", encoding="utf-8")
     suite.chmod(0o755)
-    chosen = "packed_weights or test_profile_times or test_an_expression_is or test_gravity"
+    chosen = "packed_weights or test_profile_times or test_each_operator_is_one or test_gravity"
     done = subprocess.run(
         [tmp_path / "run_gpu_tests.sh", "-k", chosen],
         env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
