@@ -66,7 +66,7 @@ NOTHING = cuda.Findings(
     driver=cuda.Library(None, None, "CUDA driver not detected", "install it"),
     compiler=cuda.Library(None, None, "NVRTC JIT compiler not available", "install that"),
     gpus=(),
-    missing=cuda.Missing("no_driver", "CUDA driver not detected", "install it"),
+    missing=cuda.CudaUnavailable("no_driver", "CUDA driver not detected", "install it"),
 )
 
 
@@ -96,7 +96,7 @@ def test_driver_without_gpu_is_reported(cli: Any, monkeypatch: pytest.MonkeyPatc
     found = dataclasses.replace(
         NOTHING,
         driver=cuda.Library("libcuda.so.1", (13, 0), None, None),
-        missing=cuda.Missing("no_devices", sentence, "look"),
+        missing=cuda.CudaUnavailable("no_devices", sentence, "look"),
     )
     monkeypatch.setattr(cuda, "probe", lambda: found)
     outcome = cli("doctor")

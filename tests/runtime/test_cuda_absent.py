@@ -18,14 +18,14 @@ WORDS = {
 
 
 @pytest.fixture
-def missing() -> cuda.Missing:
+def missing() -> cuda.CudaUnavailable:
     found = cuda.probe().missing
     if found is None:
         pytest.skip("this machine has a GPU that can be used")
     return found
 
 
-def test_missing_gpu_raises_the_documented_error(missing: cuda.Missing) -> None:
+def test_missing_gpu_raises_the_documented_error(missing: cuda.CudaUnavailable) -> None:
     assert missing.sentence == WORDS[missing.code]
     for name in ("cuda", "cuda:0"):
         with pytest.raises(DeviceError) as caught:
@@ -36,7 +36,7 @@ def test_missing_gpu_raises_the_documented_error(missing: cuda.Missing) -> None:
 
 
 def test_auto_falls_back_to_cpu_and_warns_once(
-    missing: cuda.Missing, caplog: pytest.LogCaptureFixture
+    missing: cuda.CudaUnavailable, caplog: pytest.LogCaptureFixture
 ) -> None:
     cuda.warn_fallback.cache_clear()
     with caplog.at_level(logging.WARNING, "assay"):

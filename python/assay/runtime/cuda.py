@@ -49,7 +49,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class CudaUnavailable:
     """Why no GPU can be used."""
 
     code: str
@@ -64,7 +64,7 @@ class Findings:
     driver: Library
     compiler: Library
     gpus: tuple[Gpu, ...]
-    missing: Missing | None
+    missing: CudaUnavailable | None
     newer_compiler: str | None = None
     """The hint where NVRTC has a newer major version than the driver."""
 
@@ -89,7 +89,7 @@ def probe() -> Findings:
         driver=_library(found["driver"]),
         compiler=_library(found["compiler"]),
         gpus=tuple(Gpu(**facts) for facts in found["devices"]),
-        missing=None if missing is None else Missing(*missing),
+        missing=None if missing is None else CudaUnavailable(*missing),
         newer_compiler=found.get("newer_compiler"),
     )
 

@@ -76,7 +76,7 @@ class FolderFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingComponent:
     """Something missing, what it is needed for, and how to install it."""
 
     what: str
@@ -95,7 +95,7 @@ class Survey:
     drivers: list[DriverFinding]
     libraries: list[LibraryFinding]
     places: list[FolderFinding]
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[MissingComponent] = field(default_factory=list)
 
     def to_data(self) -> dict[str, Any]:
         """The findings as dicts and lists."""
@@ -240,7 +240,7 @@ def _folder(name: str, path: Path, set_by: str) -> FolderFinding:
     return FolderFinding(name, str(path), set_by, path.exists(), writable, free)
 
 
-def _missing_cuda() -> list[Missing]:
+def _missing_cuda() -> list[MissingComponent]:
     """Why GPUs cannot be used, in the runtime's messages."""
     from assay.runtime.cuda import probe
 
@@ -253,17 +253,19 @@ def _missing_cuda() -> list[Missing]:
     if found.newer_compiler is not None:
         messages.append(("NVRTC that the driver is sure to load code of", found.newer_compiler))
     purpose = "running on a GPU; cpu and sim need none"
-    return [Missing(sentence, purpose, hint, required=False) for sentence, hint in messages]
+    return [
+        MissingComponent(sentence, purpose, hint, required=False) for sentence, hint in messages
+    ]
 
 
-def _missing(found: Survey) -> list[Missing]:
-    missing: list[Missing] = []
+def _missing(found: Survey) -> list[MissingComponent]:
+    missing: list[MissingComponent] = []
     for device in found.devices:
         if not device.works:
             # A hint explains an unsupported GPU; a wrong result means a broken installation.
             wrong = f"reinstall Assay; it said: {device.problem}"
             missing.append(
-                Missing(
+                MissingComponent(
                     f"device {device.name}",
                     "arrays",
                     f"{device.problem}: {device.hint}" if device.hint else wrong,
@@ -275,7 +277,7 @@ def _missing(found: Survey) -> list[Missing]:
         if library.found is None:
             target = "assay" if library.extra is None else f"assay[{library.extra}]"
             missing.append(
-                Missing(
+                MissingComponent(
                     library.name,
                     "Assay itself" if library.extra is None else f"the extra {library.extra}",
                     f'pip install "{target}"',
@@ -285,7 +287,7 @@ def _missing(found: Survey) -> list[Missing]:
     for folder in found.places:
         if not folder.writable and "://" not in folder.path:
             missing.append(
-                Missing(
+                MissingComponent(
                     f"a {folder.name} folder that can be written",
                     "caches and runs",
                     f"set ASSAY_{folder.name.upper()} to a folder of yours, not {folder.path}",

@@ -86,8 +86,8 @@ def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
 
 def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
     """A view with the elements along some axes in reverse."""
-    turned = normalize_axes(axis, x.ndim, "flip")
-    key = tuple(slice(None, None, -1 if at in turned else 1) for at in range(x.ndim))
+    flipped = normalize_axes(axis, x.ndim, "flip")
+    key = tuple(slice(None, None, -1 if at in flipped else 1) for at in range(x.ndim))
     return x.view(layouts.index(x.layout, key))
 
 

@@ -1,4 +1,4 @@
-"""Finding, sorting and telling apart elements."""
+"""Searching, sorting and set functions: argmax, nonzero, where, searchsorted, sort, unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Linear layers of few rows: GEMV, one pass over the weights.
+//! Linear layers with one to eight rows: GEMV, one pass over the weights.
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};

@@ -16,7 +16,7 @@ const MAX_THREADS: u64 = 512;
 const MIN_THREADS: u64 = 128;
 const MANY_ROWS_THREADS: u64 = 256;
 /// Rows up to which every CTA has an SM to itself.
-const FEW_ROWS: u64 = 16;
+const EXCLUSIVE_SM_ROWS: u64 = 16;
 /// Loads that a thread has in flight.
 const LOADS_IN_FLIGHT: u64 = 8;
 
@@ -44,7 +44,7 @@ pub(super) fn sample(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     let vector = vector(logits.format, columns, &[Some(logits)]);
     // Fewer threads have more loads in flight each, and more rows fit an SM.
     let preferred = columns.div_ceil(cluster_size * vector * LOADS_IN_FLIGHT);
-    let max_threads = match rows > FEW_ROWS {
+    let max_threads = match rows > EXCLUSIVE_SM_ROWS {
         true => MANY_ROWS_THREADS,
         false => MAX_THREADS,
     };

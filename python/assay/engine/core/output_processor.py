@@ -1,4 +1,4 @@
-"""Turns sampled tokens into output: detokenized text, stop conditions, the finished request."""
+"""Converts sampled tokens to output: detokenized text, stop conditions, the finished request."""
 
 from __future__ import annotations
 

@@ -107,13 +107,13 @@ class Unit:
         return f"Unit({self.text!r})"
 
     def to_coherent(self, value: float) -> float:
-        """Turn a number in this unit into one in base units, rounding once."""
+        """Convert a number in this unit to base units, rounding once."""
         if self.offset:
             return float(Fraction(value) * self.scale + self.offset)
         return scale_exactly(value, self.scale)
 
     def from_coherent(self, value: float) -> float:
-        """Turn a number in base units into one in this unit, rounding once."""
+        """Convert a number in base units to this unit, rounding once."""
         if self.offset:
             return float((Fraction(value) - self.offset) / self.scale)
         return scale_exactly(value, 1 / self.scale)

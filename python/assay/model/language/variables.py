@@ -82,7 +82,7 @@ class Variable(Symbol):
         return format_quantity(value, self.display)
 
     def shown(self, value: float) -> float:
-        """Turn a value in base units into one in the display unit."""
+        """Convert a value in base units to the display unit."""
         return self.display.from_coherent(value)
 
 

@@ -2,7 +2,7 @@
 
 How the package's collectors rotate operands decides what is still in the cache:
 
-- GEMM: six copies of the weights in turn (TensorRT-LLM since 1.3: as many as fill the cache, at
+- GEMM: six copies of the weights, rotated (TensorRT-LLM since 1.3: as many as fill the cache, at
   most five), all inside one CUDA graph; activations are reused, except that SGLang has a copy of
   them per copy of the weights.
 - vLLM's 16-bit weights are not initialized, SGLang's and TensorRT-LLM's are random: random
