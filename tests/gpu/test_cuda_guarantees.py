@@ -27,7 +27,7 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def put(device: Device, *shape: int, dtype: object = xp.float32) -> Array:
+def upload(device: Device, *shape: int, dtype: object = xp.float32) -> Array:
     values = RANDOM.normal(size=shape).astype(np.float32)
     return xp.asarray(values, dtype=dtype, device=device, copy=True)
 
@@ -43,18 +43,18 @@ def digest(array: Array) -> str:
 
 def operations(device: Device) -> dict[str, Callable[[], Array]]:
     """Operations on constant inputs, large enough for many CTAs."""
-    a, b = put(device, 1024, 1024), put(device, 1024, 1024)
-    many, weights = put(device, 96, 2048, dtype=xp.bfloat16), packed(device, 3000, 2048)
+    a, b = upload(device, 1024, 1024), upload(device, 1024, 1024)
+    many, weights = upload(device, 96, 2048, dtype=xp.bfloat16), packed(device, 3000, 2048)
     few = many[:3]
-    gain = put(device, 2048, dtype=xp.bfloat16)
-    long = put(device, 300_001)
+    gain = upload(device, 2048, dtype=xp.bfloat16)
+    long = upload(device, 300_001)
     quantized = {kind: packed(device, 768, 2048, kind) for kind in ("int8", "int4", "fp8")}
-    prompt = [put(device, 300, heads, 128, dtype=xp.bfloat16) for heads in (8, 2, 2)]
-    cache = [put(device, 64, 16, 2, 128, dtype=xp.bfloat16) for _ in range(2)]
+    prompt = [upload(device, 300, heads, 128, dtype=xp.bfloat16) for heads in (8, 2, 2)]
+    cache = [upload(device, 64, 16, 2, 128, dtype=xp.bfloat16) for _ in range(2)]
     tables = xp.reshape(xp.arange(64, dtype=xp.int32, device=device), (4, 16))
     starts = xp.arange(5, dtype=xp.int32, device=device)
     lengths = xp.asarray(np.array([256, 1, 130, 77], np.int32), device=device)
-    queries = put(device, 4, 8 * 128, dtype=xp.bfloat16)
+    queries = upload(device, 4, 8 * 128, dtype=xp.bfloat16)
 
     def attend(max_query_len: int) -> Array:
         return ops.paged_attention(
@@ -165,7 +165,7 @@ def test_neural_operations_propagate_nan(device: Device) -> None:
     values = RANDOM.normal(size=(3, 256)).astype(np.float32)
     values[1, 17] = np.nan
     x = xp.asarray(values, device=device, copy=True)
-    weights, gain = packed(device, 64, 256, "f32"), put(device, 256)
+    weights, gain = packed(device, 64, 256, "f32"), upload(device, 256)
     for name, out in {
         "softmax": ops.softmax(x),
         "rms_norm": ops.rms_norm(x, gain, 1e-5),

@@ -32,7 +32,7 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def put(device: Device, *shape: int, dtype: object = xp.bfloat16) -> Array:
+def upload(device: Device, *shape: int, dtype: object = xp.bfloat16) -> Array:
     values = RANDOM.standard_normal(shape, np.float32)
     return xp.asarray(values, dtype=dtype, device=device)
 
@@ -51,7 +51,7 @@ def seconds(device: Device, work: Callable[[], object]) -> float:
 
 
 def product_seconds(device: Device, dtype: object) -> float:
-    a, b = (put(device, SIZE, SIZE, dtype=dtype) for _ in range(2))
+    a, b = (upload(device, SIZE, SIZE, dtype=dtype) for _ in range(2))
     out = xp.empty((SIZE, SIZE), dtype=dtype, device=device)
     return seconds(device, lambda: ops.batched_matmul(a, b, out=out))
 
@@ -69,8 +69,8 @@ def test_prefill_attention_is_no_slower_than_its_gemms(device: Device) -> None:
     if (library := cuda.cublaslt()).missing is not None:
         pytest.skip(library.missing)
     heads, kv_heads, width = 32, 8, 128
-    q = put(device, SIZE, heads, width)
-    k, v = (put(device, SIZE, kv_heads, width) for _ in range(2))
+    q = upload(device, SIZE, heads, width)
+    k, v = (upload(device, SIZE, kv_heads, width) for _ in range(2))
     out = xp.empty(q.shape, dtype=xp.bfloat16, device=device)
     took = seconds(device, lambda: ops.attention(q, k, v, out=out))
     # Two GEMMs over half of all pairs have the FLOPs of one square GEMM.

@@ -1,4 +1,4 @@
-"""Kernels of one's own where there is no GPU: creation, checks, and the function for the host."""
+"""User kernels without a GPU: creation, argument checks, and the CPU function."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_arguments_are_checked_before_anything_is_launched() -> None:
             DTypeError,
             "expected float32 for b (float*), got float64",
         ),
-        ((longer[::2], a, a, 1.0, 4), ShapeError, "expected a in C order without gaps"),
+        ((longer[::2], a, a, 1.0, 4), ShapeError, "expected a to be C-contiguous"),
         ((a, longer, a, 1.0, 4), ShapeError, "expected shape (n) for b with n = 4, got (5,)"),
         ((a, a, a, 1.0, 3), ShapeError, "expected shape (n) for a with n = 3, got (4,)"),
     ]

@@ -16,10 +16,10 @@ def test_parameters_are_read_with_their_qualifiers() -> None:
     """
     signature = read(source, None)
     assert signature.name == "f"
-    told = [
+    parsed = [
         (one.name, one.pointer, one.writes, one.element, one.scalar) for one in signature.parameters
     ]
-    assert told == [
+    assert parsed == [
         ("x", True, False, "float32", None),
         ("y", True, True, "uint8", None),
         ("z", True, False, "float32", None),

@@ -11,7 +11,7 @@ from assay import xp
 from assay.runtime.array import Array
 
 
-def put(values: Any, dtype: Any = None) -> Array:
+def upload(values: Any, dtype: Any = None) -> Array:
     """The values in the pool's memory."""
     if dtype == "bfloat16":
         return xp.astype(xp.asarray(np.asarray(values, np.float32), copy=True), xp.bfloat16)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy_operations as reference
 import pytest
-from numpy_operations import put
+from numpy_operations import upload
 
 from assay import ops, xp
 from assay.errors import AssayError, DeviceError, DTypeError, InputError, ShapeError
@@ -26,7 +26,7 @@ def test_rope(interleaved: bool, head_dim: int, rotary_dim: int) -> None:
     x = np.random.default_rng(1).standard_normal((5, 3, head_dim)).astype(np.float32)
     positions = np.array([0, 1, 7, 500, 2], np.int32)
     table = ops.rope_table(rotary_dim, 512, interleaved=interleaved)
-    out = ops.rope(put(x), put(positions), table).to_numpy()
+    out = ops.rope(upload(x), upload(positions), table).to_numpy()
     expected = reference.rotate(x, positions, plain_frequencies(rotary_dim), interleaved)
     assert np.abs(out - expected).max() < 1e-5
 
@@ -73,8 +73,8 @@ class Cache:
     def __init__(self, dtype: str, blocks: int, block_tokens: int, kv_heads: int, head_dim: int):
         shape = (blocks, block_tokens, kv_heads, head_dim)
         # NaN: reading a slot that was never written would show.
-        self.keys = put(np.full(shape, np.nan), dtype)
-        self.values = put(np.full(shape, np.nan), dtype)
+        self.keys = upload(np.full(shape, np.nan), dtype)
+        self.values = upload(np.full(shape, np.nan), dtype)
         self.block_tokens = block_tokens
 
 
@@ -115,13 +115,13 @@ def paged_case(
             starts.append(row)
         seq_lens = [len(each) if new else 0 for each, new in zip(held, chunk, strict=True)]
         q = ops.rope_write(
-            put(qkv.reshape(rows, -1)), put(positions), put(slot_mapping), table, cache.keys,
+            upload(qkv.reshape(rows, -1)), upload(positions), upload(slot_mapping), table, cache.keys,
             cache.values, heads=heads, kv_heads=kv_heads, head_dim=head_dim,
         )  # fmt: skip
         assert (q.to_numpy()[row:] == 0).all()
         out = ops.paged_attention(
-            q, cache.keys, cache.values, put(order, np.int32), put(starts, np.int32),
-            put(seq_lens, np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
+            q, cache.keys, cache.values, upload(order, np.int32), upload(starts, np.int32),
+            upload(seq_lens, np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
             block_tokens=block_tokens,
         ).to_numpy()  # fmt: skip
         wanted = np.zeros((rows, heads, head_dim))
@@ -175,14 +175,14 @@ def test_attention_is_bitwise_invariant_to_chunking() -> None:
         for step in steps:
             at = np.arange(done, done + step, dtype=np.int32)
             q = ops.rope_write(
-                put(qkv[done : done + step]), put(at), put(at), table, cache.keys, cache.values,
+                upload(qkv[done : done + step]), upload(at), upload(at), table, cache.keys, cache.values,
                 **sizes,
             )  # fmt: skip
             done += step
             rows.append(
                 ops.paged_attention(
-                    q, cache.keys, cache.values, put([np.arange(8)], np.int32),
-                    put([0, step], np.int32), put([done], np.int32), block_tokens=16, **sizes,
+                    q, cache.keys, cache.values, upload([np.arange(8)], np.int32),
+                    upload([0, step], np.int32), upload([done], np.int32), block_tokens=16, **sizes,
                 ).to_numpy().copy()
             )  # fmt: skip
         results.append(np.concatenate(rows).tobytes())
@@ -198,9 +198,9 @@ def test_query_and_key_norms_apply_before_rope() -> None:
     at = np.arange(rows, dtype=np.int32)
     table = ops.rope_table(head_dim, 16)
     q = ops.rope_write(
-        put(qkv.reshape(rows, -1)), put(at), put(at), table, cache.keys, cache.values,
+        upload(qkv.reshape(rows, -1)), upload(at), upload(at), table, cache.keys, cache.values,
         heads=heads, kv_heads=kv_heads, head_dim=head_dim,
-        query_norm=put(query_norm), key_norm=put(key_norm), epsilon=1e-6,
+        query_norm=upload(query_norm), key_norm=upload(key_norm), epsilon=1e-6,
     )  # fmt: skip
     frequencies = plain_frequencies(head_dim)
     wanted = reference.rotate(reference.rms_norm(qkv[:, :heads], query_norm, 1e-6), at, frequencies)
@@ -209,8 +209,8 @@ def test_query_and_key_norms_apply_before_rope() -> None:
         reference.rms_norm(qkv[:, heads : heads + kv_heads], key_norm, 1e-6), at, frequencies,
     )  # fmt: skip
     out = ops.paged_attention(
-        q, cache.keys, cache.values, put([[0]], np.int32), put([0, rows], np.int32),
-        put([rows], np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim, block_tokens=16,
+        q, cache.keys, cache.values, upload([[0]], np.int32), upload([0, rows], np.int32),
+        upload([rows], np.int32), heads=heads, kv_heads=kv_heads, head_dim=head_dim, block_tokens=16,
     ).to_numpy()  # fmt: skip
     expected = reference.attention(wanted, keys, qkv[:, -kv_heads:], head_dim**-0.5)
     assert np.abs(out - expected).max() < 1e-5
@@ -222,7 +222,7 @@ def test_dense_attention(causal: bool, queries: int, tokens: int) -> None:
     rng = np.random.default_rng(queries)
     q = rng.standard_normal((queries, 4, 24)).astype(np.float32)
     k, v = rng.standard_normal((2, tokens, 2, 24)).astype(np.float32)
-    out = ops.attention(put(q), put(k), put(v), causal).to_numpy()
+    out = ops.attention(upload(q), upload(k), upload(v), causal).to_numpy()
     assert np.abs(out - reference.attention(q, k, v, 24**-0.5, causal)).max() < 1e-5
 
 
@@ -275,9 +275,9 @@ def test_invalid_or_duplicate_slots_fail_only_their_call(slots: list[int]) -> No
 
 
 def test_invalid_arguments_raise_named_errors() -> None:
-    x = put(np.ones((2, 3, 4), np.float32))
-    at = put([0, 1], np.int32)
-    cache = put(np.ones((2, 16, 1, 4), np.float32))
+    x = upload(np.ones((2, 3, 4), np.float32))
+    at = upload([0, 1], np.int32)
+    cache = upload(np.ones((2, 16, 1, 4), np.float32))
     sizes: dict[str, int] = {"heads": 2, "kv_heads": 1, "head_dim": 4}
     table = ops.rope_table(8, 4)
     calls: list[tuple[type[AssayError], str, Any]] = [
@@ -286,7 +286,11 @@ def test_invalid_arguments_raise_named_errors() -> None:
         (InputError, "a scaling", lambda: ops.rope_table(8, 4, scaling="dynamic")),
         (InputError, "for yarn", lambda: ops.rope_table(8, 4, scaling="yarn", factor=2.0)),
         (InputError, "even rotary_dim", lambda: ops.rope_table(7, 4)),
-        (DTypeError, "positions of int32", lambda: ops.rope(x, put([0, 1]), ops.rope_table(4, 4))),
+        (
+            DTypeError,
+            "positions of int32",
+            lambda: ops.rope(x, upload([0, 1]), ops.rope_table(4, 4)),
+        ),
         (
             ShapeError,
             "qkv of shape",
@@ -300,4 +304,4 @@ def test_invalid_arguments_raise_named_errors() -> None:
             call()
         assert text in raised.value.message
     with pytest.raises(AssayError, match="apart from"):
-        ops.rope_write(put(np.ones((2, 16), "f4")), at, at, None, cache, cache, **sizes)
+        ops.rope_write(upload(np.ones((2, 16), "f4")), at, at, None, cache, cache, **sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy_operations as reference
 import pytest
-from numpy_operations import put, take
+from numpy_operations import take, upload
 
 from assay import ops, xp
 from assay.errors import DeviceError, DTypeError, InputError, ShapeError
@@ -15,17 +15,17 @@ from assay.runtime import Device
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("columns", [1, 7, 64])
 def test_embedding_gathers_rows_and_zeros_for_minus_one(dtype: str, columns: int) -> None:
-    table = put(np.random.default_rng(1).standard_normal((11, columns)), dtype)
+    table = upload(np.random.default_rng(1).standard_normal((11, columns)), dtype)
     ids = np.array([3, -1, 0, 10, 3], np.int32)
-    out = ops.embedding(put(ids), table).to_numpy()
+    out = ops.embedding(upload(ids), table).to_numpy()
     expected = np.where(ids[:, None] < 0, 0, take(table).astype(np.float32)[ids])
     assert np.array_equal(out, expected)
 
 
 def test_embedding_resolves_ids_of_sampled_tokens() -> None:
     table = np.random.default_rng(1).standard_normal((9, 5)).astype(np.float32)
-    ids, sampled = put([3, -1, -2, -4], "i4"), put([8, 0, 6], "i4")
-    out = ops.embedding(ids, put(table), sampled_tokens=sampled).to_numpy()
+    ids, sampled = upload([3, -1, -2, -4], "i4"), upload([8, 0, 6], "i4")
+    out = ops.embedding(ids, upload(table), sampled_tokens=sampled).to_numpy()
     assert np.array_equal(out, [table[3], np.zeros(5), table[8], table[6]])
 
 
@@ -34,7 +34,7 @@ def test_embedding_from_packed_weights_is_a_row_of_them(format: str) -> None:
     values = np.random.default_rng(2).standard_normal((37, 256)).astype(np.float32)
     table = ops.pack(values, format, (37, 256))
     ids = np.array([36, 0, 17, -1], np.int32)
-    out = ops.embedding(put(ids), table).to_numpy()
+    out = ops.embedding(upload(ids), table).to_numpy()
     whole = table.dequantize().to_numpy()
     assert np.array_equal(out[:3], whole[ids[:3]])
     assert (out[3] == 0).all()
@@ -43,7 +43,7 @@ def test_embedding_from_packed_weights_is_a_row_of_them(format: str) -> None:
 def test_gather_rows() -> None:
     x = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
     rows = np.array([5, 5, -1, 0], np.int32)
-    out = ops.gather_rows(put(x), put(rows)).to_numpy()
+    out = ops.gather_rows(upload(x), upload(rows)).to_numpy()
     assert np.array_equal(out, np.where(rows[:, None] < 0, 0, x[rows]))
 
 
@@ -65,8 +65,8 @@ def test_rms_norm(rows: int, columns: int, adds: bool) -> None:
     rng = np.random.default_rng(rows + columns)
     x, residual = rng.standard_normal((2, rows, columns)).astype(np.float32)
     weight = rng.standard_normal(columns).astype(np.float32)
-    before = put(residual) if adds else None
-    out = ops.rms_norm(put(x), put(weight), 1e-5, residual=before).to_numpy()
+    before = upload(residual) if adds else None
+    out = ops.rms_norm(upload(x), upload(weight), 1e-5, residual=before).to_numpy()
     summed = x + residual if adds else x
     assert np.abs(out - reference.rms_norm(summed, weight, 1e-5)).max() < 2e-5
     if before is not None:
@@ -79,8 +79,8 @@ def test_layer_norm(columns: int, adds: bool) -> None:
     rng = np.random.default_rng(columns)
     x, residual = rng.standard_normal((2, 5, columns)).astype(np.float32)
     weight, bias = rng.standard_normal((2, columns)).astype(np.float32)
-    before = put(residual) if adds else None
-    out = ops.layer_norm(put(x), put(weight), put(bias), 1e-5, residual=before).to_numpy()
+    before = upload(residual) if adds else None
+    out = ops.layer_norm(upload(x), upload(weight), upload(bias), 1e-5, residual=before).to_numpy()
     summed = x + residual if adds else x
     assert np.abs(out - reference.layer_norm(summed, weight, bias, 1e-5)).max() < 2e-5
     if before is not None:
@@ -91,13 +91,13 @@ def test_layer_norm(columns: int, adds: bool) -> None:
 def test_swiglu_takes_gates_first(shape: tuple[int, int]) -> None:
     x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
     gate, up = np.split(x.astype(np.float64), 2, 1)
-    assert np.abs(ops.swiglu(put(x)).to_numpy() - reference.silu(gate) * up).max() < 1e-5
+    assert np.abs(ops.swiglu(upload(x)).to_numpy() - reference.silu(gate) * up).max() < 1e-5
 
 
 @pytest.mark.parametrize("name", ["silu", "gelu", "gelu_tanh", "relu"])
 def test_activate(name: str) -> None:
     x = np.linspace(-12, 12, 1003).astype(np.float32).reshape(17, 59)
-    out = ops.activate(put(x), name).to_numpy()
+    out = ops.activate(upload(x), name).to_numpy()
     assert np.abs(out - reference.ACTIVATIONS[name](x.astype(np.float64))).max() < 2e-6
 
 
@@ -106,14 +106,15 @@ def test_softmax(shape: tuple[int, ...]) -> None:
     x = 30 * np.random.default_rng(6).standard_normal(shape).astype(np.float32)
     power = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
     assert (
-        np.abs(ops.softmax(put(x)).to_numpy() - power / power.sum(-1, keepdims=True)).max() < 1e-6
+        np.abs(ops.softmax(upload(x)).to_numpy() - power / power.sum(-1, keepdims=True)).max()
+        < 1e-6
     )
 
 
 @pytest.mark.parametrize("format", ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"])
 def test_quantize_and_back(format: str) -> None:
     x = np.random.default_rng(8).standard_normal((3, 256)).astype(np.float32)
-    narrow = ops.quantize(put(x), format)
+    narrow = ops.quantize(upload(x), format)
     back = ops.dequantize(narrow, format, (3, 256)).to_numpy()
     error = {"f32": 0, "f16": 2e-3, "bf16": 2e-2, "q8_0": 0.02, "q6_k": 0.1}.get(format, 0.4)
     assert np.abs(back - x).max() <= error
@@ -125,34 +126,34 @@ def test_quantize_and_back(format: str) -> None:
 )
 def test_batched_matmul(batch: tuple[int, ...], types: tuple[str, str]) -> None:
     rng = np.random.default_rng(9)
-    a = put(rng.standard_normal((*batch, 7, 33)), types[0])
-    b = put(rng.standard_normal((*batch, 33, 5)), types[1])
+    a = upload(rng.standard_normal((*batch, 7, 33)), types[0])
+    b = upload(rng.standard_normal((*batch, 33, 5)), types[1])
     expected = take(a).astype(np.float64) @ take(b).astype(np.float64)
     assert np.abs(ops.batched_matmul(a, b).to_numpy() - expected).max() < 1e-4
-    transposed = put(np.swapaxes(take(b), -1, -2), types[1]).mT
+    transposed = upload(np.swapaxes(take(b), -1, -2), types[1]).mT
     assert np.abs(ops.batched_matmul(a, transposed).to_numpy() - expected).max() < 1e-4
 
 
 def test_matmul_with_an_empty_axis() -> None:
-    empty = put(np.empty((2, 3, 0), np.float32))
-    out = ops.batched_matmul(empty, put(np.empty((2, 0, 4), np.float32)))
+    empty = upload(np.empty((2, 3, 0), np.float32))
+    out = ops.batched_matmul(empty, upload(np.empty((2, 0, 4), np.float32)))
     assert np.array_equal(out.to_numpy(), np.zeros((2, 3, 4)))
 
 
 WRONG = [
-    (DTypeError, "ids of int32", lambda: ops.embedding(put([0]), put([[1.0]], "f4"))),
-    (ShapeError, "ids of shape", lambda: ops.embedding(put([[0]], "i4"), put([[1.0]], "f4"))),
-    (ShapeError, "weight of shape (2)", lambda: ops.rms_norm(ONE, put([1.0], "f4"), 0.1)),
-    (InputError, "epsilon", lambda: ops.rms_norm(ONE, put([1.0, 1.0], "f4"), -1.0)),
-    (ShapeError, "residual", lambda: ops.rms_norm(ONE, put([1.0] * 2, "f4"), 0, residual=ONE.T)),
-    (ShapeError, "even number", lambda: ops.swiglu(put([[1.0]], "f4"))),
+    (DTypeError, "ids of int32", lambda: ops.embedding(upload([0]), upload([[1.0]], "f4"))),
+    (ShapeError, "ids of shape", lambda: ops.embedding(upload([[0]], "i4"), upload([[1.0]], "f4"))),
+    (ShapeError, "weight of shape (2)", lambda: ops.rms_norm(ONE, upload([1.0], "f4"), 0.1)),
+    (InputError, "epsilon", lambda: ops.rms_norm(ONE, upload([1.0, 1.0], "f4"), -1.0)),
+    (ShapeError, "residual", lambda: ops.rms_norm(ONE, upload([1.0] * 2, "f4"), 0, residual=ONE.T)),
+    (ShapeError, "even number", lambda: ops.swiglu(upload([[1.0]], "f4"))),
     (InputError, "tanh", lambda: ops.activate(ONE, "tanh")),
     (InputError, "q9", lambda: ops.quantize(ONE, "q9")),
     (ShapeError, "multiples of 32", lambda: ops.quantize(ONE, "q8_0")),
-    (ShapeError, "bytes of q8_0", lambda: ops.dequantize(put([0], "u1"), "q8_0", (32,))),
-    (ShapeError, "b of shape (2, any)", lambda: ops.batched_matmul(ONE, put([[1.0]], "f4"))),
+    (ShapeError, "bytes of q8_0", lambda: ops.dequantize(upload([0], "u1"), "q8_0", (32,))),
+    (ShapeError, "b of shape (2, any)", lambda: ops.batched_matmul(ONE, upload([[1.0]], "f4"))),
 ]
-ONE = put([[1.0, 2.0]], "f4")
+ONE = upload([[1.0, 2.0]], "f4")
 
 
 @pytest.mark.parametrize("index", range(len(WRONG)))

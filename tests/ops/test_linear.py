@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy_operations import ACTIVATIONS, put, take
+from numpy_operations import ACTIVATIONS, take, upload
 
 from assay import ops, xp
 from assay.errors import AssayError, DeviceError, DTypeError, InputError, ShapeError
@@ -27,7 +27,7 @@ def kind(format: str) -> object:
 def test_packed_blocks_dequantize_like_gguf(format: str, outputs: int) -> None:
     rng = np.random.default_rng(outputs)
     values = rng.standard_normal((outputs, 512)).astype(np.float32)
-    blocks = ops.quantize(put(values), format).to_numpy()
+    blocks = ops.quantize(upload(values), format).to_numpy()
     expected = gguf.quants.dequantize(blocks, kind(format))
     weights = ops.pack(blocks, format, (outputs, 512))
     assert weights.shape == (outputs, 512)
@@ -60,7 +60,7 @@ def test_linear_matches_dequantized_weights(format: str, rows: int, outputs: int
     else:
         weights = ops.pack(values, format, values.shape)
     wide = weights.dequantize().to_numpy().astype(np.float64)
-    out = ops.linear(put(x), weights).to_numpy()
+    out = ops.linear(upload(x), weights).to_numpy()
     exact = x @ wide.T
     if format in ("f32", "f16", "bf16"):
         assert np.abs(out - exact).max() < 1e-4
@@ -84,9 +84,9 @@ def test_bias_activation_and_residual_are_applied_in_this_order(
     )
     values = rng.standard_normal((outputs, inputs)).astype(np.float32)
     weights = ops.pack(values, format, (outputs, inputs))
-    plain = ops.linear(put(x), weights).to_numpy().astype(np.float64)
+    plain = ops.linear(upload(x), weights).to_numpy().astype(np.float64)
     out = ops.linear(
-        put(x), weights, bias=put(bias), activation=activation, residual=put(residual)
+        upload(x), weights, bias=upload(bias), activation=activation, residual=upload(residual)
     ).to_numpy()
     assert np.abs(out - (ACTIVATIONS[activation](plain + bias) + residual)).max() < 1e-5
 
@@ -99,14 +99,14 @@ def test_fused_norm_and_swiglu_match_separate_operations(format: str, rows: int)
     gain, bias = (rng.standard_normal(count).astype(np.float32) for count in (64, 34))
     values = rng.standard_normal((34, 64)).astype(np.float32)
     weights = ops.pack(values, format, values.shape)
-    normed = ops.rms_norm(put(x), put(gain), 1e-5)
+    normed = ops.rms_norm(upload(x), upload(gain), 1e-5)
     exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-5) * gain
     assert np.abs(normed.to_numpy() - exact).max() < 1e-5
-    plain = ops.linear(normed, weights, bias=put(bias))
-    together = ops.linear(put(x), weights, norm=put(gain), epsilon=1e-5, bias=put(bias))
+    plain = ops.linear(normed, weights, bias=upload(bias))
+    together = ops.linear(upload(x), weights, norm=upload(gain), epsilon=1e-5, bias=upload(bias))
     assert np.array_equal(together.to_numpy(), plain.to_numpy())
     gated = ops.linear(
-        put(x), weights, norm=put(gain), epsilon=1e-5, bias=put(bias), activation="swiglu"
+        upload(x), weights, norm=upload(gain), epsilon=1e-5, bias=upload(bias), activation="swiglu"
     )
     gate, up = np.split(plain.to_numpy().astype(np.float64), 2, axis=1)
     assert np.abs(gated.to_numpy() - gate / (1 + np.exp(-gate)) * up).max() < 1e-4
@@ -122,9 +122,9 @@ def test_linear_is_batch_invariant_on_request(format: str) -> None:
         weights = ops.pack(codes, format, (70, 256), scales=np.ones(70, np.float32))
     else:
         weights = ops.pack(values, format, (70, 256))
-    whole = ops.linear(put(x), weights, batch_invariant=True).to_numpy().copy()
+    whole = ops.linear(upload(x), weights, batch_invariant=True).to_numpy().copy()
     for rows in (1, 2, 5, 16, 64):
-        part = ops.linear(put(x[:rows]), weights, batch_invariant=True).to_numpy()
+        part = ops.linear(upload(x[:rows]), weights, batch_invariant=True).to_numpy()
         assert part.tobytes() == whole[:rows].tobytes(), rows
 
 
@@ -147,33 +147,41 @@ def test_nan_propagates_to_every_output() -> None:
     x[0, 40] = np.nan
     for format in ("f32", "q8_0", "q4_1"):
         weights = ops.pack(np.ones((5, 64), np.float32), format, (5, 64))
-        assert np.isnan(ops.linear(put(x), weights).to_numpy()).all()
+        assert np.isnan(ops.linear(upload(x), weights).to_numpy()).all()
 
 
 def test_zero_rows_give_zero_rows() -> None:
     weights = ops.pack(np.ones((5, 64), np.float32), "q8_0", (5, 64))
-    assert ops.linear(put(np.empty((0, 64), np.float32)), weights).shape == (0, 5)
+    assert ops.linear(upload(np.empty((0, 64), np.float32)), weights).shape == (0, 5)
 
 
 def wrong_calls() -> list[tuple[type[AssayError], str, object]]:
     """Calls that must be refused, and what must be said."""
     weights = ops.pack(np.ones((4, 32), np.float32), "f32", (4, 32))
-    x = put(np.ones((2, 32), np.float32))
-    out = put(np.ones((2, 4), np.float32))
+    x = upload(np.ones((2, 32), np.float32))
+    out = upload(np.ones((2, 4), np.float32))
     return [
         (ShapeError, "x of shape (any, 32), got (2, 31)", lambda: ops.linear(x[:, :31], weights)),
-        (ShapeError, "C order", lambda: ops.linear(put(np.ones((32, 2), np.float32)).T, weights)),
-        (DTypeError, "float32, got float64", lambda: ops.linear(put(np.ones((2, 32))), weights)),
+        (
+            ShapeError,
+            "C-contiguous",
+            lambda: ops.linear(upload(np.ones((32, 2), np.float32)).T, weights),
+        ),
+        (DTypeError, "float32, got float64", lambda: ops.linear(upload(np.ones((2, 32))), weights)),
         (DTypeError, "packed weights, got Array", lambda: ops.linear(x, x)),
         (InputError, "activation", lambda: ops.linear(x, weights, activation="tanh")),
         (InputError, "epsilon", lambda: ops.linear(x, weights, epsilon=-1.0)),
-        (ShapeError, "norm of shape (32)", lambda: ops.linear(x, weights, norm=put([1.0], "f4"))),
+        (
+            ShapeError,
+            "norm of shape (32)",
+            lambda: ops.linear(x, weights, norm=upload([1.0], "f4")),
+        ),
         (
             ShapeError,
             "no residual for swiglu",
             lambda: ops.linear(x, weights, activation="swiglu", residual=out),
         ),
-        (ShapeError, "bias of shape (4)", lambda: ops.linear(x, weights, bias=put([1.0], "f4"))),
+        (ShapeError, "bias of shape (4)", lambda: ops.linear(x, weights, bias=upload([1.0], "f4"))),
         (DeviceError, "borrowed", lambda: ops.linear(xp.asarray(np.ones((2, 32), "f4")), weights)),
         (DeviceError, "apart from residual", lambda: ops.linear(x, weights, residual=out, out=out)),
         (InputError, "q4_2", lambda: ops.pack(b"", "q4_2", (1, 32))),
@@ -196,7 +204,7 @@ def test_freed_weights_raise() -> None:
     weights = ops.pack(np.ones((4, 32), np.float32), "q8_0", (4, 32))
     weights.free()
     with pytest.raises(AssayError, match="freed"):
-        ops.linear(put(np.ones((1, 32), np.float32)), weights)
+        ops.linear(upload(np.ones((1, 32), np.float32)), weights)
 
 
 def test_sim_time_grows_with_bytes_and_is_recorded() -> None:
@@ -212,4 +220,4 @@ def test_sim_time_grows_with_bytes_and_is_recorded() -> None:
     assert record.end_ns is not None
     assert record.end_ns > record.start_ns
     assert device("cpu") is not simulated
-    assert take(put(np.ones(1, np.float32)))[0] == 1
+    assert take(upload(np.ones(1, np.float32)))[0] == 1

@@ -1,4 +1,4 @@
-"""What an operation writes is nobody else's memory."""
+"""Outputs of an operation must not overlap its inputs."""
 
 import re
 
@@ -16,6 +16,6 @@ def test_results_must_not_overlap_operands() -> None:
     check_overlap("linear", [("x", first), ("residual", None), ("out", second)])
     check_overlap("linear", [("x", first), ("norm", first), ("out", second)])
     for name, x in (("x", second), ("residual", across), ("bias", whole)):
-        said = f"linear: expected out apart from {name}, got memory of both"
-        with pytest.raises(DeviceError, match=re.escape(said)):
+        message = f"linear: expected out apart from {name}, got memory of both"
+        with pytest.raises(DeviceError, match=re.escape(message)):
             check_overlap("linear", [(name, x), ("out", second)])

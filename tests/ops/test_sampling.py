@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy_operations import put
+from numpy_operations import upload
 
 from assay import ops, xp
 from assay.errors import DeviceError, DTypeError, ShapeError
@@ -62,12 +62,12 @@ def test_sampling_parameters_are_per_row(columns: int, seeds: Any) -> None:
     settings = (SETTINGS * 3)[:rows]
     numbers = rng.integers(0, 2**31, rows)
     steps = rng.integers(0, 1000, rows)
-    logprobs = put(np.zeros(rows, np.float32))
+    logprobs = upload(np.zeros(rows, np.float32))
     tokens = ops.sample(
-        put(logits),
-        *(put([each[at] for each in settings], kind) for at, kind in enumerate(("f4", "i4", "f4", "f4"))),
-        put(numbers, seeds),
-        put(steps, np.int32),
+        upload(logits),
+        *(upload([each[at] for each in settings], kind) for at, kind in enumerate(("f4", "i4", "f4", "f4"))),
+        upload(numbers, seeds),
+        upload(steps, np.int32),
         logprobs_out=logprobs,
     ).to_numpy()  # fmt: skip
     agreed = 0
@@ -87,8 +87,8 @@ def test_greedy_takes_the_first_maximum_and_skips_nan() -> None:
     )
     zeros, ones = np.zeros(3), np.ones(3)
     tokens = ops.sample(
-        put(logits), put(zeros, "f4"), put(zeros, "i4"), put(ones, "f4"), put(zeros, "f4"),
-        put(zeros, "i8"), put(zeros, "i4"),
+        upload(logits), upload(zeros, "f4"), upload(zeros, "i4"), upload(ones, "f4"), upload(zeros, "f4"),
+        upload(zeros, "i8"), upload(zeros, "i4"),
     )  # fmt: skip
     assert tokens.to_numpy().tolist() == [1, 1, 2]
 
@@ -98,8 +98,8 @@ def test_frequencies_follow_the_probabilities() -> None:
     logits = np.tile(np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32)), (rows, 1))
     zeros, ones = np.zeros(rows), np.ones(rows)
     tokens = ops.sample(
-        put(logits), put(ones, "f4"), put(zeros, "i4"), put(ones, "f4"), put(zeros, "f4"),
-        put(np.full(rows, 11), "i8"), put(np.arange(rows), "i4"),
+        upload(logits), upload(ones, "f4"), upload(zeros, "i4"), upload(ones, "f4"), upload(zeros, "f4"),
+        upload(np.full(rows, 11), "i8"), upload(np.arange(rows), "i4"),
     ).to_numpy()  # fmt: skip
     shares = np.bincount(tokens, minlength=4) / rows
     # Five standard deviations of the largest share.
@@ -130,7 +130,7 @@ def test_sampling_a_row_of_nan_gives_no_token(temperature: float) -> None:
     logits = np.full((3, 300), np.nan, np.float32)
     logits[1, 217] = -3.0
     given = [
-        put(np.full(3, value), kind)
+        upload(np.full(3, value), kind)
         for value, kind in (
             (temperature, np.float32),
             (0, np.int32),
@@ -138,9 +138,9 @@ def test_sampling_a_row_of_nan_gives_no_token(temperature: float) -> None:
             (0, np.float32),
         )
     ]
-    zeros = put(np.zeros(3), np.int32)
-    logprobs = put(np.zeros(3), np.float32)
-    tokens = ops.sample(put(logits), *given, zeros, zeros, logprobs_out=logprobs)
+    zeros = upload(np.zeros(3), np.int32)
+    logprobs = upload(np.zeros(3), np.float32)
+    tokens = ops.sample(upload(logits), *given, zeros, zeros, logprobs_out=logprobs)
     assert tokens.to_numpy().tolist() == [-1, 217, -1]
     np.testing.assert_array_equal(logprobs.to_numpy(), np.float32([np.nan, 0, np.nan]))
 
@@ -155,8 +155,8 @@ def test_penalties(masked: bool) -> None:
         np.array(each, np.float32) for each in ([1.3, 1.0, 0.8], [0.5, 0.0, -0.2], [0.1, 0.0, 0.4])
     )
     out = ops.penalize(
-        put(logits), put(counts), put(mask) if masked else None, put(repetition), put(presence),
-        put(frequency),
+        upload(logits), upload(counts), upload(mask) if masked else None, upload(repetition), upload(presence),
+        upload(frequency),
     ).to_numpy()  # fmt: skip
     seen = (counts > 0) | ((mask > 0) & masked)
     factor = repetition[:, None]
@@ -166,13 +166,13 @@ def test_penalties(masked: bool) -> None:
 
 
 def test_invalid_arguments_are_named() -> None:
-    logits = put(np.ones((2, 3), np.float32))
-    floats, numbers = put([1, 1], "f4"), put([0, 0], "i4")
+    logits = upload(np.ones((2, 3), np.float32))
+    floats, numbers = upload([1, 1], "f4"), upload([0, 0], "i4")
     with pytest.raises(ShapeError, match="temperature of shape"):
-        ops.sample(logits, put([1], "f4"), numbers, floats, floats, numbers, numbers)
+        ops.sample(logits, upload([1], "f4"), numbers, floats, floats, numbers, numbers)
     with pytest.raises(DTypeError, match="top_k of int32"):
         ops.sample(logits, floats, floats, floats, floats, numbers, numbers)
     with pytest.raises(DTypeError, match="seeds of int64 or int32"):
         ops.sample(logits, floats, numbers, floats, floats, floats, numbers)
     with pytest.raises(ShapeError, match="counts of shape"):
-        ops.penalize(logits, put([[1]], "i4"), None, floats, floats, floats)
+        ops.penalize(logits, upload([[1]], "i4"), None, floats, floats, floats)

@@ -129,7 +129,7 @@ class Kernel:
             )
         if not value.layout.is_contiguous(value.dtype.itemsize):
             raise ShapeError(
-                f"{self.name}: expected {parameter.name} in C order without gaps, got shape "
+                f"{self.name}: expected {parameter.name} to be C-contiguous, got shape "
                 f"{value.shape} with strides {value.strides}",
                 "copy it first: xp.asarray(x, copy=True)",
             )

@@ -73,7 +73,7 @@ def operand(operation: str, name: str, array: Array) -> Operand:
     """The array as an operand; it must be contiguous and in pool memory."""
     if array.strides != row_major(array.shape, array.dtype.itemsize) and array.size > 1:
         raise ShapeError(
-            f"{operation}: expected {name} in C order without gaps, got strides {array.strides} "
+            f"{operation}: expected {name} to be C-contiguous, got strides {array.strides} "
             f"of shape {tuple(array.shape)}",
             "copy it with assay.xp.asarray(x, copy=True)",
         )

@@ -45,7 +45,7 @@ def to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     bits = near.view(np.uint32)
     back = near.astype(np.float64)
     inexact = (back != values) & np.isfinite(values)
-    # Toward zero first; then a lowest bit of one stands for everything below it.
+    # Round to odd: truncate, then set the lowest bit if any lower bit was set.
     shrunk = bits - (np.abs(back) > np.abs(values)).astype(np.uint32)
     odd: npt.NDArray[np.uint32] = np.where(inexact, shrunk | np.uint32(1), bits).astype(np.uint32)
     return odd.view(np.float32)

@@ -251,7 +251,7 @@ def _missing_cuda() -> list[MissingComponent]:
     if found.missing is not None and found.missing.sentence not in [one for one, _ in messages]:
         messages.append((found.missing.sentence, found.missing.hint))
     if found.newer_compiler is not None:
-        messages.append(("NVRTC that the driver is sure to load code of", found.newer_compiler))
+        messages.append(("NVRTC of a version that the driver supports", found.newer_compiler))
     purpose = "running on a GPU; cpu and sim need none"
     return [
         MissingComponent(sentence, purpose, hint, required=False) for sentence, hint in messages

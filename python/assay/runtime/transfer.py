@@ -49,12 +49,12 @@ def write(operation: str, out: Array, values: NumPyArray) -> None:
     if values.ndim == 0 and elementwise_kernels.fill(operation, out, values):
         return
     # Converted on the host, so that the transfer moves the device's own bytes.
-    stretched = np.broadcast_to(values, out.shape)
+    broadcast = np.broadcast_to(values, out.shape)
     if out.dtype is bfloat16:
-        stored: NumPyArray = rounding.narrow(np.ascontiguousarray(stretched))
+        stored: NumPyArray = rounding.narrow(np.ascontiguousarray(broadcast))
     else:
         with np.errstate(all="ignore"):
-            stored = stretched.astype(out.dtype.storage)
+            stored = broadcast.astype(out.dtype.storage)
     if out.layout.is_contiguous(out.dtype.itemsize):
         flat = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
         out.device.upload(operation, flat, out.buffer, out.offset)

@@ -26,14 +26,14 @@ Axes = int | tuple[int, ...]
 
 
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
-    """A view stretched to a shape; it may be read but not written."""
+    """A read-only view broadcast to a shape."""
     return x.view(
         layouts.broadcast(x.layout, layouts.as_shape(shape, "broadcast_to"), "broadcast_to")
     )
 
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:
-    """Views of all arrays stretched to their common shape."""
+    """Views of all arrays broadcast to their common shape."""
     shape = layouts.broadcast_shapes("broadcast_arrays", *(array.shape for array in arrays))
     return [broadcast_to(array, shape) for array in arrays]
 
@@ -92,7 +92,7 @@ def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
 
 
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
-    """The elements in C order in another shape: a view where they lie so, else a copy."""
+    """The elements in C order in another shape: a view where strides allow, else a copy."""
     wanted = _complete(x, (shape,) if isinstance(shape, int) else tuple(shape))
     if copy:
         return reshape(transfer.copy(x, "reshape"), wanted)
@@ -101,8 +101,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
         return x.view(found)
     if copy is False:
         raise ArrayBufferError(
-            f"reshape: expected elements that lie in order, got strides {x.strides} "
-            f"for shape {x.shape}",
+            f"reshape: expected a contiguous layout, got strides {x.strides} for shape {x.shape}",
             "allow a copy",
         )
     return reshape(transfer.copy(x, "reshape"), wanted)
@@ -245,7 +244,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
 
 
 def _repeated(x: Array, repeats: int | Array, dim: int) -> Array:
-    """Stretched where all counts are one, else sources by numbers that the sums of the counts give."""
+    """A broadcast copy for one repeat count, else a gather by the cumulative sums of the counts."""
     extent = x.shape[dim]
     if isinstance(repeats, Array):
         dtypes.require_kind(repeats.dtype, dtypes.INTEGRAL, "repeat")
