@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, application
+from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, program
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 COMMAND = "python scripts/generate_cli_reference.py"
@@ -18,10 +18,8 @@ COMMAND = "python scripts/generate_cli_reference.py"
 
 def write_page() -> str:
     """The whole page as Markdown."""
-    from typer.main import get_command
-
-    program: Any = get_command(application(list(COMMANDS)))
-    commands = {name: program.commands[name] for name in COMMANDS}
+    group = program(list(COMMANDS))
+    commands = {name: group.commands[name] for name in COMMANDS}
     lines = [
         "# Command line",
         "",
@@ -32,6 +30,12 @@ def write_page() -> str:
         "Results go to stdout, progress and notes to stderr, so that what is piped is only data. With `--json`",
         "the answer is JSON whose keys are an API: they are tested and do not change silently.",
         "Errors are one line and a hint. Color appears on terminals only, and never with `NO_COLOR`.",
+        "",
+        "Every command also takes these options, before or after its name:",
+        "",
+        "| | |",
+        "|---|---|",
+        *(row(option) for option in group.params if not option.expose_value),
         "",
         "| exit code | meaning |",
         "|---|---|",
@@ -56,10 +60,9 @@ def section(name: str, command: Any) -> list[str]:
     words = [f"assay {name}", *(str(p.metavar) for p in arguments), "[OPTIONS]"]
     rows = [f"| `{p.metavar}` | {described(p)} |" for p in arguments]
     for option in command.params:
-        if option.param_type_name == "option":
-            value = "" if option.is_flag else f" {option.metavar}"
-            names = ", ".join(option.opts) + value.replace("|", "\\|")
-            rows.append(f"| `{names}` | {described(option)} |")
+        # The options of every command are described once, at the top.
+        if option.param_type_name == "option" and option.expose_value:
+            rows.append(row(option))
     lines = [
         f"## assay {name}",
         "",
@@ -71,6 +74,13 @@ def section(name: str, command: Any) -> list[str]:
         "",
     ]
     return [*lines, "| | |", "|---|---|", *rows, ""] if rows else lines
+
+
+def row(option: Any) -> str:
+    """An option as a row of a table."""
+    value = "" if option.is_flag else f" {option.metavar}"
+    names = ", ".join(option.opts) + value.replace("|", "\\|")
+    return f"| `{names}` | {described(option)} |"
 
 
 def described(parameter: Any) -> str:

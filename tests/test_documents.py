@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from assay.bench import SUITES
-from assay.cli.app import COMMANDS, application
+from assay.cli.app import COMMANDS, program
 from assay.engine.core.knobs import KNOBS
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -113,13 +112,13 @@ def test_settings_are_read_somewhere(
 
 
 def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
-    program: Any = get_command(application(list(COMMANDS)))
+    group = program(list(COMMANDS))
     wrong, seen = [], 0
     for name, words in commands(documents):
-        command = program
+        command = group
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
-        if command is program:
+        if command is group:
             wrong.append(f"{name}: assay {' '.join(words)}")
             continue
         known = {option for parameter in command.params for option in parameter.opts}

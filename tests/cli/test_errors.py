@@ -13,7 +13,7 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
     (("resolv", "x"), 2, 'unknown command "resolv"', "did you mean resolve?"),
     (("zzz",), 2, 'unknown command "zzz"', "assay --help lists the commands"),
     (("--vrsion",), 2, 'unknown option "--vrsion"', "did you mean --version?"),
-    (("-x",), 2, 'unknown option "-x"', "one of: --help, --version"),
+    (("-x",), 2, 'unknown option "-x"', "one of: --help, --version, --verbose, --quiet"),
     (("",), 2, 'unknown command ""', "assay --help lists the commands"),
     (
         ("resolve",),

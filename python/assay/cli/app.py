@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
+from assay.cli import verbosity
 from assay.cli.output import Report, one_line, prepare_streams, show, show_error
 from assay.errors import AssayError, InputError, unknown_name
 
@@ -60,6 +61,8 @@ EXIT_CODES: Final = {
     EXIT_BROKEN_PIPE: "broken pipe: the reader of stdout closed it",
 }
 
+_GLOBAL_FLAGS: Final = ("--verbose", "-v", "--quiet", "-q")
+
 ABOUT: Final = "What a GPU workload should do, what it does, and why they differ."
 EPILOG: Final = (
     "Results go to stdout, progress and notes to stderr. Exit codes: 0 success, 1 a check failed, "
@@ -77,6 +80,7 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; every exception becomes an exit code."""
     prepare_streams()
+    verbosity.reset()
     try:
         code = _run(list(arguments))
         sys.stdout.flush()
@@ -124,34 +128,48 @@ def _run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"assay {__version__}\n")
         return 0
-    if first in COMMANDS:
-        return _invoke([first], arguments)
-    if first in ("--help", "-h"):
+    # Options of every command may stand before its name.
+    command = next((word for word in arguments if word not in _GLOBAL_FLAGS), "--help")
+    if command in COMMANDS:
+        return _invoke([command], arguments)
+    if command in ("--help", "-h"):
         return _invoke(list(COMMANDS), ["--help"])
-    kind, known = ("option", ("--help", "--version")) if first.startswith("-") else ("command", ())
+    first = command
+    known = ("--help", "--version", "--verbose", "--quiet") if first.startswith("-") else ()
+    kind = "option" if known else "command"
     error = unknown_name(kind, first, known or COMMANDS)
     error.hint = error.hint or "assay --help lists the commands"
     raise error
 
 
 def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
-    from typer.main import get_command
-
-    command = get_command(application(commands))
+    command = program(commands)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
     except Exception as error:
         # Typer's own errors, whichever library they come from, can format themselves.
         if not hasattr(error, "format_message"):
             raise
-        raise usage_error(error, f"assay {arguments[0]}") from None
+        name = commands[0] if len(commands) == 1 else "--help"
+        raise usage_error(error, f"assay {name}") from None
     if isinstance(result, Report):
         return show(result)
     return result if isinstance(result, int) else 0
 
 
-def application(commands: Sequence[str]) -> "typer.Typer":
-    """A Typer application of these commands only."""
+def program(commands: Sequence[str]) -> Any:
+    """The program with these commands only; each has the options of every command."""
+    from typer.main import get_command
+
+    from assay.cli.global_options import add_options
+
+    group: Any = get_command(_application(commands))
+    for one in (group, *group.commands.values()):
+        add_options(one)
+    return group
+
+
+def _application(commands: Sequence[str]) -> "typer.Typer":
     import typer
 
     app = typer.Typer(
@@ -160,7 +178,7 @@ def application(commands: Sequence[str]) -> "typer.Typer":
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
 
-    def program(
+    def start(
         version: Annotated[
             bool, typer.Option("--version", help="Print the version and exit.")
         ] = False,
@@ -168,7 +186,7 @@ def application(commands: Sequence[str]) -> "typer.Typer":
         # A callback keeps Typer from promoting a lone command; `_run` prints the version.
         del version
 
-    app.callback(help=ABOUT, epilog=EPILOG)(program)
+    app.callback(help=ABOUT, epilog=EPILOG)(start)
     for name in commands:
         module = import_module(f"assay.cli.{COMMANDS[name]}")
         app.command(name)(getattr(module, f"{name.replace('-', '_')}_command"))

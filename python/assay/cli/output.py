@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TextIO
 
+from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
 
 Part = str | tuple[str, str]
@@ -36,8 +37,8 @@ class Canvas(NamedTuple):
 class Report(NamedTuple):
     """The result of a command: data, its rendering as text, and an error, if any.
 
-    `problem` is printed after the result and sets the exit code; `notes` go to stderr. `raw` is
-    text in the format of another tool and replaces `text`.
+    `problem` is printed after the result and sets the exit code; `notes` go to stderr, `details`
+    only with `--verbose`. `raw` is text in the format of another tool and replaces `text`.
     """
 
     data: Any
@@ -46,6 +47,7 @@ class Report(NamedTuple):
     problem: AssayError | None = None
     notes: Sequence[str] = ()
     raw: str | None = None
+    details: Sequence[str] = ()
 
 
 def show(report: Report) -> int:
@@ -59,7 +61,7 @@ def show(report: Report) -> int:
     # Notes must not overtake the result when both streams are the same file.
     sys.stdout.flush()
     if not report.as_json:
-        for note in report.notes:
+        for note in (*report.notes, *(report.details if is_verbose() else ())):
             show_note(note)
     if report.problem is None:
         return 0
@@ -68,12 +70,16 @@ def show(report: Report) -> int:
 
 
 def show_note(text: str) -> None:
-    """Print a note on stderr."""
+    """Print a note on stderr, unless `--quiet`."""
+    if is_quiet():
+        return
     _print([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
 
 
 def show_progress(text: str) -> None:
-    """Print progress on stderr."""
+    """Print progress on stderr, unless `--quiet`."""
+    if is_quiet():
+        return
     _print([((one_line(text), FAINT),)], sys.stderr)
 
 
@@ -118,8 +124,11 @@ def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
     """Show progress on stderr; the yielded function updates it.
 
     On a terminal it is a transient status line. Elsewhere nothing is printed, or with `log`
-    each update on a line.
+    each update on a line. With `--quiet` nothing is printed anywhere.
     """
+    if is_quiet():
+        yield lambda text: None
+        return
     if not is_colorful(sys.stderr):
         yield lambda text: _print([one_line(text)] if log else [], sys.stderr)
         return

@@ -1,0 +1,51 @@
+"""How much the program says on stderr: `--verbose` and `--quiet` of every command.
+
+Results on stdout and errors do not depend on it.
+"""
+
+from enum import IntEnum
+
+from assay.errors import InputError
+
+
+class Verbosity(IntEnum):
+    """What goes to stderr besides errors."""
+
+    QUIET = 0
+    """Nothing."""
+    NORMAL = 1
+    """Notes and progress."""
+    VERBOSE = 2
+    """Also details, such as every truncated distribution."""
+
+
+_chosen = Verbosity.NORMAL
+
+
+def verbosity() -> Verbosity:
+    """The verbosity of the command that runs."""
+    return _chosen
+
+
+def is_verbose() -> bool:
+    """Whether details are shown."""
+    return _chosen is Verbosity.VERBOSE
+
+
+def is_quiet() -> bool:
+    """Whether notes and progress are hidden."""
+    return _chosen is Verbosity.QUIET
+
+
+def reset() -> None:
+    """Forget the choice of the command before, in a process that runs several."""
+    global _chosen
+    _chosen = Verbosity.NORMAL
+
+
+def choose(value: Verbosity) -> None:
+    """Choose the verbosity; refuses to be both verbose and quiet."""
+    global _chosen
+    if {_chosen, value} == {Verbosity.QUIET, Verbosity.VERBOSE}:
+        raise InputError("--verbose and --quiet contradict each other", "give one of them")
+    _chosen = value
