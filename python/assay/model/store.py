@@ -1,4 +1,9 @@
-"""On-disk caches of loaded registries and lowered tapes: data files, never code."""
+"""On-disk caches of loaded registries, lowered tapes and sample points: data files, never code.
+
+A cached file is a header of format, kind and digest, then its content. A file that is absent is built;
+one that does not match its digest is rebuilt, and a warning says so: a flipped bit in an equation
+would otherwise be a wrong answer.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,12 @@ from typing import Any
 from assay._native import Tape, TapeError, build_info
 from assay.paths import cache, write_atomically
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever the meaning of a cached file changes."""
+_MAGIC = f"assay cache {FORMAT}\n".encode()
+_HEADER_SIZE = len(_MAGIC) + hashlib.sha256().digest_size
+
+_noted: set[Path] = set()
 
 
 def fingerprint(*data: Any) -> str:
@@ -32,28 +41,55 @@ def fingerprint_files(paths: Sequence[Path]) -> str:
     return fingerprint(facts)
 
 
-def read_json(path: Path) -> Any:
-    """Read a cached file; None when it is absent or damaged, since it can be rebuilt."""
+def read_cache(path: Path) -> bytes | None:
+    """The content of a cached file; None when it is absent or damaged, since it can be rebuilt."""
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        stored = path.read_bytes()
+    except OSError:
         return None
+    content = stored[_HEADER_SIZE:]
+    if stored[:_HEADER_SIZE] == _MAGIC + _digest(path, content):
+        return content
+    warn_damaged(path)
+    return None
 
 
-def write_cache(path: Path, data: bytes) -> None:
+def write_cache(path: Path, content: bytes) -> None:
     """Write a cached file; a read-only or full disk is no error."""
     try:
-        write_atomically(path, data)
+        write_atomically(path, _MAGIC + _digest(path, content) + content)
     except OSError:
         return
+
+
+def warn_damaged(path: Path) -> None:
+    """Log, once a process, that a cached file is not what was written there."""
+    if path in _noted:
+        return
+    import logging
+
+    _noted.add(path)
+    logging.getLogger("assay").warning(
+        "cached file %s is damaged: its content does not match its digest; rebuilding it", path
+    )
 
 
 def cached_tape(key: str, lower: Callable[[], Tape]) -> Tape:
     """The tape stored under the key, else a newly lowered one, which is then stored."""
     path = cache("tapes") / f"{key}.tape"
-    try:
-        return Tape.from_bytes(path.read_bytes())
-    except (OSError, TapeError):
-        tape = lower()
-        write_cache(path, tape.to_bytes())
-        return tape
+    content = read_cache(path)
+    if content is not None:
+        try:
+            return Tape.from_bytes(content)
+        except TapeError:
+            warn_damaged(path)
+    tape = lower()
+    write_cache(path, tape.to_bytes())
+    return tape
+
+
+def _digest(path: Path, content: bytes) -> bytes:
+    # The name is part of it: a file moved to another key would answer another question.
+    digest = hashlib.sha256(path.name.encode())
+    digest.update(content)
+    return digest.digest()

@@ -8,7 +8,7 @@ from functools import cache as once
 from pathlib import Path
 
 from assay import model
-from assay.errors import AssayError, unknown_name
+from assay.errors import unknown_name
 from assay.model import store
 from assay.model.registry import Registry
 from assay.paths import cache
@@ -60,15 +60,12 @@ def registry() -> Registry:
 
 
 def _read_cached(path: Path) -> Registry | None:
-    data = store.read_json(path)
-    if data is None:
+    content = store.read_cache(path)
+    if content is None:
         return None
-    try:
-        loaded = Registry(data["registry"])
-        loaded.key = data["key"]
-    except (AssayError, AttributeError, KeyError, TypeError, ValueError):
-        # Damaged, though still JSON: rebuild it.
-        return None
+    data = json.loads(content)
+    loaded = Registry(data["registry"])
+    loaded.key = data["key"]
     return loaded
 
 
