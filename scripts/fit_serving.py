@@ -25,9 +25,10 @@ from scipy.optimize import least_squares
 
 from assay import json_records
 from assay.catalog import engines, models
-from assay.errors import AssayError
-from assay.stack import registry
+from assay.errors import AssayError, InputError
+from assay.model.tapes.compile import Compiled
 from assay.validate.cases import Case, read_cases
+from assay.validate.points import Group, compile_known
 from assay.validate.serving import measured_rows
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
@@ -117,6 +118,19 @@ class Target:
     weight: float
 
 
+_OUTPUTS = tuple(f"serving.{name}" for name in serving.FIGURES)
+
+
+def _function(group: Group) -> Compiled:
+    """All figures by the inputs of a group of points."""
+    cone = compile_known(group.names, _OUTPUTS)
+    if cone.function is None or cone.missing:
+        raise InputError(
+            f"missing inputs: {', '.join(sorted(set().union(*cone.missing.values())))}"
+        )
+    return cone.function
+
+
 class Problem:
     """Log residuals of figures, as a function of shared log constants and deviations."""
 
@@ -125,10 +139,8 @@ class Problem:
         # Prefill GPUs of disaggregated deployments are extra columns at the end.
         disaggregated = [d for d in deployments if d.prompt_values is not None]
         self.deployments = [*deployments, *disaggregated]
-        self.points = serving.Points(self.deployments, prompts=len(disaggregated))
+        self.points = serving.points_of(self.deployments, prompts=len(disaggregated))
         self.targets = _targets(deployments)
-        outputs = [f"serving.{name}" for name in serving.FIGURES]
-        self.function = registry().compile(inputs=list(self.points.names), outputs=outputs)
         self.uses = [
             (free, engine, self._mask(free, engine))
             for engine in ENGINES
@@ -149,18 +161,20 @@ class Problem:
         found: Vector = np.exp(np.minimum(self.map @ unknowns, self.most))
         return found
 
-    def columns(self, unknowns: Vector) -> Vector:
-        """Inputs of the graph with some constants."""
-        own: Vector = self.points.columns.copy()
+    def columns(self, group: Group, unknowns: Vector) -> Vector:
+        """Inputs of a group of points with some constants."""
+        own: Vector = group.columns.copy()
         for (free, _, mask), value in zip(self.uses, self.values(unknowns), strict=True):
-            own[self.points.names.index(f"serving.{free.name}"), mask] = value
+            own[group.names.index(f"serving.{free.name}"), mask[group.positions]] = value
         return own
 
     def errors(self, unknowns: Vector) -> Vector:
         """Logarithms of predicted over observed, one per figure."""
+        found = np.full((len(_OUTPUTS), self.points.count), np.nan)
+        for group in self.points.groups:
+            found[:, group.positions] = _function(group)(*self.columns(group, unknowns))
         row, column = self.index
-        found = np.log(self.function(*self.columns(unknowns)))[row, column]
-        errors: Vector = found - self.observed
+        errors: Vector = np.log(found)[row, column] - self.observed
         return errors
 
     def residuals(self, unknowns: Vector) -> Vector:
@@ -172,9 +186,11 @@ class Problem:
         """Exact derivatives of the residuals."""
         names = list(dict.fromkeys(f"serving.{free.name}" for free, _, _ in self.uses))
         row, column = self.index
-        own = self.columns(unknowns)
-        values = self.function(*own)
-        slopes = self.function.jacobian(*own, wrt=names) / values[:, None, :]
+        slopes = np.full((len(_OUTPUTS), len(names), self.points.count), np.nan)
+        for group in self.points.groups:
+            function, own = _function(group), self.columns(group, unknowns)
+            values = function(*own)
+            slopes[:, :, group.positions] = function.jacobian(*own, wrt=names) / values[:, None, :]
         free_to_move = self.map @ unknowns < self.most
         parts = []
         for (free, _, mask), value, moves in zip(

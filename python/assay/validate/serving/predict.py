@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.catalog import accelerators, constants, engines
 from assay.errors import AssayError
-from assay.model.tapes.compile import Compiled
 from assay.stack import registry
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, folds_by_case
+from assay.validate.points import GroupedPoints
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
-
-Matrix = NDArray[np.float64]
 
 FIGURES = (
     "time_to_first_token", "prompt_time", "step_time", "end_to_end_time", "throughput",
@@ -37,7 +32,10 @@ _TERMS = (
     "burst_time", "waiting_time", "request_time", "weight_memory", "batch", "decoding",
     "context", "kv.bytes_per_token", "gpus",
 )  # fmt: skip
-_OUTSIDE = ("gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters")
+_OUTPUTS = (
+    *(f"serving.{name}" for name in (*FIGURES, *_TERMS)),
+    "gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters",
+)  # fmt: skip
 
 # Only the all-reduce has constants of the engine: its other kernels do not predict better with
 # their own, see docs/design/serving-model.md.
@@ -78,42 +76,21 @@ def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
     return {name: value for name, value in both.items() if name in known}
 
 
-@cache
-def compiled(names: tuple[str, ...]) -> Compiled:
-    """The serving path by the inputs named."""
-    outputs = [f"serving.{name}" for name in (*FIGURES, *_TERMS)]
-    return registry().compile(inputs=list(names), outputs=[*outputs, *_OUTSIDE])
+def points_of(
+    deployments: Sequence[Deployment], prompts: int = 0, *, held_out: bool = False
+) -> GroupedPoints:
+    """Deployments as points of the graph; of the last `prompts` the prefill GPUs.
 
-
-class Points:
-    """Deployments as columns of inputs to the graph."""
-
-    def __init__(
-        self, deployments: Sequence[Deployment], prompts: int = 0, *, held_out: bool = False
-    ) -> None:
-        """Collect the inputs of all deployments; of the last `prompts` those of the prefill GPUs.
-
-        With `held_out`, cases that entered the fit have the constants of a fit without them.
-        """
-        first = len(deployments) - prompts
-        folds = folds_by_case("serving") if held_out else {}
-        rows = [
+    With `held_out`, cases that entered the fit have the constants of a fit without them.
+    """
+    first = len(deployments) - prompts
+    folds = folds_by_case("serving") if held_out else {}
+    return GroupedPoints(
+        [
             values_of(found, index >= first, folds.get(found.case.id))
             for index, found in enumerate(deployments)
         ]
-        self.names = tuple(sorted({name for row in rows for name in row}))
-        self.columns: Matrix = np.array(
-            [[row.get(name, 0.0) for row in rows] for name in self.names], dtype=np.float64
-        )
-
-    def outputs(self) -> dict[str, Matrix]:
-        """Every output, one number per deployment."""
-        function = compiled(self.names)
-        found = function(*self.columns)
-        return {
-            name.removeprefix("serving."): column
-            for name, column in zip(function.outputs, found, strict=True)
-        }
+    )
 
 
 def predict(cases: Sequence[Case]) -> list[Row]:
@@ -136,6 +113,10 @@ def predict(cases: Sequence[Case]) -> list[Row]:
     shipped, held_out = (_Outputs(found, held_out=held_out) for held_out in (False, True))
     for index, deployment in enumerate(found):
         for figure in deployment.figures:
+            if missing := shipped.missing(index, figure):
+                reason = f"missing inputs: {', '.join(missing)}"
+                rows += _gaps(deployment.case, reason, {figure.quantity: figure.observed})
+                continue
             row = _row(deployment, figure, shipped.of(index, figure))
             if deployment.case.id in folds_by_case("serving"):
                 value = held_out.of(index, figure)[figure.variable] * figure.scale
@@ -148,13 +129,27 @@ class _Outputs:
     """Outputs of deployments, of those GPUs that a figure is about."""
 
     def __init__(self, deployments: Sequence[Deployment], *, held_out: bool) -> None:
-        count = len(deployments)
-        self.decoding = Points(deployments, held_out=held_out).outputs()
-        self.prompts = Points(deployments, count, held_out=held_out).outputs()
+        self.decoding = points_of(deployments, held_out=held_out)
+        self.prompts = points_of(deployments, len(deployments), held_out=held_out)
+        self.columns = {
+            points: {
+                name.removeprefix("serving."): column
+                for name, column in points.evaluate(_OUTPUTS).items()
+            }
+            for points in (self.decoding, self.prompts)
+        }
+
+    def _points(self, figure: ObservedFigure) -> GroupedPoints:
+        return self.prompts if _is_prompt(figure) else self.decoding
 
     def of(self, index: int, figure: ObservedFigure) -> dict[str, float]:
-        columns = self.prompts if _is_prompt(figure) else self.decoding
+        columns = self.columns[self._points(figure)]
         return {name: float(column[index]) for name, column in columns.items()}
+
+    def missing(self, index: int, figure: ObservedFigure) -> tuple[str, ...]:
+        """Inputs without which the figure has no value."""
+        absent = self._points(figure).missing(_OUTPUTS)[index]
+        return absent.get(f"serving.{figure.variable}", ())
 
 
 def _is_prompt(figure: ObservedFigure) -> bool:

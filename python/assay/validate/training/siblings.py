@@ -1,7 +1,12 @@
-"""Fields of a training case completed from cases of the same source or model."""
+"""Fields of a training case completed from cases of the same source or model.
+
+Which case completes another does not depend on the order of the file.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +28,7 @@ def completed(case: Case, siblings: Sequence[Case]) -> Case:
     inputs = dict(case.inputs)
     same = [
         other
-        for other in siblings
+        for other in sorted(siblings, key=lambda other: other.id)
         if other is not case
         and other.source.get("url") == case.source.get("url")
         and all(other.inputs.get(name) == inputs.get(name) for name in _JOB_FIELDS)
@@ -49,15 +54,30 @@ def with_layout(
         return case
     sides = ("hidden", "layers", "heads", "vocabulary")
     size = [shapes[f"architecture.{name}"] for name in sides]
-    for other in siblings:
-        theirs = other.inputs
-        is_same = theirs.get("gpu") == inputs.get("gpu") and size == [
-            theirs.get(name) for name in (*sides[:3], "vocab")
-        ]
-        same_length = inputs.get("seq_len") in (None, theirs.get("seq_len"))
-        if other.id != case.id and is_same and same_length and theirs.get("tp"):
-            stated = {name: theirs[name] for name in _LAYOUT_FIELDS if theirs.get(name)}
-            own = {name: value for name, value in inputs.items() if value is not None}
-            notes.append(f"layout not stated: that of {other.id}")
-            return replace(case, inputs={**stated, **own})
-    return case
+    same = [
+        other
+        for other in siblings
+        if other.id != case.id
+        and other.inputs.get("tp")
+        and other.inputs.get("gpu") == inputs.get("gpu")
+        and size == [other.inputs.get(name) for name in (*sides[:3], "vocab")]
+        and inputs.get("seq_len") in (None, other.inputs.get("seq_len"))
+    ]
+    if not same:
+        return case
+    other = min(same, key=lambda other: _distance(case, other))
+    stated = {name: other.inputs[name] for name in _LAYOUT_FIELDS if other.inputs.get(name)}
+    own = {name: value for name, value in inputs.items() if value is not None}
+    notes.append(f"layout not stated: that of {other.id}")
+    return replace(case, inputs={**stated, **own})
+
+
+def _distance(case: Case, other: Case) -> tuple[int, int, float, str]:
+    """Order of preference: titles of sources alike, more of the layout stated, fewer GPUs."""
+    shared = _title_words(case) & _title_words(other)
+    stated = sum(bool(other.inputs.get(name)) for name in _LAYOUT_FIELDS)
+    return -len(shared), -stated, float(other.inputs.get("n_gpus") or math.inf), other.id
+
+
+def _title_words(case: Case) -> set[str]:
+    return set(re.findall(r"[a-z]{4,}", str(case.source.get("title", "")).lower()))

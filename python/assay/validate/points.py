@@ -1,0 +1,88 @@
+"""Cases as points of the graph, grouped by the inputs that they give.
+
+An input that a case does not give is missing, not zero: accelerators state their links and memory
+in different variables, and a tape is valid only for the inputs it was compiled for. The cases
+that give the same inputs share one tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.model.tapes.compile import Compiled
+from assay.model.tapes.cones import Cones
+from assay.stack import registry
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cone:
+    """Outputs as a function of inputs, and for each output without a value what is missing."""
+
+    function: Compiled | None
+    outputs: tuple[str, ...]
+    missing: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def compile_known(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Cone:
+    """Compile the outputs that the inputs determine."""
+    cones = Cones(registry(), inputs, {}, switch=True)
+    missing = {name: tuple(found) for name in outputs if (found := cones.missing_inputs([name]))}
+    known = tuple(name for name in outputs if name not in missing)
+    function = registry().compile(inputs=list(inputs), outputs=list(known)) if known else None
+    return Cone(function, known, missing)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Points that give the same inputs: their positions, and one row of values for each input."""
+
+    names: tuple[str, ...]
+    positions: NDArray[np.intp]
+    columns: Array
+
+
+class GroupedPoints:
+    """Points with inputs of their own each, evaluated with one tape for each set of inputs."""
+
+    def __init__(self, points: Sequence[Mapping[str, float]]) -> None:
+        """Collect the inputs of all points, by variable."""
+        self.count = len(points)
+        positions: dict[tuple[str, ...], list[int]] = {}
+        for position, point in enumerate(points):
+            positions.setdefault(tuple(sorted(point)), []).append(position)
+        self.groups = tuple(
+            Group(
+                names,
+                np.array(members),
+                np.array([[points[member][name] for member in members] for name in names]),
+            )
+            for names, members in positions.items()
+        )
+
+    def evaluate(self, outputs: Sequence[str]) -> dict[str, Array]:
+        """Each output, one number a point; NaN where inputs are missing."""
+        found = {name: np.full(self.count, np.nan) for name in outputs}
+        for group in self.groups:
+            cone = compile_known(group.names, tuple(outputs))
+            if cone.function is None:
+                continue
+            values = cone.function(*group.columns)
+            for name, column in zip(cone.outputs, values, strict=True):
+                found[name][group.positions] = column
+        return found
+
+    def missing(self, outputs: Sequence[str]) -> list[Mapping[str, tuple[str, ...]]]:
+        """For each point the outputs without a value, with the inputs that they lack."""
+        found: list[Mapping[str, tuple[str, ...]]] = [{}] * self.count
+        for group in self.groups:
+            for position in group.positions:
+                found[position] = compile_known(group.names, tuple(outputs)).missing
+        return found
