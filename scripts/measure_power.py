@@ -78,7 +78,11 @@ def captured(body: Callable[[], Any]) -> Callable[[], Any]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         body()
-    replay: Callable[[], Any] = graph.replay
+
+    # The graph holds addresses only: keeping the body keeps its tensors.
+    def replay(_kept: Callable[[], Any] = body) -> None:
+        graph.replay()
+
     return replay
 
 
