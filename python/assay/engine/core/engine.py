@@ -7,7 +7,7 @@ detokenize, finish).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from assay.engine.core import output_processor, probing
 from assay.engine.core import prompts as prompting
 from assay.engine.core.engine_state import EngineState
+from assay.engine.core.exclusive import EngineLock, exclusive
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
 from assay.engine.core.outputs import Chunk, Completion, StepOutput
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 class Engine:
     """A language model that serves requests; `Engine.load` creates one.
 
-    Not thread-safe: one thread adds requests and runs steps.
+    Threads may share it: a call waits until the calls of other threads have returned. What `step`
+    returns goes to whichever thread calls it; `generate` and `stream` keep their own outputs.
 
     >>> with Engine.load("synthetic") as engine:
     ...     [answer] = engine.generate(["Once"], SamplingParams(max_tokens=3, temperature=0.0))
@@ -65,7 +67,12 @@ class Engine:
         self._num_requests = 0
         self._counters = Counter(dict.fromkeys(COUNTERS, 0))
         self._undelivered: list[StepOutput] = []
-        """Outputs of a step that was collected between two calls of `step`."""
+        """Outputs that the next call of `step` returns."""
+        self._mailboxes: dict[str, list[StepOutput]] = {}
+        """Outputs of the requests of `generate` and `stream`, which other calls must not take."""
+        self._abandoned: deque[str] = deque()
+        """Requests of streams that were left early while a call was running."""
+        self._lock = EngineLock()
         self._closed = False
 
     @classmethod
@@ -114,6 +121,7 @@ class Engine:
         """Whether any request is unfinished or any output undelivered."""
         return bool(self._requests or self._undelivered)
 
+    @exclusive
     def add_request(
         self,
         prompt: Prompt,
@@ -130,6 +138,7 @@ class Engine:
         self._state.scheduler.add(request)
         return request.request_id
 
+    @exclusive
     def fork(
         self, request_id: str, params: SamplingParams | None = None, new_id: str | None = None
     ) -> str:
@@ -158,25 +167,35 @@ class Engine:
         """Whether a request of this ID was added and has not finished."""
         return request_id in self._requests
 
+    @exclusive
     def abort(self, request_id: str) -> StepOutput:
         """Finish a request now and free its blocks; returns its undelivered output."""
         request = self._active_request(request_id)
         del self._requests[request_id]
         self._state.scheduler.remove(request)
         mine = [output for output in self._undelivered if output.request_id == request_id]
-        chunks = [chunk for output in mine for chunk in output.chunks]
         self._undelivered = [one for one in self._undelivered if one.request_id != request_id]
-        chunks.append(output_processor.abort(request))
-        return StepOutput(request_id, tuple(chunks), output_processor.summary(request))
+        mailbox = self._mailboxes.get(request_id)
+        chunks = [chunk for output in (*mine, *(mailbox or ())) for chunk in output.chunks]
+        end = output_processor.abort(request)
+        summary = output_processor.summary(request)
+        if mailbox is not None:
+            mailbox.append(StepOutput(request_id, (end,), summary))
+        return StepOutput(request_id, (*chunks, end), summary)
 
+    @exclusive
     def step(self) -> list[StepOutput]:
-        """Run one step over all running requests and return what it added to each."""
-        self._check_open()
-        if self._undelivered:
-            outputs, self._undelivered = self._undelivered, []
-            return outputs
-        return self._deliver(run_step(self._state, self._counters))
+        """Run one step over all running requests and return what it added to each.
 
+        The outputs of requests of `generate` and `stream` go to those.
+        """
+        self._check_open()
+        if not self._undelivered:
+            self._advance()
+        outputs, self._undelivered = self._undelivered, []
+        return outputs
+
+    @exclusive
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
@@ -186,48 +205,43 @@ class Engine:
 
         A request that fails has the finish reason "error" and its `error`; the others continue.
         """
-        self._check_idle("generate")
+        self._check_no_manual_requests("generate")
         inputs = prompting.with_params(prompting.as_list(prompts), params)
         names: list[str] = []
         try:
             for prompt, prompt_params in inputs:
                 names.append(self.add_request(prompt, prompt_params))
-            chunks: dict[str, list[Chunk]] = {name: [] for name in names}
-            last: dict[str, StepOutput] = {}
-            while self.has_work:
-                for output in self.step():
-                    chunks[output.request_id] += output.chunks
-                    if output.finished:
-                        last[output.request_id] = output
+                self._mailboxes[names[-1]] = []
+            while any(name in self._requests for name in names):
+                self._advance()
+            return [Completion.of(self._mailboxes[name]) for name in names]
         finally:
             for name in names:
-                if name in self._requests:
-                    self.abort(name)
-        return [Completion.of(last[name], chunks[name]) for name in names]
+                self._forget(name)
 
     def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Chunk]:
         """Complete one prompt, token by token; leaving the loop early aborts the request.
 
-        Raises the request's error if it fails. The outputs of requests that are added meanwhile
-        come with the next call of `step`.
+        Raises the request's error if it fails. Other calls, of this thread or another, may come
+        between two tokens; they advance this request too, whose tokens are kept for the stream.
         """
-        self._check_idle("stream")
-        name = self.add_request(prompt, params)
-        other_outputs: list[StepOutput] = []
+        name = self._open_stream(prompt, params)
         try:
-            while name in self._requests:
-                for output in self.step():
-                    if output.request_id != name:
-                        other_outputs.append(output)
-                        continue
+            finished = False
+            while not finished:
+                outputs = self._next_outputs(name)
+                finished = not outputs or outputs[-1].finished
+                for output in outputs:
                     yield from output.chunks
                     if output.error is not None:
                         raise output.error
         finally:
-            self._undelivered += other_outputs
-            if name in self._requests:
-                self.abort(name)
+            self._abandoned.append(name)
+            with self._lock.if_free() as is_free:
+                if is_free:
+                    self._abort_abandoned()
 
+    @exclusive
     def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
         """The logits after each token of a prompt, without the prefix cache: tokens by vocabulary."""
         self._check_idle("logits")
@@ -237,6 +251,7 @@ class Engine:
         """The settings that can be changed while the engine runs."""
         return list(KNOBS.values())
 
+    @exclusive
     def configure(self, changes: Mapping[str, Any]) -> Undo:
         """Change knobs; running requests continue with the same output."""
         self._check_open()
@@ -247,6 +262,7 @@ class Engine:
             request.set_speculation(bool(self.settings.speculation_depth))
         return Undo(self.configure, {name: before[name] for name in changes})
 
+    @exclusive
     def describe(self) -> dict[str, Any]:
         """The model, its memory, the settings and what is degraded."""
         shape = self.model.shape
@@ -267,6 +283,7 @@ class Engine:
             "settings": self.settings.as_dict(),
         }
 
+    @exclusive
     def statistics(self) -> dict[str, int]:
         """Counts of requests, tokens and blocks."""
         return {
@@ -277,32 +294,38 @@ class Engine:
             **self._state.kv.block_manager.statistics(),
         }
 
+    @exclusive
     def operations(self, sequences: int = 1) -> tuple[GraphNode, ...]:
         """The operations of a decode step, in order, labeled by what each computes."""
         self._check_open()
         return self._state.runner.graph(sequences).nodes
 
+    @exclusive
     def profile(self, sequences: int = 1, context: int = 64) -> list[NodeTime]:
         """Time each operation of a decode step over dummy sequences of `context` tokens."""
         self._check_idle("profile")
         return probing.profile(self._state, sequences, context)
 
+    @exclusive
     def snapshot_kv_cache(self) -> KvSnapshot:
         """The blocks of the prefix cache with their keys and values, copied to the host."""
         self._check_open()
         return self._state.kv.snapshot()
 
+    @exclusive
     def restore_kv_cache(self, snapshot: KvSnapshot) -> int:
         """Put a snapshot's blocks into the prefix cache; returns how many tokens were restored."""
         self._check_open()
         return self._state.kv.restore(snapshot)
 
+    @exclusive
     def close(self) -> None:
         """Abort all requests and free the memory; the weights stay for other engines."""
         if self._closed:
             return
         for name in tuple(self._requests):
             self.abort(name)
+        self._mailboxes.clear()
         self._state.close()
         self._closed = True
 
@@ -316,6 +339,42 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @exclusive
+    def _open_stream(self, prompt: Prompt, params: SamplingParams | None) -> str:
+        self._check_no_manual_requests("stream")
+        name = self.add_request(prompt, params)
+        self._mailboxes[name] = []
+        return name
+
+    @exclusive
+    def _next_outputs(self, name: str) -> list[StepOutput]:
+        """The new outputs of a stream's request; runs steps until there are some."""
+        self._check_open()
+        while not self._mailboxes[name] and name in self._requests:
+            self._advance()
+        outputs, self._mailboxes[name] = self._mailboxes[name], []
+        return outputs
+
+    def _advance(self) -> None:
+        """Run one step and keep its outputs for those who wait for them."""
+        self._abort_abandoned()
+        self._keep(self._deliver(run_step(self._state, self._counters)))
+
+    def _keep(self, outputs: Sequence[StepOutput]) -> None:
+        for output in outputs:
+            self._mailboxes.get(output.request_id, self._undelivered).append(output)
+
+    def _abort_abandoned(self) -> None:
+        """Abort the requests of streams that were left early."""
+        while self._abandoned:
+            self._forget(self._abandoned.popleft())
+
+    def _forget(self, name: str) -> None:
+        """Abort a request of `generate` or `stream` if it is unfinished, and drop its outputs."""
+        if name in self._requests:
+            self.abort(name)
+        self._mailboxes.pop(name, None)
 
     def _deliver(self, added: Sequence[RequestChunks]) -> list[StepOutput]:
         """The outputs of a step; finished requests are removed."""
@@ -334,7 +393,7 @@ class Engine:
         """Collect the in-flight step; its outputs come with the next call of `step`."""
         step, self._state.in_flight = self._state.in_flight, None
         if step is not None:
-            self._undelivered += self._deliver(collect_outputs(self._state, self._counters, step))
+            self._keep(self._deliver(collect_outputs(self._state, self._counters, step)))
 
     def _new_request(
         self,
@@ -378,10 +437,20 @@ class Engine:
             raise InputError("engine: expected an open engine, got one that was closed")
 
     def _check_idle(self, what: str) -> None:
+        """Refuse a call that needs the model alone while any request is under way."""
+        self._check_no_manual_requests(what)
+        if self._requests:
+            raise InputError(
+                f"{what}: expected no streams under way, got {len(self._requests)}",
+                "read them to their end or close them",
+            )
+
+    def _check_no_manual_requests(self, what: str) -> None:
+        """Refuse to run requests of `add_request` to their end inside another call."""
         self._check_open()
         # A finished request may still have output that `step` has not delivered.
         active = {*self._requests, *(output.request_id for output in self._undelivered)}
-        if active:
+        if active := active - self._mailboxes.keys():
             raise InputError(
                 f"{what}: expected no requests under way, got {len(active)}",
                 "step until they are done, or add this one beside them with add_request",

@@ -97,8 +97,10 @@ class Completion(NamedTuple):
     """Why it failed, where the finish reason is an error; the text is what came before."""
 
     @classmethod
-    def of(cls, end: StepOutput, chunks: Sequence[Chunk]) -> Completion:
-        """The completion of all chunks of a request; `end` is its last output."""
+    def of(cls, outputs: Sequence[StepOutput]) -> Completion:
+        """The completion of all outputs of a request, of which the last finished it."""
+        end = outputs[-1]
+        chunks = [chunk for output in outputs for chunk in output.chunks]
         summary, reason = end.summary, end.finish_reason
         assert summary is not None
         assert reason is not None

@@ -1,7 +1,7 @@
 """The worker thread that owns an engine: it accepts requests, runs steps and delivers outputs.
 
-An engine is not thread-safe. Other threads (the HTTP server, a shell) use it through `submit`,
-`cancel`, and `call` for the rest. Outputs go to one `sink`, once per step, so that a step of eight
+Calls of an engine wait for each other. Threads that must not wait (the HTTP server, a shell) use it
+through `submit`, `cancel`, and `call` for the rest. Outputs go to one `sink`, once per step, so that a step of eight
 requests wakes the reader once.
 """
 
