@@ -115,6 +115,7 @@ def test_damaged_cache_is_rebuilt(
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
     fresh = stack.registry.__wrapped__()
     (path,) = (tmp_path / "cache" / "registry").iterdir()
+    intact = path.read_bytes()
     path.write_text(damage, encoding="utf-8")
     assert stack.registry.__wrapped__().to_data() == fresh.to_data()
-    assert path.read_text(encoding="utf-8") != damage
+    assert path.read_bytes() == intact
