@@ -1,12 +1,20 @@
-"""Expressions as JSON text, the form in which a registry stores them."""
+"""Expressions as JSON text, the form in which a registry stores them.
+
+The text is a flat list of entries, operands before operations. Resolving needs the names in a list
+and its value at one point: both are read from the list itself, without building the tree.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from assay.model.language.expression import Expression, Number, Operation, Symbol, postorder
+from assay.model.language.operators import OPERATORS
 from assay.model.language.units import parse_unit
+
+_FUNCTIONS: Final = {name: operator.evaluate for name, operator in OPERATORS.items()}
 
 
 def encode(expression: Expression) -> str:
@@ -33,10 +41,45 @@ def encode(expression: Expression) -> str:
     return json.dumps(entries, separators=(",", ":"))
 
 
+def read_entries(text: str) -> list[Any]:
+    """The entries that `encode` wrote."""
+    entries: list[Any] = json.loads(text)
+    return entries
+
+
+def variables_of_entries(entries: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the variables in the order in which they first appear."""
+    return tuple(dict.fromkeys(entry for entry in entries if type(entry) is str))
+
+
+def evaluate_entries(entries: Sequence[Any], values: Mapping[str, float]) -> float:
+    """Compute the value at a point; values are in base units.
+
+    >>> evaluate_entries(["a", "b", ["div", 0, 1]], {"a": 1.0, "b": 4.0})
+    0.25
+    """
+    results: list[float] = []
+    for entry in entries:
+        kind = type(entry)
+        if kind is list:
+            operator, *operands = entry
+            results.append(_FUNCTIONS[operator](*[results[operand] for operand in operands]))
+        elif kind is str:
+            results.append(values[entry])
+        else:
+            results.append(float(entry["value"] if kind is dict else entry))
+    return results[-1]
+
+
 def decode(text: str) -> Expression:
     """Read back what `encode` wrote."""
+    return expression_of_entries(read_entries(text))
+
+
+def expression_of_entries(entries: Sequence[Any]) -> Expression:
+    """The expression that entries describe."""
     nodes: list[Expression] = []
-    for entry in json.loads(text):
+    for entry in entries:
         if isinstance(entry, str):
             nodes.append(Symbol(entry))
         elif isinstance(entry, list):

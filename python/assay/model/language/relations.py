@@ -14,17 +14,20 @@ from typing import Any, ClassVar
 
 from assay.errors import DeclarationError, EvaluationError
 from assay.model.language import check
-from assay.model.language.encoding import decode
+from assay.model.language.encoding import (
+    evaluate_entries,
+    expression_of_entries,
+    read_entries,
+    variables_of_entries,
+)
 from assay.model.language.expression import (
     Expression,
     Number,
     Operation,
     as_sympy,
-    evaluate,
     evaluate_nodes,
     postorder,
     to_text,
-    variables_of,
 )
 from assay.model.language.functions import where
 from assay.model.language.operators import COMPARISONS
@@ -53,7 +56,14 @@ class Relation:
         """One of the expressions the relation is made of."""
         cache: dict[str, Expression] = self.__dict__.setdefault("_decoded", {})
         if name not in cache:
-            cache[name] = decode(self.parts[name])
+            cache[name] = expression_of_entries(self.entries(name))
+        return cache[name]
+
+    def entries(self, name: str) -> list[Any]:
+        """The entries of one of the expressions."""
+        cache: dict[str, list[Any]] = self.__dict__.setdefault("_entries", {})
+        if name not in cache:
+            cache[name] = read_entries(self.parts[name])
         return cache[name]
 
     @cached_property
@@ -62,14 +72,14 @@ class Relation:
         names: dict[str, None] = {}
         for part in self.parts:
             if part != "valid":
-                names.update(dict.fromkeys(variables_of(self.part(part))))
+                names.update(dict.fromkeys(variables_of_entries(self.entries(part))))
         for own in self.own_symbols:
             names.pop(own, None)
         return tuple(names)
 
     def part_variables(self, name: str) -> tuple[str, ...]:
         """Names of the variables in one part; none when the relation lacks it."""
-        return variables_of(self.part(name)) if name in self.parts else ()
+        return variables_of_entries(self.entries(name)) if name in self.parts else ()
 
     @property
     def own_symbols(self) -> tuple[str, ...]:
@@ -93,10 +103,9 @@ class Relation:
 
     def evaluate_rhs(self, values: Mapping[str, float]) -> float:
         """Compute the right-hand side at a point, everything in base units."""
-        expression = self.part("expression")
-        value = evaluate(expression, values)
+        value = evaluate_entries(self.entries("expression"), values)
         if not math.isfinite(value):
-            raise _not_finite(self, expression, values)
+            raise _not_finite(self, self.part("expression"), values)
         return value
 
     def as_sympy(self) -> Any:
@@ -162,14 +171,18 @@ class Piecewise(Relation):
 
     def evaluate_rhs(self, values: Mapping[str, float]) -> float:
         """Compute the case that applies."""
-        value = evaluate(self.expression, values)
-        if math.isfinite(value):
-            return value
+        part = self._applying(values)
+        value = evaluate_entries(self.entries(part), values)
+        if not math.isfinite(value):
+            raise _not_finite(self, self.part(part), values)
+        return value
+
+    def _applying(self, values: Mapping[str, float]) -> str:
         for case in range(self.options["cases"]):
-            if evaluate(self.part(f"condition{case}"), values):
-                raise _not_finite(self, self.part(f"case{case}"), values)
+            if evaluate_entries(self.entries(f"condition{case}"), values):
+                return f"case{case}"
         if "otherwise" in self.parts:
-            raise _not_finite(self, self.part("otherwise"), values)
+            return "otherwise"
         raise EvaluationError(f"no case of {self.name} applies", f"cases: {self.text}")
 
     def as_sympy(self) -> Any:
@@ -212,7 +225,7 @@ class Inequality(Relation):
 
     def holds(self, values: Mapping[str, float]) -> bool:
         """Whether the condition is fulfilled at a point."""
-        return bool(evaluate(self.part("expression"), values))
+        return bool(evaluate_entries(self.entries("expression"), values))
 
     def check_units(self, units: Mapping[str, Unit]) -> None:
         """Both sides of every comparison must agree."""

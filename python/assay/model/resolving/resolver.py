@@ -79,9 +79,10 @@ class Resolver:
         self, names: tuple[str, ...]
     ) -> Generator[str, float | None, dict[str, float] | None]:
         values: dict[str, float] = {}
+        known = self.values
         complete = True
         for name in names:
-            value = yield name
+            value = known[name] if name in known else (yield name)
             if value is None:
                 complete = False
             else:
