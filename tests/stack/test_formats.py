@@ -9,10 +9,13 @@ from assay.model import Registry
 from assay.stack import formats
 
 # Name: exponent bits, mantissa bits, finite only, largest. 448 and 57344 are Table 1 of
-# Micikevicius et al. 2022.
+# Micikevicius et al. 2022; E2M1, E2M3 and E3M2 are Tables 2 to 5 of OCP Microscaling Formats 1.0.
 LARGEST = {
     "E4M3": (4, 3, 1, 448.0),
     "E5M2": (5, 2, 0, 57344.0),
+    "E3M2": (3, 2, 2, 28.0),
+    "E2M3": (2, 3, 2, 7.5),
+    "E2M1": (2, 1, 2, 6.0),
     "float16": (5, 10, 0, float(np.finfo(np.float16).max)),
     "float32": (8, 23, 0, float(np.finfo(np.float32).max)),
     "bfloat16": (8, 7, 0, 3.3895313892515355e38),

@@ -85,6 +85,7 @@ def job(shape: tuple[int, ...]) -> dict[str, float | str]:
         "parallelism.data": 1,
         "parallelism.micro_batches": passes,
         "software.attention": 0,
+        "software.dropout": 1,
     }
 
 
@@ -105,6 +106,23 @@ def test_activations_of_a_gpu(
         }
         found = registry.resolve("parallelism.memory.activations", given=given)
         assert found.value == pytest.approx(size * GIB, rel=1e-9)
+
+
+def test_activations_without_dropout_keep_no_masks(registry: Registry) -> None:
+    """Korthikanti et al. 2022, sec. 4.1: two masks a token outside attention, 1 + 2 bytes in it."""
+    hidden, layers, heads, micro_batch, *_ = MEMORY[0][0]
+    given = {
+        **job(MEMORY[0][0]), "parallelism.recompute": 0, "parallelism.sequence_parallel": 0,
+    }  # fmt: skip
+
+    def activations(dropout: int) -> float:
+        changed = {**given, "software.dropout": dropout}
+        target = "parallelism.memory.activations"
+        return registry.resolve(target, given=changed).require_value()
+
+    tokens, sequence = 2048 * micro_batch, 2048
+    masks = tokens * layers * (2 * hidden + 3 * heads * sequence / 8)
+    assert activations(1) - activations(0) == pytest.approx(masks, rel=1e-9)
 
 
 @pytest.mark.parametrize(("shape", "states", "tensor_only", "selective"), MEMORY)

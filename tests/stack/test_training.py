@@ -88,6 +88,32 @@ def test_bubble_is_idle_time_over_busy_time(registry: Registry, scenario: Preset
     assert bubble == pytest.approx(7 / 5 * (stage + hop), rel=1e-9)
 
 
+# Expected largest of n standard normal variates: Harter 1961, Expected values of normal order
+# statistics, Biometrika 48, Table 1; 1,000 by numerical integration.
+LARGEST = {2: 0.56419, 5: 1.16296, 8: 1.42360, 100: 2.50759, 1000: 3.24144}
+
+
+@pytest.mark.parametrize("gpus", [1, *LARGEST])
+def test_straggling_is_the_expected_slowest_of_the_gpus(registry: Registry, gpus: int) -> None:
+    given = {"training.gpus": gpus, "training.gpu_spread": 0.02}
+    found = registry.resolve("training.straggling", given=given).require_value()
+    assert (found - 1) / 0.02 == pytest.approx(LARGEST.get(gpus, 0.0), rel=1e-3)
+
+
+def test_stages_of_one_node_send_over_its_links(registry: Registry, scenario: Preset) -> None:
+    rates: dict[str, Any] = {
+        "interconnect.link.rate": "400 GB/s", "interconnect.nic.rate": "40 GB/s",
+        "parallelism.pipeline": 2, "parallelism.tensor": 4, "interconnect.node_ranks": 8,
+    }  # fmt: skip
+    times = {
+        gpus: _values(
+            registry, scenario, {**rates, "training.gpus": gpus}, ["training.pipeline.hop_time"]
+        )[0]
+        for gpus in (8, 16)
+    }
+    assert times[16] == pytest.approx(10 * times[8], rel=1e-9)
+
+
 def _values(
     registry: Registry, scenario: Preset, changes: dict[str, Any], outputs: list[str]
 ) -> list[float]:

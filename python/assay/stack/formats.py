@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, cited, number
+from assay.model import POSITIVE, Scope, cited, minimum, number, where
 
 scope = Scope("formats", "Number formats")
 
@@ -23,9 +23,9 @@ mantissa_bits = scope.variable(
 )  # fmt: skip
 finite_only = scope.variable(
     "finite_only", "g", "1",
-    "1 where the largest exponent encodes finite numbers and only all ones is NaN (E4M3), "
-    "0 where it encodes infinities (IEEE 754)", bounds=(0, 1), reference=_FP8, boundary="scenario",
-    library=True,
+    "codes of the largest exponent: 0 infinities and NaN (IEEE 754), 1 finite numbers and, all "
+    "ones, NaN (E4M3), 2 finite numbers only (E2M1, E2M3, E3M2)", bounds=(0, 2), reference=_MX,
+    boundary="scenario", library=True,
 )  # fmt: skip
 bits = scope.variable(
     "bits", "b", "1", "bits of a number: sign, exponent and fraction",
@@ -37,13 +37,15 @@ bias = scope.variable(
 )  # fmt: skip
 largest_exponent = scope.variable(
     "largest_exponent", "e_max", "1", "exponent of the largest number",
-    equals=2**exponent_bits - 2 + finite_only - bias, reference=_FP8, library=True,
+    equals=2**exponent_bits - 2 + minimum(finite_only, 1) - bias, reference=_FP8, library=True,
 )  # fmt: skip
-# A format without infinities loses only the all-ones fraction at its largest exponent.
+# E4M3 loses the all-ones fraction at its largest exponent to NaN; the other formats keep it.
+_lost_fraction = where(
+    (finite_only > 0.5) & (finite_only < 1.5), 2 ** (1 - mantissa_bits), 2 ** (-mantissa_bits)
+)
 largest = scope.variable(
     "largest", "x_max", "1", "largest finite number",
-    equals=(2 - 2 ** (finite_only - mantissa_bits)) * 2**largest_exponent,
-    reference=_FP8, library=True,
+    equals=(2 - _lost_fraction) * 2**largest_exponent, reference=_MX, library=True,
 )  # fmt: skip
 smallest_normal = scope.variable(
     "smallest_normal", "x_min", "1", "smallest normal number", bounds=POSITIVE,

@@ -176,8 +176,10 @@ ffn_width = scope.variable(
 shared_width = scope.variable(
     "activation.whole", "w_0", "byte",
     "activation bytes per token and layer replicated on tensor ranks: inputs of GEMMs and norms, "
-    "masks of dropout",
-    equals=number("10 byte") * architecture.hidden, reference=_ACTIVATIONS,
+    "masks of dropout where it is applied",
+    equals=number("8 byte") * architecture.hidden
+    + software.dropout * number("2 byte") * architecture.hidden,
+    reference=_ACTIVATIONS,
 )  # fmt: skip
 split_width = scope.variable(
     "activation.split", "w_1", "byte",
@@ -196,7 +198,10 @@ score_width = scope.variable(
     "activation.scores", "w_2", "byte", "activation bytes of attention logits per token and layer",
     equals=where(
         (software.attention < 0.5) & (recompute < 0.5),
-        number("5 byte/token") * architecture.heads * architecture.sequence,
+        # The softmax's output; with dropout also its mask and the output after it.
+        (number("2 byte/token") + software.dropout * number("3 byte/token"))
+        * architecture.heads
+        * architecture.sequence,
         number("0 byte"),
     ),
     reference=_ACTIVATIONS,

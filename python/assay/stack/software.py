@@ -22,6 +22,13 @@ _ZERO = cited(
 _ACCUMULATION = cited(
     "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "gradient accumulation fusion"
 )
+_DROPOUT = cited(
+    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
+    "sec. 4.1",
+)
+_ALIBI = cited(
+    "Press, Smith and Lewis 2022, Train Short, Test Long: Attention with Linear Biases", "sec. 3"
+)
 _FLAG = (0, 1)
 
 
@@ -53,6 +60,14 @@ gradient_all_reduce = _feature(
 owner_broadcast = _feature(
     "owner_broadcast", "u_b", "1: sharded weights are broadcast by their owner, not gathered", 1,
     _ZERO,
+)  # fmt: skip
+dropout = _feature(
+    "dropout", "u_p", "1: dropout is applied and its masks are kept for the backward pass", 1,
+    _DROPOUT,
+)  # fmt: skip
+score_bias = _feature(
+    "score_bias", "u_l", "1: unfused attention adds a bias (ALiBi) to its logits in memory", 1,
+    _ALIBI,
 )  # fmt: skip
 age = scope.variable(
     "age", "a_s", "s", "age of the accelerator at the software's release",

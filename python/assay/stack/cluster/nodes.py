@@ -21,8 +21,9 @@ nodes = scope.variable(
     reference=by_definition(), boundary="scenario",
 )  # fmt: skip
 gpus = scope.variable(
-    "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus, reference=FLEET
-)
+    "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus,
+    reference=by_definition("sum over the nodes"),
+)  # fmt: skip
 
 # A node without its GPUs: the power of every component may be given directly.
 liquid_share = scope.variable(

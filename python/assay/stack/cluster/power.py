@@ -66,11 +66,12 @@ rack_nodes = scope.variable(
     reference=by_definition(), boundary="scenario",
 )  # fmt: skip
 racks = scope.variable(
-    "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes), reference=FLEET
-)
+    "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes),
+    reference=by_definition("nodes over nodes of a rack, a started rack counts"),
+)  # fmt: skip
 rack_power_limit = scope.variable(
     "rack.power_limit", "P_rack_max", "W", "power supplied to a rack",
-    reference=FLEET, boundary="scenario",
+    reference=by_definition("rating of the rack's supply"), boundary="scenario",
 )  # fmt: skip
 scope.inequality(
     "rack.within_limit", rack_nodes * node_power <= rack_power_limit,
@@ -78,5 +79,6 @@ scope.inequality(
 )  # fmt: skip
 rack_peak_flops = scope.variable(
     "rack.peak_flops", "P_rack", "FLOP/s", "peak rate of a rack", display="PFLOP/s",
-    equals=rack_nodes * node_gpus * gpu.peak_flops, reference=FLEET, library=True,
+    equals=rack_nodes * node_gpus * gpu.peak_flops,
+    reference=by_definition("sum over the GPUs of a rack"), library=True,
 )  # fmt: skip

@@ -110,14 +110,25 @@ score_gemm = gemm.declare(
 _scores = _score_rows * _length
 
 
-def _declare_scores(name: str, each: str, what: str) -> passes.Pass:
-    return passes.declare(scope, f"attention.{name}.", _scores * number(each), 3, what=what)
+# Dropout reads, writes, and writes or reads its mask.
+_dropped = software.dropout * number("5 byte")
 
 
-# Forward: masked softmax (read, write), dropout (read, write, its mask).
-forward_scores = _declare_scores("forward_scores", "9 byte", "softmax and dropout, forward")
-# Backward: dropout (read, its mask, write), softmax (two reads, write).
-backward_scores = _declare_scores("backward_scores", "11 byte", "softmax and dropout, backward")
+# A biased GEMM first copies the bias to its output (write), then reads it.
+_biased = software.score_bias * number("4 byte")
+
+
+def _declare_scores(name: str, each: Expression, what: str) -> passes.Pass:
+    return passes.declare(scope, f"attention.{name}.", _scores * each, 3, what=what)
+
+
+# Forward: masked softmax (read, write). Backward: softmax (two reads, write).
+forward_scores = _declare_scores(
+    "forward_scores", number("4 byte") + _dropped + _biased, "softmax and dropout, forward"
+)
+backward_scores = _declare_scores(
+    "backward_scores", number("6 byte") + _dropped, "softmax and dropout, backward"
+)
 _unfused_gemm = wide_stretch * score_gemm.time
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",

@@ -6,15 +6,14 @@ from assay.model import (
     by_definition,
     ceil,
     cited,
-    log,
     maximum,
     minimum,
     number,
-    sqrt,
     where,
 )
 from assay.stack import architecture, gpu, optimizer, parallelism, software
 from assay.stack.kernels import combine, passes
+from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, head, layer, traffic
 from assay.stack.training.job import gpus, scope, tokens_per_step
 
@@ -32,7 +31,7 @@ _FSDP = cited(
     "Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
     "sec. 3.3.1",
 )
-_EXTREME = cited("Cramer 1946, Mathematical Methods of Statistics", "sec. 28.6")
+_LARGEST = cited("David and Nagaraja 2003, Order Statistics, 3rd edition", "sec. 3.1")
 _FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
 _NONE = number("0 s")
 _SHARE = (0, 1)
@@ -152,8 +151,8 @@ update = passes.declare(
     what="the optimizer's update",
 )  # fmt: skip
 straggling = scope.variable(
-    "straggling", "s_n", "1", "time of the slowest GPU over the median one",
-    equals=1 + gpu_spread * sqrt(2 * log(maximum(gpus / number("1 GPU"), 1))), reference=_EXTREME,
+    "straggling", "s_n", "1", "expected time of the slowest GPU over the median one",
+    equals=1 + gpu_spread * expected_largest(gpus / number("1 GPU")), reference=_LARGEST,
 )  # fmt: skip
 
 inner_traffic = scope.variable(

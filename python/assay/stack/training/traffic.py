@@ -13,7 +13,7 @@ from assay.stack import (
     software,
 )
 from assay.stack.training import attention
-from assay.stack.training.job import operand_bytes, scope
+from assay.stack.training.job import gpus, operand_bytes, scope
 from assay.stack.training.layer import expert_share, tensor, tokens
 
 _TENSOR = cited(
@@ -126,12 +126,24 @@ expert_exchange_time = scope.variable(
     "expert dispatch and combine per layer and direction, mean over layers",
     display="us", equals=2 * expert_share * expert_exchange, reference=_EXPERTS,
 )  # fmt: skip
+# Stages are the outermost ranks: those of a job of one node talk over links; in a larger job some
+# pair of neighboring stages lies in two nodes, and the slowest hop sets the pace.
+stage_rate = scope.variable(
+    "pipeline.rate", "B_p", "byte/s", "bandwidth between neighboring stages, the slowest pair",
+    display="GB/s",
+    equals=where(
+        gpus / number("1 GPU") <= interconnect.node_ranks,
+        interconnect.link_rate,
+        interconnect.nic_rate,
+    ),
+    reference=_PIPELINE,
+)  # fmt: skip
 hop_time = scope.variable(
     "pipeline.hop_time", "t_hop", "s",
     "pipeline send of activations and gradients for one pass", display="us",
     equals=where(
         parallelism.pipeline > 1,
-        2 * parallelism.interleave * _stream * _HALF / tensor / interconnect.nic_rate,
+        2 * parallelism.interleave * _stream * _HALF / tensor / stage_rate,
         _NONE,
     ),
     reference=_PIPELINE,
@@ -195,7 +207,7 @@ tied_time = scope.variable(
         * architecture.hidden
         / tensor
         * optimizer.gradient_bytes
-        / interconnect.nic_rate,
+        / stage_rate,
         _NONE,
     ),
     reference=_PIPELINE,

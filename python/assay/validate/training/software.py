@@ -37,6 +37,9 @@ INTERLEAVED_PIPELINE = 2021.2
 SELECTIVE_RECOMPUTATION = 2022.6
 """Full activation recomputation was the rule before; then came selective recomputation."""
 
+DROPOUT = 2022.6
+"""Megatron-LM and OPT apply dropout by default; large models trained since then do not."""
+
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
@@ -140,6 +143,9 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
         "software.fused_accumulation": 1.0 if date >= FUSED_ACCUMULATION and not deepspeed else 0.0,
         "software.gradient_all_reduce": 1.0 if deepspeed and stage == 1 else 0.0,
         "software.owner_broadcast": 1.0 if deepspeed and stage == 3 and date < 2022.0 else 0.0,
+        # BLOOM's configuration sets hidden_dropout and attention_dropout to 0.
+        "software.dropout": 1.0 if date < DROPOUT and "bigscience" not in words else 0.0,
+        "software.score_bias": 1.0 if "bloom" in words or "alibi" in words else 0.0,
         "software.age": max(0.0, date - launched) * 31557600.0,
         "optimizer.weight_bytes": 2.0,
         "optimizer.gradient_bytes": _gradient_bytes(inputs, date),
