@@ -42,6 +42,13 @@ LLAMA_3_SCALING = {
     "original_max_position_embeddings": 32,
 }
 
+YARN_SCALING = {
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": (
         "GPT2",
@@ -61,6 +68,27 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("Mistral", {**SMALL, "head_dim": 128, "sliding_window": None}),
     "qwen2": ("Qwen2", {**SMALL, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3", SMALL),
+    "yarn_attention_factor": (
+        "Qwen2",
+        {
+            **SMALL,
+            "num_hidden_layers": 1,
+            "rope_parameters": {**YARN_SCALING, "attention_factor": 0.6, "beta_fast": 8.0},
+        },
+    ),
+    "yarn_mscale": (
+        "Llama",
+        {
+            **SMALL,
+            "num_hidden_layers": 1,
+            "rope_parameters": {
+                **YARN_SCALING,
+                "mscale": 0.707,
+                "mscale_all_dim": 2.5,
+                "truncate": False,
+            },
+        },
+    ),
 }
 
 

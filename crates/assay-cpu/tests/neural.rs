@@ -216,21 +216,40 @@ fn rope_scalings_match_the_papers() {
     let ntk = angles(64, 10_000.0, RopeScaling::Ntk { factor: 4.0 });
     near("ntk, first", ntk[0].0, plain[0].0);
     near("ntk, last", ntk[31].0, plain[31].0 / 4.0);
-    let yarn = angles(
-        64,
-        10_000.0,
-        RopeScaling::Yarn {
-            factor: 4.0,
-            original_context: 2048,
-            beta_fast: 32.0,
-            beta_slow: 1.0,
-        },
-    );
+    let yarn_with = |attention_factor, truncate| {
+        angles(
+            64,
+            10_000.0,
+            RopeScaling::Yarn {
+                factor: 4.0,
+                original_context: 2048,
+                beta_fast: 32.0,
+                beta_slow: 1.0,
+                attention_factor,
+                truncate,
+            },
+        )
+    };
+    let yarn = yarn_with(None, true);
     // Pairs 8 to 21: floor(64 ln(2048 / 64 pi) / 2 ln 10000) and ceil(64 ln(2048 / 2 pi) / ...).
     for (pair, (angle, length)) in yarn.iter().enumerate() {
         let stretched = ((pair as f64 - 8.0) / 13.0).clamp(0.0, 1.0);
         near("yarn", *angle, plain[pair].0 * (1.0 - 0.75 * stretched));
         near("yarn, length", *length, 0.1 * 4.0_f64.ln() + 1.0);
+    }
+    // Not truncated: the ramp runs from pair 8.06... to 20.10..., where the rotations are 32 and 1.
+    let pair_of = |turns: f64| {
+        32.0 * (2048.0 / (turns * 2.0 * std::f64::consts::PI)).ln() / 10_000.0_f64.ln()
+    };
+    let (first, last) = (pair_of(32.0), pair_of(1.0));
+    for (pair, (angle, length)) in yarn_with(Some(0.75), false).iter().enumerate() {
+        let stretched = ((pair as f64 - first) / (last - first)).clamp(0.0, 1.0);
+        near(
+            "yarn, not truncated",
+            *angle,
+            plain[pair].0 * (1.0 - 0.75 * stretched),
+        );
+        near("yarn, given length", *length, 0.75);
     }
 }
 

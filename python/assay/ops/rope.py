@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay._native import rope_cos_sin
@@ -23,7 +24,14 @@ SCALINGS: Final[dict[str, dict[str, float | None]]] = {
     "none": {},
     "linear": {"factor": None},
     "ntk": {"factor": None},
-    "yarn": {"factor": None, "original_context": None, "beta_fast": 32.0, "beta_slow": 1.0},
+    "yarn": {
+        "factor": None,
+        "original_context": None,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "attention_factor": math.nan,
+        "truncate": True,
+    },
     "llama3": {
         "factor": None,
         "original_context": None,
@@ -31,8 +39,8 @@ SCALINGS: Final[dict[str, dict[str, float | None]]] = {
         "high_frequency": None,
     },
 }
-"""Context-extension methods and their parameters with defaults; None is required. YaRN's two
-defaults are those of its paper."""
+"""Context-extension methods and their parameters with defaults; None is required. YaRN's defaults
+are those of its paper, whose attention factor, 0.1 ln(factor) + 1, NaN stands for."""
 
 
 class RopeTable(NamedTuple):
@@ -67,7 +75,9 @@ def rope_table(
     """The RoPE table of `rotary_dim` dimensions of a head for positions below `positions`.
 
     `scaling` is none, linear, ntk, yarn or llama3, and `values` its parameters: the factor, and
-    for the last two the original context length and the bounds of the interpolation ramp.
+    for the last two the original context length and the bounds of the interpolation ramp; for yarn
+    also `attention_factor`, which multiplies cosines and sines, and `truncate`, which rounds the
+    ends of the ramp outward to whole pairs.
     `interleaved` pairs adjacent dimensions instead of the two halves of a head.
     """
     if scaling not in SCALINGS:

@@ -1,5 +1,6 @@
 """GGUF files of every architecture, written by the reference writer and opened as models."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.loading.tokenizer import byte_alphabet
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, InputError, UnsupportedError
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,
@@ -184,27 +185,120 @@ def test_rope_factors_of_another_head_size_are_refused(tmp_path: Path) -> None:
         open_model(path)
 
 
-def test_rope_scaling_is_read(tmp_path: Path) -> None:
-    changes = {
-        "qwen2.rope.scaling.type": "yarn",
-        "qwen2.rope.scaling.factor": 4.0,
-        "qwen2.rope.scaling.original_context_length": 256,
-    }
+# The attention factor is llama.cpp's: 0.1 ln(factor) + 1, over 0.1 m ln(factor) + 1 where the file
+# has a log multiplier m, times attn_factor.
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"type": "none", "factor": 4.0}, None),
+        ({"factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ({"factor": 0.0}, None),
+        ({"type": "yarn", "factor": 4.0}, {}),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 256, "finetuned": True},
+            {"original_max_position_embeddings": 256},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "attn_factor": 0.5, "yarn_beta_fast": 16.0},
+            {"attention_factor": (0.1 * math.log(4) + 1) / 2, "beta_fast": 16.0},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "yarn_log_multiplier": 1.0, "yarn_beta_slow": 2.0},
+            {"attention_factor": 1.0, "beta_slow": 2.0},
+        ),
+    ],
+)
+def test_rope_scaling_is_read(
+    changes: dict[str, Any], expected: dict[str, Any] | None, tmp_path: Path
+) -> None:
     path = tmp_path / "model.gguf"
-    write(path, small("qwen2"), changes=changes)
-    assert open_model(path).config["rope_scaling"] == {
-        "rope_type": "yarn",
-        "factor": 4.0,
-        "original_max_position_embeddings": 256,
-    }
+    model = small("qwen2")
+    write(
+        path,
+        model,
+        changes={f"qwen2.rope.scaling.{key}": value for key, value in changes.items()},
+    )
+    if expected is not None and "rope_type" not in expected:
+        expected = {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": model.config["max_position_embeddings"],
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "attention_factor": 0.1 * math.log(4) + 1,
+            "truncate": True,
+        } | expected
+    assert open_model(path).config["rope_scaling"] == expected
+
+
+def test_old_key_of_linear_scaling_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, small("llama"), changes={"llama.rope.scale_linear": 2.0})
+    assert open_model(path).config["rope_scaling"] == {"rope_type": "linear", "factor": 2.0}
+
+
+def test_rope_factors_beside_a_scaling_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    factors = {"rope_freqs.weight": np.ones(32, np.float32)}
+    write(path, small("llama"), extra=factors, changes={"llama.rope.scaling.factor": 2.0})
+    with pytest.raises(UnsupportedError, match="by metadata, got both"):
+        open_model(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rope.scaling.attn_factor", 2.0),
+        ("rope.freq_base_swa", 1e4),
+        ("attention.scale", 0.01),
+        ("attention.causal", False),
+        ("attention.sliding_window_pattern", 6),
+        ("attention.indexer.top_k", 8),
+        ("attn_logit_softcapping", 50.0),
+        ("final_logit_softcapping", 30.0),
+        ("logit_scale", 0.0625),
+        ("embedding_scale", 12.0),
+        ("residual_scale", 0.22),
+        ("expert_count", 8),
+        ("expert_weights_norm", True),
+    ],
+)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_keys_that_would_change_logits_are_refused(
+    architecture: str, key: str, value: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, small(architecture), changes={f"{architecture}.{key}": value})
+    with pytest.raises(UnsupportedError, match=f"{architecture}.{key}"):
+        open_model(path)
+
+
+@pytest.mark.parametrize("name", ["yarn_attn_factor", "yarn_ext_factor"])
+def test_factors_that_llama_cpp_and_transformers_read_differently_are_refused(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    scaling = {"type": "yarn", "factor": 4.0, name: 2.0}
+    changes = {f"llama.rope.scaling.{key}": value for key, value in scaling.items()}
+    write(path, small("llama"), changes=changes)
+    with pytest.raises(UnsupportedError, match=name):
+        open_model(path)
+
+
+def test_neutral_and_unknown_keys(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    changes = {"llama.expert_count": 0, "llama.logit_scale": 1.0, "llama.vocab_size": 259}
+    write(path, small("llama"), changes=changes | {"llama.dataset": "books"})
+    notes = [note for note in open_model(path).notes if "unknown" in note]
+    assert notes == ["model.gguf: unknown keys, not used: llama.dataset"]
 
 
 def test_sliding_window_of_the_file_is_used(tmp_path: Path) -> None:
-    for window in (None, 128):
+    for window in (None, 0, 128):
         path = tmp_path / f"{window}.gguf"
         write(path, small("llama"), changes={"llama.attention.sliding_window": window})
         config = open_model(path).config
-        assert (config["sliding_window"], config["use_sliding_window"]) == (window, bool(window))
+        assert config["sliding_window"] == (window or None)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,13 @@ def test_defaults_are_noted(tmp_path: Path) -> None:
 def test_rope_parameters_are_read() -> None:
     plain = dict(synthetic_model("llama").config)
     del plain["rope_theta"], plain["rope_scaling"]
-    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
     newer = plain | {"rope_parameters": {"rope_theta": 5e5, **scaling}}
     config, notes = validated("config.json", "llama", newer)
     assert (config["rope_theta"], config["rope_scaling"]) == (5e5, scaling)

@@ -139,7 +139,7 @@ pub(super) fn dequantize_weights(
 /// Write the cosines and sines of every position to `out`: positions by dimensions, float32.
 ///
 /// `scaling` is none, linear, ntk, yarn or llama3; `values` are its factor and its other
-/// parameters, in the order of its definition.
+/// parameters, in the order of its definition; an attention factor of NaN stands for none given.
 #[pyfunction]
 pub(super) fn rope_cos_sin(
     py: Python<'_>,
@@ -156,11 +156,23 @@ pub(super) fn rope_cos_sin(
             ("none", []) => RopeScaling::None,
             ("linear", &[factor]) => RopeScaling::Linear { factor },
             ("ntk", &[factor]) => RopeScaling::Ntk { factor },
-            ("yarn", &[factor, context, beta_fast, beta_slow]) => RopeScaling::Yarn {
+            (
+                "yarn",
+                &[
+                    factor,
+                    context,
+                    beta_fast,
+                    beta_slow,
+                    attention_factor,
+                    truncate,
+                ],
+            ) => RopeScaling::Yarn {
                 factor,
                 original_context: context as usize,
                 beta_fast,
                 beta_slow,
+                attention_factor: (!attention_factor.is_nan()).then_some(attention_factor),
+                truncate: truncate != 0.0,
             },
             ("llama3", &[factor, context, low_frequency, high_frequency]) => RopeScaling::Llama3 {
                 factor,

@@ -1,7 +1,7 @@
 """The required and optional keys of `config.json` for each architecture.
 
 Every dimension is required. A key may be absent where `transformers` itself has a default; each
-default that is used is noted.
+default that is used is noted. Keys beyond these are judged by `configuration_keys`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from assay.engine.loading.configuration_keys import check_keys
+from assay.engine.loading.rope_scaling import standard_scaling, unfold_rope_parameters
 from assay.errors import InputError, UnsupportedError
 
 
@@ -81,19 +83,9 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
         ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_sliding_window"), _FLAG
     ),
     "rope_scaling": (dict | None, "an object or null"),
-    "sliding_window": (int | None, "a number or null"),
     "n_inner": (int | None, "a number or null"),
     "hidden_act": (str, "a text"),
     "activation_function": (str, "a text"),
-}
-
-# Options that would change the computation and are not implemented: only these values are accepted.
-_UNSUPPORTED: Final[Mapping[str, Any]] = {
-    "quantization_config": None,
-    "partial_rotary_factor": 1.0,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
 }
 
 
@@ -112,7 +104,7 @@ def validated(
     """A configuration with every key of its architecture, and notes of the defaults used."""
     schema = SCHEMAS[architecture]
     config = {**found, "model_type": architecture}
-    _unfold_rope_parameters(config)
+    unfold_rope_parameters(where, config)
     notes = []
     for key, value in schema.defaults.items():
         if key not in config:
@@ -132,23 +124,27 @@ def validated(
     for key, (kinds, expected) in _TYPES.items():
         if key in config and not isinstance(config[key], kinds):
             raise InputError(f"{where}: expected {key} as {expected}, got {config[key]!r}")
-    for key, value in _UNSUPPORTED.items():
-        if config.get(key, value) != value:
-            raise UnsupportedError(f"{where}: expected {key} {value}, got {config[key]}")
+    keys = frozenset((*schema.dimensions, *schema.required, *schema.defaults))
+    notes += check_keys(where, architecture, found, keys)
+    if architecture != "gpt2":
+        config["rope_scaling"], found_notes = standard_scaling(where, config)
+        notes += found_notes
+        notes += _check_window(where, architecture, config)
     notes += _derive_heads(where, architecture, config)
     return config, tuple(notes)
 
 
-def _unfold_rope_parameters(config: dict[str, Any]) -> None:
-    """Newer files hold the base and the scaling of RoPE in one object."""
-    parameters = config.get("rope_parameters")
-    if not isinstance(parameters, dict):
-        return
-    scaling = dict(parameters)
-    if "rope_theta" in scaling:
-        config.setdefault("rope_theta", scaling.pop("rope_theta"))
-    kind = scaling.get("rope_type", "default")
-    config.setdefault("rope_scaling", None if kind == "default" else scaling)
+def _check_window(where: str, architecture: str, config: dict[str, Any]) -> list[str]:
+    """Check the window; a note says that it limits the context (`models.model_shape`)."""
+    window = config.get("sliding_window")
+    if architecture in ("qwen2", "qwen3") and not config["use_sliding_window"]:
+        config["sliding_window"] = window = None
+    if window is None:
+        return []
+    _check_dimension(where, "sliding_window", window)
+    if window >= config["max_position_embeddings"]:
+        return []
+    return [f"{where}: sliding_window {window} limits the context to {window} tokens"]
 
 
 def _check_dimension(where: str, key: str, value: Any) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import GgufFile
 from assay.engine.loading.configuration import known_architecture, validated
+from assay.engine.loading.gguf_keys import check_gguf_keys
 from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.engine.loading.gguf_names import hugging_face_name
+from assay.engine.loading.gguf_rope import gguf_rope_scaling
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import ROPE_FACTORS, check_tensors
 from assay.errors import UnsupportedError
@@ -32,6 +34,7 @@ def open_gguf(path: Path) -> ModelFiles:
         raise UnsupportedError(
             f'{where}: expected "llama", which GGUF files of Mistral say, got "mistral"'
         )
+    key_notes = check_gguf_keys(metadata, architecture)
     stored = {one.name: one for one in file.tensors()}
     config, notes = validated(
         where, architecture, _configuration(metadata, architecture, "output.weight" not in stored)
@@ -42,6 +45,10 @@ def open_gguf(path: Path) -> ModelFiles:
         permuted = architecture == "llama" and _ROPE_TENSOR.search(name) is not None
         tensors[name] = Tensor.stored(name, one, permuted=permuted)
     if ROPE_FACTORS in tensors:
+        if config["rope_scaling"] is not None:
+            raise UnsupportedError(
+                f"{where}: expected rope scaling by {ROPE_FACTORS} or by metadata, got both"
+            )
         config["rope_scaling"] = {"rope_type": "factors", "tensor": ROPE_FACTORS}
     check_tensors(where, architecture, config, tensors)
 
@@ -60,7 +67,7 @@ def open_gguf(path: Path) -> ModelFiles:
         rope_pairs="interleaved" if architecture == "llama" else "half",
         make_tokenizer=make_tokenizer,
         template_text=metadata.get("tokenizer.chat_template", str),
-        notes=notes,
+        notes=(*notes, *key_notes),
     )
 
 
@@ -98,7 +105,8 @@ def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dic
     # Defaults of the format: as many KV heads as query heads, and a RoPE base of 10000.
     kv_heads = metadata.get(key("attention.head_count_kv"), int)
     base = metadata.get(key("rope.freq_base"), float)
-    window = metadata.get(key("attention.sliding_window"), int)
+    # llama.cpp reads a window of 0 as none.
+    window = metadata.get(key("attention.sliding_window"), int) or None
     return config | {
         "hidden_size": width,
         "intermediate_size": metadata.require(key("feed_forward_length"), int),
@@ -110,29 +118,9 @@ def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dic
         "rms_norm_eps": metadata.require(key("attention.layer_norm_rms_epsilon"), float),
         "hidden_act": "silu",
         "rope_theta": 10000.0 if base is None else base,
-        "rope_scaling": _scaling(metadata, architecture),
+        "rope_scaling": gguf_rope_scaling(metadata, architecture),
         "attention_bias": False,
         "mlp_bias": False,
         "sliding_window": window,
         "use_sliding_window": window is not None,
     }
-
-
-def _scaling(metadata: GgufMetadata, architecture: str) -> dict[str, Any] | None:
-    prefix = f"{architecture}.rope.scaling"
-    kind = metadata.get(f"{prefix}.type", str)
-    if kind in (None, "none"):
-        return None
-    if kind not in ("linear", "yarn"):
-        raise UnsupportedError(
-            f'{metadata.where}: expected {prefix}.type "none", "linear" or "yarn", got "{kind}"'
-        )
-    scaling: dict[str, Any] = {
-        "rope_type": kind,
-        "factor": metadata.require(f"{prefix}.factor", float),
-    }
-    if kind == "yarn":
-        scaling["original_max_position_embeddings"] = metadata.require(
-            f"{prefix}.original_context_length", int
-        )
-    return scaling

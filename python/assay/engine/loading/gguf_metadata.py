@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from assay._native import GgufFile, StoredTexts
@@ -20,6 +21,13 @@ class GgufMetadata:
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def value(self, key: str) -> object:
+        """The value of a key that is there, of any type."""
+        return self._any(key)
 
     def get(self, key: str, kind: type[_Value]) -> _Value | None:
         """The value of an optional key, or None."""

@@ -30,7 +30,7 @@ def llama_shape(config: Mapping[str, Any]) -> ModelShape:
     context = config["max_position_embeddings"]
     # Sliding-window attention equals full attention only while the text fits into the window.
     window = config.get("sliding_window")
-    if window is not None and config.get("use_sliding_window", True):
+    if window is not None:
         context = min(context, window)
     return ModelShape(
         vocabulary=config["vocab_size"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay import ops
 from assay.engine.loading import ModelFiles
-from assay.errors import InputError, UnsupportedError
+from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.runtime import Device, transfer
 
@@ -16,7 +16,6 @@ else:
     np = LazyModule("numpy", globals(), "np")
 
 _SCALINGS: dict[str, tuple[str, dict[str, str]]] = {
-    "default": ("none", {}),
     "linear": ("linear", {"factor": "factor"}),
     "yarn": (
         "yarn",
@@ -25,6 +24,8 @@ _SCALINGS: dict[str, tuple[str, dict[str, str]]] = {
             "original_max_position_embeddings": "original_context",
             "beta_fast": "beta_fast",
             "beta_slow": "beta_slow",
+            "attention_factor": "attention_factor",
+            "truncate": "truncate",
         },
     ),
     "llama3": (
@@ -45,20 +46,16 @@ def rope_table(files: ModelFiles, device: Device, positions: int) -> ops.RopeTab
     config = files.config
     dimensions, base = config["head_dim"], config["rope_theta"]
     interleaved = files.rope_pairs == "interleaved"
-    scaling: dict[str, Any] = config["rope_scaling"] or {}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind == "factors":
+    scaling: dict[str, Any] | None = config["rope_scaling"]
+    if scaling is None:
+        name, values = "none", {}
+    elif scaling["rope_type"] == "factors":
         factors = files.tensors[scaling["tensor"]].to_float32().astype(np.float64)
         return _table_with_factors(dimensions, positions, base, factors, interleaved, device)
-    if kind not in _SCALINGS:
-        raise UnsupportedError(
-            f'{files.name}: expected a known rope_type, got "{kind}"',
-            f"one of: {', '.join(_SCALINGS)}",
-        )
-    name, parameters = _SCALINGS[kind]
-    values = {
-        ours: float(scaling[theirs]) for theirs, ours in parameters.items() if theirs in scaling
-    }
+    else:
+        # The loader has checked the type and filled in every parameter.
+        name, parameters = _SCALINGS[scaling["rope_type"]]
+        values = {ours: float(scaling[theirs]) for theirs, ours in parameters.items()}
     try:
         return ops.rope_table(
             dimensions,

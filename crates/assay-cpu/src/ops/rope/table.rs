@@ -35,6 +35,10 @@ pub enum RopeScaling {
         beta_fast: f64,
         /// Rotations below which it is stretched in full; 1 in the paper.
         beta_slow: f64,
+        /// What cosines and sines are multiplied by; `None` is the paper's 0.1 ln(factor) + 1.
+        attention_factor: Option<f64>,
+        /// Whether the ends of the ramp are rounded outward to whole pairs, as in the paper's code.
+        truncate: bool,
     },
     /// Wavelengths beyond the trained context are stretched, short ones kept, those between blended
     /// (Llama 3.1's rule, as in its reference code).
@@ -84,13 +88,18 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
             original_context,
             beta_fast,
             beta_slow,
+            attention_factor,
+            truncate,
         } => {
             // The pair that makes this many rotations over the original context.
             let pair_of = |rotations: f64| {
                 width * (original_context as f64 / (rotations * 2.0 * PI)).ln() / (2.0 * base.ln())
             };
-            let first = pair_of(beta_fast).floor().max(0.0);
-            let last = pair_of(beta_slow).ceil().min(width - 1.0);
+            let (mut first, mut last) = (pair_of(beta_fast), pair_of(beta_slow));
+            if truncate {
+                (first, last) = (first.floor(), last.ceil());
+            }
+            (first, last) = (first.max(0.0), last.min(width - 1.0));
             let ramp = |pair: usize| {
                 let distance = (last - first).max(0.001);
                 ((pair as f64 - first) / distance).clamp(0.0, 1.0)
@@ -104,11 +113,7 @@ fn frequencies(rotary_dim: usize, base: f64, scaling: RopeScaling) -> (Vec<f64>,
                 .enumerate()
                 .map(blend)
                 .collect();
-            let sharpened = if factor > 1.0 {
-                0.1 * factor.ln() + 1.0
-            } else {
-                1.0
-            };
+            let sharpened = attention_factor.unwrap_or_else(|| 0.1 * factor.max(1.0).ln() + 1.0);
             (angles, sharpened)
         }
         RopeScaling::Llama3 {
@@ -157,6 +162,7 @@ impl RopeTable {
             original_context,
             beta_fast,
             beta_slow,
+            attention_factor,
             ..
         } = scaling
         {
@@ -164,6 +170,11 @@ impl RopeTable {
             let got = format!("{original_context}, {beta_fast} and {beta_slow}");
             let expected = "a context above 0 and rotations beta_fast >= beta_slow > 0";
             check_value(operation, "scaling", valid, expected, got)?;
+            if let Some(factor) = attention_factor {
+                let valid = factor > 0.0 && factor.is_finite();
+                let expected = "a number above 0";
+                check_value(operation, "attention_factor", valid, expected, factor)?;
+            }
         }
         if let RopeScaling::Llama3 {
             original_context,

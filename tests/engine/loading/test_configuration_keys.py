@@ -1,0 +1,101 @@
+"""Every key of config.json is implemented, without effect, refused by name, or noted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.engine.loading.configuration import SCHEMAS, validated
+from assay.engine.loading.configuration_keys import HARMLESS, IMPLEMENTED, NEUTRAL
+from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.models.model_shape import llama_shape
+from assay.errors import AssayError, UnsupportedError
+
+ENGINE_DATA = Path(__file__).parents[2] / "data" / "engine"
+
+
+def check(architecture: str = "llama", **changes: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    given = dict(synthetic_model(architecture).config) | changes
+    return validated("config.json", architecture, given)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("attn_logit_softcapping", 50.0),
+        ("final_logit_softcapping", 30.0),
+        ("query_pre_attn_scalar", 256),
+        ("logits_scaling", 16.0),
+        ("logit_scale", 0.0625),
+        ("embedding_multiplier", 12.0),
+        ("residual_multiplier", 0.22),
+        ("attention_multiplier", 0.0078125),
+        ("partial_rotary_factor", 0.5),
+        ("use_qk_norm", True),
+        ("quantization_config", {"quant_method": "gptq"}),
+        ("num_local_experts", 8),
+        ("alibi", True),
+        ("text_config", {"hidden_size": 8}),
+        ("no_rope_layers", [0, 1]),
+        ("is_causal", False),
+        # Unknown, but the name says what it would change.
+        ("attn_output_multiplier", 0.5),
+        ("post_norm_eps", 1e-5),
+    ],
+)
+@pytest.mark.parametrize("architecture", SCHEMAS)
+def test_keys_that_would_change_logits_are_refused(architecture: str, key: str, value: Any) -> None:
+    with pytest.raises(UnsupportedError, match=key) as caught:
+        check(architecture, **{key: value})
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("key", NEUTRAL)
+def test_neutral_values_are_accepted(key: str) -> None:
+    for value in NEUTRAL[key]:
+        check(**{key: value})
+
+
+def test_unknown_keys_are_noted_by_name() -> None:
+    notes = check(my_training_run="a", seed=7)[1]
+    assert notes == ("config.json: unknown keys, not used: my_training_run, seed",)
+
+
+def test_model_code_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="auto_map"):
+        check(auto_map={"AutoModelForCausalLM": "modeling.Model"})
+    assert check(auto_map={"AutoConfig": "configuration.Config"})[1] == ()
+
+
+@pytest.mark.parametrize(
+    "kinds", [["linear_attention"] * 2, ["full_attention"], "full", [None] * 2]
+)
+def test_layer_types_are_checked(kinds: Any) -> None:
+    with pytest.raises(AssayError, match="layer_types"):
+        check("qwen2", layer_types=kinds)
+
+
+def test_tables_do_not_overlap() -> None:
+    assert not HARMLESS & NEUTRAL.keys()
+    assert not IMPLEMENTED & (HARMLESS | NEUTRAL.keys())
+
+
+@pytest.mark.parametrize("folder", sorted(ENGINE_DATA.iterdir()), ids=lambda folder: folder.name)
+def test_every_key_that_transformers_writes_is_known(folder: Path) -> None:
+    given = json.loads((folder / "config.json").read_text())
+    notes = validated("config.json", given["model_type"], given)[1]
+    assert not [note for note in notes if "unknown" in note]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "used", "context"),
+    [("mistral", False, 16), ("qwen2", False, 512), ("qwen2", True, 16)],
+)
+def test_window_limits_the_context(architecture: str, used: bool, context: int) -> None:
+    """Mistral has a window whenever its size is given; Qwen has one only where it says so."""
+    config, notes = check(
+        architecture, sliding_window=16, use_sliding_window=used, max_position_embeddings=512
+    )
+    assert llama_shape(config).context == context
+    assert any("sliding_window 16 limits" in note for note in notes) == (context == 16)
