@@ -195,3 +195,28 @@ def test_preset_may_be_a_file(cli: Any, tmp_path: Any) -> None:
     )
     outcome = cli("resolve", "thermal.dc.ups_loss", "--preset", str(path))
     assert (outcome.code, outcome.out) == (0, "thermal.dc.ups_loss = 3 W\n")
+
+
+def test_correlated_inputs_change_the_interval_and_not_the_value(cli: Any) -> None:
+    given = ("--set", "econ.capex.rate=15..25 USD/s", "--set", "training.step_time=0.1..0.2 s")
+    apart = cli("resolve", *FIXTURE, *given, "--json").data
+    pair = ("--correlate", "training.step_time,econ.capex.rate=-0.9")
+    together = cli("resolve", *FIXTURE, *given, *pair, "--json").data
+    assert together["value"] == apart["value"]
+    assert together["hi"] - together["lo"] < 0.7 * (apart["hi"] - apart["lo"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("econ.capex.rate=0.5", 'malformed --correlate "econ.capex.rate=0.5"'),
+        ("econ.capex.rate,econ.capex.rat=0.5", "econ.capex.rat"),
+        ("econ.capex.rate,training.step_time=0.5", "is not given as a distribution"),
+        ("econ.capex.rate,training.step_time=2", "expected a number between -1 and 1, got 2"),
+    ],
+)
+def test_correlations_that_cannot_hold(cli: Any, text: str, message: str) -> None:
+    outcome = cli("resolve", *FIXTURE, "--correlate", text)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""

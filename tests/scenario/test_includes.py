@@ -121,3 +121,38 @@ def test_report_gives_the_share_of_variance_of_assumed_values(tmp_path: Path) ->
     assert report.assumed_share == pytest.approx(4 / 5, abs=0.02)
     assert report.variance_by_kind["measured"] == pytest.approx(1 / 5, abs=0.02)
     assert report.to_data()["assumed_share"] == report.assumed_share
+
+
+CORRELATED = HEAD + (
+    '[values]\n"gpu.clock" = { value = "uniform(1, 2) GHz", source = "x", kind = "assumed" }\n'
+    '"gpu.multiprocessors" = { value = "100 1/GPU", source = "x", kind = "assumed" }\n'
+    '"gpu.flops_per_cycle" = { value = "uniform(4000, 8000) FLOP", source = "x", kind = "assumed" }\n'
+)
+
+
+def test_scenario_states_correlations(tmp_path: Path) -> None:
+    independent = scenario(tmp_path, CORRELATED).resolve("gpu.peak_flops")
+    stated = CORRELATED + '[correlations]\n"gpu.clock, gpu.flops_per_cycle" = -0.95\n'
+    preset = scenario(tmp_path, stated)
+    assert preset.correlations == {("gpu.clock", "gpu.flops_per_cycle"): -0.95}
+    together = preset.resolve("gpu.peak_flops")
+    assert together.value == independent.value
+    assert together.upper - together.lower < 0.8 * (independent.upper - independent.lower)
+
+
+def test_correlation_of_a_certain_value_is_refused(tmp_path: Path) -> None:
+    stated = CORRELATED + '[correlations]\n"gpu.clock,gpu.multiprocessors" = 0.5\n'
+    with pytest.raises(InputError, match=r"multiprocessors is not given as a distribution"):
+        scenario(tmp_path, stated)
+
+
+def test_malformed_correlation_names_the_scenario(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"malformed scenario trial: correlation"):
+        scenario(tmp_path, CORRELATED + '[correlations]\n"gpu.clock" = 0.5\n')
+
+
+def test_a_later_include_drops_correlations_of_what_it_replaces(tmp_path: Path) -> None:
+    stated = CORRELATED + '[correlations]\n"gpu.clock, gpu.flops_per_cycle" = -0.95\n'
+    preset = scenario(tmp_path, stated)
+    other = preset.with_includes([include("accelerators/h100_sxm", preset.registry)])
+    assert ("gpu.clock", "gpu.flops_per_cycle") not in other.correlations

@@ -40,6 +40,7 @@ def resolve_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    correlate: options.Correlate = None,
     constraints: Annotated[
         bool, typer.Option("--constraints", help="List the constraints and their status.")
     ] = False,
@@ -56,7 +57,7 @@ def resolve_command(
     as_json: options.Json = False,
 ) -> Report:
     """Compute a variable from given values."""
-    question = read_question(preset, assign, variant, includes, model_config)
+    question = read_question(preset, assign, variant, includes, model_config, correlate)
     resolution = question.resolve(target, switch=not no_switch)
 
     def text(canvas: Canvas) -> Iterator[Line]:
@@ -89,6 +90,7 @@ def explain_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    correlate: options.Correlate = None,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -109,9 +111,9 @@ def explain_command(
     from assay.model.resolving.provenance import explain
     from assay.model.resolving.resolve import account, make_resolver
 
-    question = read_question(preset, assign, variant, includes, model_config)
+    question = read_question(preset, assign, variant, includes, model_config, correlate)
     resolver = make_resolver(
-        question.registry, question.given, question.variants, switch=not no_switch
+        question.registry, question.inputs, question.variants, switch=not no_switch
     )
     resolution = account(resolver, target)
     provenance = explain(

@@ -178,6 +178,7 @@ def root_debt_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    correlate: options.Correlate = None,
     as_json: options.Json = False,
 ) -> Report:
     """Rank the roots of the model.
@@ -187,13 +188,13 @@ def root_debt_command(
     from assay.model.auditing.debt import root_debt
 
     ranking = one_of("ranking", by, RANKINGS)
-    question = read_question(preset, assign, variant, includes, model_config)
+    question = read_question(preset, assign, variant, includes, model_config, correlate)
     with working("ranking roots"):
         rows = root_debt(
             question.registry,
             by=ranking,
             target=target,
-            given=question.given,
+            given=question.inputs,
             variants=question.variants,
             families=families,
             include_constraints=include_constraints,

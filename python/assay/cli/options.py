@@ -34,6 +34,15 @@ ModelConfig = Annotated[
         "--model-config", metavar="FILE", help="Take the model's shapes from its config.json."
     ),
 ]
+Correlate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--correlate",
+        metavar="NAME,OTHER=NUMBER",
+        help="Correlation of two uncertain inputs, between -1 and 1: that of their logarithms "
+        "where both are lognormal. May be repeated.",
+    ),
+]
 Variant = Annotated[
     list[str] | None,
     typer.Option(

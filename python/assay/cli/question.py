@@ -2,16 +2,17 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from assay import stack
 from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError, unknown_name
-from assay.model.inputs import read_inputs
+from assay.model.inputs import Inputs, read_inputs
 from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
+from assay.model.uncertainty.correlation import Correlations, read_correlation
 from assay.scenario.preset import Preset
 
 Word = TypeVar("Word", bound=str)
@@ -31,6 +32,12 @@ class Question:
     given: Mapping[str, float | Distribution]
     variants: Mapping[str, str]
     sources: Mapping[str, str]
+    correlations: Correlations = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The given values with their correlations, checked."""
+        return read_inputs(self.registry, self.given, self.correlations)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -39,7 +46,7 @@ class Question:
 
     def resolve(self, target: str, *, switch: bool = True) -> Resolution:
         """Resolve a variable at this point."""
-        return self.registry.resolve(target, self.given, self.variants, switch=switch)
+        return self.registry.resolve(target, self.inputs, self.variants, switch=switch)
 
 
 def read_question(
@@ -48,6 +55,7 @@ def read_question(
     variant: Sequence[str] | None,
     includes: Sequence[str] | None = None,
     model_config: str | None = None,
+    correlate: Sequence[str] | None = None,
 ) -> Question:
     """Merge a preset and the command line's values, which override it."""
     preset = None if preset_name is None else find_preset(preset_name)
@@ -58,12 +66,16 @@ def read_question(
     variants = read_pairs("--variant", "variable=relation", variant)
     given = read_inputs(registry, assigned).given
     sources = dict.fromkeys(given, "given on the command line")
+    correlations = dict(read_correlation(text) for text in correlate or ())
     if preset is not None:
+        # What the scenario says of values that are replaced no longer holds.
+        kept = {pair: v for pair, v in preset.correlations.items() if given.keys().isdisjoint(pair)}
+        correlations = {**kept, **correlations}
         for name, assignment in preset.assignments.items():
             sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
         given = {**preset.given, **given}
         variants = {**preset.variants, **variants}
-    return Question(registry, preset, given, variants, sources)
+    return Question(registry, preset, given, variants, sources, correlations)
 
 
 def _include(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assay.errors import InputError, unknown_name
 from assay.model.language.distributions import Distribution, parse_given
 from assay.model.language.quantity import Quantity, check_dimension
 from assay.model.language.variables import Variable
+from assay.model.uncertainty.correlation import Correlations, check_correlations
 
 if TYPE_CHECKING:
     from assay.model.declarations import Declarations
@@ -25,10 +26,14 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Given values in base units: one number each, and the distribution behind some."""
+    """Given values in base units: one number each, and the distribution behind some.
+
+    `correlations` are those of the normal scores of pairs of distributions.
+    """
 
     values: dict[str, float]
     distributions: dict[str, Distribution] = field(default_factory=dict)
+    correlations: Correlations = field(default_factory=dict)
 
     @property
     def given(self) -> dict[str, float | Distribution]:
@@ -44,8 +49,14 @@ class Inputs:
         return f"distributions stand at their medians: {shown}" if names else ""
 
 
-def read_inputs(registry: Declarations, given: Mapping[str, Given]) -> Inputs:
+def read_inputs(
+    registry: Declarations,
+    given: Inputs | Mapping[str, Given],
+    correlations: Correlations | None = None,
+) -> Inputs:
     """Check names, units, bounds and finiteness of everything given."""
+    if isinstance(given, Inputs):
+        return given
     inputs = Inputs({})
     for name, item in given.items():
         variable = assignable(registry, name)
@@ -55,6 +66,9 @@ def read_inputs(registry: Declarations, given: Mapping[str, Given]) -> Inputs:
             value = value.median()
         check_value(variable, value)
         inputs.values[name] = value
+    if correlations:
+        check_correlations(registry, correlations, inputs.distributions)
+        return replace(inputs, correlations=correlations)
     return inputs
 
 

@@ -13,7 +13,7 @@ from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
     from assay.model.graphs.dependency_graph import DependencyGraph
-    from assay.model.inputs import Given
+    from assay.model.inputs import Given, Inputs
     from assay.model.optimizing.optimize import Optimum
     from assay.model.resolving.resolution import Resolution
     from assay.model.solving.solve import Solution
@@ -52,7 +52,7 @@ class Registry(Declarations):
     def resolve(
         self,
         target: str,
-        given: Mapping[str, Given] | None = None,
+        given: Inputs | Mapping[str, Given] | None = None,
         variants: Mapping[str, str] | None = None,
         *,
         switch: bool = True,

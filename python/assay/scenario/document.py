@@ -9,6 +9,7 @@ from typing import Any
 from assay.catalog.sourced_value import SourcedValue, read_value
 from assay.errors import InputError
 from assay.files import read_toml
+from assay.model.uncertainty.correlation import Correlations, read_correlation
 
 _SECTIONS = (
     "name",
@@ -17,6 +18,7 @@ _SECTIONS = (
     "drop",
     "defaults",
     "values",
+    "correlations",
     "variants",
     "targets",
 )
@@ -33,6 +35,7 @@ class ScenarioDocument:
     values: dict[str, SourcedValue]
     variants: dict[str, str]
     targets: tuple[tuple[str, str], ...]
+    correlations: Correlations
 
 
 def bundled_scenarios() -> dict[str, Path]:
@@ -73,6 +76,10 @@ def _document(name: str, data: dict[str, Any]) -> ScenarioDocument:
         values=values,
         variants={n: _text(f"variant of {n}", v) for n, v in data.get("variants", {}).items()},
         targets=tuple((_text("label", label), _text("target", v)) for label, v in targets),
+        correlations=dict(
+            read_correlation(f"{names}={number}", f"scenario {name}: correlation")
+            for names, number in data.get("correlations", {}).items()
+        ),
     )
 
 

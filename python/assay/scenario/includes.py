@@ -14,6 +14,7 @@ from assay.errors import AssayError, InputError, unknown_name
 from assay.model.declarations import Declarations
 from assay.model.language.distributions import Z90
 from assay.model.language.quantity import parse_quantity
+from assay.model.uncertainty.correlation import Correlations
 
 if TYPE_CHECKING:
     from assay.catalog.models import CatalogModel
@@ -29,6 +30,7 @@ class Include:
     variants: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
     """A later include of the same group replaces this one."""
+    correlations: Correlations = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class MergedIncludes:
     values: dict[str, SourcedValue]
     variants: dict[str, str]
     notes: tuple[str, ...]
+    correlations: Correlations
 
 
 def include(path: str, registry: Declarations, folder: Path | None = None) -> Include:
@@ -92,7 +95,8 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
     origin: dict[str, str] = {}
     notes: list[str] = []
     disagreements = []
-    for part in includes:
+    parts = list(includes)
+    for part in parts:
         notes += part.notes
         variants |= part.variants
         for name, value in part.values.items():
@@ -103,7 +107,14 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
                 )
             values[name] = value
             origin[name] = part.path
-    return MergedIncludes(values, variants, (*notes, *disagreements))
+    correlations = {
+        pair: value
+        for part in parts
+        for pair, value in part.correlations.items()
+        # A correlation holds between the values that it was stated for.
+        if all(origin.get(name) == part.path for name in pair)
+    }
+    return MergedIncludes(values, variants, (*notes, *disagreements), correlations)
 
 
 def _include_entry(entry: CatalogEntry, path: str) -> Include:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import resolve
+from assay.model.uncertainty.correlation import Correlations
 from assay.scenario.document import ScenarioDocument, read_document
 from assay.scenario.includes import Include, include, merge_includes
 from assay.scenario.report import ScenarioReport, TargetReport
@@ -36,6 +37,7 @@ class Preset:
     included: tuple[Include, ...] = field(default=(), repr=False)
     own: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    correlations: Correlations = field(default_factory=dict)
 
     @classmethod
     def from_file(cls, path: Path, registry: Registry) -> Preset:
@@ -53,6 +55,10 @@ class Preset:
             included,
             frozenset(document.values),
             merged.notes,
+            {
+                **_among(merged.correlations, document.values),
+                **document.correlations,
+            },
         )
         preset.inputs  # noqa: B018  (reads the values, which checks them)
         return preset
@@ -86,6 +92,7 @@ class Preset:
         included = (*(part for part in self.included if part.group not in groups), *includes)
         replaced = {name for part in includes for name in part.values}
         own = {name: self.assignments[name] for name in self.own if name not in replaced}
+        gone = {name for part in self.included if part.group in groups for name in part.values}
         dropped = {name for part in self.included if part.group in groups for name in part.variants}
         variants = {name: text for name, text in self.variants.items() if name not in dropped}
         merged = merge_includes(included)
@@ -96,6 +103,10 @@ class Preset:
             included=included,
             own=frozenset(own),
             notes=merged.notes,
+            correlations={
+                **_among(self.correlations, gone | replaced),
+                **_among(merged.correlations, own),
+            },
         )
 
     def evaluate_targets(
@@ -135,7 +146,7 @@ class Preset:
             name: assignment.read(assignable(self.registry, name), exact=exact)
             for name, assignment in self.assignments.items()
         }
-        return read_inputs(self.registry, given)
+        return read_inputs(self.registry, given, {} if exact else self.correlations)
 
     def _with_variance(self, reports: list[TargetReport]) -> list[TargetReport]:
         uncertain = [report.target for report in reports if report.is_uncertain]
@@ -170,6 +181,15 @@ class Preset:
         issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
         status = "issues" if issues else "ok"
         return TargetReport(label, target, status, tuple(issues), resolution)
+
+
+def _among(correlations: Correlations, replaced: Container[str]) -> dict[tuple[str, str], float]:
+    """Correlations of values that nothing replaces."""
+    return {
+        pair: value
+        for pair, value in correlations.items()
+        if not any(name in replaced for name in pair)
+    }
 
 
 def _includes(document: ScenarioDocument, registry: Registry, folder: Path) -> tuple[Include, ...]:

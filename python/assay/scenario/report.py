@@ -34,7 +34,11 @@ class TargetReport:
     @property
     def assumed_share(self) -> float | None:
         """Share of the variance that assumed values contribute."""
-        return self.variance_by_kind.get("assumed", 0.0) if self.variance_by_kind else None
+        if not self.variance_by_kind:
+            return None
+        # Kinds whose values are correlated have one share together, as `assumed + published`.
+        shares = self.variance_by_kind.items()
+        return sum(share for kinds, share in shares if "assumed" in kinds.split(" + "))
 
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""

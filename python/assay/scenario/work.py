@@ -56,6 +56,7 @@ def _shares(
     import numpy as np
 
     from assay.model.uncertainty import propagate
+    from assay.model.uncertainty.correlation import joined_labels
     from assay.model.uncertainty.sampling import nominal_values
     from assay.model.uncertainty.sources import find_sources
 
@@ -72,16 +73,19 @@ def _shares(
     other = evaluator.inverse_cdf(base[len(sources.names) :])
     before = evaluator(start)
     shares: dict[str, dict[str, float]] = {target: {} for target in targets}
-    for row, name in enumerate(sources.names):
+    labels = joined_labels(sources.names, evaluator.blocks)
+    for label in dict.fromkeys(labels):
+        rows = [row for row, one in enumerate(labels) if one == label]
         crossed = start.copy()
-        crossed[row] = other[row]
+        crossed[rows] = other[rows]
         after = evaluator(crossed)
         for target, first, second in zip(targets, before, after, strict=True):
             finite = np.isfinite(first) & np.isfinite(second)
             variance = float(np.var(first[finite])) if finite.any() else 0.0
             # Jansen 1999: half the mean squared change when one source is resampled.
             changed = float(np.mean((first - second)[finite] ** 2)) / 2 if variance else 0.0
-            shares[target][name] = changed / variance if variance else 0.0
+            share = changed / variance if variance else 0.0
+            shares[target] |= dict.fromkeys((sources.names[row] for row in rows), share)
     return shares
 
 
@@ -95,4 +99,4 @@ def _shares_of_one(registry: Registry, preset: Preset, target: str) -> dict[str,
     except AssayError:
         # The central value is finite, but too few sample points are.
         return {}
-    return {share.name: share.total_order for share in found}
+    return {name: share.total_order for share in found for name in found.members[share.name]}

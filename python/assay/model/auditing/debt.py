@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 UNDECLARED = "undeclared"
 """Boundary of a root that declares none."""
 CERTAIN, UNUSED = "certain as given", "not used"
+CORRELATED = "share together with {} correlated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,10 @@ class DebtRow:
     """A root, or a family of them, with what depends on it.
 
     Shares of the target's variance are total-order ones (`variance_share`) and first-order
-    ones; where they are None when ranking by variance, `note` says why. Ranking by variance also
-    lists what takes a share without being a root, under the boundary `pinned` (a computed
-    variable that was given) or `stochastic` (one that is drawn).
+    ones; where they are None when ranking by variance, `note` says why. Correlated roots have one
+    share together, which `note` says too. Ranking by variance also lists what takes a share
+    without being a root, under the boundary `pinned` (a computed variable that was given) or
+    `stochastic` (one that is drawn).
     """
 
     name: str
@@ -69,7 +71,7 @@ def root_debt(
     *,
     by: Literal["dependents", "variance"] = "dependents",
     target: str | None = None,
-    given: Mapping[str, Given] | None = None,
+    given: Inputs | Mapping[str, Given] | None = None,
     variants: Mapping[str, str] | None = None,
     families: bool = False,
     include_constraints: bool = False,
@@ -100,7 +102,7 @@ def root_debt(
         grouped.setdefault(registry.variables[name].family if families else name, []).append(name)
     rows = []
     for label, members in grouped.items():
-        row = _row(registry, label, members, given or {}, families, include_constraints)
+        row = _row(registry, label, members, inputs.values, families, include_constraints)
         rows.append(row if variance is None else variance.complete(row, members))
     rows.sort(key=_rank)
     debt = Debt(rows[:limit])
@@ -119,9 +121,12 @@ class _Variance:
 
     def complete(self, row: DebtRow, members: list[str]) -> DebtRow:
         for share in self.shares:
-            if share.name == row.name:
+            together = self.shares.members[share.name]
+            if not set(together).isdisjoint(members):
+                others = len(set(together) - set(members))
                 return replace(
                     row,
+                    note=CORRELATED.format(others) if others else row.note,
                     variance_share=share.total_order,
                     first_order_share=share.first_order,
                     share_half_width=share.half_width,

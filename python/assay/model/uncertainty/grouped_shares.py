@@ -13,6 +13,7 @@ import numpy as np
 
 from assay.errors import UnsupportedError
 from assay.model.inputs import Given, Inputs
+from assay.model.uncertainty.correlation import joined_labels
 from assay.model.uncertainty.propagate import (
     SHARES_COUNT,
     choose_evaluator,
@@ -38,16 +39,16 @@ def shares_by_group(
 ) -> dict[str, dict[str, float]]:
     """Total-order share of every group in the variance of each target, largest first.
 
-    A source without a group forms one. The estimator is that of Jansen 1999, Analysis of variance
-    designs for model output: half the mean squared change of the target when a group is resampled,
-    over its variance.
+    A source without a group forms one; groups whose sources are correlated form one together. The
+    estimator is that of Jansen 1999, Analysis of variance designs for model output: half the mean
+    squared change of the target when a group is resampled, over its variance.
     """
     query = make_query(registry, targets, given, variants, True)
     sources = find_sources(query)
     evaluator, reason = choose_evaluator(query, sources, nominal_values(query))
     if reason:
         raise UnsupportedError(f"shares of several targets at once: {reason}")
-    labels = [groups.get(name, name) for name in sources.names]
+    labels = joined_labels([groups.get(name, name) for name in sources.names], evaluator.blocks)
     base = sobol_points(2 * len(labels), count, seed)
     first, second = (
         evaluator.inverse_cdf(half) for half in (base[: len(labels)], base[len(labels) :])

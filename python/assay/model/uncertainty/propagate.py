@@ -1,8 +1,8 @@
 """Uncertainty: what distributions of the inputs make of the targets.
 
 Quasi-Monte Carlo: scrambled Sobol points, mapped through the quantiles of each source of
-uncertainty. UncertaintySources are independent of each other. Seeds are fixed, so that the same query
-has the same answer.
+uncertainty. Sources are independent of each other but for inputs that are declared correlated.
+Seeds are fixed, so that the same query has the same answer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from assay.errors import AssayError, EvaluationError, InputError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.selection import check_variants
+from assay.model.uncertainty.correlation import joined_labels
 from assay.model.uncertainty.sampling import (
     Evaluator,
     PointEvaluator,
@@ -157,9 +158,13 @@ class VarianceShare(NamedTuple):
 
 
 class VarianceShares(list[VarianceShare]):
-    """Shares of a target's variance; `degradations` as in `Sample`."""
+    """Shares of a target's variance; `degradations` as in `Sample`.
+
+    `members` has the sources behind each name: inputs that are correlated have one share together.
+    """
 
     degradations: tuple[str, ...] = ()
+    members: Mapping[str, tuple[str, ...]]
 
 
 def variance_shares(
@@ -182,12 +187,17 @@ def variance_shares(
     query = make_query(registry, [target], given, variants, switch)
     nominal = nominal_values(query)
     sources = find_sources(query)
-    labels = [(groups or {}).get(name, name) for name in sources.names]
-    names = tuple(dict.fromkeys(labels))
     shares = VarianceShares()
-    if not names:
+    shares.members = {}
+    if not sources.names:
         return shares
     evaluator, reason = choose_evaluator(query, sources, nominal)
+    labels = joined_labels([(groups or {}).get(n, n) for n in sources.names], evaluator.blocks)
+    names = tuple(dict.fromkeys(labels))
+    shares.members = {
+        name: tuple(n for n, label in zip(sources.names, labels, strict=True) if label == name)
+        for name in names
+    }
     notes = []
     if reason:
         requested, count = count, min(count, POINTWISE_SHARES_COUNT)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from assay._native import Tape
 from assay.errors import AssayError, MissingInputsError
@@ -26,6 +27,7 @@ from assay.model.language.relations import Relation
 from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.compile import Lowering
 from assay.model.tapes.program import TapeValue
+from assay.model.uncertainty.correlation import correlated_blocks
 from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources
 from assay.model.uncertainty.truncation import Array, truncated_quantile, truncated_quantile_of
 
@@ -51,6 +53,7 @@ class Evaluator(ABC):
         self.sources = sources
         self.nominal = nominal
         self.fixed = fixed_values(query, sources, nominal)
+        self.blocks = correlated_blocks(sources.inputs, query.inputs.correlations)
         self.outside: dict[str, float] = {}
         self.failure = ""
 
@@ -59,14 +62,22 @@ class Evaluator(ABC):
 
         Rows of stochastic relations stay probabilities: their parameters are computed later.
         """
-        points = probabilities.copy()
+        points = self._correlated(probabilities)
         for row, name in enumerate(self.sources.inputs):
             variable = self.query.registry.variables[name]
             distribution = self.query.inputs.distributions[name]
             points[row], outside = truncated_quantile_of(
-                distribution, probabilities[row], variable.lower, variable.upper
+                distribution, points[row], variable.lower, variable.upper
             )
             self._note_outside(name, outside)
+        return points
+
+    def _correlated(self, probabilities: Array) -> Array:
+        """Probabilities that are uniform each and correlated by a Gaussian copula."""
+        points = probabilities.copy()
+        for block in self.blocks:
+            rows = list(block.positions)
+            points[rows] = ndtr(np.array(block.factor) @ ndtri(probabilities[rows]))
         return points
 
     @abstractmethod
