@@ -79,7 +79,7 @@ def section(name: str, command: Any) -> list[str]:
 def row(option: Any) -> str:
     """An option as a row of a table."""
     value = "" if option.is_flag else f" {option.metavar}"
-    names = ", ".join(option.opts) + value.replace("|", "\\|")
+    names = ", ".join((*option.opts, *option.secondary_opts)) + value.replace("|", "\\|")
     return f"| `{names}` | {described(option)} |"
 
 

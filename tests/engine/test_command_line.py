@@ -195,4 +195,61 @@ def test_port_in_use_is_reported_before_the_model_is_loaded(
         port = str(listener.getsockname()[1])
         code, _, err = outcome(capsys, "serve", "no_such_model", "--port", port)
     assert code == 2
-    assert "in use" in err
+    assert err.splitlines() == [
+        f"error: --port: expected a free port of 127.0.0.1, got {port}, which is in use",
+        "hint: --port 0 picks a free one",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "error", "hint"),
+    [
+        (("--host", ""), {}, "--host: expected an address of this machine, got an empty one", ""),
+        (("--host", " "), {}, "--host: expected an address of this machine, got an empty one", ""),
+        (
+            ("--host", "no.such.host.invalid"),
+            {},
+            '--host: expected an address of this machine, got "no.such.host.invalid"',
+            "127.0.0.1 is the loopback",
+        ),
+        (
+            ("--host", "0.0.0.0", "--port", "0"),
+            {},
+            "--host 0.0.0.0: expected an API key to listen beyond the loopback, got none",
+            "--insecure serves everybody who can connect",
+        ),
+        (("--port", "0"), {"ASSAY_API_KEY": ""}, "the API key is empty", "none at all"),
+        (("--port", "0", "--api-key", ""), {}, "the API key is empty", "none at all"),
+        (
+            ("--host", "0.0.0.0", "--port", "0", "--insecure"),
+            {"ASSAY_API_KEY": ""},
+            "the API key is empty",
+            "none at all",
+        ),
+    ],
+)
+def test_serve_refuses_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    environment: dict[str, str],
+    error: str,
+    hint: str,
+) -> None:
+    monkeypatch.delenv("ASSAY_API_KEY", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = outcome(capsys, "serve", "no_such_model", *options)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == f"error: {error}"
+    assert hint in err.splitlines()[1]
+
+
+@pytest.mark.parametrize("given", [("--insecure",), ("--api-key", "sesame")])
+def test_serve_listens_beyond_the_loopback_if_told(given: tuple[str, ...]) -> None:
+    with serving("--host", "0.0.0.0", *given) as (url, child):
+        local = url.replace("0.0.0.0", "127.0.0.1")
+        with client_of(local, "sesame") as client:
+            assert client.models.list().data[0].id == "synthetic"
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 0

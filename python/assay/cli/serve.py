@@ -2,6 +2,7 @@
 
 import importlib.util
 import ipaddress
+import logging
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Annotated
 import typer
 
 from assay.cli import options, sampling
-from assay.cli.output import show_note, show_progress, to_json, working
+from assay.cli.output import show_progress, to_json, working
+from assay.cli.verbosity import is_quiet
 from assay.errors import InputError
 
 KEY_VARIABLE = "ASSAY_API_KEY"
@@ -37,6 +39,16 @@ def serve_command(
             help=f"API key that clients must send; also read from {KEY_VARIABLE}.",
         ),
     ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen beyond the loopback address without an API key."),
+    ] = False,
+    access_log: Annotated[
+        bool,
+        typer.Option(
+            "--access-log/--no-access-log", help="Log every request to stderr; on if not given."
+        ),
+    ] = True,
     max_requests: Annotated[
         int,
         typer.Option(
@@ -67,8 +79,9 @@ def serve_command(
     """Serve a model over HTTP.
 
     OpenAI-compatible: /v1/models, /v1/completions and /v1/chat/completions, besides /health and
-    /metrics. Listens on the loopback address by default. With --json, the URL is printed to
-    stdout.
+    /metrics. Listens on the loopback address by default; beyond it an API key is needed. SIGTERM
+    or ctrl-c drains the requests under way and exits with 0; a second ctrl-c exits at once with
+    130. With --json, the URL is printed to stdout.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -76,19 +89,22 @@ def serve_command(
             f"assay serve needs {', '.join(missing)}, which is not installed",
             "install them with: pip install 'assay[serve]'",
         )
-    from assay.engine.server import Limits, create_app, listen, serve, served_model
+    from assay.engine.server import Limits, check_key, create_app, listen, serve, served_model
 
-    key = api_key or os.environ.get(KEY_VARIABLE)
+    key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
+    if key is not None:
+        check_key(key)
     with listen(host, port) as listener:
         address = listener.getsockname()
+        if key is None and not insecure and not ipaddress.ip_address(address[0]).is_loopback:
+            raise InputError(
+                f"--host {host}: expected an API key to listen beyond the loopback, got none",
+                f"set {KEY_VARIABLE} or --api-key; --insecure serves everybody who can connect",
+            )
         with working(f"loading {model}"):
             engine = sampling.load(model, device, kv_tokens, knob)
         described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
         sampling.show_notes(engine)
-        if key is None and not ipaddress.ip_address(address[0]).is_loopback:
-            show_note(
-                f"{address[0]} accepts requests without authentication: --api-key requires a key"
-            )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"
         if as_json:
@@ -97,11 +113,23 @@ def serve_command(
             sys.stdout.flush()
         else:
             show_progress(f"serving {described.name} on {engine.device} at {url}")
+        _log_to_stderr(access_log=access_log)
         limits = Limits(requests=max_requests, body_bytes=max_body)
         serve(
             create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain
         )
     return 0
+
+
+def _log_to_stderr(*, access_log: bool) -> None:
+    """Print the server's log, with times; --quiet leaves warnings and errors."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    logger = logging.getLogger("assay")
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING if is_quiet() else logging.INFO)
+    if not access_log:
+        logging.getLogger("assay.access").setLevel(logging.WARNING)
 
 
 def _is_installed(name: str) -> bool:

@@ -14,11 +14,12 @@ import pytest
 from fake_engine import expected_text
 
 PROGRAM = """
-import sys
+import logging, sys
 from fake_engine import FakeEngine, fake_model
 from assay.engine.server import create_app, listen, serve
 
-engine = FakeEngine(step_seconds=0.01)
+logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
+engine = FakeEngine(step_seconds=float(sys.argv[2]))
 listener = listen("127.0.0.1", 0)
 print(listener.getsockname()[1], flush=True)
 serve(create_app(engine, fake_model()), listener, drain_seconds=float(sys.argv[1]))
@@ -27,15 +28,18 @@ print("blocks", engine.blocks - engine.free, "closed", engine.closed)
 
 
 @contextmanager
-def process(drain_seconds: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(
+    drain_seconds: float, step_seconds: float = 0.01
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     folder = Path(__file__).parent
     import os
 
     environment = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(drain_seconds)],
+        [sys.executable, "-c", PROGRAM, str(drain_seconds), str(step_seconds)],
         env=environment,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
@@ -98,3 +102,77 @@ def test_requests_beyond_the_drain_time_end_with_an_error() -> None:
         assert child.wait(10) == 0
         assert child.stdout is not None
         assert child.stdout.read() == "blocks 0 closed True\n"
+
+
+LONG = {"model": "fake", "prompt": "abc", "max_tokens": 500, "stream": True}
+
+
+def log_of(child: "subprocess.Popen[str]") -> str:
+    assert child.stderr is not None
+    return child.stderr.read()
+
+
+def test_draining_server_says_so() -> None:
+    with (
+        process(1.5, 0.05) as (child, url),
+        httpx.stream(
+            "POST", f"{url}/v1/completions", json=LONG, trust_env=False, timeout=20
+        ) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        child.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while (health := httpx.get(f"{url}/health", trust_env=False)).status_code == 200:
+            assert time.monotonic() < deadline
+        assert health.status_code == 503
+        assert health.headers["retry-after"] == "1"
+        assert health.json()["error"]["code"] == "unavailable"
+        refused = httpx.post(f"{url}/v1/completions", json=LONG, trust_env=False)
+        assert refused.status_code == 503
+        for _ in lines:
+            pass
+        assert child.wait(10) == 0
+        log = log_of(child)
+    assert "assay.server draining, requests under way: 1; they have 1.5 s" in log
+    assert "assay.server drained, requests finished: 0, aborted: 1" in log
+    assert "Traceback" not in log
+
+
+def test_second_ctrl_c_ends_at_once() -> None:
+    with (
+        process(30, 0.05) as (child, url),
+        httpx.stream(
+            "POST", f"{url}/v1/completions", json=LONG, trust_env=False, timeout=20
+        ) as answer,
+    ):
+        # Kept, since dropping the iterator closes the connection.
+        lines = answer.iter_lines()
+        next(lines)
+        child.send_signal(signal.SIGINT)
+        while httpx.get(f"{url}/health", trust_env=False).status_code == 200:
+            pass
+        started = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(5) == 130
+        assert time.monotonic() - started < 2
+        log = log_of(child)
+    assert log.endswith("ended at once: requests under way are lost\n")
+    assert "Traceback" not in log
+
+
+def test_second_sigterm_does_not_hurry() -> None:
+    body = {**LONG, "max_tokens": 100}
+    with (
+        process(20) as (child, url),
+        httpx.stream(
+            "POST", f"{url}/v1/completions", json=body, trust_env=False, timeout=20
+        ) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        child.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGTERM)
+        assert [line for line in lines if line][-1] == "data: [DONE]"
+        assert child.wait(10) == 0

@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+import re
 import socket
 import time
 
 import httpx
 import pytest
-from fake_engine import FakeEngine
+from fake_engine import FakeEngine, fake_model
 from running_server import Running, Serving
 
-from assay.engine.server import Limits
+from assay.engine.server import Limits, create_app
 from assay.engine.server.guards import TimeoutProtocol
+from assay.errors import InputError
 
 PROMPT = {"model": "fake", "prompt": "abc"}
 
@@ -273,3 +275,92 @@ def read_all(connection: socket.socket) -> bytes:
 def assert_closed(connection: socket.socket) -> None:
     with contextlib.suppress(ConnectionResetError):
         assert read_all(connection) == b""
+
+
+def test_health_answers_head(http: httpx.Client) -> None:
+    answer = http.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_more_choices_than_the_server_ever_accepts(serving: Serving) -> None:
+    served = serving(limits=Limits(requests=4))
+    for body, param in (
+        ({**PROMPT, "n": 5}, "n"),
+        ({**PROMPT, "prompt": ["a", "b", "c"], "n": 2}, "n"),
+        ({**PROMPT, "prompt": ["a"] * 5}, "prompt"),
+    ):
+        answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
+        assert answer.status_code == 400
+        assert "retry-after" not in answer.headers
+        error = answer.json()["error"]
+        assert (error["param"], error["code"]) == (param, "too_many_choices")
+        assert "at most 4 at once" in error["message"]
+    body = {**PROMPT, "n": 4, "max_tokens": 2}
+    assert httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False).status_code == 200
+
+
+def counters(served: Running) -> dict[str, float]:
+    text = httpx.get(f"{served.url}/metrics", trust_env=False).text
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    return {name.partition("{")[0]: float(value) for name, value in lines.items()}
+
+
+def test_token_totals_equal_the_usage(serving: Serving) -> None:
+    served = serving()
+    prompt_tokens = completion_tokens = prompts = 0
+    for body in (
+        {**PROMPT, "max_tokens": 3},
+        {**PROMPT, "max_tokens": 4, "n": 3},
+        {**PROMPT, "prompt": ["ab", "cdefg"], "max_tokens": 2, "n": 2},
+    ):
+        answer = httpx.post(f"{served.url}/v1/completions", json=body, trust_env=False)
+        usage = answer.json()["usage"]
+        prompt_tokens += usage["prompt_tokens"]
+        completion_tokens += usage["completion_tokens"]
+        prompts += len(body["prompt"]) if isinstance(body["prompt"], list) else 1
+    found = counters(served)
+    assert found["vllm:prompt_tokens_total"] == prompt_tokens == 3 + 3 + 7
+    assert found["vllm:generation_tokens_total"] == completion_tokens == 3 + 12 + 8
+    assert found["vllm:request_prompt_tokens_count"] == prompts
+
+
+def test_token_totals_include_aborted_requests(serving: Serving) -> None:
+    served = serving(FakeEngine(step_seconds=0.01))
+    body = {**PROMPT, "max_tokens": 500, "stream": True}
+    with httpx.stream("POST", f"{served.url}/v1/completions", json=body, trust_env=False) as answer:
+        next(answer.iter_lines())
+    assert served.wait_idle()
+    found = counters(served)
+    assert found["vllm:prompt_tokens_total"] == 3
+    assert 1 <= found["vllm:generation_tokens_total"] < 500
+
+
+def test_access_log(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="assay.access")
+    served = serving(FakeEngine(step_seconds=0.01), api_key="sesame")
+    key = {"Authorization": "Bearer sesame"}
+    body = {**PROMPT, "prompt": "secret", "max_tokens": 2}
+    url = f"{served.url}/v1/completions"
+    httpx.post(f"{url}?token=secret", json=body, headers=key, trust_env=False)
+    httpx.post(url, json=body, trust_env=False)
+    httpx.get(f"{served.url}/no%0Asuch", trust_env=False)
+    stream = {**body, "max_tokens": 500, "stream": True}
+    with httpx.stream("POST", url, json=stream, headers=key, trust_env=False) as answer:
+        next(answer.iter_lines())
+    assert served.wait_idle()
+    deadline = time.monotonic() + 5
+    while len(caplog.records) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    lines = [re.sub(r"[0-9.]+ ms", "T ms", record.getMessage()) for record in caplog.records]
+    assert lines == [
+        '127.0.0.1 "POST /v1/completions" 200 T ms',
+        '127.0.0.1 "POST /v1/completions" 401 T ms',
+        '127.0.0.1 "GET /no%0Asuch" 404 T ms',
+        '127.0.0.1 "POST /v1/completions" 499 T ms',
+    ]
+
+
+@pytest.mark.parametrize("key", ["", " ", "a\nb", "k ", "gr\u00fcn"])
+def test_keys_that_no_client_can_send_are_refused(key: str) -> None:
+    with pytest.raises(InputError, match="the API key"):
+        create_app(FakeEngine(), fake_model(), api_key=key)

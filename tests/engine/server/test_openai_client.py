@@ -212,9 +212,13 @@ def test_api_key_is_required(serving: Serving) -> None:
 
 
 def test_too_many_requests_is_a_rate_limit_error(serving: Serving) -> None:
-    served = serving(FakeEngine(), limits=Limits(requests=2))
-    with make_client(served) as client, pytest.raises(openai.RateLimitError, match="at most 2"):
-        client.completions.create(model="fake", prompt="a", n=3)
+    served = serving(FakeEngine(step_seconds=0.05), limits=Limits(requests=2))
+    with make_client(served) as client:
+        stream = client.completions.create(model="fake", prompt="a", max_tokens=400, stream=True)
+        next(stream)
+        with pytest.raises(openai.RateLimitError, match="1 requests are under way and 2 more"):
+            client.completions.create(model="fake", prompt="a", n=2)
+        stream.close()
 
 
 def test_failed_engine_is_reported_and_refuses_requests(serving: Serving) -> None:

@@ -153,12 +153,17 @@ class EngineWorker:
             self._commands.put(run)
         return future
 
-    def finish(self, seconds: float) -> None:
-        """Accept no more requests, wait this long for the unfinished ones, and close."""
+    def finish(self, seconds: float) -> int:
+        """Accept no more requests, wait this long for the unfinished ones, and close.
+
+        Returns how many were aborted.
+        """
         with self._lock:
             self._refusal = self._refusal or StoppedError("the server is shutting down")
         self._idle.wait(seconds)
+        aborted = self.under_way
         self.close()
+        return aborted
 
     def close(self) -> None:
         """Abort unfinished requests, stop the thread and close the engine."""

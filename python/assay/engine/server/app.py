@@ -14,10 +14,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from assay.engine.core.worker import SteppedEngine
 from assay.engine.server import errors, response_schemas
+from assay.engine.server.access_log import AccessLog
 from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
-from assay.engine.server.guards import Guards
+from assay.engine.server.guards import Guards, check_key
 from assay.engine.server.metrics import Metrics
 from assay.engine.server.request_schemas import ChatRequest, CompletionRequest
 from assay.engine.server.service import ServedModel, Service
@@ -47,6 +48,8 @@ def create_app(
     limits: Limits | None = None,
 ) -> FastAPI:
     """An application that serves one model; it owns the engine and closes it on shutdown."""
+    if api_key is not None:
+        check_key(api_key)
     limits = limits or Limits()
     metrics = Metrics(model.name)
 
@@ -62,8 +65,10 @@ def create_app(
     # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes)
+    app.add_middleware(AccessLog)
     errors.install(app)
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=_ERROR_RESPONSES)
     async def health(service: FromService) -> dict[str, str]:
         """Whether the server accepts requests."""

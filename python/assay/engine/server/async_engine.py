@@ -144,13 +144,18 @@ class AsyncEngine:
         self.worker = EngineWorker(engine, self._sink, limit=limit)
 
     def open(
-        self, operation: str, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
+        self,
+        operation: str,
+        prompts: Sequence[Sequence[int]],
+        params: Sequence[SamplingParams],
+        choices_per_prompt: int = 1,
     ) -> OutputStream:
-        """Submit prompts to the engine, all or none."""
+        """Submit prompts to the engine, all or none; each stands there once for each choice."""
         names = self.worker.submit(prompts, params)
         stream = OutputStream(self, operation, names)
         self._streams.update(dict.fromkeys(names, stream))
-        for prompt in prompts:
+        # A prompt counts once, however many choices it has, as in the usage of the response.
+        for prompt in prompts[::choices_per_prompt]:
             self.metrics.arrived(len(prompt))
         return stream
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from assay.engine.server.errors import ApiError, error_response
+from assay.errors import InputError
 
 
 class Guards:
@@ -17,7 +18,7 @@ class Guards:
 
     def __init__(self, app: ASGIApp, *, api_key: str | None, body_limit: int) -> None:
         self._app = app
-        self._api_key = api_key.encode() if api_key else None
+        self._api_key = None if api_key is None else api_key.encode()
         self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +67,20 @@ class Guards:
             f"the request's body is larger than {self._body_limit:,} bytes",
             status=413,
             code="request_too_large",
+        )
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that no client can send; an empty one would open the server to everybody."""
+    if not key:
+        raise InputError(
+            "the API key is empty",
+            "set a key of at least one character, or none at all to serve without one",
+        )
+    if not key.isascii() or not key.isprintable() or key != key.strip():
+        raise InputError(
+            "the API key holds characters that an HTTP header cannot carry",
+            "use printable ASCII without spaces at the ends",
         )
 
 

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import resource
 import signal
 import socket
 from collections.abc import Iterator
+from types import FrameType
 from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
 
+from assay.engine.core.worker import EngineWorker
+from assay.engine.server.errors import LOGGER
 from assay.engine.server.guards import TimeoutProtocol
+from assay.errors import InputError
 
 _GRACE_SECONDS: Final = 5
 """Time after the drain for clients to read their responses."""
+EXIT_AT_ONCE: Final = 128 + signal.SIGINT
+"""Exit status after a second SIGINT, as shells report a process that it ended."""
 
 
 class DrainingServer(uvicorn.Server):
     """A server that drains its requests on shutdown and then exits with success.
 
-    On SIGTERM or SIGINT it stops listening and accepts no more requests. Requests that are
-    unfinished after `drain_seconds` end with an error. A second SIGINT exits at once.
+    After SIGTERM or SIGINT new requests and `/health` get status 503. Requests that are unfinished
+    after `drain_seconds` end with an error. A second SIGINT ends the process at once.
     """
 
     def __init__(self, app: FastAPI, config: uvicorn.Config, drain_seconds: float) -> None:
@@ -42,18 +50,64 @@ class DrainingServer(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Start the drain; on a second SIGINT end the process."""
+        if self.should_exit and sig == signal.SIGINT:
+            # The engine's thread may be deep inside a step: nothing in this process is waited for.
+            os.write(2, b"ended at once: requests under way are lost\n")
+            os._exit(EXIT_AT_ONCE)
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain running requests; abort those that take too long."""
-        worker = self._app.state.service.async_engine.worker
-        drain = asyncio.create_task(asyncio.to_thread(worker.finish, self._drain_seconds))
+        """Drain running requests, abort those that take too long, then stop listening."""
+        worker: EngineWorker = self._app.state.service.async_engine.worker
+        count = worker.under_way
+        LOGGER.info(
+            "draining, requests under way: %d; they have %g s; a second ctrl-c ends at once",
+            count,
+            self._drain_seconds,
+        )
+        # Clients can connect meanwhile: a load balancer reads from /health that it should not.
+        unfinished = await asyncio.to_thread(worker.finish, self._drain_seconds)
+        LOGGER.info("drained, requests finished: %d, aborted: %d", count - unfinished, unfinished)
         await super().shutdown(sockets)
-        await drain
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 picks a free one. It fails before a model is loaded."""
+    if not host.strip():
+        # The empty address would be every interface.
+        raise InputError(
+            "--host: expected an address of this machine, got an empty one",
+            "127.0.0.1 is the loopback, 0.0.0.0 every interface",
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=2048)
+    try:
+        # `create_server` loses the type of this error.
+        socket.getaddrinfo(host, port, family)
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise _refused(host, port, error) from None
+
+
+def _refused(host: str, port: int, error: OSError) -> InputError:
+    """Why a socket does not listen, in terms of the options."""
+    if error.errno == errno.EADDRINUSE:
+        return InputError(
+            f"--port: expected a free port of {host}, got {port}, which is in use",
+            "--port 0 picks a free one",
+        )
+    if error.errno == errno.EACCES:
+        return InputError(
+            f"--port: expected a port that this user may listen on, got {port}",
+            "ports below 1024 need privileges",
+        )
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return InputError(
+            f'--host: expected an address of this machine, got "{host}"',
+            "127.0.0.1 is the loopback, 0.0.0.0 every interface",
+        )
+    return InputError(f"--host {host} --port {port}: {error.strerror or error}")
 
 
 def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0) -> None:
@@ -66,7 +120,7 @@ def serve(app: FastAPI, listener: socket.socket, *, drain_seconds: float = 30.0)
         lifespan="on",
         # Malformed HTTP is refused and not logged: its senders could fill a disk.
         log_level="error",
-        timeout_graceful_shutdown=int(drain_seconds) + _GRACE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
         date_header=False,
     )

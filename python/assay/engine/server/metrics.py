@@ -36,8 +36,14 @@ class Metrics:
     def __init__(self, model: str) -> None:
         self._model = model
         self._registry = CollectorRegistry()
-        self._prompt_tokens = self._counter("prompt_tokens", "Prompt tokens received.")
-        self._tokens = self._counter("generation_tokens", "Tokens generated.")
+        self._prompt_tokens = self._counter(
+            "prompt_tokens",
+            "Prompt tokens of accepted requests; a prompt of several choices counts once.",
+        )
+        self._tokens = self._counter(
+            "generation_tokens",
+            "Tokens generated, also those of requests that were aborted or failed.",
+        )
         self._finished = self._counter(
             "request_success", "Finished requests by finish reason.", "finished_reason"
         )

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from assay.engine.server.access_log import CLIENT_CLOSED_REQUEST
 from assay.engine.server.async_engine import OutputDelta, OutputStream
 from assay.engine.server.request_schemas import Sampling
 from assay.engine.server.response_schemas import Usage
@@ -20,9 +21,6 @@ from assay.engine.server.streaming import (
     cancel_on_disconnect,
     event,
 )
-
-CLIENT_CLOSED_REQUEST = 499
-"""The status that web servers log for a client that disconnected; it is never sent."""
 
 
 class ResponseFormatter(Protocol):

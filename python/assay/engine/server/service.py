@@ -80,7 +80,9 @@ class Service:
 
     def open(self, request: GenerationRequest) -> OutputStream:
         """Submit a generation request to the engine."""
-        return self.async_engine.open(request.operation, request.prompts, request.params)
+        return self.async_engine.open(
+            request.operation, request.prompts, request.params, request.choices_per_prompt
+        )
 
     def check_model(self, name: str) -> None:
         """Refuse a model that is not served."""
@@ -111,6 +113,15 @@ class Service:
         Without `max_tokens` a choice may use the rest of the context.
         """
         choices = body.n or 1
+        limit = self.async_engine.worker.limit
+        if choices * len(prompts) > limit:
+            # Status 429 would ask the client to try again, which cannot succeed.
+            raise ApiError(
+                f"{choices * len(prompts)} choices in one request: this server accepts at most "
+                f"{limit} at once",
+                param="n" if choices > 1 else param,
+                code="too_many_choices",
+            )
         repeated: list[Sequence[int]] = []
         params: list[SamplingParams] = []
         for prompt in prompts:
