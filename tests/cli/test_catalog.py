@@ -88,3 +88,13 @@ def test_a_sweep_over_an_included_model(cli: Any) -> None:
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     assert "8030261248" in outcome.out.replace(".0", "")
+
+
+@pytest.mark.parametrize("command", [("resolve",), ("explain", "--depth", "1")])
+def test_borrowed_constants_and_companions_are_named_beside_the_answer(
+    cli: Any, command: tuple[str, ...]
+) -> None:
+    preset = ("--preset", "llama3_8b_8_h100_training", "--with", "accelerators/gh200")
+    err = cli(*command, "training.step_time", *preset).err
+    assert "no kernel measurements of gh200: constants of h200_sxm" in err
+    assert "nodes/gh200_superchip replaces nodes/dgx_h100" in err

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay import stack
+from assay.catalog import accelerators, constants, entries
 from assay.errors import InputError, UnknownNameError
 from assay.scenario import Preset, include
 
@@ -156,3 +157,21 @@ def test_a_later_include_drops_correlations_of_what_it_replaces(tmp_path: Path) 
     preset = scenario(tmp_path, stated)
     other = preset.with_includes([include("accelerators/h100_sxm", preset.registry)])
     assert ("gpu.clock", "gpu.flops_per_cycle") not in other.correlations
+
+
+@pytest.mark.parametrize("name", accelerators.names())
+def test_borrowed_constants_are_named(name: str) -> None:
+    entry = entries.read("accelerators", name)
+    if "calibration" not in entry.facts:
+        return
+    part = include(f"accelerators/{name}", stack.registry())
+    lenders = {
+        value.source.removeprefix("fitted constants of ")
+        for value in part.values.values()
+        if value.source.startswith("fitted constants of ")
+    }
+    if name in constants.calibrated():
+        assert lenders == {name}
+    else:
+        (lender,) = lenders
+        assert part.notes == (f"no kernel measurements of {name}: constants of {lender}",)

@@ -46,12 +46,15 @@ class Calibration:
     log_standard_errors: dict[str, float]
     borrowed: tuple[str, ...] = ()
     """Layers that use the fallback system's constants although others have their own."""
+    accelerator: str = ""
+    """The accelerator that uses the constants, where it is not the system itself."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a prediction that uses these constants."""
-        if self.source_system != self.system:
-            return (f"no kernel measurements of {self.system}: constants of {self.source_system}",)
+        accelerator = self.accelerator or self.system
+        if self.source_system != accelerator:
+            return (f"no kernel measurements of {accelerator}: constants of {self.source_system}",)
         fallback = _fallback(self.system)
         return tuple(f"{layer}: constants of {fallback}" for layer in self.borrowed)
 
@@ -88,8 +91,11 @@ def _chain(system: str) -> list[dict[str, Any]]:
     return [data for source in sources for data in _files() if data["system"] == source]
 
 
-def find(system: str, engine: str | None = None) -> Calibration:
-    """All fitted constants of an accelerator, its own or borrowed, for an engine's kernels."""
+def find(system: str, engine: str | None = None, *, accelerator: str = "") -> Calibration:
+    """All fitted constants of an accelerator, its own or borrowed, for an engine's kernels.
+
+    `accelerator` names the one that uses them, for its notes, where its entry chose this system.
+    """
     chosen = engines(system)
     if engine is not None and engine not in chosen:
         raise unknown_name("engine", engine, chosen)
@@ -111,6 +117,7 @@ def find(system: str, engine: str | None = None) -> Calibration:
             if "log_standard_error" in entry
         },
         tuple(sorted({name.partition(".")[0] for name in others})),
+        accelerator,
     )
 
 

@@ -142,6 +142,7 @@ def explain_command(
         lambda canvas: provenance_lines(question, provenance, others, canvas),
         as_json,
         problem,
+        question.notes,
     )
 
 

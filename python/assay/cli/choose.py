@@ -152,7 +152,7 @@ def minimize_command(
         lambda canvas: _optimum_lines(optimum, canvas),
         as_json,
         contradiction(question, choices, switch=not no_switch, allow_conflicts=allow_conflicts),
-        optimum.notes,
+        [*question.notes, *optimum.notes],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.catalog import entries
 from assay.catalog.entries import CatalogEntry
@@ -31,6 +31,8 @@ class Include:
     group: str = ""
     """A later include of the same group replaces this one."""
     correlations: Correlations = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of the catalog entry beside its values, such as the companions of an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +121,14 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
 
 def _include_entry(entry: CatalogEntry, path: str) -> Include:
     variants = dict(entry.facts.get("variants", {}))
-    return Include(path, entry.values, variants=variants, group=entry.group)
+    return Include(path, entry.values, variants=variants, group=entry.group, facts=entry.facts)
 
 
 def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
     """An accelerator with the fitted constants that its entry names."""
     from assay.catalog import constants
 
-    calibration = constants.find(str(entry.facts["calibration"]))
+    calibration = constants.find(str(entry.facts["calibration"]), accelerator=entry.name)
     fitted = _sourced(
         calibration.values,
         f"fitted constants of {calibration.source_system}",
@@ -134,7 +136,7 @@ def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) 
         calibration.log_standard_errors,
     )
     values = {**fitted, **entry.values}
-    return Include(path, values, tuple(calibration.notes), group=entry.group)
+    return Include(path, values, calibration.notes, group=entry.group, facts=entry.facts)
 
 
 def _include_engine(name: str, registry: Declarations) -> Include:

@@ -15,8 +15,9 @@ from assay.model.registry import Registry
 from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import resolve
 from assay.model.uncertainty.correlation import Correlations
+from assay.scenario.companions import LINE_RATE, follow, misfits, slower_network
 from assay.scenario.document import ScenarioDocument, read_document
-from assay.scenario.includes import Include, include, merge_includes
+from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
 from assay.scenario.report import ScenarioReport, TargetReport
 
 
@@ -44,7 +45,7 @@ class Preset:
         """Read a scenario file (TOML); names and units of its values are checked at once."""
         document = read_document(path)
         included = _includes(document, registry, path.parent)
-        merged = merge_includes(included)
+        merged = _merge(included)
         preset = cls(
             document.name,
             document.description,
@@ -87,22 +88,30 @@ class Preset:
         return resolve(self.registry, target, self.inputs, self.variants)
 
     def with_includes(self, includes: Sequence[Include]) -> Preset:
-        """The scenario with further includes; each replaces the present ones of its group."""
-        groups = {part.group for part in includes}
-        included = (*(part for part in self.included if part.group not in groups), *includes)
-        replaced = {name for part in includes for name in part.values}
+        """The scenario with further includes; each replaces the present ones of its group.
+
+        Another accelerator brings its price, node and network; see `companions`.
+        """
+        followed = follow(
+            self.included, includes, self.own, lambda path: include(path, self.registry)
+        )
+        included = followed.includes
+        before, after = {id(part) for part in self.included}, {id(part) for part in included}
+        added = [part for part in included if id(part) not in before]
+        replaced = {name for part in added for name in part.values} | followed.stale
         own = {name: self.assignments[name] for name in self.own if name not in replaced}
-        gone = {name for part in self.included if part.group in groups for name in part.values}
-        dropped = {name for part in self.included if part.group in groups for name in part.variants}
+        replaced_parts = [part for part in self.included if id(part) not in after]
+        gone = {name for part in replaced_parts for name in part.values}
+        dropped = {name for part in replaced_parts for name in part.variants}
         variants = {name: text for name, text in self.variants.items() if name not in dropped}
-        merged = merge_includes(included)
+        merged = _merge(included)
         return replace(
             self,
             assignments={**merged.values, **own},
             variants={**variants, **merged.variants},
             included=included,
             own=frozenset(own),
-            notes=merged.notes,
+            notes=(*followed.notes, *merged.notes),
             correlations={
                 **_among(self.correlations, gone | replaced),
                 **_among(merged.correlations, own),
@@ -190,6 +199,17 @@ def _among(correlations: Correlations, replaced: Container[str]) -> dict[tuple[s
         for pair, value in correlations.items()
         if not any(name in replaced for name in pair)
     }
+
+
+def _merge(included: Sequence[Include]) -> MergedIncludes:
+    """Values, variants and notes of all includes, with those of entries that do not fit."""
+    merged = merge_includes(included)
+    notes = [*misfits(included), *merged.notes]
+    values = merged.values
+    if (slower := slower_network(included, values)) is not None:
+        values = {**values, LINE_RATE: slower[0]}
+        notes.insert(0, slower[1])
+    return replace(merged, values=values, notes=tuple(notes))
 
 
 def _includes(document: ScenarioDocument, registry: Registry, folder: Path) -> tuple[Include, ...]:

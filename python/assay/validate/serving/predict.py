@@ -184,7 +184,9 @@ def _row(deployment: Deployment, figure: ObservedFigure, outputs: dict[str, floa
 @cache
 def _hardware_notes(system: str) -> tuple[str, ...]:
     entry = accelerators.find(system)
-    return constants.find(str(entry.facts.get("calibration") or system)).notes
+    return constants.find(
+        str(entry.facts.get("calibration") or system), accelerator=entry.name
+    ).notes
 
 
 def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float]:
