@@ -17,7 +17,6 @@ from assay.cli.verdicts import (
     trace_table,
     verdict_table,
 )
-from assay.errors import AssayError
 from assay.model.resolving.resolution import TargetValue
 
 if TYPE_CHECKING:
@@ -150,23 +149,19 @@ def other_targets(
     question: Question, resolver: "Resolver", target: str
 ) -> list[tuple[str, TargetValue]]:
     """Further targets from the same values: those of the scenario, then those of the model."""
-    from assay.model.resolving.resolve import target_value
+    from assay.model.resolving.resolve import target_values
 
     own = {name: label for label, name in (question.preset.targets if question.preset else ())}
     labels = dict(own)
     for name in question.registry.targets:
         labels.setdefault(name, question.registry.variables[name].meaning)
     labels.pop(target, None)
-    found = []
-    for name, label in labels.items():
-        try:
-            other = target_value(resolver, name)
-        except AssayError:
-            # `assay scenario-report` lists targets that fail by themselves.
-            continue
-        if other.value is not None or name in own:
-            found.append((label, other))
-    return found
+    # `assay scenario-report` lists targets that fail by themselves.
+    return [
+        (labels[other.variable.name], other)
+        for other in target_values(resolver, list(labels))
+        if other.value is not None or other.variable.name in own
+    ]
 
 
 def provenance_lines(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,8 @@ from assay.model.inputs import Inputs, assignable, read_inputs
 from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Resolution
-from assay.model.resolving.resolve import resolve
+from assay.model.resolving.resolve import account, find_intervals, make_resolver, resolve
+from assay.model.resolving.resolver import Resolver
 from assay.model.uncertainty.correlation import Correlations
 from assay.scenario.companions import LINE_RATE, follow, misfits, slower_network
 from assay.scenario.document import ScenarioDocument, read_document
@@ -127,16 +128,25 @@ class Preset:
         where only the status of targets matters.
         """
         chosen = self.targets if targets is None else targets
-        reports = [self._report(label, target, intervals) for label, target in chosen]
+        inputs = self.inputs if intervals else self.exact_inputs
+        try:
+            resolver = make_resolver(self.registry, inputs, self.variants)
+        except AssayError as error:
+            failed = [_failed(label, target, error) for label, target in chosen]
+            return ScenarioReport(self.name, tuple(failed), self.notes)
+        reports = self._reports(resolver, chosen)
         if intervals:
-            reports = self._with_variance(reports)
+            reports = self._with_variance(reports, resolver)
         return ScenarioReport(self.name, tuple(reports), self.notes)
 
-    def variance_by_kind(self, targets: Sequence[str]) -> dict[str, dict[str, float]]:
+    def variance_by_kind(
+        self, targets: Sequence[str], nominal: Mapping[str, float] | None = None
+    ) -> dict[str, dict[str, float]]:
         """Share of each target's variance that values of each kind contribute, largest first.
 
         Draws of stochastic relations count as kind `stochastic`. Shares are total-order Sobol
-        indices, so those of interacting kinds may sum to more than one.
+        indices, so those of interacting kinds may sum to more than one. `nominal` holds values that
+        are resolved already.
         """
         from assay.model.uncertainty.grouped_shares import shares_by_group
 
@@ -147,7 +157,12 @@ class Preset:
         }
         kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
         return shares_by_group(
-            self.registry, targets, self.inputs, self.variants, {**drawn, **kinds}
+            self.registry,
+            targets,
+            self.inputs,
+            self.variants,
+            {**drawn, **kinds},
+            nominal=nominal,
         )
 
     def _read_inputs(self, *, exact: bool) -> Inputs:
@@ -157,12 +172,12 @@ class Preset:
         }
         return read_inputs(self.registry, given, {} if exact else self.correlations)
 
-    def _with_variance(self, reports: list[TargetReport]) -> list[TargetReport]:
+    def _with_variance(self, reports: list[TargetReport], resolver: Resolver) -> list[TargetReport]:
         uncertain = [report.target for report in reports if report.is_uncertain]
         if not uncertain:
             return reports
         try:
-            shares = self.variance_by_kind(list(dict.fromkeys(uncertain)))
+            shares = self.variance_by_kind(list(dict.fromkeys(uncertain)), resolver.known_values)
         except AssayError as error:
             remark = f"shares of the variance are not known: {error.message}"
             return [
@@ -176,20 +191,40 @@ class Preset:
             for report in reports
         ]
 
-    def _report(self, label: str, target: str, intervals: bool) -> TargetReport:
-        inputs = self.inputs if intervals else self.exact_inputs
-        try:
-            resolution = resolve(self.registry, target, inputs, self.variants)
-        except AssayError as error:
-            return TargetReport(label, target, "error", (error.message,), None)
-        issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
-        issues += [f"violated constraint {verdict.name}" for verdict in resolution.violated]
-        issues += [
-            f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"
-        ]
-        issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
-        status = "issues" if issues else "ok"
-        return TargetReport(label, target, status, tuple(issues), resolution)
+    def _reports(self, resolver: Resolver, chosen: Sequence[tuple[str, str]]) -> list[TargetReport]:
+        """A report on each target, with the intervals of all from one sample."""
+        errors: dict[str, AssayError] = {}
+        for _, target in chosen:
+            try:
+                resolver.value(target)
+            except AssayError as error:
+                errors[target] = error
+        known = dict.fromkeys(target for _, target in chosen if target not in errors)
+        intervals = find_intervals(resolver, list(known))
+        reports = []
+        for label, target in chosen:
+            try:
+                if target in errors:
+                    raise errors[target]
+                reports.append(_report(label, account(resolver, target, intervals)))
+            except AssayError as error:
+                reports.append(_failed(label, target, error))
+        return reports
+
+
+def _failed(label: str, target: str, error: AssayError) -> TargetReport:
+    return TargetReport(label, target, "error", (error.message,), None)
+
+
+def _report(label: str, resolution: Resolution) -> TargetReport:
+    issues = [f"missing input {gap.variable.name}" for gap in resolution.missing]
+    issues += [f"violated constraint {verdict.name}" for verdict in resolution.violated]
+    issues += [
+        f"invalid approximation {v.name}" for v in resolution.validity if v.status == "false"
+    ]
+    issues += [f"conflict in {conflict.variable.name}" for conflict in resolution.conflicts]
+    status = "issues" if issues else "ok"
+    return TargetReport(label, resolution.target, status, tuple(issues), resolution)
 
 
 def _among(correlations: Correlations, replaced: Container[str]) -> dict[tuple[str, str], float]:

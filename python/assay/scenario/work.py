@@ -68,9 +68,7 @@ def _shares(
     evaluator, reason = propagate.choose_evaluator(query, sources, nominal)
     if reason:
         return {target: _shares_of_one(registry, preset, target) for target in targets}
-    base = propagate.sobol_points(2 * len(sources.names), SHARES_COUNT, 0)
-    start = evaluator.inverse_cdf(base[: len(sources.names)])
-    other = evaluator.inverse_cdf(base[len(sources.names) :])
+    start, other = evaluator.point_pairs(SHARES_COUNT, 0)
     before = evaluator(start)
     shares: dict[str, dict[str, float]] = {target: {} for target in targets}
     labels = joined_labels(sources.names, evaluator.blocks)

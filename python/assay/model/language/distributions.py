@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
+from assay.model.language.normal import normal_quantile
 from assay.model.language.quantity import (
     Quantity,
     check_dimension,
@@ -113,13 +114,12 @@ def quantile(
 ) -> NDArray[np.float64]:
     """Quantiles of a distribution whose parameters may themselves be arrays."""
     import numpy as np
-    from scipy.special import ndtri
 
     result: NDArray[np.float64]
     if kind == "normal":
-        result = parameters[0] + parameters[1] * ndtri(probability)
+        result = parameters[0] + parameters[1] * normal_quantile(probability)
     elif kind == "lognormal":
-        result = parameters[0] * np.exp(parameters[1] * ndtri(probability))
+        result = parameters[0] * np.exp(parameters[1] * normal_quantile(probability))
     elif kind == "uniform":
         result = parameters[0] + (parameters[1] - parameters[0]) * probability
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.dynamics import Stochastic
 from assay.model.resolving.resolution import Conflict, Resolution, TargetValue
@@ -13,6 +15,9 @@ from assay.model.selection import check_variants
 
 if TYPE_CHECKING:
     from assay.model.declarations import Declarations
+
+Interval = tuple[float | None, float | None, tuple[str, ...]] | AssayError
+"""Lower and upper end with `degradations` as in `Resolution`, or why there are none."""
 
 
 def resolve(
@@ -41,11 +46,19 @@ def make_resolver(
     return Resolver(registry, inputs, variants, switch=switch)
 
 
-def account(resolver: Resolver, target: str) -> Resolution:
-    """The value of a target with its trace, missing inputs, verdicts and conflicts."""
+def account(
+    resolver: Resolver, target: str, intervals: Mapping[str, Interval] | None = None
+) -> Resolution:
+    """The value of a target with its trace, missing inputs, verdicts and conflicts.
+
+    `intervals` are those of several targets that `find_intervals` found together.
+    """
     value = resolver.value(target)
     cone = resolver.cone(target)
-    lower, upper, degradations = _interval(resolver, target, value, cone)
+    found = (find_intervals(resolver, [target]) if intervals is None else intervals)[target]
+    if isinstance(found, AssayError):
+        raise found
+    lower, upper, degradations = found
     constraints = resolver.constraints(cone)
     return Resolution(
         target=target,
@@ -53,7 +66,7 @@ def account(resolver: Resolver, target: str) -> Resolution:
         lower=lower,
         upper=upper,
         variable=resolver.registry.variable(target),
-        values={name: v for name, v in resolver.values.items() if v is not None},
+        values=resolver.known_values,
         trace=resolver.trace(cone),
         missing=resolver.missing(target),
         constraints=constraints,
@@ -64,31 +77,51 @@ def account(resolver: Resolver, target: str) -> Resolution:
     )
 
 
-def target_value(resolver: Resolver, target: str) -> TargetValue:
-    """The value and interval of a further target, from what the resolver has computed already."""
-    value = resolver.value(target)
-    lower, upper, _ = _interval(resolver, target, value, resolver.cone(target))
-    variable = resolver.registry.variable(target)
-    return TargetValue(variable, value, lower, upper, len(resolver.missing(target)))
+def target_values(resolver: Resolver, targets: Sequence[str]) -> list[TargetValue]:
+    """The values and intervals of further targets; those that fail are left out."""
+    values: dict[str, float | None] = {}
+    for target in targets:
+        try:
+            values[target] = resolver.value(target)
+        except AssayError:
+            continue
+    intervals = find_intervals(resolver, list(values))
+    found = []
+    for target, value in values.items():
+        interval = intervals[target]
+        if not isinstance(interval, AssayError):
+            variable, gaps = resolver.registry.variable(target), len(resolver.missing(target))
+            found.append(TargetValue(variable, value, interval[0], interval[1], gaps))
+    return found
 
 
-def _interval(
-    resolver: Resolver, target: str, value: float | None, cone: set[str]
-) -> tuple[float | None, float | None, tuple[str, ...]]:
-    """The 5th and 95th percentile where a source of uncertainty reaches the target."""
-    registry, inputs = resolver.registry, resolver.inputs
-    drawn = any(isinstance(resolver.chosen.get(name), Stochastic) for name in cone)
-    if value is None or not (drawn or inputs.distributions):
-        return value, value, ()
+def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Interval]:
+    """The 5th and 95th percentile of each target, from one sample for all of them.
+
+    Both are the value itself where no source of uncertainty reaches the target.
+    """
+    values = {target: resolver.value(target) for target in targets}
+    found: dict[str, Interval] = {name: (value, value, ()) for name, value in values.items()}
+    drawn = any(isinstance(relation, Stochastic) for relation in resolver.chosen.values())
+    known = tuple(name for name, value in values.items() if value is not None)
+    if not known or not (drawn or resolver.inputs.distributions):
+        return found
     from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 
-    variants, switch = resolver.variants, resolver.switch
+    query = UncertaintyQuery(
+        resolver.registry, known, resolver.inputs, resolver.variants, resolver.switch
+    )
     # An uncertain input may decide which relation is valid without being part of the cone.
-    if not find_sources(UncertaintyQuery(registry, (target,), inputs, variants, switch)).names:
-        return value, value, ()
-    from assay.model.uncertainty.propagate import interval
+    sources = find_sources(query)
+    uncertain = tuple(name for name in known if name in sources.varying)
+    if not uncertain:
+        return found
+    from assay.model.uncertainty.propagate import intervals
 
-    return interval(registry, target, inputs, variants, switch=switch)
+    if uncertain != known:
+        query = replace(query, targets=uncertain)
+        sources = find_sources(query)
+    return found | intervals(query, sources, resolver.known_values)
 
 
 def find_conflicts(

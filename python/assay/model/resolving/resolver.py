@@ -51,6 +51,11 @@ class Resolver:
         self.needs: dict[str, tuple[str, ...]] = {}
         self.switches: dict[str, Switch] = {}
 
+    @property
+    def known_values(self) -> dict[str, float]:
+        """Every value computed so far."""
+        return {name: value for name, value in self.values.items() if value is not None}
+
     def value(self, name: str) -> float | None:
         """The value of a variable in base units, None when inputs are missing."""
         return walk(name, self._walk, self.values)

@@ -254,8 +254,9 @@ class Lowering:
 
     def _collect(self, names: Sequence[str]) -> Generator[str, TapeValue, dict[str, TapeValue]]:
         values: dict[str, TapeValue] = {}
+        done = self.values
         for name in names:
-            values[name] = yield name
+            values[name] = done[name] if name in done else (yield name)
         return values
 
     def _relation(self, relation: Relation) -> Walk[TapeValue]:
@@ -280,8 +281,7 @@ class Lowering:
             n for relation in relations.values() for n in relation.inputs if n not in relations
         ]
         known = yield from self._collect(outside)
-        first = next(starts(self.registry, block, find_tears(relations)))
-        start = [self.program.constant(value) for value in first]
+        start = self._starts(block, find_tears(relations))
         values = lower_block(
             self.program, self.registry, block, relations, known.__getitem__, start
         )
@@ -289,6 +289,11 @@ class Lowering:
             if member != name:
                 self.values[member] = value
         return values[name]
+
+    def _starts(self, block: SimultaneousBlock, tears: Sequence[str]) -> list[TapeValue]:
+        """Where the solution of a block starts."""
+        first = next(starts(self.registry, block, tears))
+        return [self.program.constant(value) for value in first]
 
     def _usable(self, name: str) -> list[Relation]:
         """Relations of a block's member that can be switched between with what is known."""

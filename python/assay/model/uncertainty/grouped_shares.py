@@ -18,7 +18,6 @@ from assay.model.uncertainty.propagate import (
     SHARES_COUNT,
     choose_evaluator,
     make_query,
-    sobol_points,
 )
 from assay.model.uncertainty.sampling import nominal_values
 from assay.model.uncertainty.sources import find_sources
@@ -36,23 +35,23 @@ def shares_by_group(
     *,
     count: int = SHARES_COUNT,
     seed: int = 0,
+    nominal: Mapping[str, float] | None = None,
 ) -> dict[str, dict[str, float]]:
     """Total-order share of every group in the variance of each target, largest first.
 
     A source without a group forms one; groups whose sources are correlated form one together. The
     estimator is that of Jansen 1999, Analysis of variance designs for model output: half the mean
-    squared change of the target when a group is resampled, over its variance.
+    squared change of the target when a group is resampled, over its variance. `nominal` holds the
+    values at the medians, if they are resolved already.
     """
     query = make_query(registry, targets, given, variants, True)
     sources = find_sources(query)
-    evaluator, reason = choose_evaluator(query, sources, nominal_values(query))
+    values = nominal_values(query) if nominal is None else nominal
+    evaluator, reason = choose_evaluator(query, sources, values)
     if reason:
         raise UnsupportedError(f"shares of several targets at once: {reason}")
     labels = joined_labels([groups.get(name, name) for name in sources.names], evaluator.blocks)
-    base = sobol_points(2 * len(labels), count, seed)
-    first, second = (
-        evaluator.inverse_cdf(half) for half in (base[: len(labels)], base[len(labels) :])
-    )
+    first, second = evaluator.point_pairs(count, seed)
     start, end = evaluator(first), evaluator(second)
     variance = np.nanvar(np.concatenate([start, end], axis=1), axis=1)
     found: dict[str, dict[str, float]] = {name: {} for name in query.targets}

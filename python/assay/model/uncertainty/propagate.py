@@ -8,7 +8,7 @@ Seeds are fixed, so that the same query has the same answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,8 +35,6 @@ POINTWISE_COUNT = 256
 REPLICATES = 8
 SHARES_COUNT = 1024
 POINTWISE_SHARES_COUNT = 64
-_HALF_CELL = 2.0**-31
-"""Sobol points lie on a grid of 2^-30 from 0; their cells' middles are never 0 nor 1."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,7 @@ def propagate(
         requested, count, replicates = count, min(count, POINTWISE_COUNT), 1
         notes.append(f"{count} points instead of {requested}, resolved one by one: {reason}")
     values = np.stack(
-        [
-            evaluator(evaluator.inverse_cdf(sobol_points(len(sources.names), count, seed, index)))
-            for index in range(replicates)
-        ]
+        [evaluator(evaluator.points(count, seed, index)) for index in range(replicates)]
     )
     notes += outside_notes(evaluator)
     for row, name in enumerate(query.targets):
@@ -129,18 +124,45 @@ class PercentileInterval(NamedTuple):
     degradations: tuple[str, ...]
 
 
+def intervals(
+    query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
+) -> dict[str, PercentileInterval | EvaluationError]:
+    """The range that holds the central 90 % of each target, from one sample for all of them.
+
+    `nominal` holds the values on the way to the targets, with each uncertain input at its median.
+    The interval of a target without a finite value at most points is an error.
+    """
+    evaluator, reason = choose_evaluator(query, sources, nominal)
+    if reason and len(query.targets) > 1:
+        # One target that no tape can hold does not slow down the others.
+        alone = [replace(query, targets=(name,)) for name in query.targets]
+        return {each.targets[0]: interval(each, nominal) for each in alone}
+    count = POINTWISE_COUNT if reason else COUNT
+    values = evaluator(evaluator.points(count, 0))
+    notes = [f"{count} points instead of {COUNT}, resolved one by one: {reason}"] if reason else []
+    return {
+        name: _percentiles(name, row, evaluator, [*notes, *outside_notes(evaluator, name)])
+        for name, row in zip(query.targets, values, strict=True)
+    }
+
+
 def interval(
-    registry: Declarations,
-    target: str,
-    inputs: Inputs,
-    variants: Mapping[str, str],
-    *,
-    switch: bool = True,
-) -> PercentileInterval:
-    """The range that holds the central 90 % of a target."""
-    sample = propagate(registry, target, inputs, variants, switch=switch, replicates=1)
-    lower, upper = sample.quantiles((0.05, 0.95))[0]
-    return PercentileInterval(float(lower), float(upper), sample.degradations)
+    query: UncertaintyQuery, nominal: Mapping[str, float]
+) -> PercentileInterval | EvaluationError:
+    """The range that holds the central 90 % of the only target of a query."""
+    (found,) = intervals(query, find_sources(query), nominal).values()
+    return found
+
+
+def _percentiles(
+    name: str, values: Array, evaluator: Evaluator, notes: list[str]
+) -> PercentileInterval | EvaluationError:
+    try:
+        notes += check_finite(name, values, evaluator)
+    except EvaluationError as error:
+        return error
+    lower, upper = np.quantile(values[np.isfinite(values)], (0.05, 0.95))
+    return PercentileInterval(float(lower), float(upper), tuple(notes))
 
 
 class VarianceShare(NamedTuple):
@@ -233,10 +255,7 @@ def _crossed_outcomes(
     One row for each of `count` points, as SALib's analysis expects them. SALib's own sampler
     would hold all points of all rows at once, which grows with the square of the sources.
     """
-    base = sobol_points(2 * len(labels), count, seed, 0)
-    first, second = (
-        evaluator.inverse_cdf(half) for half in (base[: len(labels)], base[len(labels) :])
-    )
+    first, second = evaluator.point_pairs(count, seed)
     columns = [evaluator(first)[0]]
     for name in names:
         rows = [row for row, label in enumerate(labels) if label == name]
@@ -294,11 +313,12 @@ def choose_evaluator(
         return PointEvaluator(query, sources, nominal), error.message
 
 
-def outside_notes(evaluator: Evaluator) -> list[str]:
-    """One line for each distribution that reaches beyond its variable's bounds."""
+def outside_notes(evaluator: Evaluator, target: str | None = None) -> list[str]:
+    """One line for each distribution, of those that reach a target, that extends beyond bounds."""
     return [
         f"{name} is drawn within its bounds: {share:.2g} of its distribution lies outside"
         for name, share in evaluator.outside.items()
+        if target is None or target in evaluator.sources.reached_from(name)
     ]
 
 
@@ -311,13 +331,3 @@ def check_finite(name: str, values: Array, evaluator: Evaluator) -> list[str]:
     if 2 * failed > values.size:
         raise EvaluationError(text, evaluator.failure or "narrow the distributions of its inputs")
     return [f"{text}, which are left out" + (f": {evaluator.failure}" if evaluator.failure else "")]
-
-
-def sobol_points(dimensions: int, count: int, seed: int, replicate: int = 0) -> Array:
-    """Scrambled Sobol points, one row for each dimension."""
-    from scipy.stats import qmc
-
-    random = np.random.default_rng([seed, replicate])
-    sequence = qmc.Sobol(dimensions, scramble=True, seed=random)
-    points = sequence.random_base2(count.bit_length() - 1)
-    return np.asarray(points.T + _HALF_CELL)

@@ -10,24 +10,26 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from assay._native import Tape
 from assay.errors import AssayError, MissingInputsError
+from assay.model import store
 from assay.model.dependency_walk import Walk
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import KINDS
 from assay.model.language.dynamics import Stochastic
+from assay.model.language.encoding import encode
 from assay.model.language.expression import Expression
+from assay.model.language.normal import normal_quantile, normal_share
 from assay.model.language.relations import Relation
 from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.compile import Lowering
 from assay.model.tapes.program import TapeValue
 from assay.model.uncertainty.correlation import correlated_blocks
+from assay.model.uncertainty.sobol import sobol_points
 from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources
 from assay.model.uncertainty.truncation import Array, truncated_quantile, truncated_quantile_of
 
@@ -77,8 +79,21 @@ class Evaluator(ABC):
         points = probabilities.copy()
         for block in self.blocks:
             rows = list(block.positions)
-            points[rows] = ndtr(np.array(block.factor) @ ndtri(probabilities[rows]))
+            points[rows] = normal_share(
+                np.array(block.factor) @ normal_quantile(probabilities[rows])
+            )
         return points
+
+    def points(self, count: int, seed: int, replicate: int = 0) -> Array:
+        """Points of the sources, of which `count` is a power of two."""
+        cells = sobol_points(self.sources.of, count, seed, replicate)
+        return self.inverse_cdf(cells[list(self.sources.dimensions)])
+
+    def point_pairs(self, count: int, seed: int) -> tuple[Array, Array]:
+        """Two independent sets of points, for estimators that exchange rows between them."""
+        sources = len(self.sources.names)
+        cells = sobol_points(2 * sources, count, seed)
+        return self.inverse_cdf(cells[:sources]), self.inverse_cdf(cells[sources:])
 
     @abstractmethod
     def __call__(self, points: Array) -> Array:
@@ -97,6 +112,12 @@ class TapeEvaluator(Evaluator):
     ) -> None:
         """Lower the cone."""
         super().__init__(query, sources, nominal)
+        self._starts = {
+            member: nominal[member]
+            for block in query.registry.blocks.values()
+            for member in block.members
+            if member in sources.varying and member in nominal
+        }
         self._stages: list[tuple[int, Stochastic, Tape]] = []
         columns = list(sources.inputs)
         for row, relation in enumerate(sources.drawn, start=len(sources.inputs)):
@@ -127,19 +148,27 @@ class TapeEvaluator(Evaluator):
         self, columns: Sequence[str], outputs: Sequence[str], parts: Mapping[str, Expression]
     ) -> Tape:
         query = self.query
-        lowering = _StagedLowering(
-            query.registry,
-            [*columns, *self.fixed],
-            query.variants,
-            switch=query.switch,
+        names = [*columns, *self.fixed, *map(_start, self._starts)]
+
+        def lower() -> Tape:
+            lowering = _StagedLowering(query.registry, names, query.variants, switch=query.switch)
+            return lowering.tape(outputs, parts)
+
+        key = store.fingerprint(
+            "sampling",
+            query.registry.key,
+            names,
+            list(outputs),
+            [encode(part) for part in parts.values()],
+            sorted(query.variants.items()),
+            query.switch,
         )
-        lowering.nominal = self.nominal
-        return lowering.tape(outputs, parts)
+        return store.cached_tape(key, lower)
 
     def _run(self, tape: Tape, columns: Sequence[Array], count: int) -> Array:
         out = np.empty((tape.n_outputs, count))
         inputs = [np.ascontiguousarray(column).data for column in columns]
-        tape.evaluate([*inputs, *self.fixed.values()], count, out.data)
+        tape.evaluate([*inputs, *self.fixed.values(), *self._starts.values()], count, out.data)
         return out
 
 
@@ -188,18 +217,17 @@ class PointEvaluator(Evaluator):
 
 
 class _StagedLowering(Lowering):
-    """Reads draws of stochastic relations as inputs and starts blocks at the nominal values."""
-
-    nominal: Mapping[str, float]
+    """Reads draws of stochastic relations and the starts of blocks as inputs."""
 
     def _relation(self, relation: Relation) -> Walk[TapeValue]:
         drawn = self.inputs.get(_column(relation))
         return drawn if drawn is not None else (yield from super()._relation(relation))
 
-    def _walk_block(self, name: str, block: SimultaneousBlock) -> Walk[TapeValue]:
-        known = {member: self.nominal[member] for member in block.members if member in self.nominal}
-        started = replace(block, starts={**block.starts, **known})
-        return (yield from super()._walk_block(name, started))
+    def _starts(self, block: SimultaneousBlock, tears: Sequence[str]) -> list[TapeValue]:
+        usual = super()._starts(block, tears)
+        return [
+            self.inputs.get(_start(tear), value) for tear, value in zip(tears, usual, strict=True)
+        ]
 
 
 class _DrawingResolver(Resolver):
@@ -230,7 +258,7 @@ def fixed_values(
 ) -> dict[str, float]:
     """Values that are the same at every point, computed ones among them."""
     known = {**query.inputs.values, **nominal}
-    return {name: value for name, value in known.items() if name not in sources.varying}
+    return {name: known[name] for name in sorted(sources.cone - sources.varying) if name in known}
 
 
 def nominal_values(query: UncertaintyQuery) -> dict[str, float]:
@@ -259,3 +287,7 @@ def parameter_parts(relation: Stochastic) -> dict[str, Expression]:
 def _column(relation: Relation) -> str:
     # No variable has a space in its name.
     return f"draw of {relation.name}"
+
+
+def _start(name: str) -> str:
+    return f"start of {name}"

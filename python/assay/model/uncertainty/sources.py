@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assay.errors import AmbiguityError
@@ -39,11 +39,24 @@ class UncertaintySources:
     drawn: tuple[Stochastic, ...]
     cone: frozenset[str]
     varying: frozenset[str]
+    dimensions: tuple[int, ...]
+    """The coordinate of each source. It depends on the inputs and not on the targets, so that a
+    target has the same interval by itself and among others."""
+    of: int
+    """The number of coordinates."""
+    needed_by: Mapping[str, Sequence[str]] = field(repr=False)
+    _reached: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The variable that each source makes uncertain."""
         return (*self.inputs, *(relation.variable for relation in self.drawn))
+
+    def reached_from(self, name: str) -> frozenset[str]:
+        """The variables of the cone that depend on one of them."""
+        if name not in self._reached:
+            self._reached[name] = _dependents(self.needed_by, [name])
+        return self._reached[name]
 
 
 def find_sources(query: UncertaintyQuery) -> UncertaintySources:
@@ -61,9 +74,26 @@ def find_sources(query: UncertaintyQuery) -> UncertaintySources:
             stack.extend((needed, False) for needed in _needs(relations[name]))
     inputs = tuple(name for name in query.inputs.distributions if name in relations)
     origins = [*inputs, *(relation.variable for relation in drawn)]
+    given = list(query.inputs.distributions)
+    coordinates = {name: place for place, name in enumerate([*given, *_drawable(query.registry)])}
+    needed_by: dict[str, list[str]] = {}
+    for name, choices in relations.items():
+        for needed in _needs(choices):
+            needed_by.setdefault(needed, []).append(name)
     return UncertaintySources(
-        inputs, tuple(drawn), frozenset(relations), _dependents(relations, origins)
+        inputs,
+        tuple(drawn),
+        frozenset(relations),
+        _dependents(needed_by, origins),
+        tuple(coordinates[name] for name in (*inputs, *(r.name for r in drawn))),
+        len(coordinates),
+        needed_by,
     )
+
+
+def _drawable(registry: Declarations) -> list[str]:
+    """Names of all stochastic relations."""
+    return [name for name, r in registry.relations.items() if isinstance(r, Stochastic)]
 
 
 def _possible(query: UncertaintyQuery, name: str) -> list[Relation]:
@@ -89,11 +119,7 @@ def _needs(relations: list[Relation]) -> dict[str, None]:
     )
 
 
-def _dependents(relations: Mapping[str, list[Relation]], origins: list[str]) -> frozenset[str]:
-    needed_by: dict[str, list[str]] = {}
-    for name, choices in relations.items():
-        for needed in _needs(choices):
-            needed_by.setdefault(needed, []).append(name)
+def _dependents(needed_by: Mapping[str, Sequence[str]], origins: list[str]) -> frozenset[str]:
     dependents = set(origins)
     frontier = list(dependents)
     while frontier:

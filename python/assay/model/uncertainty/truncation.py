@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from assay.model.language.distributions import Distribution, are_valid_parameters, quantile
+from assay.model.language.normal import normal_share
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = tuple[Array | np.float64, ...]
@@ -59,10 +59,10 @@ def share_below(kind: str, bound: float, parameters: Parameters, *, inclusive: b
     location = np.asarray(parameters[0])
     if kind == "normal":
         spread = np.asarray(parameters[1])
-        share = ndtr((bound - location) / spread)
+        share = normal_share((bound - location) / spread)
     elif kind == "lognormal":
         spread = np.asarray(parameters[1])
-        share = ndtr(np.log(np.maximum(bound, 0.0) / location) / spread)
+        share = normal_share(np.log(np.maximum(bound, 0.0) / location) / spread)
     else:
         spread = np.asarray(parameters[-1]) - location
         height = np.clip((bound - location) / spread, 0.0, 1.0)
