@@ -89,7 +89,7 @@ STATS = (
     "root_inputs", "leaves", "cycles", "families", "unit_checked", "variables_referenced",
     "relations_referenced", "reachable", "library",
 )  # fmt: skip
-COVERAGE = {"cited": COUNT, "definition": COUNT, "unsourced": COUNT}
+COVERAGE = {"cited": COUNT, "fitted": COUNT, "definition": COUNT, "unsourced": COUNT}
 DEBT = {
     "name": TEXT, "boundary": TEXT, "dependents": COUNT, "targets": Each(TEXT, some=False),
     "unit": TEXT, "meaning": TEXT, "has_reference": FLAG, "members": Each(TEXT, some=False),

@@ -512,13 +512,13 @@ def test_audit_lists_weak_references() -> None:
         "referenced": {"relations": pytest.approx(4 / 5), "variables": pytest.approx(3 / 5)},
         "cited": {"relations": pytest.approx(3 / 5), "variables": pytest.approx(3 / 5)},
         "coverage": {
-            "relations": {"cited": 3, "definition": 1, "unsourced": 1},
-            "variables": {"cited": 3, "definition": 0, "unsourced": 2},
+            "relations": {"cited": 3, "fitted": 0, "definition": 1, "unsourced": 1},
+            "variables": {"cited": 3, "fitted": 0, "definition": 0, "unsourced": 2},
         },
         "relation_kinds": {
-            "equation": {"cited": 2, "definition": 0, "unsourced": 1},
-            "approximation": {"cited": 0, "definition": 1, "unsourced": 0},
-            "inequality": {"cited": 1, "definition": 0, "unsourced": 0},
+            "equation": {"cited": 2, "fitted": 0, "definition": 0, "unsourced": 1},
+            "approximation": {"cited": 0, "fitted": 0, "definition": 1, "unsourced": 0},
+            "inequality": {"cited": 1, "fitted": 0, "definition": 0, "unsourced": 0},
         },
         "unreached_relations": ["s.z", "s.w", "s.z_rule", "s.small"],
         "unreached_roots": ["s.u"],

@@ -27,7 +27,7 @@ from assay.model.language.functions import (
     where,
 )
 from assay.model.language.quantity import Quantity, parse_quantity
-from assay.model.language.references import UNSOURCED, Reference, by_definition, cited
+from assay.model.language.references import UNSOURCED, Reference, by_definition, cited, fitted
 from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
 from assay.model.language.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
 from assay.model.language.units import Unit, parse_unit
@@ -69,6 +69,7 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "fitted",
     "floor",
     "interval90",
     "log",

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, exp
+from assay.model import (
+    POSITIVE,
+    Reference,
+    Scope,
+    Variable,
+    by_definition,
+    cited,
+    exp,
+    fitted,
+    number,
+)
+from assay.stack.fits import approximate
 
 scope = Scope("software", "Features of training software")
 
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 _FLASH = cited(
     "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
 )
@@ -82,7 +93,8 @@ maturing_time = scope.variable(
     "maturing_time", "tau_m", "s", "time in which the missing share falls to a third", display="yr",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
-maturity = scope.variable(
-    "maturity", "m_s", "1", "library performance at that age over today's",
-    equals=1 - immaturity * exp(-age / maturing_time), reference=_FITTED,
+# Published steps run on accelerators up to four years old.
+maturity = approximate(
+    scope, "maturity", "m_s", "1", "library performance at that age over today's",
+    1 - immaturity * exp(-age / maturing_time), valid=age <= number("5 yr"), reference=_FITTED,
 )  # fmt: skip

@@ -165,7 +165,7 @@ def audit(registry: Registry) -> AuditReport:
     )
 
 
-_KINDS = ("cited", "definition", "unsourced")
+_KINDS = ("cited", "fitted", "definition", "unsourced")
 
 
 def _by_kind(counts: Counter[str]) -> dict[str, int]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PROFILES = ("fast", "full")
 REPORTED = ("choices", "equal relations", "similar variables")
 """Checks whose findings are listed but do not fail."""
-_REFERENCE_KINDS = ("cited", "definition", "unsourced")
+_REFERENCE_KINDS = ("cited", "definition", "fitted", "unsourced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _references(registry: Registry) -> RuleOutcome:
 def _reference_fault(reference: Reference) -> str:
     if reference.kind not in _REFERENCE_KINDS:
         return f'unknown kind of reference "{reference.kind}"'
-    if reference.kind == "cited" and not reference.work:
+    if reference.kind in ("cited", "fitted") and not reference.work:
         return "cites no work"
     return ""
 

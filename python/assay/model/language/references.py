@@ -10,7 +10,8 @@ class Reference:
     """The source of a statement.
 
     `kind` is `cited` for an outside work, `definition` for what holds by the meaning of the
-    words, `unsourced` for what nobody has found a source for.
+    words, `fitted` for a form or constant of ours whose page states data, method and errors,
+    `unsourced` for what nobody has found a source for.
     """
 
     kind: str
@@ -29,6 +30,11 @@ UNSOURCED = Reference("unsourced")
 def cited(work: str, where: str = "") -> Reference:
     """Refer to an outside work, and to the place in it."""
     return Reference("cited", work, where)
+
+
+def fitted(page: str, data: str) -> Reference:
+    """Refer to a fit of ours: the page that states its errors, and the data behind it."""
+    return Reference("fitted", page, data)
 
 
 def by_definition(note: str = "") -> Reference:

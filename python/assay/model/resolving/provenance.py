@@ -117,6 +117,8 @@ def describe_source(reference: Reference) -> str:
     """A reference as a line of text."""
     if reference.kind == "definition":
         return f"by definition: {reference.work}" if reference.work else "by definition"
+    if reference.kind == "fitted":
+        return f"fitted: {reference.where}, {reference.work}"
     return str(reference)
 
 

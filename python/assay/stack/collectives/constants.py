@@ -8,7 +8,7 @@ one is `interconnect.link.rate`; shares are of the links' rate.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, Variable, by_definition, cited
+from assay.model import POSITIVE, Scope, Variable, by_definition, cited, fitted, number
 
 scope = Scope("collectives", "Time of collective operations")
 
@@ -24,6 +24,12 @@ MPICH = cited(
     "MPICH"
 )
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
+FITTED = fitted("docs/design/collectives-model.md", "measured collectives of four accelerators")
+
+FITTED_SIZES = (number("512 byte"), number("1 GiB"))
+"""Message sizes of the tables, the last one doubled: rates are constant there."""
+FITTED_RANKS = 8
+"""The most ranks of a node in the tables."""
 
 
 def _fitted(
@@ -35,7 +41,7 @@ def _fitted(
     library: bool = False,
 ) -> Variable:
     return scope.variable(
-        name, symbol, unit, meaning, display=display, bounds=POSITIVE, reference=NCCL,
+        name, symbol, unit, meaning, display=display, bounds=POSITIVE, reference=FITTED,
         boundary="primitive", library=library,
     )  # fmt: skip
 
@@ -68,7 +74,7 @@ switch_start_ratio = _fitted(
 switch_share = scope.variable(
     "switch_share", "eta_s", "1",
     "share of the links' rate with in-switch reductions; 0 if unsupported",
-    reference=NCCL, boundary="primitive",
+    reference=FITTED, boundary="primitive",
 )  # fmt: skip
 exchange_eager_ratio = _fitted(
     "exchange_eager_ratio",

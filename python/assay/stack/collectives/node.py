@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from assay.model import (
     Expression,
-    Reference,
     Scope,
     Variable,
     maximum,
@@ -15,6 +14,7 @@ from assay.model import (
 )
 from assay.stack import interconnect
 from assay.stack.collectives import constants as c
+from assay.stack.fits import approximate
 from assay.stack.kernels import device
 
 _LINE_RATE = device.link_bandwidth
@@ -48,13 +48,15 @@ class Algorithms:
         self.steps, self.size, self.ranks = steps, size, ranks
         self.part = size / (ranks * _LINE_RATE)
 
-    def variable(
-        self, name: str, meaning: str, equals: Expression, reference: Reference = c.NCCL
-    ) -> Variable:
-        """Declare a time."""
-        return self.into.variable(
-            f"{self.prefix}{name}", "t", "s", f"{self.what}, {meaning}", display="us",
-            equals=equals, reference=reference, library=self.library,
+        least, most = c.FITTED_SIZES
+        self.is_measured = (ranks <= c.FITTED_RANKS) & (size >= least) & (size <= most)
+
+    def variable(self, name: str, meaning: str, equals: Expression) -> Variable:
+        """Declare a time by a form fitted on measured collectives."""
+        return approximate(
+            self.into, f"{self.prefix}{name}", "t", "s", f"{self.what}, {meaning}", equals,
+            valid=(self.ranks <= 1) | self.is_measured, reference=c.FITTED, display="us",
+            library=self.library,
         )  # fmt: skip
 
     def ring(self) -> list[Expression]:
@@ -93,10 +95,13 @@ class Algorithms:
         two_shot = 2 * c.direct_start + 2 * others * self.part / c.direct_share
         return where(enabled > 0, minimum(one_shot, two_shot), _NEVER)
 
-    def fastest(self, *times: Expression, reference: Reference = c.NCCL) -> Variable:
+    def fastest(self, *times: Expression) -> Variable:
         """Time of the fastest algorithm; 0 for one rank."""
-        least = where(self.ranks > 1, minimum(*times), _NONE)
-        return self.variable("time", "fastest algorithm", least, reference)
+        return self.into.variable(
+            f"{self.prefix}time", "t", "s", f"{self.what}, fastest algorithm", display="us",
+            equals=where(self.ranks > 1, minimum(*times), _NONE), reference=c.NCCL,
+            library=self.library,
+        )  # fmt: skip
 
 
 def node_all_reduce(
@@ -135,12 +140,10 @@ def node_all_to_all(
         "eager_time", "eager messages",
         c.exchange_eager_ratio * c.start
         + algorithms.steps * algorithms.part / c.exchange_eager_share,
-        c.MPICH,
     )  # fmt: skip
     bulk = algorithms.variable(
         "bulk_time", "bulk messages",
         c.exchange_start
         + _ramped((algorithms.steps + c.exchange_copy) * algorithms.part) / c.exchange_share,
-        c.MPICH,
     )  # fmt: skip
-    return algorithms.fastest(eager, bulk, reference=c.MPICH)
+    return algorithms.fastest(eager, bulk)

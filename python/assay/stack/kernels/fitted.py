@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, Variable, by_definition
+from assay.model import POSITIVE, Scope, Variable, by_definition, fitted
 
 Bounds = tuple[float | str | None, float | str | None]
 
 SHARE: Bounds = (0, 1)
 
-_FITTED = by_definition("fitted on measured kernels, docs/design/kernel-model.md")
+_FITTED = fitted("docs/design/kernel-model.md", "measured kernels")
 _SHAPE = by_definition("shape of the operation")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from assay.model import Variable, by_definition, cited
+from assay.model import Variable, by_definition, cited, fitted
 from assay.stack.serving.deployment import scope
 
-_FITTED = by_definition("fitted on measured serving figures, docs/design/serving-model.md")
+_FITTED = fitted("docs/design/serving-model.md", "measured serving figures")
 _SETTING = by_definition("a setting of the engine")
 _PAGED = cited(
     "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "

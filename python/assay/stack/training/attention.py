@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import Expression, by_definition, cited, number, where
+from assay.model import Expression, cited, fitted, number, where
 from assay.stack import architecture, parallelism, software
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
@@ -19,7 +19,7 @@ _UNFUSED = cited(
     "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
     "sec. 4",
 )
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 
 first_share = scope.variable(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import Expression, Variable, by_definition, cited, number, where
+from assay.model import Expression, Variable, by_definition, cited, fitted, number, where
 from assay.stack import architecture, optimizer, parallelism, software
 from assay.stack.kernels import experts as expert_kernels
 from assay.stack.kernels import gemm, passes
@@ -26,7 +26,7 @@ _SWITCH = cited(
     "Simple and Efficient Sparsity",
     "sec. 2.1",
 )
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 _BITS_16 = number("16")
 _RANDOM = number("1")
@@ -49,11 +49,13 @@ load_share = scope.variable(
 wide_stretch = scope.variable(
     "kernel_stretch", "s_k", "1",
     "time of a 16-bit kernel in this job over its benchmark in current software",
-    equals=1 / (software.maturity * load_share), reference=_FITTED,
+    equals=1 / (software.maturity * load_share),
+    reference=by_definition("both factors are rates over those of the benchmark"),
 )  # fmt: skip
 stretch = scope.variable(
     "product_stretch", "s_p", "1", "stretch of a GEMM with layer operands",
-    equals=wide_stretch / where(is_low_precision, narrow_share, 1), reference=_FITTED,
+    equals=wide_stretch / where(is_low_precision, narrow_share, 1),
+    reference=by_definition("the share is a rate over that of the benchmark"),
 )  # fmt: skip
 # An accumulated gradient is written in its own format and read while tiles compute; a gradient that
 # a later pass accumulates is written in the format of the weights.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, exp, sqrt, where
+from assay.model import POSITIVE, by_definition, cited, exp, fitted, sqrt, where
 from assay.stack import architecture, gpu, parallelism
 from assay.stack.kernels import device
 from assay.stack.kernels.combine import QUANTILE_95, QUANTILES
@@ -20,7 +20,7 @@ _RECOMPUTE = cited(
     "sec. 6.3 and appendix A",
 )
 
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 
 total_tokens = scope.variable(
     "total_tokens", "D", "token", "tokens in the whole run", bounds=POSITIVE,

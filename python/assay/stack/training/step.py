@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    by_definition,
-    ceil,
-    cited,
-    maximum,
-    minimum,
-    number,
-    where,
-)
+from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, number, where
 from assay.stack import architecture, gpu, optimizer, parallelism, software
+from assay.stack.fits import approximate
 from assay.stack.kernels import combine, passes
 from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, head, layer, traffic
@@ -32,7 +25,7 @@ _FSDP = cited(
     "sec. 3.3.1",
 )
 _LARGEST = cited("David and Nagaraja 2003, Order Statistics, 3rd edition", "sec. 3.1")
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 _NONE = number("0 s")
 _SHARE = (0, 1)
 
@@ -180,11 +173,10 @@ sharded_traffic = scope.variable(
     equals=_volume - _hidden + contention * _hidden + micro_batch_count * traffic.each_latency,
     reference=_FSDP,
 )  # fmt: skip
-owner_traffic = scope.variable(
-    "data.owner_time", "t_do", "s", "time added to a step by broadcasts of weight owners",
-    display="ms",
-    equals=combine.overlap(busy, micro_batch_count * traffic.broadcast_time, number("4")) - busy,
-    reference=_FITTED,
+owner_traffic = approximate(
+    scope, "data.owner_time", "t_do", "s", "time added to a step by broadcasts of weight owners",
+    combine.overlap(busy, micro_batch_count * traffic.broadcast_time, number("4")) - busy,
+    valid=parallelism.shards > 1, reference=_FITTED, display="ms",
 )  # fmt: skip
 data_traffic = scope.variable(
     "data_traffic_time", "t_dt", "s", "time added to a step by data-parallel communication",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited, maximum, minimum, number, where
+from assay.model import cited, fitted, maximum, minimum, number, where
 from assay.stack import (
     alpha_beta,
     architecture,
@@ -39,7 +39,7 @@ _EXPERTS = cited(
     "Automatic Sharding"
 )
 _NODE_LIMIT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2")
-_FITTED = by_definition("fitted on published steps, docs/design/training-model.md")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 _NONE = number("0 s")
 _stream = tokens * architecture.hidden
