@@ -187,6 +187,16 @@ def test_uncertain_inputs_give_an_interval(cli: Any, toy: Any) -> None:
     assert "(90 %: 0." in cli("resolve", "toy.share", *uncertain).out
 
 
+@pytest.mark.parametrize("command", ["resolve", "explain"])
+def test_no_interval_leaves_the_value_as_it_is(cli: Any, command: str) -> None:
+    words = (command, "training.step_time", "--preset", "llama3_8b_8_h100_training", "--json")
+    full, alone = cli(*words).data, cli(*words, "--no-interval").data
+    assert full["lo"] < full["value"] < full["hi"]
+    assert alone["value"] == full["value"]
+    assert alone["lo"] is None
+    assert alone["hi"] is None
+
+
 def test_preset_may_be_a_file(cli: Any, tmp_path: Any) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

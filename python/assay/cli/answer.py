@@ -1,7 +1,7 @@
 """`assay resolve` and `assay explain`: a value, and its provenance."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -51,13 +51,14 @@ def resolve_command(
         bool, typer.Option("--trace", help="List every value in the order of computation.")
     ] = False,
     no_switch: options.NoSwitch = False,
+    no_interval: options.NoInterval = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
     """Compute a variable from given values."""
     question = read_question(preset, assign, variant, includes, model_config, correlate)
-    resolution = question.resolve(target, switch=not no_switch)
+    resolution = question.resolve(target, switch=not no_switch, intervals=not no_interval)
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield answer_line(resolution)
@@ -79,7 +80,7 @@ def resolve_command(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
     notes = [*question.notes, *remarks(resolution)]
-    return Report(resolution.to_data(), text, as_json, problem, notes)
+    return Report(resolution.to_data, text, as_json, problem, notes)
 
 
 def explain_command(
@@ -99,6 +100,7 @@ def explain_command(
         ),
     ] = None,
     no_switch: options.NoSwitch = False,
+    no_interval: options.NoInterval = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
@@ -108,13 +110,22 @@ def explain_command(
     Each entry has its value, its equation, and the number of its source.
     """
     from assay.model.resolving.provenance import explain
-    from assay.model.resolving.resolve import account, make_resolver
+    from assay.model.resolving.resolve import (
+        account,
+        find_intervals,
+        make_resolver,
+        target_value,
+    )
 
     question = read_question(preset, assign, variant, includes, model_config, correlate)
     resolver = make_resolver(
         question.registry, question.inputs, question.variants, switch=not no_switch
     )
-    resolution = account(resolver, target)
+    resolver.value(target)
+    labels = further_targets(question, resolver, target)
+    sampled = [] if no_interval else [target, *list(labels)[:MAX_FURTHER_TARGETS]]
+    intervals = find_intervals(resolver, sampled)
+    resolution = account(resolver, target, intervals)
     provenance = explain(
         question.registry,
         resolution,
@@ -122,17 +133,24 @@ def explain_command(
         sources=question.sources,
         depth=depth,
     )
-    others = other_targets(question, resolver, target)
-    data = provenance.to_data()
-    data["targets"] = [
-        {
-            "label": label,
-            "target": other.variable.name,
-            "value": None if other.value is None else other.variable.shown(other.value),
-            "unit": other.variable.display.text,
-        }
-        for label, other in others
+    others = [
+        (label, other)
+        for name, label in labels.items()
+        if (other := target_value(resolver, name, intervals)) is not None
     ]
+
+    def data() -> dict[str, Any]:
+        targets = [
+            {
+                "label": label,
+                "target": other.variable.name,
+                "value": None if other.value is None else other.variable.shown(other.value),
+                "unit": other.variable.display.text,
+            }
+            for label, other in others
+        ]
+        return {**provenance.to_data(), "targets": targets}
+
     problem = problem_with(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
@@ -145,11 +163,9 @@ def explain_command(
     )
 
 
-def other_targets(
-    question: Question, resolver: "Resolver", target: str
-) -> list[tuple[str, TargetValue]]:
-    """Further targets from the same values: those of the scenario, then those of the model."""
-    from assay.model.resolving.resolve import target_values
+def further_targets(question: Question, resolver: "Resolver", target: str) -> dict[str, str]:
+    """Labels of further targets: those of the scenario, then those of the model with a value."""
+    from assay.model.resolving.resolve import resolvable
 
     own = {name: label for label, name in (question.preset.targets if question.preset else ())}
     labels = dict(own)
@@ -157,11 +173,11 @@ def other_targets(
         labels.setdefault(name, question.registry.variables[name].meaning)
     labels.pop(target, None)
     # `assay scenario-report` lists targets that fail by themselves.
-    return [
-        (labels[other.variable.name], other)
-        for other in target_values(resolver, list(labels))
-        if other.value is not None or other.variable.name in own
-    ]
+    return {
+        name: labels[name]
+        for name in resolvable(resolver, labels)
+        if name in own or resolver.value(name) is not None
+    }
 
 
 def provenance_lines(

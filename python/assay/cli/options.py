@@ -57,6 +57,13 @@ NoSwitch = Annotated[
         "--no-switch", help="Keep an approximation where its validity condition is false."
     ),
 ]
+NoInterval = Annotated[
+    bool,
+    typer.Option(
+        "--no-interval",
+        help="Give the value alone, with uncertain inputs at their medians: twice as fast.",
+    ),
+]
 FailOnViolated = Annotated[
     bool,
     typer.Option(

@@ -37,6 +37,7 @@ class Canvas(NamedTuple):
 class Report(NamedTuple):
     """The result of a command: data, its rendering as text, and an error, if any.
 
+    `data` may be a function that builds it: writing out every equation takes longer than the answer.
     `problem` is printed after the result and sets the exit code; `notes` go to stderr, `details`
     only with `--verbose`. `raw` is text in the format of another tool and replaces `text`.
     """
@@ -53,7 +54,8 @@ class Report(NamedTuple):
 def show(report: Report) -> int:
     """Print a report and return the exit code."""
     if report.as_json:
-        sys.stdout.write(to_json(report.data) + "\n")
+        data = report.data() if callable(report.data) else report.data
+        sys.stdout.write(to_json(data) + "\n")
     elif report.raw is not None:
         sys.stdout.write(report.raw)
     else:

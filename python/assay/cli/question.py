@@ -44,9 +44,11 @@ class Question:
         """Notes on the catalog entries that the scenario and the command line include."""
         return () if self.preset is None else self.preset.notes
 
-    def resolve(self, target: str, *, switch: bool = True) -> Resolution:
+    def resolve(self, target: str, *, switch: bool = True, intervals: bool = True) -> Resolution:
         """Resolve a variable at this point."""
-        return self.registry.resolve(target, self.inputs, self.variants, switch=switch)
+        return self.registry.resolve(
+            target, self.inputs, self.variants, switch=switch, intervals=intervals
+        )
 
 
 def read_question(

@@ -1,7 +1,7 @@
 """`assay scenario-report` and `assay scenario-audit`: all targets of a scenario."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,11 +45,13 @@ def scenario_report_command(
 ) -> Report:
     """Resolve every target of a scenario and report on each."""
     reports = [chosen.evaluate_targets() for chosen in _chosen(names, preset)]
-    data = {
-        "ok": sum(report.ok for report in reports),
-        "of": sum(len(report.targets) for report in reports),
-        "reports": [report.to_data() for report in reports],
-    }
+
+    def data() -> dict[str, Any]:
+        return {
+            "ok": sum(report.ok for report in reports),
+            "of": sum(len(report.targets) for report in reports),
+            "reports": [report.to_data() for report in reports],
+        }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for position, report in enumerate(reports):
@@ -174,7 +176,7 @@ def scenario_audit_command(
             f"targets with issues in {', '.join(failing)}",
             f"assay scenario-report {failing[0]} lists them",
         )
-    return Report({"audits": [audit.to_data() for audit in audits]}, text, as_json, problem)
+    return Report(lambda: {"audits": [audit.to_data() for audit in audits]}, text, as_json, problem)
 
 
 def _audit_lines(audit: ScenarioAudit, canvas: Canvas, *, families: bool) -> Iterator[Line]:

@@ -56,11 +56,14 @@ class Registry(Declarations):
         variants: Mapping[str, str] | None = None,
         *,
         switch: bool = True,
+        intervals: bool = True,
     ) -> Resolution:
         """Compute a variable, with trace, missing inputs, constraints and conflicts."""
         from assay.model.resolving.resolve import resolve
 
-        return resolve(self, target, given or {}, variants or {}, switch=switch)
+        return resolve(
+            self, target, given or {}, variants or {}, switch=switch, intervals=intervals
+        )
 
     def solve(
         self,

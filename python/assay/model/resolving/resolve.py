@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Interval = tuple[float | None, float | None, tuple[str, ...]] | AssayError
 """Lower and upper end with `degradations` as in `Resolution`, or why there are none."""
+NOT_SAMPLED: Final[Interval] = (None, None, ())
+"""The interval of a target that nobody asked for."""
 
 
 def resolve(
@@ -27,10 +29,15 @@ def resolve(
     variants: Mapping[str, str],
     *,
     switch: bool = True,
+    intervals: bool = True,
 ) -> Resolution:
-    """Compute `target`; missing inputs, verdicts and conflicts are part of the result, not errors."""
+    """Compute `target`; missing inputs, verdicts and conflicts are part of the result, not errors.
+
+    Without `intervals`, uncertain inputs stand at their medians and the value has no interval.
+    """
     registry.variable(target)
-    return account(make_resolver(registry, given, variants, switch=switch), target)
+    resolver = make_resolver(registry, given, variants, switch=switch)
+    return account(resolver, target, None if intervals else {})
 
 
 def make_resolver(
@@ -55,7 +62,9 @@ def account(
     """
     value = resolver.value(target)
     cone = resolver.cone(target)
-    found = (find_intervals(resolver, [target]) if intervals is None else intervals)[target]
+    if intervals is None:
+        intervals = find_intervals(resolver, [target])
+    found = intervals.get(target, NOT_SAMPLED)
     if isinstance(found, AssayError):
         raise found
     lower, upper, degradations = found
@@ -77,22 +86,28 @@ def account(
     )
 
 
-def target_values(resolver: Resolver, targets: Sequence[str]) -> list[TargetValue]:
-    """The values and intervals of further targets; those that fail are left out."""
-    values: dict[str, float | None] = {}
+def resolvable(resolver: Resolver, targets: Iterable[str]) -> list[str]:
+    """The targets whose value can be computed, or lacks no more than inputs."""
+    found = []
     for target in targets:
         try:
-            values[target] = resolver.value(target)
+            resolver.value(target)
         except AssayError:
             continue
-    intervals = find_intervals(resolver, list(values))
-    found = []
-    for target, value in values.items():
-        interval = intervals[target]
-        if not isinstance(interval, AssayError):
-            variable, gaps = resolver.registry.variable(target), len(resolver.missing(target))
-            found.append(TargetValue(variable, value, interval[0], interval[1], gaps))
+        found.append(target)
     return found
+
+
+def target_value(
+    resolver: Resolver, target: str, intervals: Mapping[str, Interval]
+) -> TargetValue | None:
+    """The value and interval of a further target; None where sampling it fails."""
+    found = intervals.get(target, NOT_SAMPLED)
+    if isinstance(found, AssayError):
+        return None
+    gaps = len(resolver.missing(target))
+    variable = resolver.registry.variable(target)
+    return TargetValue(variable, resolver.value(target), found[0], found[1], gaps)
 
 
 def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Interval]:
