@@ -51,6 +51,7 @@ MISSING = {
 VERDICT = {
     "name": TEXT, "status": TEXT, "text": TEXT, "meaning": TEXT,
     "missing": Each(TEXT, some=False), "reason": TEXT,
+    "values": Each({"name": TEXT, "value": NUMBER, "unit": TEXT}, some=False),
 }  # fmt: skip
 CONFLICT = {"name": TEXT, "given": NUMBER, "computed": NUMBER, "unit": TEXT, "relation": TEXT}
 SWITCH = {"variable": TEXT, "left": TEXT, "used": TEXT, "condition": TEXT}
@@ -61,8 +62,9 @@ STEP = {
 RESOLUTION = {
     "target": TEXT, "value": MAYBE_NUMBER, "unit": TEXT, "lo": MAYBE_NUMBER, "hi": MAYBE_NUMBER,
     "missing": Each(MISSING, some=False), "constraints": Each(VERDICT, some=False),
-    "validity": Each(VERDICT, some=False), "conflicts": Each(CONFLICT, some=False),
-    "switches": Each(SWITCH, some=False), "degradations": Each(TEXT, some=False),
+    "unjudged": Each(VERDICT, some=False), "validity": Each(VERDICT, some=False),
+    "conflicts": Each(CONFLICT, some=False), "switches": Each(SWITCH, some=False),
+    "degradations": Each(TEXT, some=False),
 }  # fmt: skip
 PROVENANCE = {
     "name": TEXT, "depth": COUNT, "symbol": TEXT, "meaning": TEXT, "value": MAYBE_NUMBER,
@@ -200,6 +202,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "iterations": COUNT,
             "others": Each(Each(SHOWN), some=False),
             "constraints": Each(VERDICT, some=False),
+            "unjudged": Each(VERDICT, some=False),
             "validity": Each(VERDICT, some=False),
             "notes": Each(TEXT, some=False),
         },
@@ -223,6 +226,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "undefined": COUNT,
             "excluded": Keyed(COUNT),
             "binding": Each({"name": TEXT, "text": TEXT, "meaning": TEXT}),
+            "violated": Each(VERDICT, some=False),
             "unknown": Each(VERDICT, some=False),
             "alternatives": Each({"value": NUMBER, "choices": Each(SHOWN)}),
             "notes": Each(TEXT, some=False),
@@ -242,6 +246,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                     "violated": Each(TEXT, some=False),
                 }
             ),
+            "violations": Keyed({"condition": TEXT, "rows": Each(COUNT)}),
             "unknown": Each(VERDICT, some=False),
             "notes": Each(TEXT, some=False),
         },

@@ -134,7 +134,7 @@ def test_constraint_without_all_inputs_is_unknown(registry: Registry) -> None:
     assert (energy_cap.name, energy_cap.status, energy_cap.missing) == (
         "t.energy_cap",
         "unknown",
-        ("t.energy",),
+        ("t.time",),
     )
 
 

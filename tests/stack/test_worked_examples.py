@@ -78,7 +78,7 @@ def test_elmore_delay_of_a_resistive_wire() -> None:
 def test_timing_is_unknown_without_a_clock() -> None:
     (verdict,) = stack.registry().resolve("logic.gate.delay", GATE).constraints
     assert verdict.status == "unknown"
-    assert verdict.missing == ("logic.clock.period",)
+    assert verdict.missing == ("logic.clock.frequency",)
 
 
 def test_rack_peak() -> None:

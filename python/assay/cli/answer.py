@@ -15,7 +15,9 @@ from assay.cli.verdicts import (
     missing_table,
     remarks,
     trace_table,
+    unjudged_notes,
     verdict_table,
+    violation_lines,
 )
 from assay.model.resolving.resolution import TargetValue
 
@@ -62,6 +64,7 @@ def resolve_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield answer_line(resolution)
+        yield from violation_lines(resolution.constraints, canvas)
         if resolution.missing:
             yield ""
             yield from missing_table(resolution.missing, canvas, in_full=missing)
@@ -79,8 +82,9 @@ def resolve_command(
     problem = problem_with(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
-    notes = [*question.notes, *remarks(resolution)]
-    return Report(resolution.to_data, text, as_json, problem, notes)
+    notes = [*remarks(resolution), *question.notes]
+    details = [*unjudged_notes((*resolution.constraints, *resolution.unjudged))]
+    return Report(resolution.to_data, text, as_json, problem, notes, details=details)
 
 
 def explain_command(
@@ -160,6 +164,7 @@ def explain_command(
         as_json,
         problem,
         question.notes,
+        details=[*unjudged_notes((*resolution.constraints, *resolution.unjudged))],
     )
 
 
@@ -194,6 +199,7 @@ def provenance_lines(
     if resolution.value is not None:
         heading += f": {resolution.variable.format(resolution.value)}{interval(resolution)}"
     yield ((heading, NAME),)
+    yield from violation_lines(resolution.constraints, canvas)
     if question.preset is not None:
         scenario = f"{question.preset.name}: {question.preset.description}"
         yield from facts([("scenario", scenario)], canvas)

@@ -7,6 +7,7 @@ import typer
 
 from assay.cli import options
 from assay.cli.output import (
+    BAD,
     FAINT,
     NAME,
     VALUE,
@@ -20,7 +21,14 @@ from assay.cli.output import (
     wrapped,
 )
 from assay.cli.question import CheckFailedError, contradiction, read_pairs, read_question
-from assay.cli.verdicts import STATUS, condition_remarks, missing_report, verdict_table
+from assay.cli.verdicts import (
+    STATUS,
+    missing_report,
+    unjudged_notes,
+    validity_remarks,
+    verdict_table,
+    violation_lines,
+)
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.quantity import format_number
 
@@ -73,6 +81,7 @@ def solve_command(
         for position, other in enumerate(solution.others):
             shown = ", ".join(f"{v.name} = {v.format(other[v.name])}" for v in solution.unknowns)
             yield f"also: {shown}" if position == 0 else f"      {shown}"
+        yield from violation_lines(solution.constraints, canvas)
         if constraints:
             yield ""
             yield from verdict_table("constraint", solution.constraints, canvas)
@@ -84,12 +93,9 @@ def solve_command(
     )
     if problem is None and violated and fail_on_violated:
         problem = CheckFailedError(f"violated: {', '.join(violated)}")
-    notes = [
-        *question.notes,
-        *solution.notes,
-        *condition_remarks(solution.constraints, solution.validity),
-    ]
-    return Report(solution.to_data(), text, as_json, problem, notes)
+    notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
+    details = [*unjudged_notes((*solution.constraints, *solution.unjudged))]
+    return Report(solution.to_data(), text, as_json, problem, notes, details=details)
 
 
 def minimize_command(
@@ -119,6 +125,7 @@ def minimize_command(
     includes: options.With = None,
     model_config: options.ModelConfig = None,
     no_switch: options.NoSwitch = False,
+    fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
@@ -147,12 +154,19 @@ def minimize_command(
             )
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
+    violated = [verdict.name for verdict in optimum.resolution.violated]
+    problem: AssayError | None = contradiction(
+        question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
+    )
+    if problem is None and violated and fail_on_violated:
+        problem = CheckFailedError(f"violated: {', '.join(violated)}")
     return Report(
         optimum.to_data(),
         lambda canvas: _optimum_lines(optimum, canvas),
         as_json,
-        contradiction(question, choices, switch=not no_switch, allow_conflicts=allow_conflicts),
-        [*question.notes, *optimum.notes],
+        problem,
+        [*optimum.notes, *question.notes],
+        details=[*unjudged_notes(optimum.unknown)],
     )
 
 
@@ -160,16 +174,13 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
     yield ((optimum.target.name, NAME), " = ", (optimum.target.format(optimum.value), VALUE))
     for name, value in optimum.choices.items():
         yield f"  {name} = {_choice(optimum, name, value)}"
+    yield from violation_lines(optimum.resolution.constraints, canvas)
     found = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
     yield ((f"by {optimum.method}; {found}", FAINT),)
     for binding in optimum.binding:
         yield from wrapped(f"bound by {binding.name}: {binding.text}", canvas)
     for name, excluded in optimum.excluded.items():
         yield from wrapped(f"{name} excludes {count(excluded, 'point')}", canvas)
-    for verdict in optimum.unknown:
-        yield from wrapped(
-            f"not checked: {verdict.name} (needs {', '.join(verdict.missing)})", canvas
-        )
     if optimum.alternatives:
         yield ""
         rows: list[tuple[Part, ...]] = [
@@ -227,19 +238,19 @@ def sweep_command(
             )
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
-    violated = [name for name, column in found.holds.items() if not column.all()]
+    violated = list(found.violations)
     problem: AssayError | None = contradiction(
         question, axes, switch=not no_switch, allow_conflicts=allow_conflicts
     )
     if problem is None and fail_on_violated and violated:
         problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
-    notes = [
-        *question.notes,
-        *found.notes,
-        *(f"{v.name} could not be checked" for v in found.unknown),
-    ]
     return Report(
-        found.to_data(), lambda canvas: _sweep_lines(found, canvas), as_json, problem, notes
+        found.to_data(),
+        lambda canvas: _sweep_lines(found, canvas),
+        as_json,
+        problem,
+        [*found.notes, *question.notes],
+        details=[*unjudged_notes(found.unknown)],
     )
 
 
@@ -260,6 +271,9 @@ def _sweep_lines(found: "Sweep", canvas: Canvas) -> Iterator[Line]:
         rows.append((*cells, verdict))
     right = tuple(range(len(variables)))
     yield from table((*symbols, "constraints"), rows, canvas, right=right)
+    for name, at in found.violations.items():
+        where = f"violated at {len(at):,} of {count(len(found), 'point')}"
+        yield from wrapped(f"{where}: {name}: {found.conditions[name]}", canvas, style=BAD)
 
 
 def _cell(value: float | None) -> str:

@@ -23,7 +23,7 @@ from assay.cli.output import (
     table,
 )
 from assay.cli.question import CheckFailedError, conflict_error, find_preset
-from assay.cli.verdicts import interval, missing_table
+from assay.cli.verdicts import interval, missing_table, violation_lines
 from assay.errors import AssayError, EvaluationError, MissingInputsError
 from assay.scenario.audit import ScenarioAudit, audit_scenario
 from assay.scenario.preset import Preset
@@ -83,10 +83,13 @@ def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
             value = (shown + interval(target.resolution), VALUE)
         rows.append((target.label, target.target, (target.status, _STATUS[target.status]), value))
     yield from table(("target", "variable", "status", "value"), rows, canvas)
+    yield from violation_lines(report.violations, canvas)
     yield from _variance_lines(report)
+    shared = {f"violated constraint {verdict.name}" for verdict in report.violations}
     for target in report.targets:
         for issue in (*target.issues, *target.remarks):
-            yield (("note:", WARN), f" {target.label}: {issue}")
+            if issue not in shared:
+                yield (("note:", WARN), f" {target.label}: {issue}")
     gaps = {
         gap.variable.name: gap
         for target in report.targets

@@ -15,6 +15,7 @@ from assay.cli.output import (
     Report,
     count,
     table,
+    wrapped,
 )
 from assay.errors import MissingInputsError
 from assay.model.registry import Registry
@@ -27,6 +28,9 @@ from assay.model.resolving.resolution import (
 )
 
 STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
+MAX_CONDITION = 120
+"""Characters of a condition; a longer one is shown by its meaning."""
+
 _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
 
 
@@ -110,35 +114,47 @@ def trace_table(steps: Sequence[TraceStep], canvas: Canvas) -> list[Line]:
 
 
 def remarks(resolution: Resolution) -> Iterator[str]:
-    """Notes on a value: degradations, switches, failed conditions and conflicts."""
-    yield from resolution.degradations
-    for switch in resolution.switches:
-        yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
-    yield from condition_remarks(resolution.constraints, resolution.validity)
+    """Notes on a value, those that matter most first: conflicts, validity, switches."""
     for conflict in resolution.conflicts:
         yield conflict.text
+    yield from validity_remarks(resolution.validity)
+    for switch in resolution.switches:
+        yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
+    yield from resolution.degradations
 
 
-def condition_remarks(
-    constraints: Sequence[ConditionVerdict], validity: Sequence[ConditionVerdict]
-) -> Iterator[str]:
-    """One line for each constraint that fails and each approximation that may not hold."""
+def violation_lines(constraints: Sequence[ConditionVerdict], canvas: Canvas) -> Iterator[Line]:
+    """The violated constraints, each with the values that violate it."""
+    for verdict in constraints:
+        if verdict.status == "false":
+            condition = verdict.text if len(verdict.text) <= MAX_CONDITION else verdict.meaning
+            at = f", but {verdict.at}" if verdict.at else ""
+            text = f"violated: {verdict.name}: {condition}{at}"
+            yield from wrapped(text, canvas, style=BAD)
+
+
+def unjudged_notes(verdicts: Sequence[ConditionVerdict]) -> Iterator[str]:
+    """One line for each constraint that lacks inputs."""
+    for verdict in verdicts:
+        if verdict.status == "unknown":
+            why = f"needs {', '.join(verdict.missing)}" if verdict.missing else verdict.reason
+            yield f"{verdict.name} is not judged: {why}"
+
+
+def validity_remarks(validity: Sequence[ConditionVerdict]) -> Iterator[str]:
+    """One line for each approximation that does not hold, or may not."""
     for verdict in validity:
         if verdict.status == "false":
             yield f"{verdict.name} is used where it is not valid: it needs {verdict.text}"
         elif verdict.status == "unknown":
             yield f"whether {verdict.name} is valid here is unknown: it needs {verdict.text}"
-    for verdict in constraints:
-        if verdict.status == "false":
-            meaning = f" ({verdict.meaning})" if verdict.meaning else ""
-            yield f"{verdict.name} is violated: {verdict.text}{meaning}"
 
 
 def constraint_summary(resolution: Resolution) -> str:
-    """Number of constraints on the value, by status."""
+    """Number of constraints that are judged or lie on the value's cone, by status."""
     verdicts = resolution.constraints
     if not verdicts:
-        return "no constraint on this value"
+        return "no constraint is determined"
     text = f"{count(len(verdicts), 'constraint')}: "
     counts = [
         f"{number} {word}"

@@ -7,7 +7,7 @@ needs, is sent their results, and returns its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, MutableMapping
 from typing import TypeVar
 
 from assay.errors import CycleError
@@ -16,7 +16,9 @@ Result = TypeVar("Result")
 Walk = Generator[str, Result, Result]
 
 
-def walk(name: str, begin: Callable[[str], Walk[Result]], done: dict[str, Result]) -> Result:
+def walk(
+    name: str, begin: Callable[[str], Walk[Result]], done: MutableMapping[str, Result]
+) -> Result:
     """Compute `name` and all it needs, adding results to `done` in order of completion.
 
     A generator may itself add the results of other names to `done`; those are not walked again.

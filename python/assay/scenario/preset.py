@@ -12,6 +12,7 @@ from assay.errors import AssayError, InputError
 from assay.model.inputs import Inputs, assignable, read_inputs
 from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
+from assay.model.resolving.constraint_verdicts import judge_constraints
 from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import account, find_intervals, make_resolver, resolve
 from assay.model.resolving.resolver import Resolver
@@ -201,12 +202,13 @@ class Preset:
                 errors[target] = error
         known = dict.fromkeys(target for _, target in chosen if target not in errors)
         intervals = find_intervals(resolver, list(known))
+        verdicts = judge_constraints(resolver)
         reports = []
         for label, target in chosen:
             try:
                 if target in errors:
                     raise errors[target]
-                reports.append(_report(label, account(resolver, target, intervals)))
+                reports.append(_report(label, account(resolver, target, intervals, verdicts)))
             except AssayError as error:
                 reports.append(_failed(label, target, error))
         return reports

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.model.resolving.resolution import Resolution
+from assay.model.resolving.resolution import ConditionVerdict, Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,15 @@ class ScenarioReport:
         return {family: list(names) for family, names in families.items()}
 
     @property
+    def violations(self) -> list[ConditionVerdict]:
+        """Constraints that the scenario violates, each once."""
+        found = [report.resolution for report in self.targets if report.resolution]
+        return list({v.name: v for resolution in found for v in resolution.violated}.values())
+
+    @property
     def violated(self) -> list[str]:
-        """Constraints that some target violates, each once."""
-        names = [
-            verdict.name
-            for report in self.targets
-            for verdict in (report.resolution.violated if report.resolution else ())
-        ]
-        return list(dict.fromkeys(names))
+        """Names of the constraints that the scenario violates."""
+        return [verdict.name for verdict in self.violations]
 
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""

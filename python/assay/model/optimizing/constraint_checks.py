@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import AssayError, DeclarationError
+from assay.model.inputs import Inputs
 from assay.model.language.expression import Expression, Number, Symbol
 from assay.model.language.functions import where
 from assay.model.language.relations import margin
 from assay.model.language.variables import Variable
+from assay.model.resolving.constraint_verdicts import judge_constraints
 from assay.model.resolving.resolution import ConditionVerdict
+from assay.model.resolving.resolver import Resolver
 from assay.model.tapes.cones import Cones
 
 
@@ -36,28 +39,36 @@ class ConstraintCheck:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintChecks:
-    """All checks, and the constraints that lack inputs to be checked."""
+    """Checks that depend on the choices, verdicts that hold for all of them, and unknown ones."""
 
     checks: list[ConstraintCheck] = field(default_factory=list)
+    fixed: list[ConditionVerdict] = field(default_factory=list)
     unknown: list[ConditionVerdict] = field(default_factory=list)
 
 
 def find_constraint_checks(
-    cones: Cones, targets: Sequence[str], choices: Collection[str]
+    cones: Cones, targets: Sequence[str], choices: Collection[str], given: Mapping[str, float]
 ) -> ConstraintChecks:
-    """Collect the constraints that depend on the choices or on the targets' cones.
+    """Collect every constraint that the given values and the choices determine.
 
-    Besides the graph's inequalities these are the bounds of every computed variable in those cones.
+    Besides the graph's inequalities these are the bounds of every computed variable in their cones
+    and in those of the targets. What does not depend on the choices is judged here, once.
     """
     found = ConstraintChecks()
-    target_cone = set(cones.upstream(targets))
     involved = dict.fromkeys(cones.upstream(targets))
     chosen = set(choices)
+    known = {name: value for name, value in given.items() if name not in chosen}
+    judged = judge_constraints(
+        Resolver(cones.registry, Inputs(known), cones.variants, switch=cones.switch)
+    )
+    verdicts = {verdict.name: verdict for verdict in judged.verdicts}
+    found.fixed.extend(judged.broken_bounds)
     for constraint in cones.registry.constraints.values():
         facts = (constraint.name, constraint.text)
         try:
             below = cones.upstream(constraint.inputs)
-            if chosen.isdisjoint(below) and target_cone.isdisjoint(constraint.inputs):
+            if chosen.isdisjoint(below) and verdicts[constraint.name].status != "unknown":
+                found.fixed.append(verdicts[constraint.name])
                 continue
             gaps = cones.missing_inputs(constraint.inputs)
         except AssayError as error:
@@ -74,7 +85,9 @@ def find_constraint_checks(
         condition = constraint.part("expression")
         depends = frozenset(chosen.intersection(below))
         found.checks.append(ConstraintCheck(*facts, constraint.meaning, condition, depends))
-    found.checks.extend(_bound_checks(cones, involved, chosen))
+    settled = {verdict.name for verdict in judged.broken_bounds}
+    bounds = _bound_checks(cones, involved, chosen)
+    found.checks.extend(check for check in bounds if check.name not in settled)
     return found
 
 

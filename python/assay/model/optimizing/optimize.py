@@ -144,7 +144,7 @@ class _Problem:
                 "give each a value, or list it among the choices",
             )
         constraint_checks = (
-            find_constraint_checks(cones, [self.target], names)
+            find_constraint_checks(cones, [self.target], names, self.inputs.values)
             if self.constraints
             else ConstraintChecks()
         )
@@ -152,15 +152,10 @@ class _Problem:
         value = Symbol(self.target)
         objective: Expression = -value if self.maximize else value
         groups = []
-        for position, members in enumerate(
-            _groups(names, target_choices, constraint_checks.checks)
-        ):
+        every_check = [*constraint_checks.checks, *_failed(constraint_checks.fixed)]
+        for position, members in enumerate(_groups(names, target_choices, every_check)):
             is_main = position == 0
-            checks = [
-                c
-                for c in constraint_checks.checks
-                if c.choices & members or (is_main and not c.choices)
-            ]
+            checks = [c for c in every_check if c.choices & members or (is_main and not c.choices)]
             groups.append(
                 (self.choices.only(members), objective if is_main else Number(0.0), checks)
             )
@@ -264,6 +259,15 @@ class _Problem:
             )
             hint = f"closest: {at or 'the given values'} violates only {', '.join(least.active)}"
         return InfeasibleError(f"none of {points} points fulfills every constraint: {counts}", hint)
+
+
+def _failed(verdicts: Sequence[ConditionVerdict]) -> list[ConstraintCheck]:
+    """Checks that exclude every point: constraints that fail whatever is chosen."""
+    return [
+        ConstraintCheck(verdict.name, verdict.text, verdict.meaning, Number(0.0), frozenset())
+        for verdict in verdicts
+        if verdict.status == "false"
+    ]
 
 
 def _groups(

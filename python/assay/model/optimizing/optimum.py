@@ -79,6 +79,7 @@ class Optimum:
             "undefined": self.undefined,
             "excluded": dict(self.excluded),
             "binding": [binding.to_data() for binding in self.binding],
+            "violated": [verdict.to_data() for verdict in self.resolution.violated],
             "unknown": [verdict.to_data() for verdict in self.unknown],
             "alternatives": [
                 {

@@ -36,14 +36,15 @@ _CHUNK = 1 << 16
 class Sweep:
     """A table of one row per combination, in display units; the last axis varies fastest.
 
-    A target without a finite value is NaN. `holds` has a column per constraint that could be
-    checked; `unknown` names the others.
+    A target without a finite value is NaN. `holds` has a column per constraint that the given
+    values and the axes determine, whatever the targets; `unknown` names the others.
     """
 
     axes: tuple[Variable, ...]
     targets: tuple[Variable, ...]
     columns: dict[str, Array] = field(repr=False)
     holds: dict[str, NDArray[np.bool_]] = field(repr=False)
+    conditions: dict[str, str] = field(default_factory=dict, repr=False)
     unknown: tuple[ConditionVerdict, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -57,11 +58,11 @@ class Sweep:
 
     @property
     def verdicts(self) -> NDArray[np.str_]:
-        """For each row `true`, `false`, or `unknown` where a value or some constraint is."""
+        """For each row whether every judged constraint holds; `unknown` where a value is."""
         sound = np.ones(len(self), dtype=bool)
         for column in self.holds.values():
             sound &= column
-        verdicts = np.where(sound, "unknown" if self.unknown else "true", "false")
+        verdicts = np.where(sound, "true", "false")
         return np.where(self._defined(), verdicts, "unknown")
 
     def _defined(self) -> NDArray[np.bool_]:
@@ -74,6 +75,13 @@ class Sweep:
         if any(not np.isfinite(self.columns[variable.name][row]) for variable in self.targets):
             return []
         return [name for name, column in self.holds.items() if not column[row]]
+
+    @property
+    def violations(self) -> dict[str, NDArray[np.int64]]:
+        """The rows that violate each constraint, for those that some row violates."""
+        defined = self._defined()
+        rows = {name: np.flatnonzero(~column & defined) for name, column in self.holds.items()}
+        return {name: found for name, found in rows.items() if len(found)}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows as mappings, with `constraints` and `violated` besides the columns."""
@@ -91,6 +99,10 @@ class Sweep:
             "targets": [variable.name for variable in self.targets],
             "units": self.units,
             "rows": list(self.rows()),
+            "violations": {
+                name: {"condition": self.conditions.get(name, ""), "rows": rows.tolist()}
+                for name, rows in self.violations.items()
+            },
             "unknown": [verdict.to_data() for verdict in self.unknown],
             "notes": list(self.notes),
         }
@@ -132,7 +144,11 @@ def sweep(
             f"the axes make {grid.size} points, more than the limit of {limit}",
             "sweep over fewer values, or raise the limit",
         )
-    checks = find_constraint_checks(cones, names, list(over)) if constraints else ConstraintChecks()
+    checks = (
+        find_constraint_checks(cones, names, list(over), known)
+        if constraints
+        else ConstraintChecks()
+    )
     function = PointFunction(
         registry, list(over), known, variants, switch=switch, outputs=names,
         conditions={check.name: check.condition for check in checks.checks},
@@ -153,7 +169,14 @@ def sweep(
         axes=tuple(axis.variable for axis in axes),
         targets=shown,
         columns=columns,
-        holds={c.name: table[len(names) + row] > 0 for row, c in enumerate(checks.checks)},
+        holds={
+            **{v.name: np.full(grid.size, v.status == "true") for v in checks.fixed},
+            **{c.name: table[len(names) + row] > 0 for row, c in enumerate(checks.checks)},
+        },
+        conditions={
+            **{v.name: v.text for v in checks.fixed},
+            **{c.name: c.text for c in checks.checks},
+        },
         unknown=tuple(checks.unknown),
         notes=tuple(notes),
     )

@@ -61,7 +61,10 @@ class MissingInput:
 
 @dataclass(frozen=True, slots=True)
 class ConditionVerdict:
-    """Whether a condition holds: `true`, `false` or `unknown`."""
+    """Whether a condition holds: `true`, `false` or `unknown`.
+
+    `values` has the condition's variables in base units; `missing` has inputs that it lacks.
+    """
 
     name: str
     text: str
@@ -69,12 +72,22 @@ class ConditionVerdict:
     meaning: str = ""
     missing: tuple[str, ...] = ()
     reason: str = ""
+    values: tuple[tuple[Variable, float], ...] = ()
+
+    @property
+    def at(self) -> str:
+        """The values of the condition's variables as one line of text."""
+        return ", ".join(f"{variable.name} is {variable.format(v)}" for variable, v in self.values)
 
     def to_data(self) -> dict[str, Any]:
-        """The verdict as plain data."""
+        """The verdict as plain data, every value in its variable's display unit."""
         return {
             "name": self.name, "status": self.status, "text": self.text, "meaning": self.meaning,
             "missing": list(self.missing), "reason": self.reason,
+            "values": [
+                {"name": variable.name, "value": variable.shown(v), "unit": variable.display.text}
+                for variable, v in self.values
+            ],
         }  # fmt: skip
 
 
@@ -141,6 +154,8 @@ class TargetValue:
 class Resolution:
     """A value with interval, trace, missing inputs, verdicts and conflicts; numbers in base units.
 
+    `constraints` has every constraint that the given values determine, whatever the target, and
+    those on the target's cone that they do not; `unjudged` has the others.
     `degradations` has one line for each loss of accuracy, such as fewer sample points.
     """
 
@@ -156,6 +171,7 @@ class Resolution:
     validity: list[ConditionVerdict]
     conflicts: list[Conflict]
     switches: list[Switch]
+    unjudged: list[ConditionVerdict] = field(default_factory=list, repr=False)
     degradations: tuple[str, ...] = ()
 
     @property
@@ -188,6 +204,7 @@ class Resolution:
             "hi": shown[2],
             "missing": [gap.to_data() for gap in self.missing],
             "constraints": [verdict.to_data() for verdict in self.constraints],
+            "unjudged": [verdict.to_data() for verdict in self.unjudged],
             "validity": [verdict.to_data() for verdict in self.validity],
             "conflicts": [conflict.to_data() for conflict in self.conflicts],
             "switches": [switch.to_data() for switch in self.switches],

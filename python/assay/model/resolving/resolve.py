@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.dynamics import Stochastic
+from assay.model.resolving.constraint_verdicts import ConstraintVerdicts, judge_constraints
 from assay.model.resolving.resolution import Conflict, Resolution, TargetValue
 from assay.model.resolving.resolver import Resolver
 from assay.model.selection import check_variants
@@ -54,11 +55,15 @@ def make_resolver(
 
 
 def account(
-    resolver: Resolver, target: str, intervals: Mapping[str, Interval] | None = None
+    resolver: Resolver,
+    target: str,
+    intervals: Mapping[str, Interval] | None = None,
+    verdicts: ConstraintVerdicts | None = None,
 ) -> Resolution:
     """The value of a target with its trace, missing inputs, verdicts and conflicts.
 
-    `intervals` are those of several targets that `find_intervals` found together.
+    Several targets can share `intervals`, from `find_intervals`, and `verdicts`, from
+    `judge_constraints`.
     """
     value = resolver.value(target)
     cone = resolver.cone(target)
@@ -68,7 +73,9 @@ def account(
     if isinstance(found, AssayError):
         raise found
     lower, upper, degradations = found
-    constraints = resolver.constraints(cone)
+    if verdicts is None:
+        verdicts = judge_constraints(resolver)
+    constraints, unjudged = verdicts.around(resolver, cone)
     return Resolution(
         target=target,
         value=value,
@@ -81,7 +88,8 @@ def account(
         constraints=constraints,
         validity=resolver.validities(cone),
         conflicts=resolver.conflicts(),
-        switches=[resolver.switches[name] for name in resolver.values if name in resolver.switches],
+        switches=[found for name, found in resolver.switches.items() if name in cone],
+        unjudged=unjudged,
         degradations=degradations,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from assay.errors import AssayError
@@ -46,9 +46,9 @@ class Resolver:
         self.inputs = inputs
         self.variants = variants
         self.switch = switch
-        self.values: dict[str, float | None] = {}
-        self.chosen: dict[str, Relation] = {}
-        self.needs: dict[str, tuple[str, ...]] = {}
+        self.values: MutableMapping[str, float | None] = {}
+        self.chosen: MutableMapping[str, Relation] = {}
+        self.needs: MutableMapping[str, tuple[str, ...]] = {}
         self.switches: dict[str, Switch] = {}
 
     @property
@@ -125,10 +125,12 @@ class Resolver:
         relations = {member: combined(found) for member, found in choices.items()}
         needed = dict.fromkeys(n for r in relations.values() for n in r.inputs if n not in members)
         values = yield from self._collect(tuple(needed))
-        # Few cones contain a block; solving one imports the tapes, which resolving does not need.
-        from assay.model.tapes.blocks import solve_block
+        solved = None
+        if values is not None:
+            # Few cones contain a block; solving one imports the tapes, which resolving does not need.
+            from assay.model.tapes.blocks import solve_block
 
-        solved = None if values is None else solve_block(self.registry, block, relations, values)
+            solved = solve_block(self.registry, block, relations, values)
         for member in members:
             relation = choices[member][0]
             if values is not None and solved is not None:
@@ -164,10 +166,10 @@ class Resolver:
         if used is not left:
             self.switches[name] = Switch(name, left.name, used.name, str(left.validity))
 
-    def cone(self, target: str) -> set[str]:
-        """The target and everything its value was or would be computed from."""
-        seen = {target}
-        stack = [target]
+    def cone(self, *targets: str) -> set[str]:
+        """The targets and everything their values were or would be computed from."""
+        seen = set(targets)
+        stack = list(targets)
         while stack:
             for needed in self.needs.get(stack.pop(), ()):
                 if needed not in seen:
@@ -199,45 +201,36 @@ class Resolver:
                 steps.append(TraceStep(self.registry.variable(name), value, relation))
         return steps
 
-    def constraints(self, cone: set[str]) -> list[ConditionVerdict]:
-        """Verdicts on every inequality and bound that touches the cone."""
-        verdicts = []
-        for constraint in self.registry.constraints.values():
-            if cone.isdisjoint(constraint.inputs):
-                continue
-            verdicts.append(
-                self._verdict(constraint.name, constraint.text, constraint.meaning, constraint)
-            )
-        for name, value in list(self.values.items()):
-            if name not in cone or value is None or name not in self.chosen:
-                continue
-            variable = self.registry.variables[name]
-            if not variable.lower <= value <= variable.upper:
-                meaning = "computed value out of bounds"
-                verdicts.append(
-                    ConditionVerdict(f"bounds of {name}", variable.bounds, "false", meaning)
-                )
-        return verdicts
-
-    def _verdict(
-        self, name: str, text: str, meaning: str, relation: Relation, part: str = "expression"
+    def verdict_on(
+        self, name: str, relation: Relation, part: str = "expression"
     ) -> ConditionVerdict:
+        """Whether a condition of a relation holds, as far as its inputs are known."""
         condition = relation.part(part)
-        names = variables_of(condition)
+        text, meaning = str(condition), relation.meaning
         try:
-            values = {needed: self.value(needed) for needed in names}
+            values = {needed: self.value(needed) for needed in variables_of(condition)}
         except AssayError as error:
             return ConditionVerdict(name, text, "unknown", meaning, reason=error.message)
-        gaps = tuple(needed for needed, value in values.items() if value is None)
-        if gaps:
-            return ConditionVerdict(name, text, "unknown", meaning, missing=gaps)
         known = {needed: value for needed, value in values.items() if value is not None}
+        if len(known) < len(values):
+            gaps = (self._missing_below(needed) for needed in values if needed not in known)
+            missing = tuple(dict.fromkeys(gaps))
+            return ConditionVerdict(name, text, "unknown", meaning, missing=missing)
+        found = tuple((self.registry.variable(needed), value) for needed, value in known.items())
         holds = verdict(condition, known)
         if holds is None:
-            return ConditionVerdict(
-                name, text, "unknown", meaning, reason="a side of it is not a number"
-            )
-        return ConditionVerdict(name, text, "true" if holds else "false", meaning)
+            reason = "a side of it is not a number"
+            return ConditionVerdict(name, text, "unknown", meaning, reason=reason, values=found)
+        return ConditionVerdict(name, text, "true" if holds else "false", meaning, values=found)
+
+    def _missing_below(self, name: str) -> str:
+        """The first missing input that a variable without a value needs."""
+        while True:
+            gaps = (n for n in self.needs.get(name, ()) if self.values.get(n, 0.0) is None)
+            deeper = next(gaps, None)
+            if deeper is None:
+                return name
+            name = deeper
 
     def validities(self, cone: set[str]) -> list[ConditionVerdict]:
         """Verdicts on the validity of every approximation in use."""
@@ -245,10 +238,7 @@ class Resolver:
         for name in list(self.values):
             relation = self.chosen.get(name)
             if name in cone and relation is not None and relation.validity is not None:
-                text = str(relation.validity)
-                verdicts.append(
-                    self._verdict(relation.name, text, relation.meaning, relation, "valid")
-                )
+                verdicts.append(self.verdict_on(relation.name, relation, "valid"))
         return verdicts
 
     def conflicts(self) -> list[Conflict]:

@@ -74,9 +74,16 @@ class Solution:
 
     @property
     def constraints(self) -> list[ConditionVerdict]:
-        """Verdicts on the constraints around every required variable, each once."""
+        """Verdicts on the constraints that the solution determines, each once."""
         verdicts = [v for r in self.resolutions.values() for v in r.constraints]
         return list({verdict.name: verdict for verdict in verdicts}.values())
+
+    @property
+    def unjudged(self) -> list[ConditionVerdict]:
+        """Constraints that lack inputs and lie on no cone of a required variable, each once."""
+        named = {verdict.name for verdict in self.constraints}
+        verdicts = [v for r in self.resolutions.values() for v in r.unjudged]
+        return list({v.name: v for v in verdicts if v.name not in named}.values())
 
     @property
     def validity(self) -> list[ConditionVerdict]:
@@ -104,6 +111,7 @@ class Solution:
                 [_shown(variable, other) for variable in self.unknowns] for other in self.others
             ],
             "constraints": [verdict.to_data() for verdict in self.constraints],
+            "unjudged": [verdict.to_data() for verdict in self.unjudged],
             "validity": [verdict.to_data() for verdict in self.validity],
             "notes": list(self.notes),
         }
