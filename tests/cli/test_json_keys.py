@@ -168,6 +168,58 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "edges": Each({"source": TEXT, "target": TEXT, "relation": TEXT}),
         },
     ),
+    (
+        (
+            "diff",
+            PRESET[1],
+            PRESET[1],
+            "--set",
+            "gpu.power=600 W/GPU",
+            "--target",
+            "econ.cost.per_token",
+        ),
+        {
+            "target": TEXT,
+            "unit": TEXT,
+            "before": NUMBER,
+            "after": NUMBER,
+            "contributions": Each(
+                {
+                    "label": TEXT,
+                    "amount": NUMBER,
+                    "standard_error": NUMBER,
+                    "changes": Each(
+                        {"name": TEXT, "before": NUMBER, "after": NUMBER, "unit": TEXT}
+                    ),
+                }
+            ),
+            "unused": Each(TEXT, some=False),
+            "orders": MAYBE_NUMBER,
+            "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("sensitivity", "econ.cost.per_token", *PRESET),
+        {
+            "target": TEXT,
+            "value": NUMBER,
+            "unit": TEXT,
+            "step": NUMBER,
+            "inputs": Each(
+                {
+                    "input": TEXT,
+                    "value": NUMBER,
+                    "unit": TEXT,
+                    "elasticity": MAYBE_NUMBER,
+                    "range": Each(NUMBER),
+                    "uncertain": FLAG,
+                    "target_at_range": Each(NUMBER),
+                }
+            ),
+            "unmoved": Each(TEXT, some=False),
+            "notes": Each(TEXT, some=False),
+        },
+    ),
     (("resolve", "econ.cost.per_token", *PRESET), {**RESOLUTION, "trace": Each(STEP)}),
     (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
     (

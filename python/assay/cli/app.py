@@ -30,6 +30,8 @@ COMMANDS: Final = {
     "minimize": "choose",
     "sweep": "choose",
     "explain": "answer",
+    "diff": "compare",
+    "sensitivity": "compare",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",

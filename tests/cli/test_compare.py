@@ -1,0 +1,89 @@
+"""`assay diff` and `assay sensitivity` on built-in scenarios."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from assay.cli.app import run
+
+PRESET = "llama3_8b_8_h100_training"
+COST = "econ.cost.per_token"
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_contributions_of_another_accelerator_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(
+        capsys,
+        "diff",
+        PRESET,
+        PRESET,
+        "--with",
+        "accelerators/h200_sxm",
+        "--target",
+        COST,
+        "--json",
+    )
+    assert code == 0
+    data = json.loads(out)
+    total = math.fsum(item["amount"] for item in data["contributions"])
+    assert total == pytest.approx(data["after"] - data["before"], rel=1e-9)
+    labels = {item["label"] for item in data["contributions"]}
+    assert "accelerators/h100_sxm -> h200_sxm" in labels
+    assert "prices/h100_sxm -> h200_sxm" in labels
+
+
+def test_result_file_against_its_scenario_differs_in_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, out, _ = call(capsys, "resolve", COST, "--preset", PRESET, "--json")
+    result = tmp_path / "before.json"
+    result.write_text(out)
+    code, out, _ = call(capsys, "diff", str(result), PRESET, "--target", COST)
+    assert code == 0
+    assert "no input that it depends on differs" in out
+
+
+def test_no_shared_target_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "diff", "llama3_8b_h200_serving", "dense_training_cost_fixture")
+    assert code == 2
+    assert "hint: name one with --target" in err
+
+
+def test_other_json_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    code, _, err = call(capsys, "diff", str(other), PRESET)
+    assert code == 2
+    assert "expected the keys target and trace" in err
+
+
+def test_sensitivity_lists_the_largest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "sensitivity", COST, "--preset", PRESET, "--json")
+    assert code == 0
+    data = json.loads(out)
+    swings = [abs(i["target_at_range"][1] - i["target_at_range"][0]) for i in data["inputs"]]
+    assert swings == sorted(swings, reverse=True)
+    named = {item["input"]: item["elasticity"] for item in data["inputs"]}
+    # Electricity is a small part of the cost, and the whole of it scales with the price.
+    assert 0 < named["econ.gpu.price"] < 1
+
+
+def test_sensitivity_says_how_many_it_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "sensitivity", COST, "--preset", PRESET, "--limit", "3")
+    assert code == 0
+    assert "3 of " in out
+
+
+def test_sensitivity_without_inputs_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "sensitivity", COST)
+    assert code == 3
+    assert "missing input" in out
