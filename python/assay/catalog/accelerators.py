@@ -18,7 +18,7 @@ _NOT_DISTINCTIVE = frozenset(
 """Words that many accelerators' names contain."""
 
 
-def names() -> list[str]:
+def names() -> tuple[str, ...]:
     """Names of all accelerators."""
     return entries.names(GROUP)
 

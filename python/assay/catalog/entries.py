@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -45,9 +46,11 @@ def groups() -> list[str]:
     return sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir())
 
 
-def names(group: str) -> list[str]:
+@cache
+def names(group: str) -> tuple[str, ...]:
     """Names of the entries of a group."""
-    return sorted(path.stem for path in (_FOLDER / group).glob("*.json"))
+    files = os.listdir(_FOLDER / group)
+    return tuple(sorted(name[: -len(".json")] for name in files if name.endswith(".json")))
 
 
 @cache
@@ -95,6 +98,8 @@ def normalize_name(name: str) -> str:
 
 def find(group: str, name: str, what: str) -> CatalogEntry:
     """The entry of a group that has this name, title or alias."""
+    if name in names(group):
+        return read(group, name)
     normalized = normalize_name(name)
     for entry in entries(group):
         if normalized in {

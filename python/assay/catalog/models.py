@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import CatalogEntry, normalize_name
+from assay.catalog.entries import names as entry_names
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError, unknown_name
 from assay.files import read_json
@@ -66,9 +67,9 @@ class CatalogModel:
         return CatalogEntry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
 
 
-def names() -> list[str]:
+def names() -> tuple[str, ...]:
     """Names of all models of the catalog."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+    return entry_names(GROUP)
 
 
 @cache
@@ -96,6 +97,8 @@ def find(name: str) -> CatalogModel:
     The owner before a slash and endings that do not change shapes (`-Instruct`, `-FP8`) are
     left out when the whole name is unknown.
     """
+    if name in names():
+        return read(name)
     bare = name.rpartition("/")[2]
     shorter = _SUFFIXES.sub("", bare)
     known = _spellings()

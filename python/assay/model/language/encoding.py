@@ -59,15 +59,20 @@ def evaluate_entries(entries: Sequence[Any], values: Mapping[str, float]) -> flo
     0.25
     """
     results: list[float] = []
+    functions, append = _FUNCTIONS, results.append
     for entry in entries:
         kind = type(entry)
         if kind is list:
-            operator, *operands = entry
-            results.append(_FUNCTIONS[operator](*[results[operand] for operand in operands]))
+            if len(entry) == 3:
+                operator, first, second = entry
+                append(functions[operator](results[first], results[second]))
+            else:
+                operator, *operands = entry
+                append(functions[operator](*[results[operand] for operand in operands]))
         elif kind is str:
-            results.append(values[entry])
+            append(values[entry])
         else:
-            results.append(float(entry["value"] if kind is dict else entry))
+            append(float(entry["value"] if kind is dict else entry))
     return results[-1]
 
 

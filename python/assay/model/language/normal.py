@@ -60,8 +60,11 @@ def normal_quantile(probability: Any) -> Array:
 
 def _tail_quantile(probability: Array) -> Array:
     depth = np.sqrt(-np.log(np.minimum(probability, 1.0 - probability)))
-    result = np.where(depth <= 5.0, _ratio(_NEAR_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5.0))
-    result[np.isposinf(depth)] = math.inf
+    result = _ratio(_NEAR_TAIL, depth - 1.6)
+    far = depth > 5.0
+    if far.any():
+        result[far] = _ratio(_FAR_TAIL, depth[far] - 5.0)
+        result[np.isposinf(depth)] = math.inf
     return np.copysign(result, probability - 0.5)
 
 

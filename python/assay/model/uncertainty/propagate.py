@@ -161,7 +161,11 @@ def _percentiles(
         notes += check_finite(name, values, evaluator)
     except EvaluationError as error:
         return error
-    lower, upper = np.quantile(values[np.isfinite(values)], (0.05, 0.95))
+    # As np.quantile, which imports NumPy's masked arrays on its first call.
+    ordered = np.sort(values[np.isfinite(values)])
+    lower, upper = np.interp(
+        np.array((0.05, 0.95)) * (ordered.size - 1), np.arange(ordered.size), ordered
+    )
     return PercentileInterval(float(lower), float(upper), tuple(notes))
 
 
