@@ -57,9 +57,9 @@ def test_accelerators_match_their_data_sheets(case: dict[str, dict[str, object]]
     peak = float(rates.get("bf16", rates.get("fp16", 0)))
     assert found("gpu.peak_flops") / 1e12 == pytest.approx(peak, rel=0.003)
     if "fp8" in rates:
-        assert found("gpu.rate_8bit") == pytest.approx(rates["fp8"] / peak, rel=0.02)
+        assert found("gpu.rate_fp8") == pytest.approx(rates["fp8"] / peak, rel=0.02)
     if "fp4" in rates:
-        assert found("gpu.rate_4bit") == pytest.approx(rates["fp4"] / peak, rel=0.01)
+        assert found("gpu.rate_fp4") == pytest.approx(rates["fp4"] / peak, rel=0.01)
     assert found("gpu.memory.bandwidth") / 1e9 == pytest.approx(stated["hbm_GBps"], rel=0.001)
     assert found("gpu.power.limit") == stated["tdp_W"]
     both_ways = float(str(stated["nvlink_GBps_total_bidirectional"]))

@@ -45,6 +45,18 @@ def all_accelerators() -> Iterator[CatalogEntry]:
     return entries.entries(GROUP)
 
 
+def low_precision_rates(entry: CatalogEntry) -> dict[str, float]:
+    """Rates of 8- and 4-bit GEMMs over 16-bit ones of the best format that a chip has.
+
+    FP8 where it has it, else INT8; FP4; 1 without such units.
+    """
+    given = entry.given
+    if "gpu.rate_8bit" in given:
+        return {name: given[name] for name in ("gpu.rate_8bit", "gpu.rate_4bit") if name in given}
+    eight = given.get("gpu.rate_fp8") or given.get("gpu.rate_int8") or 1.0
+    return {"gpu.rate_8bit": eight, "gpu.rate_4bit": given.get("gpu.rate_fp4") or 1.0}
+
+
 def _preference(entry: CatalogEntry) -> tuple[bool, int, str]:
     return ("pcie" in entry.name, len(entry.name), entry.name)
 

@@ -63,6 +63,10 @@ class CatalogModel:
             name: SourcedValue(f"{value:.15g}", self.source, self.kind, self.date, number=value)
             for name, value in self.given.items()
         }
+        if (context := self.context) is not None:
+            values["architecture.context"] = SourcedValue(
+                f"{context} token", self.source, self.kind, self.date, number=float(context)
+            )
         facts = {"config": dict(self.config), "notes": list(self.notes)}
         return CatalogEntry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
 

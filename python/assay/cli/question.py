@@ -14,6 +14,7 @@ from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
 from assay.model.uncertainty.correlation import Correlations, read_correlation
 from assay.scenario.preset import Preset
+from assay.scenario.refusals import refuse_impossible
 
 Word = TypeVar("Word", bound=str)
 
@@ -77,6 +78,7 @@ def read_question(
             sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
         given = {**preset.given, **given}
         variants = {**preset.variants, **variants}
+    refuse_impossible(given, variants, "" if preset is None else preset.accelerator)
     return Question(registry, preset, given, variants, sources, correlations)
 
 

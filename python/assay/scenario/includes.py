@@ -31,6 +31,7 @@ class Include:
     group: str = ""
     """A later include of the same group replaces this one."""
     correlations: Correlations = field(default_factory=dict)
+    title: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the catalog entry beside its values, such as the companions of an accelerator."""
 
@@ -121,7 +122,14 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
 
 def _include_entry(entry: CatalogEntry, path: str) -> Include:
     variants = dict(entry.facts.get("variants", {}))
-    return Include(path, entry.values, variants=variants, group=entry.group, facts=entry.facts)
+    return Include(
+        path,
+        entry.values,
+        variants=variants,
+        group=entry.group,
+        title=entry.title,
+        facts=entry.facts,
+    )
 
 
 def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
@@ -136,7 +144,9 @@ def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) 
         calibration.log_standard_errors,
     )
     values = {**fitted, **entry.values}
-    return Include(path, values, calibration.notes, group=entry.group, facts=entry.facts)
+    return Include(
+        path, values, calibration.notes, group=entry.group, title=entry.title, facts=entry.facts
+    )
 
 
 def _include_engine(name: str, registry: Declarations) -> Include:

@@ -17,9 +17,16 @@ from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import account, find_intervals, make_resolver, resolve
 from assay.model.resolving.resolver import Resolver
 from assay.model.uncertainty.correlation import Correlations
-from assay.scenario.companions import LINE_RATE, follow, misfits, slower_network
+from assay.scenario.companions import (
+    LINE_RATE,
+    accelerator_of,
+    follow,
+    misfits,
+    slower_network,
+)
 from assay.scenario.document import ScenarioDocument, read_document
 from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
+from assay.scenario.refusals import refuse_impossible
 from assay.scenario.report import ScenarioReport, TargetReport
 
 
@@ -81,12 +88,23 @@ class Preset:
         """The values in base units by variable, as `registry.resolve` takes them."""
         return self.inputs.given
 
+    @property
+    def accelerator(self) -> str:
+        """Title of the included accelerator; empty without one."""
+        found = accelerator_of(self.included)
+        return "" if found is None else found.title or found.path
+
+    def refuse_impossible(self) -> None:
+        """Raise where the scenario asks for a format, context or layout that does not exist."""
+        refuse_impossible(self.exact_inputs.given, self.variants, self.accelerator)
+
     def states(self, name: str) -> bool:
         """Whether the scenario gives this value itself, not through an include."""
         return name in self.assignments and (name in self.own or not self.included)
 
     def resolve(self, target: str) -> Resolution:
         """Resolve a target in this scenario."""
+        self.refuse_impossible()
         return resolve(self.registry, target, self.inputs, self.variants)
 
     def with_includes(self, includes: Sequence[Include]) -> Preset:
@@ -128,6 +146,7 @@ class Preset:
         Without `intervals`, the uncertainty of catalog values is ignored, which is much faster
         where only the status of targets matters.
         """
+        self.refuse_impossible()
         chosen = self.targets if targets is None else targets
         inputs = self.inputs if intervals else self.exact_inputs
         try:

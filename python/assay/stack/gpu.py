@@ -7,13 +7,29 @@ board power meets its limit. The design page gpu-power.md derives the relations.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Scope, by_definition, cited, exp, maximum, minimum, number, total
+from assay.model import (
+    POSITIVE,
+    Scope,
+    Variable,
+    by_definition,
+    cited,
+    exp,
+    maximum,
+    minimum,
+    number,
+    total,
+)
 from assay.stack import hbm
 
 scope = Scope("gpu", "One GPU")
 
 _SHARE = (0, 1)
 _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 3")
+_INT8 = cited(
+    "Xiao et al. 2023, SmoothQuant: Accurate and Efficient Post-Training Quantization for Large "
+    "Language Models",
+    "W8A8 on INT8 tensor cores",
+)
 _NVLINK = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "NVLink")
 _CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
 _DYNAMIC = cited(_CMOS, "ch. 5, dynamic power")
@@ -46,14 +62,33 @@ peak_flops = scope.variable(
     display="TFLOP/(s*GPU)", equals=multiprocessors * flops_per_cycle * clock, reference=_H100,
     target=True,
 )  # fmt: skip
+
+
+def _rate(name: str, symbol: str, what: str) -> Variable:
+    return scope.variable(
+        name, symbol, "1", f"peak rate of {what} GEMMs over 16-bit ones; 0 without such units",
+        bounds=(0, None), reference=_H100, boundary="primitive",
+    )  # fmt: skip
+
+
+rate_fp8 = _rate("rate_fp8", "m_F8", "FP8")
+rate_int8 = _rate("rate_int8", "m_I8", "INT8")
+rate_fp4 = _rate("rate_fp4", "m_F4", "FP4")
+rate_int4 = _rate("rate_int4", "m_I4", "INT4")
 rate_8bit = scope.variable(
-    "rate_8bit", "m_8", "1", "peak rate of 8-bit GEMMs over 16-bit ones; 1 without such units",
-    bounds=POSITIVE, reference=_H100, boundary="primitive",
+    "rate_8bit", "m_8", "1", "peak rate of 8-bit GEMMs over 16-bit ones", bounds=(0, None),
+    equals=rate_fp8, reference=by_definition("8-bit operands are FP8"),
 )  # fmt: skip
 rate_4bit = scope.variable(
-    "rate_4bit", "m_4", "1", "peak rate of 4-bit GEMMs over 16-bit ones; 1 without such units",
-    bounds=POSITIVE, reference=_H100, boundary="primitive",
+    "rate_4bit", "m_4", "1", "peak rate of 4-bit GEMMs over 16-bit ones", bounds=(0, None),
+    equals=rate_fp4, reference=by_definition("4-bit operands are FP4"),
 )  # fmt: skip
+scope.approximation(
+    rate_8bit, rate_int8, name="integer_8bit", meaning="8-bit operands are INT8", reference=_INT8
+)
+scope.approximation(
+    rate_4bit, rate_int4, name="integer_4bit", meaning="4-bit operands are INT4", reference=_INT8
+)
 
 memory_bandwidth = scope.variable(
     "memory.bandwidth", "B", "byte/(s*GPU)", "peak rate of the memory", display="TB/(s*GPU)",

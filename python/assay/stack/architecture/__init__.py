@@ -50,6 +50,7 @@ from assay.stack.architecture.parameters import (
 )
 from assay.stack.architecture.shapes import (
     attention_gate,
+    context,
     convolution,
     dense_layers,
     embedding_tables,
@@ -104,6 +105,7 @@ __all__ = [
     "attention_layers",
     "attention_matrices",
     "attention_parameters",
+    "context",
     "convolution",
     "dense_layers",
     "elements_per_token",

@@ -152,3 +152,13 @@ sequence = scope.variable(
     "sequence", "s", "token", "tokens of a training sequence", bounds=POSITIVE, reference=_FILE,
     boundary="scenario", family="architecture",
 )  # fmt: skip
+context = scope.variable(
+    "context", "s_max", "token", "longest sequence that the model's positions are made for",
+    bounds=POSITIVE, reference=_FILE, boundary="scenario", family="architecture",
+)  # fmt: skip
+scope.inequality(
+    "sequence_in_context",
+    sequence <= context,
+    "a training sequence is within the model's context",
+    reference=_FILE,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, number, where
+from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, equal, number, where
 
 scope = Scope("kernels.device", "Device ceilings of one GPU")
 
@@ -43,3 +43,9 @@ def rate_multiple(bits: Expression) -> Expression:
     """Tensor-core rate on operands of `bits` bits, over that on 16-bit operands."""
     low_precision = where(bits > 4, Symbol("gpu.rate_8bit"), Symbol("gpu.rate_4bit"))
     return where(bits > 8, 1, low_precision)
+
+
+def format_exists(bits: Expression) -> Expression:
+    """Whether tensor cores compute on operands of `bits` bits: 16, or 8 or 4 where they can."""
+    known = equal(bits, 16) | equal(bits, 8) | equal(bits, 4)
+    return known & (rate_multiple(bits) > 0)

@@ -61,6 +61,10 @@ tensor_peak = scope.variable(
     display="TFLOP/s", equals=gpus * gpu.peak_flops * device.rate_multiple(compute_bits),
     reference=_PALM,
 )  # fmt: skip
+scope.inequality(
+    "format_exists", device.format_exists(compute_bits),
+    "the GPU has tensor cores for the format of layer GEMMs", reference=_PALM,
+)  # fmt: skip
 mfu = scope.variable(
     "mfu", "MFU", "1", "model FLOPs utilization: model FLOPs over peak", display="%",
     equals=achieved_flops / tensor_peak, reference=_PALM, target=True,

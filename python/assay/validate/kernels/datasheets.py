@@ -28,8 +28,8 @@ from assay.validate.score import Row
 
 INPUT = "an input, not a prediction"
 
-_FORMATS = {"bf16": "1", "fp16": "1", "fp8": "gpu.rate_8bit", "int8": "gpu.rate_8bit"}
-_FORMATS["fp4"] = "gpu.rate_4bit"
+_FORMATS = {"bf16": "1", "fp16": "1", "fp8": "gpu.rate_fp8", "int8": "gpu.rate_int8"}
+_FORMATS |= {"fp4": "gpu.rate_fp4", "int4": "gpu.rate_int4"}
 _INPUTS = (
     "mem_GB", "tdp_W", "pue", "industrial_cents_per_kWh", "commercial_cents_per_kWh",
 )  # fmt: skip

@@ -134,8 +134,9 @@ OPERATION_RELATIONS = {
 @cache
 def device(system: str) -> dict[str, float]:
     """Device inputs of the kernel relations for an accelerator, at the measured clock."""
-    known = accelerators.find(system).given
-    facts = {"kernels.device.clock_ratio": 1.0}
+    entry = accelerators.find(system)
+    known = entry.given
+    facts = {"kernels.device.clock_ratio": 1.0, **accelerators.low_precision_rates(entry)}
     for name in DEVICE_INPUTS:
         if name not in facts:
             facts[name] = solved(name, known)

@@ -68,7 +68,8 @@ def deployment_of(case: Case) -> Deployment:
     """Read a case; raises `InputError` with what is missing if it cannot be predicted."""
     inputs = case.inputs
     entry = accelerators.find(_text(inputs, "system", "gpu", "accelerator"))
-    if "gpu.rate_8bit" not in entry.given or not str(entry.facts.get("calibration", "")):
+    rates = accelerators.low_precision_rates(entry)
+    if "gpu.multiprocessors" not in entry.given or not str(entry.facts.get("calibration", "")):
         raise InputError(f"no kernel constants for {entry.name}")
     model, notes = _model(case)
     engine, more = fields.engine_of(case)
@@ -76,7 +77,7 @@ def deployment_of(case: Case) -> Deployment:
     client, more = fields.client_of(case)
     notes += more
     has_experts = model.get("architecture.experts", 0) > 0
-    formats = fields.formats_of(case, engine, has_experts, entry.given)
+    formats = fields.formats_of(case, engine, has_experts, rates)
     length = fields.MEAN_LENGTH if client == "inferencex" else 1.0
     prompt = _number(inputs, "isl", "prompt") * length
     output = _number(inputs, "osl", "output") * length

@@ -72,7 +72,7 @@ def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
         own = constants.given(calibration, engine)
         fitted |= {name: own[name] for name in _OWN_KERNELS if name in own}
     known = registry().units
-    both = {**entry.given, **fitted, **_CLOCK}
+    both = {**entry.given, **accelerators.low_precision_rates(entry), **fitted, **_CLOCK}
     return {name: value for name, value in both.items() if name in known}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.catalog import accelerators
 from assay.catalog.entries import CatalogEntry
 from assay.validate.cases import Case
 from assay.validate.training.layouts import layouts_of
@@ -99,7 +100,7 @@ def _counts(case: Case, entry: CatalogEntry, bits: float, notes: list[str]) -> l
     inputs, least = case.inputs, FEWEST_GPUS
     tokens, size = _total_tokens(inputs), inputs.get("params_B") or inputs.get("params_active_B")
     if tokens and size:
-        base = entry.given
+        base = entry.given | accelerators.low_precision_rates(entry)
         peak = base["gpu.multiprocessors"] * base["gpu.flops_per_cycle"] * base["gpu.clock"]
         seconds = (
             6 * size * 1e9 * tokens / (0.4 * peak * (base["gpu.rate_8bit"] if bits < 16 else 1))

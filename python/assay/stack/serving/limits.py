@@ -1,0 +1,23 @@
+"""What a deployment cannot exceed: formats of its tensor cores, context of its model."""
+
+from __future__ import annotations
+
+from assay.model import by_definition, cited
+from assay.stack import architecture as model
+from assay.stack.kernels import device
+from assay.stack.serving import deployment as d
+from assay.stack.serving.deployment import scope
+
+_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 3")
+
+scope.inequality(
+    "format_exists",
+    device.format_exists(d.compute_bits)
+    & ((model.experts < 0.5) | device.format_exists(d.expert_bits)),
+    "the GPU has tensor cores for the formats of operands", reference=_H100,
+)  # fmt: skip
+scope.inequality(
+    "in_context", d.prompt + d.output <= model.context,
+    "the tokens of a request are within the model's context",
+    reference=by_definition("the model's configuration file"),
+)  # fmt: skip
