@@ -64,7 +64,7 @@ def _preference(entry: CatalogEntry) -> tuple[bool, int, str]:
 def _words(name: str) -> frozenset[str]:
     """The distinctive words of a name, in one spelling."""
     text = re.sub(r"^\s*\d+\s*x\s*", "", name.lower())
-    words = _WORDS.findall(re.sub(r"\([^)]*\)", " ", text))
+    words = _WORDS.findall(re.sub(r"\([^()]*\)", " ", text))
     without_generation = (re.sub(r"^sxm[456]$", "sxm", word) for word in words)
     spelled = frozenset(re.sub(r"^(\d+)g$", r"\1gb", word) for word in without_generation)
     return spelled - _NOT_DISTINCTIVE

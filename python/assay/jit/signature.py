@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from assay.errors import InputError
 
-_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_DECLARATION: Final = re.compile(
-    r"__global__(?P<before>[\w\s(),*+]*?)\bvoid\b(?P<between>[\w\s(),*+]*?)"
-    r"\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*\{"
-)
+# A comment that never ends goes to the end: to look for its end again from every `/*` within would
+# take quadratic time.
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_QUALIFIED_VOID: Final = re.compile(r"[\w\s(),*+]*")
+_VOID: Final = re.compile(r"\bvoid\b")
 _QUALIFIERS: Final = frozenset(
     {"const", "volatile", "__restrict__", "restrict", "__grid_constant__"}
 )
@@ -106,7 +107,7 @@ def read(source: str, name: str | None) -> Signature:
     False
     """
     code = _COMMENT.sub(" ", source)
-    kernels = {match["name"]: match["parameters"] for match in _DECLARATION.finditer(code)}
+    kernels = dict(_kernels(code))
     if not kernels:
         raise InputError(
             "jit.kernel: expected a kernel, got a source without one",
@@ -124,6 +125,33 @@ def read(source: str, name: str | None) -> Signature:
         )
     texts = [text for text in kernels[selected].split(",") if text.strip() not in ("", "void")]
     return Signature(selected, tuple(_parameter(selected, text) for text in texts))
+
+
+def _kernels(code: str) -> Iterator[tuple[str, str]]:
+    """The name and the parameters of each kernel that has a body.
+
+    >>> list(_kernels("__global__ void __launch_bounds__(256) f(float* x, int n) { }"))
+    [('f', 'float* x, int n')]
+    """
+    for text in code.split("__global__")[1:]:
+        head, body, _ = text.partition("{")
+        head = head.rstrip()
+        if not body or not head.endswith(")"):
+            continue
+        left, parenthesis, parameters = head[:-1].rpartition("(")
+        left = left.rstrip()
+        start = len(left)
+        while start and (left[start - 1].isalnum() or left[start - 1] == "_"):
+            start -= 1
+        name, before = left[start:], left[:start]
+        if (
+            parenthesis
+            and ")" not in parameters
+            and name.isidentifier()
+            and _QUALIFIED_VOID.fullmatch(before)
+            and _VOID.search(before)
+        ):
+            yield name, parameters
 
 
 def _parameter(kernel: str, text: str) -> Parameter:

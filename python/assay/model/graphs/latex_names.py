@@ -27,7 +27,7 @@ _TEXT: Final = {
     "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
 _PLAIN: Final = re.compile(r"[A-Za-z0-9.,+/-]+")
-_UNIT_TOKEN: Final = re.compile(r"\s*(\*\*|\^|[*/()]|[A-Za-z]+|[$%]|[+-]?\d+(?:\.\d+)?)")
+_UNIT_TOKEN: Final = re.compile(r"(\*\*|\^|[*/()]|[A-Za-z]+|[$%]|[+-]?\d+(?:\.\d+)?)")
 
 
 def escape(text: str) -> str:

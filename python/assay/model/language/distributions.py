@@ -147,7 +147,7 @@ def interval90(lower: float, upper: float) -> Distribution:
 
 
 _CALL = re.compile(r"\s*([a-z0-9]+)\s*\(([^()]*)\)\s*(.*)$", re.DOTALL)
-_RANGE = re.compile(r"\s*(\S.*?)\s*(?:\.\.|\bto\b)\s*(\S.*)$", re.DOTALL)
+_BETWEEN = re.compile(r"\.\.|\bto\b")
 
 
 def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
@@ -162,10 +162,10 @@ def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
     """
     if match := _CALL.match(text):
         return _parse_call(name, text, match, expected)
-    if match := _RANGE.match(text):
-        upper = parse_quantity(match[2])
+    if ends := _split_range(text):
+        upper = parse_quantity(ends[1])
         check_dimension(name, upper.unit, expected)
-        lower = parse_quantity(match[1])
+        lower = parse_quantity(ends[0])
         if lower.unit == DIMENSIONLESS:
             # `450..550 W` states the unit once, for both ends.
             lower = Quantity(upper.unit.to_coherent(lower.value), upper.unit)
@@ -174,6 +174,20 @@ def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
     quantity = parse_quantity(text)
     check_dimension(name, quantity.unit, expected)
     return quantity.value
+
+
+def _split_range(text: str) -> tuple[str, str] | None:
+    """The two ends of an interval; None if the text is no interval.
+
+    >>> _split_range("450..550 W"), _split_range("1 to 2 W"), _split_range("500 W")
+    (('450', '550 W'), ('1', '2 W'), None)
+    """
+    stripped = text.strip()
+    # A lower end has a character at least.
+    match = _BETWEEN.search(stripped, 1)
+    if match is None or match.end() == len(stripped):
+        return None
+    return stripped[: match.start()].rstrip(), stripped[match.end() :].lstrip()
 
 
 def _parse_call(name: str, text: str, match: re.Match[str], expected: Unit) -> Distribution:

@@ -115,7 +115,7 @@ def _number(inputs: Mapping[str, Any], *names: str) -> float:
         value = inputs.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
-        if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value):
+        if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]*)?", value):
             return float(value)
     raise InputError(f"the case states none of {', '.join(names)}")
 

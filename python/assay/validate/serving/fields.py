@@ -16,6 +16,15 @@ ENGINES = {
 }
 """Engines and their spellings in publications."""
 
+_VERSIONS = {
+    engine: re.compile(
+        rf"(?:{'|'.join(map(re.escape, spellings))})[^0-9]{{0,20}}v?(\d{{1,9}}(?:\.\d{{1,9}})+)"
+    )
+    for engine, spellings in ENGINES.items()
+}
+_CLAUSE = re.compile("[,;]")
+_8_BIT_CACHE = re.compile("(fp8|int8)[ _-]*kv")
+
 DEFAULT_ENGINE = "vllm"
 SHARED_KEYS_SINCE = (0, 8)
 """First TensorRT-LLM whose decode kernels read the keys of a GQA group once (XQA)."""
@@ -59,10 +68,9 @@ def version_of(case: Case, engine: str) -> tuple[int, ...]:
     """The engine's version as numbers; empty where none is stated."""
     stated = str(case.inputs.get("backend_version") or "")
     if not stated:
-        names = "|".join(re.escape(spelling) for spelling in ENGINES[engine])
-        found = re.search(rf"(?:{names})[^0-9]{{0,20}}v?(\d+(?:\.\d+)+)", text_of(case))
+        found = _VERSIONS[engine].search(text_of(case))
         stated = found.group(1) if found else ""
-    return tuple(int(part) for part in re.findall(r"\d+", stated)[:3])
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", stated)[:3])
 
 
 def shares_keys(case: Case, engine: str) -> bool:
@@ -92,6 +100,15 @@ def client_of(case: Case) -> tuple[str, list[str]]:
     return "closed_loop", ["the client is not stated: a closed loop"]
 
 
+def _has_8_bit_cache(words: str) -> bool:
+    """Whether a clause names an 8-bit KV cache, as in "fp8 kv" and "kv cache int8"."""
+    for clause in _CLAUSE.split(words):
+        _, cache, after = clause.partition("kv")
+        if _8_BIT_CACHE.search(clause) or (cache and ("fp8" in after or "int8" in after)):
+            return True
+    return False
+
+
 def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, float]) -> Formats:
     """Number formats from the precision fields of a case."""
     words = " ".join(
@@ -101,7 +118,7 @@ def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, floa
     four = any(word in words for word in ("fp4", "int4", "w4", "awq", "gptq"))
     eight = any(word in words for word in ("fp8", "int8", "w8", "smoothquant"))
     weight_only = any(word in words for word in ("int4", "w4a16", "awq", "gptq", "_wo", "w8a16"))
-    kv = 1.0 if re.search(r"(fp8|int8)[ _-]*kv|kv[^,;]*(fp8|int8)", words) else 2.0
+    kv = 1.0 if _has_8_bit_cache(words) else 2.0
     if four:
         bits = 4 if rates["gpu.rate_4bit"] > rates["gpu.rate_8bit"] and not weight_only else 16
         # Four bits and a scale of 8 bits for each 16 elements.

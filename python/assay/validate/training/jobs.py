@@ -27,9 +27,10 @@ BATCH_TOKENS_PER_GPU = 1e3
 FEWEST_GPUS = 256
 LONGEST_RUN_DAYS = 75
 PASSES_PER_STAGE = 4
-_ADAPTERS = re.compile(r"(\d+)\s*x\s*(?:[A-Za-z-]+\s+)?(\d+)\s*Gb/s")
-_NODE_RATE = re.compile(r"(\d+)\s*Gb/s[^,;]*per node")
-_ADAPTER_RATE = re.compile(r"(\d+)\s*Gb/s")
+# A run of digits is tried from its first digit only, or long ones take quadratic time.
+_ADAPTERS = re.compile(r"(?<!\d)(\d{1,9})\s*x\s*(?:[A-Za-z-]+\s+)?(\d{1,9})\s*Gb/s")
+_ADAPTER_RATE = re.compile(r"(?<!\d)(\d{1,9})\s*Gb/s")
+_CLAUSE = re.compile("[,;]")
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _network(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
     per_gpu: float | None = None
     if found := _ADAPTERS.search(text):
         per_gpu = int(found[1]) * int(found[2]) / 8
-    elif found := _NODE_RATE.search(text):
+    elif found := _node_rate(text):
         per_gpu = int(found[1]) / 8
     elif found := _ADAPTER_RATE.search(text):
         per_gpu = float(found[1])
@@ -124,6 +125,15 @@ def _network(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
         notes.append("network not stated: the accelerator's usual one")
         return {}
     return {"interconnect.nic.count": 1.0, "interconnect.nic.line_rate": per_gpu * 1e9 / 8}
+
+
+def _node_rate(text: str) -> re.Match[str] | None:
+    """The rate that a clause states per node, as in "3200 Gb/s InfiniBand per node"."""
+    for clause in _CLAUSE.split(text):
+        found = _ADAPTER_RATE.search(clause)
+        if found and "per node" in clause[found.end() :]:
+            return found
+    return None
 
 
 def _sequence(inputs: dict[str, Any], notes: list[str]) -> float:

@@ -23,7 +23,7 @@ LAYOUT = (
 )
 """Variables of a layout; a case may leave any of them open."""
 
-_TENSOR_WAYS = re.compile(r"(\d+)-way (?:model|tensor)")
+_TENSOR_WAYS = re.compile(r"(?<!\d)(\d{1,9})-way (?:model|tensor)")
 
 
 def layouts_of(
