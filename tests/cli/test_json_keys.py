@@ -199,6 +199,35 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        (
+            "pareto",
+            "econ.cost.per_token",
+            "training.step_time",
+            *PRESET,
+            "--over",
+            "training.gpus=8,16 GPU",
+        ),
+        {
+            "axes": Each(TEXT),
+            "targets": Each(TEXT),
+            "units": Keyed(TEXT),
+            "rows": Each(
+                {
+                    "training.gpus": NUMBER,
+                    "econ.cost.per_token": NUMBER,
+                    "training.step_time": NUMBER,
+                    "constraints": TEXT,
+                    "violated": Each(TEXT, some=False),
+                    "missing": Each(TEXT, some=False),
+                }
+            ),
+            "notes": Each(TEXT, some=False),
+            "points": COUNT,
+            "feasible": COUNT,
+            "maximized": Each(TEXT, some=False),
+        },
+    ),
+    (
         ("sensitivity", "econ.cost.per_token", *PRESET),
         {
             "target": TEXT,
@@ -277,7 +306,15 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "feasible": COUNT,
             "undefined": COUNT,
             "excluded": Keyed(COUNT),
-            "binding": Each({"name": TEXT, "text": TEXT, "meaning": TEXT}),
+            "binding": Each(
+                {
+                    "name": TEXT,
+                    "text": TEXT,
+                    "meaning": TEXT,
+                    "gain": MAYBE_NUMBER,
+                    "price": MAYBE_NUMBER,
+                }
+            ),
             "violated": Each(VERDICT, some=False),
             "unknown": Each(VERDICT, some=False),
             "alternatives": Each({"value": NUMBER, "choices": Each(SHOWN)}),

@@ -427,3 +427,35 @@ def test_ceilings_are_enumerated_exactly() -> None:
     # Full waves only: 132, 264, 396 and 528 tie, and the first is taken.
     assert best.choices == {"s.batch": 132.0}
     assert best.value == pytest.approx(1 / 132)
+
+
+def budget(scope: Scope) -> None:
+    x = scope.variable("x", "x", "1", "first amount", bounds=POSITIVE, boundary="scenario")
+    y = scope.variable("y", "y", "1", "second amount", bounds=POSITIVE, boundary="scenario")
+    limit = scope.variable("limit", "b", "1", "budget", boundary="scenario")
+    scope.variable("loss", "l", "1", "loss", equals=1 / x + 4 / y)
+    scope.inequality("budget", x + y <= limit, "the amounts are within the budget")
+
+
+def test_price_of_a_constraint_is_its_lagrange_multiplier() -> None:
+    best = registry_of(budget).minimize(
+        "s.loss", {"s.x": (0.01, 100.0), "s.y": (0.01, 100.0)}, {"s.limit": 6.0}
+    )
+    # Minimum (1 + 2)^2 / b at x = b/3; its derivative by the budget is -9 / b^2.
+    assert best.value == pytest.approx(9 / 6, rel=1e-6)
+    (binding,) = best.binding
+    assert binding.name == "s.budget"
+    assert binding.price == pytest.approx(9 / 36, rel=1e-3)
+    assert binding.gain is None
+
+
+@given(st.integers(2, 12))
+@settings(max_examples=10, deadline=None)
+def test_gain_of_a_constraint_is_the_best_without_it(limit: int) -> None:
+    registry = registry_of(budget)
+    values = [float(i) for i in range(1, 9)]
+    over = {"s.x": values, "s.y": values}
+    best = registry.minimize("s.loss", over, {"s.limit": limit})
+    free = registry.minimize("s.loss", over, {"s.limit": limit}, constraints=False)
+    gains = {binding.name: binding.gain for binding in best.binding}
+    assert gains.get("s.budget", 0.0) == pytest.approx(best.value - free.value)

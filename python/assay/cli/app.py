@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "solve": "choose",
     "minimize": "choose",
     "sweep": "choose",
+    "pareto": "catalog_sweep",
     "explain": "answer",
     "diff": "compare",
     "sensitivity": "compare",

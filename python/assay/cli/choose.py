@@ -1,7 +1,7 @@
 """`assay solve`, `minimize` and `sweep`: inverse problems, optimization and parameter sweeps."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,13 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError, contradiction, read_pairs, read_question
+from assay.cli.question import (
+    CheckFailedError,
+    Question,
+    contradiction,
+    read_pairs,
+    read_question,
+)
 from assay.cli.verdicts import (
     STATUS,
     missing_report,
@@ -33,7 +39,7 @@ from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.quantity import format_number
 
 if TYPE_CHECKING:
-    from assay.model.optimizing.optimum import Optimum
+    from assay.model.optimizing.optimum import BindingConstraint, Optimum
     from assay.model.optimizing.sweep import Sweep
 
 
@@ -107,7 +113,7 @@ def minimize_command(
             metavar="NAME=VALUES",
             help="A free variable: a,b,c UNIT or start:stop:count[:log] UNIT is enumerated, "
             "lower..upper UNIT is optimized continuously; variant:NAME=A,B chooses between "
-            "relations. May be repeated.",
+            "relations, accelerators=A,B between entries of the catalog. May be repeated.",
         ),
     ] = None,
     maximize: Annotated[
@@ -133,15 +139,16 @@ def minimize_command(
 
     A feasible point satisfies every constraint that can be checked.
     """
-    from assay.cli.ranges import read_choices
+    from assay.cli.ranges import read_choices, split_catalog
+    from assay.scenario.includes import known_groups
 
     if alternatives < 0:
         raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
-    question = read_question(preset, assign, variant, includes, model_config)
-    choices = read_choices(question.registry, over)
-    try:
+    catalog, rest = split_catalog(over, known_groups())
+
+    def search(question: Question, choices: dict[str, Any]) -> "Optimum":
         with working("minimizing") as progress:
-            optimum = question.registry.minimize(
+            return question.registry.minimize(
                 target,
                 choices,
                 question.given,
@@ -150,12 +157,32 @@ def minimize_command(
                 constraints=not ignore_constraints,
                 switch=not no_switch,
                 alternatives=alternatives,
+                allow_single=bool(catalog),
                 progress=lambda done, _: progress(f"minimizing: {done:,} points"),
             )
+
+    if catalog:
+        from assay.cli.catalog_minimize import best_entry, catalog_optimum_report
+        from assay.cli.catalog_sweep import scenarios
+
+        found = scenarios(catalog, preset, assign, variant, includes, model_config)
+        registry = found[0].question.registry
+        choices = read_choices(registry, rest) if rest else {}
+        best = best_entry(list(catalog), found, lambda q: search(q, choices))
+        problem: AssayError | None = contradiction(
+            best.question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
+        )
+        return catalog_optimum_report(
+            best, lambda canvas: _optimum_lines(best.optimum, canvas), as_json, problem
+        )
+    question = read_question(preset, assign, variant, includes, model_config)
+    choices = read_choices(question.registry, over)
+    try:
+        optimum = search(question, choices)
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
     violated = [verdict.name for verdict in optimum.resolution.violated]
-    problem: AssayError | None = contradiction(
+    problem = contradiction(
         question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
     )
     if problem is None and violated and fail_on_violated:
@@ -178,7 +205,9 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
     found = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
     yield ((f"by {optimum.method}; {found}", FAINT),)
     for binding in optimum.binding:
-        yield from wrapped(f"bound by {binding.name}: {binding.text}", canvas)
+        yield from wrapped(
+            f"bound by {binding.name}: {binding.text}{_price(optimum, binding)}", canvas
+        )
     for name, excluded in optimum.excluded.items():
         yield from wrapped(f"{name} excludes {count(excluded, 'point')}", canvas)
     if optimum.alternatives:
@@ -191,6 +220,17 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
             for other in optimum.alternatives
         ]
         yield from table(("next best", "choices"), rows, canvas)
+
+
+def _price(optimum: "Optimum", binding: "BindingConstraint") -> str:
+    """What the constraint costs, in the unit of the target."""
+    target = optimum.target
+    scale = target.shown(1.0) - target.shown(0.0)
+    if binding.gain:
+        return f"; without it {binding.gain * scale:.4g} {target.display.text} better"
+    if binding.price:
+        return f"; {binding.price * scale:.4g} {target.display.text} per unit of slack"
+    return ""
 
 
 def _choice(optimum: "Optimum", name: str, value: float | str) -> str:
@@ -206,8 +246,9 @@ def sweep_command(
         typer.Option(
             "--over",
             metavar="NAME=VALUES",
-            help="An axis: a,b,c UNIT or start:stop:count[:log] UNIT. May be repeated; the last "
-            "varies fastest.",
+            help="An axis: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
+            "the catalog, such as accelerators=h100_sxm,h200_sxm. May be repeated; the last varies "
+            "fastest.",
         ),
     ] = None,
     preset: options.PresetName = None,
@@ -221,11 +262,26 @@ def sweep_command(
     as_json: options.Json = False,
 ) -> Report:
     """Compute variables at every combination of values."""
-    from assay.cli.ranges import read_axes
+    from assay.cli.ranges import read_axes, split_catalog
     from assay.model.optimizing.sweep import sweep
+    from assay.scenario.includes import known_groups
 
+    catalog, rest = split_catalog(over, known_groups())
+    if catalog:
+        from assay.cli.catalog_sweep import catalog_sweep, catalog_sweep_report, scenarios
+
+        found_scenarios = scenarios(catalog, preset, assign, variant, includes, model_config)
+        with working("sweeping"):
+            tables = catalog_sweep(
+                targets,
+                list(catalog),
+                read_axes(rest) if rest else {},
+                found_scenarios,
+                switch=not no_switch,
+            )
+        return catalog_sweep_report(tables, fail_on_violated=fail_on_violated, as_json=as_json)
     question = read_question(preset, assign, variant, includes, model_config)
-    axes = read_axes(over)
+    axes = read_axes(rest)
     try:
         with working("sweeping"):
             found = sweep(

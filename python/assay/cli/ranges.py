@@ -4,7 +4,7 @@ Only the syntax is parsed here; units and bounds are checked by the sweep or the
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from assay.cli.question import read_pairs
@@ -17,6 +17,28 @@ MAX_VALUES: Final = 10_000_000
 """Most values of one axis; more would exhaust memory."""
 
 _GRID = re.compile(r"([^:]+):([^:]+):\s*(\d{1,12})\s*(:\s*log\b)?(.*)", re.DOTALL)
+
+
+def split_catalog(
+    over: Sequence[str] | None, groups: Collection[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Separate axes of catalog entries, such as `accelerators=h100_sxm,h200_sxm`, from variables.
+
+    >>> split_catalog(["accelerators=h100_sxm,l4", "gpu.clock=1,2 GHz"], ["accelerators"])
+    ({'accelerators': ['h100_sxm', 'l4']}, ['gpu.clock=1,2 GHz'])
+    """
+    catalog: dict[str, list[str]] = {}
+    rest = []
+    for item in over or ():
+        name, _, text = item.partition("=")
+        if name.strip() not in groups:
+            rest.append(item)
+            continue
+        names = [part.strip() for part in text.split(",")]
+        if not all(names):
+            raise InputError(f'malformed --over "{item}": expected {name.strip()}=ENTRY,ENTRY')
+        catalog.setdefault(name.strip(), []).extend(names)
+    return catalog, rest
 
 
 def read_axes(over: Sequence[str] | None) -> dict[str, Any]:

@@ -93,12 +93,14 @@ class Choices:
         )
 
 
-def read_choices(registry: Declarations, over: Mapping[str, Any]) -> Choices:
+def read_choices(
+    registry: Declarations, over: Mapping[str, Any], *, allow_none: bool = False
+) -> Choices:
     """Read a mapping from variables to lists of values or (lower, upper) ranges.
 
     A key `variant:NAME` maps to names of relations among which that of NAME is chosen.
     """
-    if not over:
+    if not over and not allow_none:
         raise InputError("nothing to choose", "name at least one variable and its values or range")
     choices = Choices()
     for key, spec in over.items():

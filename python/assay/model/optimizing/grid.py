@@ -59,12 +59,16 @@ class Grid:
 
 @dataclass(slots=True)
 class EnumerationResult:
-    """Counts over all points of a grid, and the best of them."""
+    """Counts over all points of a grid, and the best of them.
+
+    `relaxed` has for each constraint the best value among points that violate it alone.
+    """
 
     points: int = 0
     feasible: int = 0
     undefined: int = 0
     excluded: Indexes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    relaxed: Array = field(default_factory=lambda: np.zeros(0))
     best: list[tuple[float, int]] = field(default_factory=list)
     unconstrained: tuple[float, int] | None = None
     least_violating: tuple[int, float, int] | None = None
@@ -78,7 +82,10 @@ def enumerate_grid(
     Returns the best feasible point of each of the `keep` best combinations.
     """
     check_affordable(function, grid)
-    result = EnumerationResult(excluded=np.zeros(function.rows - 1, dtype=np.int64))
+    result = EnumerationResult(
+        excluded=np.zeros(function.rows - 1, dtype=np.int64),
+        relaxed=np.full(function.rows - 1, np.inf),
+    )
     chunk = max(1, min(_LARGEST_CHUNK, _CHUNK_CELLS // max(1, function.rows)) // grid.block)
     for first in range(0, grid.combinations, chunk):
         last = min(first + chunk, grid.combinations)
@@ -110,6 +117,10 @@ def _accumulate(
     result.undefined += int(np.count_nonzero(~defined))
     result.feasible += int(np.count_nonzero(feasible))
     result.excluded += np.count_nonzero(~holds & defined, axis=1)
+    alone = np.flatnonzero(defined & (np.count_nonzero(~holds, axis=0) == 1))
+    if len(alone):
+        broken = np.argmin(holds[:, alone], axis=0)
+        np.minimum.at(result.relaxed, broken, values[alone])
     if defined.any():
         at = int(np.argmin(np.where(defined, values, np.inf)))
         if result.unconstrained is None or values[at] < result.unconstrained[0]:

@@ -160,10 +160,22 @@ class Group:
         for column in np.flatnonzero(rows[0] < best.value):
             broken = np.flatnonzero(~(rows[1:, column] > 0))
             names.update(dict.fromkeys(self.checks[row].name for row in broken))
+        prices = {} if self.refiner is None else self.refiner.prices(columns[0], best.active)
         found = [
-            BindingConstraint(c.name, c.text, c.meaning) for c in self.checks if c.name in names
-        ]
+            BindingConstraint(
+                check.name, check.text, check.meaning,
+                self._gain(best, float(enumerated.relaxed[row])), prices.get(check.name),
+            )
+            for row, check in enumerate(self.checks)
+            if check.name in names
+        ]  # fmt: skip
         return found + self._range_ends(best)
+
+    def _gain(self, best: Candidate, relaxed: float) -> float | None:
+        """Improvement without one constraint; None where ranges are only sampled."""
+        if self.choices.continuous:
+            return None
+        return max(0.0, best.value - relaxed) if np.isfinite(relaxed) else 0.0
 
     def _range_ends(self, best: Candidate) -> list[BindingConstraint]:
         ends = []

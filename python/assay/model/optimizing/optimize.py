@@ -46,6 +46,7 @@ def minimize(
     switch: bool = True,
     constraints: bool = True,
     alternatives: int = 5,
+    allow_single: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Optimum:
     """Find the choices in `over` that minimize `target`, or maximize it.
@@ -53,10 +54,11 @@ def minimize(
     A list of values is enumerated exactly, a tuple (lower, upper) is a range to refine in, and
     `variant:NAME` chooses between relations of NAME. Choices must fulfill every constraint that
     can be checked, bounds of computed variables included, unless `constraints` is false.
-    `progress` is called with the points done and the number of points.
+    `progress` is called with the points done and the number of points. Nothing to choose is an
+    error unless `allow_single` takes the given values as the only point.
     """
     check_variants(registry, variants)
-    choices = read_choices(registry, over)
+    choices = read_choices(registry, over, allow_none=allow_single)
     if target in choices.names:
         raise InputError(f"{target} is the target and cannot be chosen as well")
     choosable(registry, target)

@@ -14,15 +14,30 @@ Chosen = dict[str, float | str]
 
 @dataclass(frozen=True, slots=True)
 class BindingConstraint:
-    """A constraint, or the end of a range, that keeps the target from being better."""
+    """A constraint, or the end of a range, that keeps the target from being better.
+
+    `gain` is by how much the best value would improve without this constraint, among enumerated
+    choices. `price` is the Lagrange multiplier where choices are continuous: the improvement per unit
+    of slack, the unit being that of the constraint's two sides. Both in base units; None where they
+    are not defined.
+    """
 
     name: str
     text: str
     meaning: str = ""
+    gain: float | None = None
+    price: float | None = None
 
-    def to_data(self) -> dict[str, Any]:
-        """The constraint as plain data."""
-        return {"name": self.name, "text": self.text, "meaning": self.meaning}
+    def to_data(self, target: Variable) -> dict[str, Any]:
+        """The constraint as plain data, with gain and price in the target's display unit."""
+        scale = target.shown(1.0) - target.shown(0.0)
+        return {
+            "name": self.name,
+            "text": self.text,
+            "meaning": self.meaning,
+            "gain": None if self.gain is None else self.gain * scale,
+            "price": None if self.price is None else self.price * scale,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,7 @@ class Optimum:
             "feasible": self.feasible,
             "undefined": self.undefined,
             "excluded": dict(self.excluded),
-            "binding": [binding.to_data() for binding in self.binding],
+            "binding": [binding.to_data(self.target) for binding in self.binding],
             "violated": [verdict.to_data() for verdict in self.resolution.violated],
             "unknown": [verdict.to_data() for verdict in self.unknown],
             "alternatives": [

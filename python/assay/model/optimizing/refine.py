@@ -110,6 +110,34 @@ class Refiner:
         shares = points[:, index]
         return Refined(float(reached[index]), shares, self._active(fixed, shares, scales))
 
+    def prices(self, point: Array, active: Sequence[str]) -> dict[str, float]:
+        """Lagrange multipliers of active constraints at an optimum: gain per unit of slack.
+
+        The gradient of the objective over the ranges, less that of the ranges' ends, is a
+        combination of the gradients of the active margins; its coefficients are the prices.
+        """
+        rows = [row for row, check in enumerate(self.checks) if check.name in active]
+        if not rows:
+            return {}
+        first = len(point) - len(self.ranges)
+        inside = [
+            first + i
+            for i, choice in enumerate(self.ranges)
+            if ACTIVE < choice.share_of(float(point[first + i])) < 1 - ACTIVE
+        ]
+        slopes = self.margins.jacobian(point)[:, inside]
+        if not inside or not np.isfinite(slopes[[0, *(1 + row for row in rows)]]).all():
+            return {}
+        gradients = slopes[[1 + row for row in rows]]
+        coefficients, _, rank, _ = np.linalg.lstsq(gradients.T, slopes[0], rcond=None)
+        if rank < len(rows):
+            # Prices of constraints that say the same here are not unique.
+            return {}
+        return {
+            self.checks[row].name: max(0.0, float(price))
+            for row, price in zip(rows, coefficients, strict=True)
+        }
+
     def values_at(self, shares: Array) -> Array:
         """Values of the ranges at shares of them, one row each."""
         rows = [choice.at(row) for choice, row in zip(self.ranges, shares, strict=True)]

@@ -49,7 +49,7 @@ class Sweep:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.columns[self.axes[0].name])
+        return len(self.columns[self.targets[0].name])
 
     @property
     def units(self) -> dict[str, str]:
@@ -118,15 +118,17 @@ def sweep(
     switch: bool = True,
     constraints: bool = True,
     limit: int = LIMIT,
+    allow_single: bool = False,
 ) -> Sweep:
     """Compute the targets at every combination of the values in `over`.
 
     An axis is a list of values, or (start, stop, count) with a spacing of `linear` or `log`.
+    Without axes there is one point, where `allow_single` permits it.
     """
     check_variants(registry, variants)
     names = [targets] if isinstance(targets, str) else list(dict.fromkeys(targets))
     axes = [read_axis(choosable(registry, name), spec) for name, spec in over.items()]
-    if not names or not axes:
+    if not names or not (axes or allow_single):
         raise InputError("nothing to sweep", "name at least one target and one axis")
     shown = tuple(registry.variable(name) for name in names)
     inputs = read_inputs(registry, given)
