@@ -13,11 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from assay.errors import DeclarationError, unknown_name
+from assay.model.declaration_records import DeclarationRecords, RelationRecord, from_data
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.references import Reference
 from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
 from assay.model.language.units import Unit, parse_unit
 from assay.model.language.variables import Constant, Variable
+from assay.model.lazy_table import LazyTable
 from assay.model.store import fingerprint
 
 RELATION_KINDS: dict[str, type[Relation]] = {
@@ -43,47 +45,43 @@ class Declarations:
     `constraints` the inequalities; `relations` holds both.
     """
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        """Read what `to_data` wrote; `Registry.from_scopes` writes it from scopes."""
-        self.data = data
-        self.scopes: dict[str, str] = {scope["name"]: scope["meaning"] for scope in data["scopes"]}
-        self.variables: dict[str, Variable] = {}
-        self.constants: dict[str, Constant] = {}
-        self.relations: dict[str, Relation] = {}
+    def __init__(self, data: Mapping[str, Any] | DeclarationRecords) -> None:
+        """Read what `to_data` wrote, or records; `Registry.from_scopes` writes it from scopes."""
+        records = data if isinstance(data, DeclarationRecords) else from_data(data)
+        self.records = records
+        self.scopes = records.scopes
+        self.variables: Mapping[str, Variable] = LazyTable(records.variables, self._variable)
+        self.constants: Mapping[str, Constant] = LazyTable(records.constants, self._constant)
+        self.relations: Mapping[str, Relation] = LazyTable(records.relations, self._relation)
+        self._definitions: dict[str, list[str]] = {}
+        for name, relation in records.relations.items():
+            if relation.kind != Inequality.kind:
+                self._definitions.setdefault(relation.variable, []).append(name)
         self.blocks: dict[str, SimultaneousBlock] = {}
         self.block_of: dict[str, SimultaneousBlock] = {}
-        for scope in data["scopes"]:
-            for facts in scope["variables"]:
-                self._add_variable(facts)
-            for facts in scope["relations"]:
-                self._add_relation(facts)
-            for facts in scope["blocks"]:
-                self._add_block(facts)
-        defining: dict[str, list[Relation]] = {}
-        for relation in self.equations.values():
-            defining.setdefault(relation.variable, []).append(relation)
-        for name, relations in defining.items():
-            if name in self.variables:
-                self.variables[name].defining_equations = tuple(relations)
+        for facts in records.blocks:
+            self._add_block(facts)
 
     def to_data(self) -> Mapping[str, Any]:
         """The whole registry as plain data."""
-        return self.data
+        return self.records.to_data()
 
     @cached_property
     def key(self) -> str:
         """A digest of all declarations, the key of caches derived from them."""
-        return fingerprint(self.data)
+        return fingerprint(self.to_data())
 
     @cached_property
     def equations(self) -> dict[str, Relation]:
         """Relations that define a variable, by name."""
-        return {name: r for name, r in self.relations.items() if not isinstance(r, Inequality)}
+        kinds = self.records.relations
+        return {n: self.relations[n] for n, r in kinds.items() if r.kind != Inequality.kind}
 
     @cached_property
     def constraints(self) -> dict[str, Inequality]:
         """Inequalities, by name."""
-        return {name: r for name, r in self.relations.items() if isinstance(r, Inequality)}
+        found = (self.relations[name] for name in self.relations_of_kind(Inequality.kind))
+        return {relation.name: relation for relation in found if isinstance(relation, Inequality)}
 
     @cached_property
     def units(self) -> dict[str, Unit]:
@@ -93,12 +91,16 @@ class Declarations:
     @property
     def targets(self) -> tuple[str, ...]:
         """Names of the variables declared as targets."""
-        return tuple(name for name, variable in self.variables.items() if variable.target)
+        return self.records.targets
 
     @property
     def roots(self) -> tuple[str, ...]:
         """Names of the variables that no relation defines."""
-        return tuple(name for name, variable in self.variables.items() if variable.is_root)
+        return tuple(name for name in self.variables if name not in self._definitions)
+
+    def relations_of_kind(self, kind: str) -> list[str]:
+        """Names of the relations of a kind, such as `stochastic`."""
+        return [name for name, record in self.records.relations.items() if record.kind == kind]
 
     def variable(self, name: str) -> Variable:
         """Look up a variable; an unknown name raises with similar names as a hint."""
@@ -114,36 +116,30 @@ class Declarations:
             raise unknown_name("relation", name, self.relations)
         return self.relations[name]
 
-    def _add_variable(self, facts: Mapping[str, Any]) -> None:
+    def _constant(self, source: Any) -> Constant:
+        facts = self.records.facts(source)
+        return Constant(facts["name"], value=facts["value"], **_common(facts))
+
+    def _variable(self, source: Any) -> Variable:
+        facts = self.records.facts(source)
         name = facts["name"]
-        if name in self.variables or name in self.constants:
-            raise DeclarationError(f"variable {name} is declared twice")
-        common: dict[str, Any] = {
-            "scope": facts["scope"], "symbol": facts["symbol"], "unit": parse_unit(facts["unit"]),
-            "meaning": facts["meaning"], "reference": Reference(*facts["reference"]),
-        }  # fmt: skip
-        if "value" in facts:
-            self.constants[name] = Constant(name, value=facts["value"], **common)
-            return
         lower, upper = facts["bounds"]
-        self.variables[name] = Variable(
+        variable = Variable(
             name, display=parse_unit(facts["display"]),
             lower=-math.inf if lower is None else lower, upper=math.inf if upper is None else upper,
             boundary=facts["boundary"], family=facts["family"], target=facts["target"],
-            library=facts["library"], **common,
+            library=facts["library"], **_common(facts),
         )  # fmt: skip
+        variable.define(self._definitions.get(name, ()), self.relations)
+        return variable
 
-    def _add_relation(self, facts: Mapping[str, Any]) -> None:
-        name = facts["name"]
-        if name in self.relations:
-            raise DeclarationError(
-                f"relation {name} is declared twice",
-                "give variants of one variable names of their own",
-            )
-        self.relations[name] = RELATION_KINDS[facts["kind"]](
-            name=name, variable=facts["variable"], scope=facts["scope"], parts=facts["parts"],
-            reference=Reference(*facts["reference"]), meaning=facts["meaning"],
-            library=facts["library"], options=facts["options"], position=len(self.relations),
+    def _relation(self, record: RelationRecord) -> Relation:
+        facts = self.records.facts(record.source)
+        return RELATION_KINDS[record.kind](
+            name=facts["name"], variable=record.variable, scope=facts["scope"],
+            parts=facts["parts"], reference=Reference(*facts["reference"]),
+            meaning=facts["meaning"], library=facts["library"], options=facts["options"],
+            position=record.position,
         )  # fmt: skip
 
     def _add_block(self, facts: Mapping[str, Any]) -> None:
@@ -157,3 +153,10 @@ class Declarations:
                     f"{member} belongs to two simultaneous blocks: {self.block_of[member].name} and {block.name}"
                 )
             self.block_of[member] = block
+
+
+def _common(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "scope": facts["scope"], "symbol": facts["symbol"], "unit": parse_unit(facts["unit"]),
+        "meaning": facts["meaning"], "reference": Reference(*facts["reference"]),
+    }  # fmt: skip

@@ -171,9 +171,8 @@ class Preset:
         from assay.model.uncertainty.grouped_shares import shares_by_group
 
         drawn = {
-            relation.variable: "stochastic"
-            for relation in self.registry.relations.values()
-            if relation.kind == "stochastic"
+            self.registry.relations[name].variable: "stochastic"
+            for name in self.registry.relations_of_kind("stochastic")
         }
         kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
         return shares_by_group(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from functools import cache as once
 from pathlib import Path
 
 from assay import model
 from assay.errors import unknown_name
-from assay.model import store
+from assay.model import declaration_records, store
 from assay.model.registry import Registry
 from assay.paths import cache
 from assay.scenario.document import bundled_scenarios
@@ -50,12 +49,11 @@ def registry() -> Registry:
     The checked registry is cached as a data file, keyed by the source files of the stack and
     of the equation language.
     """
-    path = cache("registry") / f"{store.fingerprint_files(_sources())}.json"
+    path = cache("registry") / f"{store.fingerprint_files(_sources())}.registry"
     if (cached := _read_cached(path)) is not None:
         return cached
     loaded = load_registry()
-    document = {"key": loaded.key, "registry": loaded.to_data()}
-    store.write_cache(path, json.dumps(document, separators=(",", ":")).encode())
+    store.write_cache(path, declaration_records.to_bytes(loaded.to_data(), loaded.key))
     return loaded
 
 
@@ -63,9 +61,9 @@ def _read_cached(path: Path) -> Registry | None:
     content = store.read_cache(path)
     if content is None:
         return None
-    data = json.loads(content)
-    loaded = Registry(data["registry"])
-    loaded.key = data["key"]
+    records, key = declaration_records.from_bytes(content)
+    loaded = Registry(records)
+    loaded.key = key
     return loaded
 
 

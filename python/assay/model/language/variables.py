@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.model.language.expression import Symbol
@@ -20,8 +21,8 @@ class Variable(Symbol):
     """A quantity: once in the graph, with symbol, unit, meaning, bounds and reference."""
 
     __slots__ = (
-        "boundary", "defining_equations", "display", "family", "library", "lower", "meaning",
-        "reference", "scope", "symbol", "target", "unit", "upper",
+        "_definitions", "_relations", "boundary", "display", "family", "library", "lower",
+        "meaning", "reference", "scope", "symbol", "target", "unit", "upper",
     )  # fmt: skip
 
     def __init__(
@@ -55,12 +56,22 @@ class Variable(Symbol):
         self.family = family or name.rpartition(".")[0]
         self.target = target
         self.library = library
-        self.defining_equations: tuple[Relation, ...] = ()
+        self._definitions: Sequence[str] = ()
+        self._relations: Mapping[str, Relation] = {}
+
+    def define(self, names: Sequence[str], relations: Mapping[str, Relation]) -> None:
+        """Name the relations that define the variable; each is read when it is used."""
+        self._definitions, self._relations = names, relations
+
+    @property
+    def defining_equations(self) -> tuple[Relation, ...]:
+        """The relations that define the variable."""
+        return tuple(self._relations[name] for name in self._definitions)
 
     @property
     def is_root(self) -> bool:
         """Whether no relation defines the variable, so that its value must be given."""
-        return not self.defining_equations
+        return not self._definitions
 
     @property
     def bounds(self) -> str:

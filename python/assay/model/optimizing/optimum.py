@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,7 +71,7 @@ class Optimum:
     binding: tuple[BindingConstraint, ...]
     unknown: tuple[ConditionVerdict, ...]
     alternatives: tuple[Alternative, ...]
-    variables: dict[str, Variable] = field(repr=False)
+    variables: Mapping[str, Variable] = field(repr=False)
     maximized: bool = False
     notes: tuple[str, ...] = ()
 

@@ -75,7 +75,8 @@ def find_sources(query: UncertaintyQuery) -> UncertaintySources:
     inputs = tuple(name for name in query.inputs.distributions if name in relations)
     origins = [*inputs, *(relation.variable for relation in drawn)]
     given = list(query.inputs.distributions)
-    coordinates = {name: place for place, name in enumerate([*given, *_drawable(query.registry)])}
+    drawable = query.registry.relations_of_kind(Stochastic.kind)
+    coordinates = {name: place for place, name in enumerate([*given, *drawable])}
     needed_by: dict[str, list[str]] = {}
     for name, choices in relations.items():
         for needed in _needs(choices):
@@ -89,11 +90,6 @@ def find_sources(query: UncertaintyQuery) -> UncertaintySources:
         len(coordinates),
         needed_by,
     )
-
-
-def _drawable(registry: Declarations) -> list[str]:
-    """Names of all stochastic relations."""
-    return [name for name, r in registry.relations.items() if isinstance(r, Stochastic)]
 
 
 def _possible(query: UncertaintyQuery, name: str) -> list[Relation]:

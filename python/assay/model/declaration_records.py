@@ -1,0 +1,150 @@
+"""Declarations as plain data, by name: as scopes declare them, or as a stored registry holds them.
+
+A stored registry is text: a line of JSON with the names of everything, then one line for each
+variable and each relation. A relation's expressions follow its facts after tabs, as JSON of their
+own. Reading it splits lines; a line is decoded when its declaration is first used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from assay.errors import DeclarationError
+
+
+class RelationRecord(NamedTuple):
+    """What a registry knows of a relation before it is used."""
+
+    kind: str
+    variable: str
+    position: int
+    source: Any
+
+
+@dataclass(frozen=True)
+class DeclarationRecords:
+    """Everything declared, by name; `facts` reads the facts of a source, `to_data` of all."""
+
+    scopes: dict[str, str]
+    variables: dict[str, Any]
+    constants: dict[str, Any]
+    relations: dict[str, RelationRecord]
+    blocks: list[Mapping[str, Any]]
+    targets: tuple[str, ...]
+    facts: Callable[[Any], Mapping[str, Any]]
+    to_data: Callable[[], Mapping[str, Any]]
+
+
+def from_data(data: Mapping[str, Any]) -> DeclarationRecords:
+    """The records of plain data; a name that is declared twice is refused."""
+    variables: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    relations: dict[str, RelationRecord] = {}
+    for scope in data["scopes"]:
+        for facts in scope["variables"]:
+            name = facts["name"]
+            if name in variables or name in constants:
+                raise DeclarationError(f"variable {name} is declared twice")
+            (constants if "value" in facts else variables)[name] = facts
+        for facts in scope["relations"]:
+            name = facts["name"]
+            if name in relations:
+                raise DeclarationError(
+                    f"relation {name} is declared twice",
+                    "give variants of one variable names of their own",
+                )
+            relations[name] = RelationRecord(
+                facts["kind"], facts["variable"], len(relations), facts
+            )
+    return DeclarationRecords(
+        {scope["name"]: scope["meaning"] for scope in data["scopes"]},
+        variables,
+        constants,
+        relations,
+        [facts for scope in data["scopes"] for facts in scope["blocks"]],
+        tuple(name for name, facts in variables.items() if facts["target"]),
+        lambda facts: facts,
+        lambda: data,
+    )
+
+
+def to_bytes(data: Mapping[str, Any], key: str) -> bytes:
+    """Plain data and its key in the stored form."""
+    scopes = data["scopes"]
+    variables = [facts for scope in scopes for facts in scope["variables"]]
+    relations = [facts for scope in scopes for facts in scope["relations"]]
+    index = {
+        "key": key,
+        "scopes": [
+            [s["name"], s["meaning"], len(s["variables"]), len(s["relations"]), s["blocks"]]
+            for s in scopes
+        ],
+        "variables": [facts["name"] for facts in variables],
+        "constants": [facts["name"] for facts in variables if "value" in facts],
+        "targets": [facts["name"] for facts in variables if facts.get("target")],
+        "relations": [[facts["name"], facts["kind"], facts["variable"]] for facts in relations],
+    }
+    lines = [json.dumps(item, separators=(",", ":")) for item in (index, *variables)]
+    lines += ["\t".join(_relation_texts(facts)) for facts in relations]
+    return "\n".join(lines).encode()
+
+
+def _relation_texts(facts: Mapping[str, Any]) -> Iterator[str]:
+    parts = facts["parts"]
+    yield json.dumps({**facts, "parts": list(parts)}, separators=(",", ":"))
+    yield from parts.values()
+
+
+def from_bytes(content: bytes) -> tuple[DeclarationRecords, str]:
+    """The records and the key of a stored registry."""
+    first, *lines = content.decode().split("\n")
+    index = json.loads(first)
+    names = index["variables"]
+    sources = dict(zip(names, lines, strict=False))
+    constants = {name: sources.pop(name) for name in index["constants"]}
+    relations = {
+        name: RelationRecord(kind, variable, position, line)
+        for position, ((name, kind, variable), line) in enumerate(
+            zip(index["relations"], lines[len(names) :], strict=True)
+        )
+    }
+    records = DeclarationRecords(
+        {scope[0]: scope[1] for scope in index["scopes"]},
+        sources,
+        constants,
+        relations,
+        [facts for scope in index["scopes"] for facts in scope[4]],
+        tuple(index["targets"]),
+        _read_line,
+        lambda: _all_data(index["scopes"], lines, len(names)),
+    )
+    return records, index["key"]
+
+
+def _read_line(line: str) -> Mapping[str, Any]:
+    first, *texts = line.split("\t")
+    facts: dict[str, Any] = json.loads(first)
+    if texts:
+        facts["parts"] = dict(zip(facts["parts"], texts, strict=True))
+    return facts
+
+
+def _all_data(
+    scopes: Sequence[Sequence[Any]], lines: Sequence[str], n_variables: int
+) -> Mapping[str, Any]:
+    variables, relations = iter(lines[:n_variables]), iter(lines[n_variables:])
+    return {
+        "scopes": [
+            {
+                "name": name,
+                "meaning": meaning,
+                "variables": [_read_line(next(variables)) for _ in range(of_variables)],
+                "relations": [_read_line(next(relations)) for _ in range(of_relations)],
+                "blocks": blocks,
+            }
+            for name, meaning, of_variables, of_relations, blocks in scopes
+        ]
+    }
