@@ -81,6 +81,11 @@ class Relation:
         """Names of the variables in one part; none when the relation lacks it."""
         return variables_of_entries(self.entries(name)) if name in self.parts else ()
 
+    @cached_property
+    def valid_inputs(self) -> tuple[str, ...]:
+        """Names of the variables in the validity condition."""
+        return self.part_variables("valid")
+
     @property
     def own_symbols(self) -> tuple[str, ...]:
         """Names bound inside the relation: its own state while it is being integrated."""

@@ -36,6 +36,8 @@ from assay.model.uncertainty.truncation import Array, truncated_quantile, trunca
 if TYPE_CHECKING:
     from assay.model.declarations import SimultaneousBlock
 
+_ROWS = 8
+"""Distributions that are sampled together: few calls, and arrays that stay in the L2 cache."""
 NEGLIGIBLE = 1e-6
 """Shares of a distribution outside its bounds below this are not reported."""
 
@@ -65,14 +67,36 @@ class Evaluator(ABC):
         Rows of stochastic relations stay probabilities: their parameters are computed later.
         """
         points = self._correlated(probabilities)
+        given = self.query.inputs.distributions
+        by_kind: dict[str, list[int]] = {}
         for row, name in enumerate(self.sources.inputs):
-            variable = self.query.registry.variables[name]
-            distribution = self.query.inputs.distributions[name]
-            points[row], outside = truncated_quantile_of(
-                distribution, points[row], variable.lower, variable.upper
-            )
-            self._note_outside(name, outside)
+            by_kind.setdefault(given[name].kind, []).append(row)
+        for kind, rows in by_kind.items():
+            step = 1 if kind == "empirical" else _ROWS
+            for start in range(0, len(rows), step):
+                self._quantiles(kind, rows[start : start + step], points)
         return points
+
+    def _quantiles(self, kind: str, rows: list[int], points: Array) -> None:
+        """Replace probabilities by quantiles in rows whose distributions are of one kind."""
+        names = [self.sources.inputs[row] for row in rows]
+        variables = [self.query.registry.variables[name] for name in names]
+        given = [self.query.inputs.distributions[name] for name in names]
+        if kind == "empirical":
+            (row,), (variable,) = rows, variables
+            points[row], outside = truncated_quantile_of(
+                given[0], points[row], variable.lower, variable.upper
+            )
+            shares = [outside]
+        else:
+            parameters = np.array([distribution.parameters for distribution in given]).T[..., None]
+            lower, upper = np.array([(v.lower, v.upper) for v in variables]).T[..., None]
+            points[rows], outsides = truncated_quantile(
+                kind, points[rows], tuple(parameters), lower, upper
+            )
+            shares = outsides[:, 0].tolist()
+        for name, share in zip(names, shares, strict=True):
+            self._note_outside(name, share)
 
     def _correlated(self, probabilities: Array) -> Array:
         """Probabilities that are uniform each and correlated by a Gaussian copula."""
@@ -86,8 +110,10 @@ class Evaluator(ABC):
 
     def points(self, count: int, seed: int, replicate: int = 0) -> Array:
         """Points of the sources, of which `count` is a power of two."""
-        cells = sobol_points(self.sources.of, count, seed, replicate)
-        return self.inverse_cdf(cells[list(self.sources.dimensions)])
+        sources = self.sources
+        return self.inverse_cdf(
+            sobol_points(sources.dimensions, count, seed, replicate, of=sources.of)
+        )
 
     def point_pairs(self, count: int, seed: int) -> tuple[Array, Array]:
         """Two independent sets of points, for estimators that exchange rows between them."""

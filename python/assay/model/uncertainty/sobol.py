@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.model import store
 from assay.model.uncertainty.truncation import Array
@@ -15,11 +18,23 @@ _SHARED = 64
 dimensions, lest each further input needs new points."""
 
 
-def sobol_points(dimensions: int, count: int, seed: int, replicate: int = 0) -> Array:
+def sobol_points(
+    dimensions: int | Sequence[int], count: int, seed: int, replicate: int = 0, of: int = 0
+) -> Array:
     """Scrambled Sobol points, one row for each dimension; `count` is a power of two.
 
-    Each dimension is scrambled by itself, so the first rows of a larger set are a set too.
+    With `of`, the given dimensions of a set that has so many. Each dimension is scrambled by
+    itself, so the first rows of a larger set are a set too.
     """
+    rows = range(dimensions) if isinstance(dimensions, int) else dimensions
+    cells = _cells(of or len(rows), count, seed, replicate)
+    points: Array = cells[list(rows)].astype(np.float64)
+    points += 0.5
+    points *= 2.0**-_BITS
+    return points
+
+
+def _cells(dimensions: int, count: int, seed: int, replicate: int) -> NDArray[np.uint32]:
     stored = dimensions if dimensions < _SHARED // 2 else -(-dimensions // _SHARED) * _SHARED
     key = store.fingerprint("sobol", stored, count, seed, replicate)
     path = cache("points") / f"{key}.points"
@@ -27,12 +42,11 @@ def sobol_points(dimensions: int, count: int, seed: int, replicate: int = 0) -> 
     if content is None:
         cells = _generate(stored, count, seed, replicate)
         store.write_cache(path, cells.tobytes())
-    else:
-        cells = np.frombuffer(content, dtype="<u4").reshape(stored, count)
-    return (cells[:dimensions] + 0.5) * 2.0**-_BITS
+        return cells
+    return np.frombuffer(content, dtype="<u4").reshape(stored, count)
 
 
-def _generate(dimensions: int, count: int, seed: int, replicate: int) -> np.ndarray:
+def _generate(dimensions: int, count: int, seed: int, replicate: int) -> NDArray[np.uint32]:
     from scipy.stats import qmc
 
     random = np.random.default_rng([seed, replicate])

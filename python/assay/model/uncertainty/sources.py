@@ -61,30 +61,33 @@ class UncertaintySources:
 
 def find_sources(query: UncertaintyQuery) -> UncertaintySources:
     """Find the sources in the targets' cones, through every relation that may be used."""
-    relations: dict[str, list[Relation]] = {}
+    needs: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[Stochastic]] = {}
     drawn: list[Stochastic] = []
-    stack = [(name, False) for name in reversed(query.targets)]
+    stack = list(reversed(query.targets))
     while stack:
-        name, finished = stack.pop()
-        if finished:
-            drawn += [r for r in relations[name] if isinstance(r, Stochastic)]
-        elif name not in relations:
-            relations[name] = _possible(query, name)
-            stack.append((name, True))
-            stack.extend((needed, False) for needed in _needs(relations[name]))
-    inputs = tuple(name for name in query.inputs.distributions if name in relations)
+        name = stack[-1]
+        if name in needs:
+            stack.pop()
+            drawn += found.pop(name, ())
+            continue
+        relations = _possible(query, name)
+        needs[name] = _needs(relations)
+        found[name] = [r for r in relations if isinstance(r, Stochastic)]
+        stack += needs[name]
+    inputs = tuple(name for name in query.inputs.distributions if name in needs)
     origins = [*inputs, *(relation.variable for relation in drawn)]
     given = list(query.inputs.distributions)
     drawable = query.registry.relations_of_kind(Stochastic.kind)
     coordinates = {name: place for place, name in enumerate([*given, *drawable])}
     needed_by: dict[str, list[str]] = {}
-    for name, choices in relations.items():
-        for needed in _needs(choices):
+    for name, needed_names in needs.items():
+        for needed in needed_names:
             needed_by.setdefault(needed, []).append(name)
     return UncertaintySources(
         inputs,
         tuple(drawn),
-        frozenset(relations),
+        frozenset(needs),
         _dependents(needed_by, origins),
         tuple(coordinates[name] for name in (*inputs, *(r.name for r in drawn))),
         len(coordinates),
@@ -107,12 +110,11 @@ def _possible(query: UncertaintyQuery, name: str) -> list[Relation]:
     return choices if query.switch and name not in registry.block_of else choices[:1]
 
 
-def _needs(relations: list[Relation]) -> dict[str, None]:
-    return dict.fromkeys(
-        name
-        for relation in relations
-        for name in (*relation.inputs, *relation.part_variables("valid"))
-    )
+def _needs(relations: list[Relation]) -> tuple[str, ...]:
+    parts = [part for relation in relations for part in (relation.inputs, relation.valid_inputs)]
+    if len(relations) == 1 and not parts[1]:
+        return parts[0]
+    return tuple(dict.fromkeys(name for part in parts for name in part))
 
 
 def _dependents(needed_by: Mapping[str, Sequence[str]], origins: list[str]) -> frozenset[str]:

@@ -17,17 +17,18 @@ from assay.model.language.normal import normal_share
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = tuple[Array | np.float64, ...]
+Bound: TypeAlias = float | Array
 
 LEAST_INSIDE = 1e-9
 """With less of a distribution than this inside the bounds, a quantile has no value."""
 
 
 def truncated_quantile(
-    kind: str, probability: Array, parameters: Parameters, lower: float, upper: float
+    kind: str, probability: Array, parameters: Parameters, lower: Bound, upper: Bound
 ) -> tuple[Array, Array]:
     """Quantiles of a distribution truncated to bounds, and the share outside them.
 
-    Parameters may be arrays; where they describe no distribution, or next to nothing of it lies
+    Parameters and bounds may be arrays; where they describe no distribution, or next to nothing of it lies
     inside the bounds, the value is NaN.
     """
     with np.errstate(all="ignore"):
@@ -54,7 +55,7 @@ def truncated_quantile_of(
     return values, float(outside.flat[0])
 
 
-def share_below(kind: str, bound: float, parameters: Parameters, *, inclusive: bool) -> Array:
+def share_below(kind: str, bound: Bound, parameters: Parameters, *, inclusive: bool) -> Array:
     """The share of a distribution below a bound; `inclusive` counts a single value on it too."""
     location = np.asarray(parameters[0])
     if kind == "normal":
