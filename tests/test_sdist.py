@@ -1,0 +1,79 @@
+"""The source distribution holds what its build needs, and a wheel built from it works."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def sdist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    command = [sys.executable, "-m", "maturin", "sdist", "--out", str(folder)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    [archive] = folder.glob("assay-*.tar.gz")
+    return archive
+
+
+def tracked(root: Path, *folders: str) -> set[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", *folders], cwd=root, check=True, capture_output=True, text=True
+    )
+    return set(listed.stdout.split())
+
+
+def test_sdist_holds_what_its_build_reads(root: Path, sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    # build.rs of assay-cuda embeds every CUDA source, and cargo reads every crate.
+    crates = {
+        name
+        for name in tracked(root, "crates")
+        if name.endswith((".rs", "Cargo.toml")) and "/benches/" not in name
+    }
+    kernels = {name for name in tracked(root, "kernels") if name.endswith((".cu", ".cuh"))}
+    assert len(kernels) > 30
+    package = tracked(root, "python/assay")
+    others = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE"}
+    assert sorted((crates | kernels | package | others) - names) == []
+    # Nothing that was built here, and nothing of the tests' data.
+    assert [name for name in names if name.endswith((".so", ".pyc"))] == []
+    assert sdist.stat().st_size < 4_000_000
+
+
+@pytest.mark.slow
+def test_wheel_built_from_the_sdist_explains(sdist: Path, tmp_path: Path) -> None:
+    uv = [sys.executable, "-m", "uv"]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV", "CARGO_TARGET_DIR", "ASSAY_SCRATCH")
+    }
+    # An optimized build takes three times as long and proves no more.
+    environment |= {
+        "MATURIN_PEP517_ARGS": "--profile dev",
+        "CARGO_TARGET_DIR": str(tmp_path / "target"),
+        "ASSAY_SCRATCH": str(tmp_path / "scratch"),
+    }
+
+    def run(*words: str) -> str:
+        finished = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert finished.returncode == 0, finished.stderr[-2000:]
+        return finished.stdout
+
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    [source] = (tmp_path / "source").iterdir()
+    run(*uv, "build", "--wheel", "--out-dir", str(tmp_path), str(source))
+    [wheel] = tmp_path.glob("assay-*.whl")
+    run(*uv, "venv", "--python", sys.executable, str(tmp_path / "empty"))
+    python = str(tmp_path / "empty" / "bin" / "python")
+    run(*uv, "pip", "install", "--python", python, str(wheel))
+    words = ("explain", "econ.cost.per_token", "--preset", "dense_training_cost_fixture")
+    text = run(str(tmp_path / "empty" / "bin" / "assay"), *words)
+    assert text.startswith("econ.cost.per_token = 3.000078e-06 USD/token")
