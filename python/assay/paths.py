@@ -30,6 +30,9 @@ def write_atomically(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # A failed write, as on a full disk, does not name its file by itself.
+            error.filename = str(path)
         raise

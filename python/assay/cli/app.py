@@ -97,11 +97,22 @@ def run(arguments: Sequence[str]) -> int:
         _abandon_stdout()
         return EXIT_BROKEN_PIPE
     except OSError as error:
+        where = error.filename or ("stdout" if _stdout_fails() else None)
         _abandon_stdout()
-        show_error(AssayError(f"{error.filename or 'stdout'}: {error.strerror or error}"))
+        reason = error.strerror or str(error)
+        show_error(AssayError(reason if where is None else f"{where}: {reason}"))
         return AssayError.exit_code
     except Exception as error:
         return _internal_error(error)
+
+
+def _stdout_fails() -> bool:
+    """Whether what stdout holds back cannot be written."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return True
+    return False
 
 
 def _abandon_stdout() -> None:
@@ -149,6 +160,11 @@ def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
     command = program(commands)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
+    except SystemExit as error:
+        # Typer ends the program with 1 when a reader closed the pipe.
+        if isinstance(error.__context__, BrokenPipeError):
+            raise error.__context__ from None
+        raise
     except Exception as error:
         # Typer's own errors, whichever library they come from, can format themselves.
         if not hasattr(error, "format_message"):

@@ -143,6 +143,7 @@ def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
 def prepare_streams() -> None:
     """Guard against closed streams and against characters that their encoding lacks."""
     # The streams of a process that was started without them are None.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -50,7 +50,9 @@ MinP = Annotated[
 RepetitionPenalty = Annotated[
     float,
     typer.Option(
-        "--repetition-penalty", metavar="FACTOR", help="Divides the logits of tokens seen before."
+        "--repetition-penalty",
+        metavar="FACTOR",
+        help="Divides the logits of tokens that occurred in the prompt or output.",
     ),
 ]
 Seed = Annotated[

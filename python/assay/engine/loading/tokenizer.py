@@ -89,6 +89,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
         """The token IDs of many texts, encoded in parallel."""
+        for text in texts:
+            _check_encodable(text)
         library = self._vocabulary.encoder(texts)
         with library_errors(f"{self.source}: expected a tokenizer that takes the text"):
             if len(texts) == 1:
@@ -138,6 +140,17 @@ class Tokenizer:
     def detokenizer(self, *, skip_special: bool = True) -> Detokenizer:
         """A new detokenizer for one output."""
         return Detokenizer(self, skip_special)
+
+
+def _check_encodable(text: str) -> None:
+    """Refuse what is not Unicode, such as bytes of a command line that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"text: expected Unicode, got {text[error.start]!a} at character {error.start + 1}",
+            "a part of it is not UTF-8",
+        ) from None
 
 
 class Detokenizer:
