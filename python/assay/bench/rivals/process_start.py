@@ -49,10 +49,6 @@ def commands(source: str, path: Path | None, prompt: str, device: str) -> dict[s
 
 def run_to_first_byte(command: Sequence[str], *, monitor_memory: bool = False) -> ProcessStart:
     """Run a process and measure the time to its first byte of output."""
-    # Installed programs start from compiled modules: let the first start write them.
-    environment = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
     begun = time.perf_counter()
     with subprocess.Popen(
         command,
@@ -60,7 +56,7 @@ def run_to_first_byte(command: Sequence[str], *, monitor_memory: bool = False) -
         bufsize=0,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
+        env=environment(),
     ) as process:
         assert process.stdout is not None
         monitor = _MemoryMonitor(process.pid) if monitor_memory else None
@@ -73,6 +69,14 @@ def run_to_first_byte(command: Sequence[str], *, monitor_memory: bool = False) -
             f"{command[0]} ended with {process.returncode}: {errors.decode()[-500:]}"
         )
     return ProcessStart(seconds, (first + rest).decode(), peak)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a measured process.
+
+    Installed programs start from compiled modules: the first start may write them.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _MemoryMonitor:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import HostClock
+from assay.bench.rivals.process_start import environment
 from assay.bench.suites.generated_graphs import GeneratedGraph, generate, spread_point
 
 RELATIONS: Final = 400
@@ -20,6 +21,27 @@ TARGETS: Final = 4
 VARYING: Final = 32
 BATCH: Final = 100_000
 LOAD_RELATIONS: Final = 1500
+
+_TARGET: Final = "econ.cost.per_token"
+_TRAINING: Final = ("--preset", "llama3_8b_8_h100_training")
+_SERVING: Final = ("--preset", "llama3_8b_h200_serving")
+COMMANDS: Final = (
+    (
+        "assay resolve",
+        ("resolve", _TARGET, "--preset", "dense_training_cost_fixture"),
+        2,
+    ),
+    (
+        "assay resolve of training, --no-interval",
+        ("resolve", _TARGET, *_TRAINING, "--no-interval"),
+        2,
+    ),
+    ("assay resolve of training", ("resolve", _TARGET, *_TRAINING), 4),
+    ("assay resolve of serving", ("resolve", "econ.cost.per_output_token", *_SERVING), 4),
+    ("assay explain of training", ("explain", _TARGET, *_TRAINING), 6),
+    ("assay scenario-report, seven targets", ("scenario-report", _TRAINING[1]), 8),
+)
+"""Commands of real scenarios, and how many times as long as `import numpy` each may take."""
 
 _HOST: Final = HostClock()
 
@@ -44,7 +66,10 @@ def cases(settings: Settings) -> list[Case]:
             lambda: _jacobian(graph()),
         ),
         Case(f"declare, load and check {load} relations", "s", lambda: _load(load)),
-        Case("assay resolve, warm, whole process", "ms", _warm_start),
+        *(
+            Case(f"{name}, warm, whole process", "ms", functools.partial(_command, words, most))
+            for name, words, most in COMMANDS
+        ),
     ]
 
 
@@ -162,26 +187,32 @@ def _sympy(graph: GeneratedGraph) -> Subject | Absent:
     return Subject("SymPy", call, _HOST, 1)
 
 
-def _warm_start() -> PreparedCase:
-    command = [
-        sys.executable, "-m", "assay",
-        "resolve", "econ.cost.per_token", "--preset", "dense_training_cost_fixture", "--json",
-    ]  # fmt: skip
+def _command(words: Sequence[str], most: int) -> PreparedCase:
+    """A command from start to end, its caches warm, beside the import of NumPy."""
+    command = [sys.executable, "-m", "assay", *words]
     numpy = [sys.executable, "-c", "import numpy"]
 
     def error(_: int) -> float:
-        done = subprocess.run(command, capture_output=True, check=False)
-        return 0.0 if done.returncode == 0 and b'"value"' in done.stdout else float("nan")
+        done = subprocess.run([*command, "--json"], capture_output=True, check=False)
+        answered = done.returncode == 0 and b'"value"' in done.stdout
+        return 0.0 if answered else float("nan")
 
     return PreparedCase(
         Subject("assay", lambda _: _start(command), _HOST),
         Check("an answer and exit code 0", error, 0.0),
         rivals=[Subject("import numpy", lambda _: _start(numpy), _HOST)],
+        note=f"bar: {1 / most:.3g}, {most} times as long as import numpy",
     )
 
 
 def _start(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
 
 
 SUITE = Suite(
