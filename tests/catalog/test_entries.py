@@ -67,6 +67,65 @@ def test_accelerators_match_their_data_sheets(case: dict[str, dict[str, object]]
         assert found("gpu.link.bandwidth") / 1e9 == pytest.approx(both_ways / 2)
 
 
+# TFLOP/s in 16, 8 (FP8, else INT8) and 4 (FP4) bits, TB/s, GB and W as the vendors state them.
+STATED = {
+    "mi355x": (2516.6, 5033, 10066, 8.0, 288, 1400),
+    "rtx_5090": (209.5, 419, 1676, 1.792, 34.36, 575),
+    "h100_nvl": (835.5, 1671, None, 3.9, 94, 400),
+    "tpu_v6e": (918, 1836, None, 1.638, 32, None),
+    "tpu_v7x": (2307, 4614, None, 7.38, 206.2, None),
+    "trainium2": (667, 1299, None, 2.9, 103.1, None),
+    "gaudi3": (1835, 1835, None, 3.7, 128, 900),
+    "gb200": (2500, 5000, 10000, 8.0, None, 1200),
+    "gb300": (2500, 5000, 15000, 8.0, None, 1400),
+    "tpu_v5p": (459, 918, None, 2.765, 102.0, None),
+    "tpu_v5e": (197, 394, None, 0.819, 17.18, None),
+    "a100_sxm": (312, 624, None, 2.039, 85.9, 400),
+    "t4": (65, 130, None, 0.32, None, 70),
+    "l4": (121, 242, None, 0.3, None, 72),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATED))
+def test_accelerators_match_what_their_vendors_state(name: str) -> None:
+    sixteen, eight, four, bandwidth, capacity, power = STATED[name]
+    entry = accelerators.find(name)
+
+    def found(variable: str) -> float:
+        return stack.registry().resolve(variable, entry.given).require_value()
+
+    peak = found("gpu.peak_flops") / 1e12
+    assert peak == pytest.approx(sixteen, rel=0.005)
+    rate = entry.given["gpu.rate_fp8"] or entry.given["gpu.rate_int8"]
+    assert peak * rate == pytest.approx(eight, rel=0.005)
+    assert peak * entry.given["gpu.rate_fp4"] == pytest.approx(four or 0, rel=0.005)
+    assert found("gpu.memory.bandwidth") / 1e12 == pytest.approx(bandwidth, rel=0.005)
+    if capacity:
+        assert found("gpu.memory.capacity") / 1e9 == pytest.approx(capacity, rel=0.002)
+    if power:
+        assert found("gpu.power.limit") == power
+
+
+def test_same_die_has_the_same_power_limited_rate() -> None:
+    """The H800 is an H100 with fewer links; it was 5 % faster."""
+    given = {"gpu.activity": 1.0, "gpu.memory.duty": 0.3, "gpu.coolant_temperature": 300.0}
+    h100, h800 = (
+        stack.registry().resolve("gpu.throttle", {**accelerators.find(name).given, **given}).value
+        for name in ("h100_sxm", "h800_sxm")
+    )
+    assert h800 == pytest.approx(h100)
+
+
+def test_tariffs_of_states_are_those_of_both_kinds_of_customers() -> None:
+    cases = {case["id"]: case["observed"] for case in CASES if "electricity-2023" in case["id"]}
+    assert len(cases) == 8
+    for name, stated in cases.items():
+        state = name.removeprefix("electricity-2023-").lower()
+        for path, kind in ((f"us_{state}", "industrial"), (f"us_{state}_commercial", "commercial")):
+            price = entries.read("tariffs", path).given["econ.electricity.energy_price"]
+            assert price * 3.6e8 == pytest.approx(stated[f"{kind}_cents_per_kWh"])
+
+
 def test_accelerators_of_published_cases_are_known() -> None:
     named = {
         case["inputs"][field]

@@ -187,3 +187,18 @@ def test_bare_dimensions_are_read_as_dense_decoder(registry: Registry) -> None:
     assert "four times the width" in model.notes[0]
     found = registry.resolve("architecture.parameters", model.given).value
     assert found == pytest.approx(12.85e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "context"),
+    [
+        # Model cards and configurations on Hugging Face.
+        ("gemma-2b", 8192),
+        ("gemma-7b", 8192),
+        ("gemma-3-1b", 32768),
+        ("mistral-large-2407", 131072),
+        ("gpt-oss-120b", 131072),
+    ],
+)
+def test_contexts_are_those_of_the_model_cards(name: str, context: int) -> None:
+    assert models.find(name).context == context

@@ -16,13 +16,14 @@ from assay.scenario.refusals import impossible, refuse_impossible
 # NVIDIA, AMD and Google data sheets: which 8- and 4-bit formats the matrix units compute in.
 FP8 = {
     "h100_sxm", "h100_pcie", "h200_sxm", "h20_sxm", "h800_sxm", "gh200", "b200_sxm", "b300_sxm",
-    "gb200", "gb300", "l4", "l40s", "rtx_4090", "mi300x", "mi325x",
+    "gb200", "gb300", "l4", "l40s", "rtx_4090", "mi300x", "mi325x", "h100_nvl", "mi355x",
+    "rtx_5090", "tpu_v7x", "trainium2", "gaudi3",
 }  # fmt: skip
-FP4 = {"b200_sxm", "b300_sxm", "gb200", "gb300"}
+FP4 = {"b200_sxm", "b300_sxm", "gb200", "gb300", "mi355x", "rtx_5090"}
 NO_INT8 = {"v100_sxm2", "v100_sxm3", "tpu_v3"}
 OLDER = {
     "a100_sxm", "a100_pcie", "a100_sxm_40gb", "a100_pcie_40gb", "a30", "t4", "v100_sxm2",
-    "v100_sxm3", "rtx_3090", "mi250x", "tpu_v3", "tpu_v4", "tpu_v5e", "tpu_v5p",
+    "v100_sxm3", "rtx_3090", "mi250x", "tpu_v3", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e",
 }  # fmt: skip
 
 
@@ -52,7 +53,27 @@ def test_fp8_is_refused_where_the_chip_lacks_it(name: str) -> None:
     title = re.escape(accelerators.find(name).title)
     with pytest.raises(InputError, match=rf"compute_bits=8: {title} has no FP8 tensor cores"):
         training(8, name).resolve("training.step_time")
-    assert training(16, name).resolve("training.mfu").value
+    if not name.startswith("tpu"):
+        assert training(16, name).resolve("training.mfu").value
+
+
+@pytest.mark.parametrize("name", ["tpu_v3", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e", "gaudi3"])
+def test_kernels_of_systolic_arrays_are_not_modeled(name: str) -> None:
+    preset = training(16, name)
+    found = preset.resolve("training.step_time")
+    assert found.value is None
+    assert any(gap.variable.name.startswith("kernels.") for gap in found.missing)
+    part = include(f"accelerators/{name}", stack.registry())
+    assert "are not modeled" in part.notes[0]
+    assert not any(variable.startswith("kernels.") for variable in part.values)
+    # Peak rate, memory and rent are known; a step at the peak rate is an explicit choice.
+    assert preset.resolve("gpu.peak_flops").value
+    peak = preset.registry.resolve(
+        "training.compute_time",
+        {**preset.exact_inputs.given, "gpu.throttle": 1.0},
+        {**preset.variants, "training.compute_time": "training.at_peak"},
+    )
+    assert peak.value
 
 
 def test_fp4_on_an_h100_is_refused() -> None:

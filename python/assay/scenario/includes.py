@@ -122,11 +122,18 @@ def merge_includes(includes: Iterable[Include]) -> MergedIncludes:
 
 def _include_entry(entry: CatalogEntry, path: str) -> Include:
     variants = dict(entry.facts.get("variants", {}))
+    notes: tuple[str, ...] = ()
+    if "unmodeled" in entry.facts:
+        notes = (
+            f"kernels of {entry.title} are not modeled ({entry.facts['unmodeled']}): "
+            "--variant training.compute_time=training.at_peak gives a step at the peak rate",
+        )
     return Include(
         path,
         entry.values,
-        variants=variants,
-        group=entry.group,
+        notes,
+        variants,
+        entry.group,
         title=entry.title,
         facts=entry.facts,
     )
