@@ -99,6 +99,33 @@ DEBT = {
     "share_half_width": MAYBE_NUMBER, "note": TEXT,
 }  # fmt: skip
 
+REPORT = {
+    "preset": TEXT,
+    "ok": COUNT,
+    "of": COUNT,
+    "targets": Each(
+        {
+            "label": TEXT,
+            "target": TEXT,
+            "status": TEXT,
+            "value": MAYBE_NUMBER,
+            "unit": MAYBE_TEXT,
+            "lo": MAYBE_NUMBER,
+            "hi": MAYBE_NUMBER,
+            "issues": Each(TEXT, some=False),
+            "missing": Each(MISSING, some=False),
+            "constraints": Each(VERDICT, some=False),
+            "conflicts": Each(CONFLICT, some=False),
+            "assumed_share": MAYBE_NUMBER,
+            "variance_by_kind": Keyed(NUMBER),
+            "remarks": Each(TEXT, some=False),
+        }
+    ),
+    "missing_families": Keyed(Each(TEXT)),
+    "violated": Each(TEXT, some=False),
+    "notes": Each(TEXT, some=False),
+}
+
 ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     (("stats",), dict.fromkeys(STATS, COUNT)),
     (
@@ -225,6 +252,16 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "points": COUNT,
             "feasible": COUNT,
             "maximized": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("estimate", "llama-3.1-8b", "h100_sxm", "100B", "texas", "--gpus", "8"),
+        {
+            "workload": TEXT,
+            "tokens": NUMBER,
+            "cost_of_all_tokens": MAYBE_NUMBER,
+            "report": REPORT,
+            "defaults": Each({"name": TEXT, "value": TEXT, "reason": TEXT}),
         },
     ),
     (
@@ -355,34 +392,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {
             "ok": COUNT,
             "of": COUNT,
-            "reports": Each(
-                {
-                    "preset": TEXT,
-                    "ok": COUNT,
-                    "of": COUNT,
-                    "targets": Each(
-                        {
-                            "label": TEXT,
-                            "target": TEXT,
-                            "status": TEXT,
-                            "value": MAYBE_NUMBER,
-                            "unit": MAYBE_TEXT,
-                            "lo": MAYBE_NUMBER,
-                            "hi": MAYBE_NUMBER,
-                            "issues": Each(TEXT, some=False),
-                            "missing": Each(MISSING, some=False),
-                            "constraints": Each(VERDICT, some=False),
-                            "conflicts": Each(CONFLICT, some=False),
-                            "assumed_share": MAYBE_NUMBER,
-                            "variance_by_kind": Keyed(NUMBER),
-                            "remarks": Each(TEXT, some=False),
-                        }
-                    ),
-                    "missing_families": Keyed(Each(TEXT)),
-                    "violated": Each(TEXT, some=False),
-                    "notes": Each(TEXT, some=False),
-                }
-            ),
+            "reports": Each(REPORT),
         },
     ),
     (

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "explain": "answer",
     "diff": "compare",
     "sensitivity": "compare",
+    "estimate": "estimate",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",

@@ -57,9 +57,9 @@ def scenario_report_command(
         for position, report in enumerate(reports):
             if position:
                 yield ""
-            yield from _report_lines(report, canvas)
+            yield from report_lines(report, canvas)
 
-    problem = _problem(
+    problem = report_problem(
         [target for report in reports for target in report.targets],
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
@@ -72,7 +72,8 @@ def _chosen(names: Sequence[str] | None, preset: str | None) -> list[Preset]:
     return [find_preset(name) for name in preset_names or stack.presets()]
 
 
-def _report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
+def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
+    """A report as text: a table of targets, shares of the variance, notes, missing inputs."""
     yield ((report.preset, NAME), f": {report.ok} of {count(len(report.targets), 'target')} ok")
     yield ""
     rows: list[tuple[Part, ...]] = []
@@ -122,7 +123,7 @@ def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
         yield f"{target.label}: {shown}"
 
 
-def _problem(
+def report_problem(
     targets: Sequence[TargetReport], *, fail_on_violated: bool, allow_conflicts: bool
 ) -> AssayError | None:
     """The most severe problem of any target."""

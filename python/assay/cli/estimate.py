@@ -1,0 +1,93 @@
+"""`assay estimate`: cost, time and emissions from a model, an accelerator, tokens and a place."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, table, working
+from assay.cli.scenarios import report_lines, report_problem
+from assay.errors import InputError
+from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate
+
+LOW_UTILIZATION: Final = 0.25
+"""MFU below which the layouts that were tried are likely to be the limit."""
+
+
+def estimate_command(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model of the catalog, such as llama-3.1-8b.")
+    ],
+    accelerator: Annotated[
+        str, typer.Argument(metavar="ACCELERATOR", help="An accelerator, such as h100_sxm.")
+    ],
+    tokens: Annotated[
+        str, typer.Argument(metavar="TOKENS", help="Tokens to train on or to serve, such as 15T.")
+    ],
+    where: Annotated[
+        str, typer.Argument(metavar="WHERE", help="A country, or a state of the US: us_virginia.")
+    ],
+    serving: Annotated[
+        bool, typer.Option("--serving", help="Serve that many output tokens instead of training.")
+    ] = False,
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", metavar="N", help="GPUs of the training job; else searched for."),
+    ] = None,
+    days: Annotated[
+        float, typer.Option("--days", metavar="DAYS", help="Longest acceptable time to train.")
+    ] = MAX_DAYS,
+    fail_on_violated: options.FailOnViolated = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Estimate what a workload costs, from four words.
+
+    Everything else is a default, and every default is listed. For other choices take a scenario:
+    assay resolve --preset.
+    """
+    if gpus is not None and not 1 <= gpus <= 10_000_000:
+        raise InputError(f"gpus: expected 1 to 10,000,000, got {gpus}")
+    if not 0 < days < 1e5:
+        raise InputError(f"days: expected a number above 0, got {days:g}")
+    workload = "serving" if serving else "training"
+    with working("estimating"):
+        found = estimate(
+            stack.preset(BASES[workload]), workload, (model, accelerator, tokens, where),
+            gpus=gpus, days=days,
+        )  # fmt: skip
+    problem = report_problem(
+        found.report.targets, fail_on_violated=fail_on_violated, allow_conflicts=False
+    )
+    return Report(
+        found.to_data(), lambda canvas: _lines(found, canvas), as_json, problem, _notes(found)
+    )
+
+
+def _notes(found: Estimate) -> list[str]:
+    notes = list(found.report.notes)
+    for target in found.report.targets:
+        value = target.resolution.value if target.resolution else None
+        if target.target == "training.mfu" and value is not None and value < LOW_UTILIZATION:
+            notes.insert(
+                0, f"MFU is only {value:.0%}: no better layout among those tried divides this model"
+            )
+    return notes
+
+
+def _lines(found: Estimate, canvas: Canvas) -> Iterator[Line]:
+    if found.served_cost is not None:
+        yield (
+            (f"{found.tokens:.3g} output tokens", NAME),
+            ": ",
+            (f"${found.served_cost:,.0f}", VALUE),
+        )
+        yield ""
+    yield from report_lines(found.report, canvas)
+    yield ""
+    rows: list[tuple[Part, ...]] = [
+        ((default.name, NAME), (default.value, VALUE), (default.reason, FAINT))
+        for default in found.defaults
+    ]
+    yield from table(("default", "value", "why"), rows, canvas)
