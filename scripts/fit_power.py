@@ -2,8 +2,9 @@
 
     PYTHONPATH=python python scripts/fit_power.py tests/data/h200_power.json
 
-Only locked clocks and copies enter the fit; the runs under power limits are held out and printed
-with their predictions.
+Locked clocks and copies give energies and voltages; kernels of a language model then give the
+activity between kernels and of issue. Runs under power limits are held out and printed with their
+predictions, and so are kernels of other kinds.
 """
 
 from __future__ import annotations
@@ -43,6 +44,17 @@ FREE = {
 ACTIVITIES = {"zeros": 0.4, "copies": 0.1}
 """Starting values; random operands have activity 1 by definition."""
 
+FITTED_KERNELS = ("idle", "linear", "decode attention", "sums")
+"""Reductions, squares and prefill attention are held out; `copies` run on the copy engines."""
+
+HELD_OUT_KERNELS = ("reads", "square", "prefill attention")
+FREE_OF_LIMIT = 685.0
+"""Watts above which the power limit moves the clock and its reading does not tell the rate."""
+
+PEAK = 989.43e12
+DENSE_USE = 0.905
+"""682.6 TFLOP/s at 1395 MHz over the peak at that clock."""
+
 _POINT = ("gpu.throttle", "gpu.temperature", "gpu.activity", "gpu.memory.duty")
 
 
@@ -75,6 +87,54 @@ def fit(data: dict[str, Any]) -> tuple[dict[str, float], dict[str, float], Float
     return constants, dict(zip(ACTIVITIES, values[len(FREE) :], strict=True)), residuals(logs)
 
 
+def fit_activities(
+    data: dict[str, Any], constants: dict[str, float]
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Activities between kernels and of issue, and relative errors of power by kernel."""
+    registry = Registry.from_scopes([hbm.scope, gpu.scope])
+    fixed = {
+        **FIXED, **constants, "gpu.dense_use": DENSE_USE, "gpu.work.clock_share": 0.0,
+        "gpu.throttle_reference": 1.0,
+    }  # fmt: skip
+    own = ("gpu.throttle", "gpu.temperature", "gpu.work.tensor_use", "gpu.memory.duty")
+    free = ("gpu.idle_activity", "gpu.issue_activity")
+    power = registry.compile(inputs=[*fixed, *free, *own], outputs=["gpu.power.busy"])
+    points = [
+        point
+        for point in data["kernels"]
+        if point["watts"] < FREE_OF_LIMIT
+        # A lock at the highest clock reads 1830 MHz at the power of 1980.
+        and point.get("locked") != 1980
+        and point["load"].startswith((*FITTED_KERNELS, *HELD_OUT_KERNELS))
+    ]
+    seconds = np.array([point.get("milliseconds", np.inf) / 1e3 for point in points])
+    eight_bits = np.array([1 + point["load"].endswith("8-bit") for point in points])
+    rate = np.array([point.get("gigaflops", 0.0) for point in points]) * 1e9 / seconds
+    moved = np.array([point.get("gigabytes", 0.0) for point in points]) * 1e9 / seconds
+    watts = np.array([point["watts"] for point in points])
+    is_fitted = np.array([point["load"].startswith(FITTED_KERNELS) for point in points])
+    runs = np.array([point["load"] != "idle" for point in points])
+    columns = (
+        np.array([point["megahertz"] * 1e6 / CLOCK for point in points]),
+        np.array([point["celsius"] + KELVIN for point in points]),
+        rate / eight_bits / PEAK,
+        moved / BANDWIDTH,
+    )
+
+    def errors(values: Floats) -> Floats:
+        # Between kernels nothing is issued.
+        found = power(*fixed.values(), values[0], values[1] * runs, *columns)[0]
+        return np.asarray(found / watts - 1)
+
+    values = least_squares(
+        lambda x: errors(x)[is_fitted], [0.03, 0.1], loss="soft_l1", f_scale=0.05
+    ).x
+    by_load: dict[str, list[float]] = {}
+    for point, error in zip(points, errors(values), strict=True):
+        by_load.setdefault(point["load"], []).append(float(error))
+    return dict(zip(free, (float(value) for value in values), strict=True)), by_load
+
+
 def cooling(data: dict[str, Any]) -> tuple[float, float]:
     """Warming by power and the temperature at none, by a straight line."""
     points = data["locked"]
@@ -96,9 +156,15 @@ def main() -> None:
     print(f"{'gpu.thermal_resistance':32} {resistance:.4g}")
     print(f"{'gpu.coolant_temperature':32} {coolant:.4g}")
     print("errors of power:", " ".join(f"{error:+.1%}" for error in errors))
+    found, by_load = fit_activities(data, constants)
+    for name, value in found.items():
+        print(f"{name:32} {value:.4g}")
+    for load, own in by_load.items():
+        held_out = "" if load.startswith(FITTED_KERNELS) else " (held out)"
+        print(f"{load + held_out:40}", " ".join(f"{error:+.1%}" for error in own))
     registry = Registry.from_scopes([hbm.scope, gpu.scope])
     given = {
-        **FIXED, **constants, "gpu.thermal_resistance": resistance,
+        "gpu.clock_ceiling": 1.0, **found, **FIXED, **constants, "gpu.thermal_resistance": resistance,
         "gpu.coolant_temperature": coolant, "gpu.temperature_limit": 360.0, "gpu.activity": 1.0,
         "gpu.memory.duty": GEMM_DUTY,
     }  # fmt: skip

@@ -61,20 +61,22 @@ def test_list_presets(cli: Any) -> None:
 
 
 def test_show_variable(cli: Any) -> None:
-    assert cli("show", "gpu.duty").out == (
-        "gpu.duty  u\n"
-        "share of time in which kernels run\n"
+    assert cli("show", "cluster.cpu.working_load").out == (
+        "cluster.cpu.working_load  u_k\n"
+        "utilization of the host CPUs while kernels run\n"
         "\n"
         "unit      1\n"
-        "bounds    >= 0 and <= 1\n"
+        "shown in  %\n"
+        "bounds    >= 0 % and <= 100 %\n"
         "role      root\n"
         "boundary  scenario\n"
-        "family    gpu\n"
-        "scope     gpu: One GPU\n"
-        "source    by definition: busy time over time\n"
+        "family    cluster.cpu\n"
+        "scope     cluster: Nodes, network, racks, failures\n"
+        "source    Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized\n"
+        "          Computer, power between idle and busy, by CPU utilization\n"
         "\n"
         "used by\n"
-        "  gpu.power = gpu.power.idle + gpu.duty * (gpu.power.busy - gpu.power.idle)\n"
+        "  cluster.cpu.load = cluster.cpu.working_load * gpu.duty\n"
     )
 
 

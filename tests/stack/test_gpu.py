@@ -47,6 +47,9 @@ H200: dict[str, float] = {
     "gpu.memory.bandwidth": 4.8e12,
     "gpu.power.limit": 700.0,
     "gpu.power.idle": 75.0,
+    "gpu.clock_ceiling": 1.0,
+    "gpu.idle_activity": 0.026,
+    "gpu.issue_activity": 0.117,
     "gpu.activity": 1.0,
     "gpu.memory.duty": 0.05,
     "gpu.cycle_energy": 5.875e-7,
@@ -108,7 +111,10 @@ def test_closed_loop(registry: Registry, change: dict[str, float]) -> None:
 def test_board_power_equals_the_power_limit(registry: Registry) -> None:
     found = registry.resolve("gpu.power", {**H200, "gpu.duty": 0.5}).values
     assert found["gpu.power.busy"] == pytest.approx(700.0, rel=1e-9)
-    assert found["gpu.power"] == pytest.approx(75 + 0.5 * (700 - 75), rel=1e-9)
+    leakage = 9.33 * math.exp((312 - 300) / 60)
+    waiting = 75 + leakage + 0.026 * 5.875e-7 * 1.83e9
+    assert found["gpu.power.waiting"] == pytest.approx(waiting, rel=1e-12)
+    assert found["gpu.power"] == pytest.approx(waiting + 0.5 * (700 - waiting), rel=1e-9)
 
 
 def test_power_limit_below_static_power_violates_power_cap(registry: Registry) -> None:

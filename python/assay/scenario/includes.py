@@ -156,11 +156,20 @@ def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) 
     )
 
 
+ENGINE_VARIANTS = {
+    "gpu.work.tensor_use": "serving.work.tensor_use",
+    "gpu.work.memory_use": "serving.work.memory_use",
+    "gpu.work.clock_share": "serving.work.clock_share",
+    "gpu.duty": "econ.serving.duty",
+}
+"""With an engine the GPUs serve: their power follows its iterations, not a training step."""
+
+
 def _include_engine(name: str, registry: Declarations) -> Include:
     from assay.catalog import engines
 
     values = _sourced(engines.given(name), f"constants of the engine {name}", registry)
-    return Include(f"engines/{name}", values, group="engines")
+    return Include(f"engines/{name}", values, variants=ENGINE_VARIANTS, group="engines")
 
 
 def _sourced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
+from assay.stack import gpu
 
 scope = Scope("cluster", "Nodes, network, racks, failures")
 
@@ -42,9 +43,13 @@ cpu_busy_power = scope.variable(
     "cpu.busy_power", "P_busy", "W", "power of a fully utilized host CPU",
     reference=_IDLE_BUSY, boundary="primitive",
 )  # fmt: skip
+cpu_working_load = scope.variable(
+    "cpu.working_load", "u_k", "1", "utilization of the host CPUs while kernels run", display="%",
+    bounds=(0, 1), reference=_IDLE_BUSY, boundary="scenario",
+)  # fmt: skip
 cpu_load = scope.variable(
     "cpu.load", "u", "1", "utilization of the host CPUs", display="%", bounds=(0, 1),
-    reference=_IDLE_BUSY, boundary="scenario",
+    equals=cpu_working_load * gpu.duty, reference=_IDLE_BUSY,
 )  # fmt: skip
 cpu_power = scope.variable(
     "node.cpu_power", "P_CPU", "W/node", "power of a node's host CPUs",

@@ -10,7 +10,9 @@ from assay.stack.cluster.network import (
 from assay.stack.cluster.nodes import (
     FLEET,
     PARTS,
+    cpu_busy_power,
     cpu_power,
+    cpus,
     liquid_share,
     memory_power,
     node_gpus,
@@ -50,8 +52,13 @@ it_power = scope.variable(
     reference=FLEET,
 )  # fmt: skip
 design_node_power = scope.variable(
-    "node.design_power", "P_node_max", "W/node", "power of a node whose GPUs all draw their limit",
-    equals=node_power + node_gpus * (gpu.power_limit - gpu.power), reference=PARTS,
+    "node.design_power", "P_node_max", "W/node",
+    "power to provision for a node: GPUs at their limit, CPUs busy, whatever the load",
+    equals=total(
+        node_gpus * gpu.power_limit, cpus * cpu_busy_power, memory_power, nic_power, storage_power
+    )
+    * (1 + other_share),
+    reference=PARTS,
 )  # fmt: skip
 design_power = scope.variable(
     "design_power", "P_design", "W", "design IT power of the site", display="kW",

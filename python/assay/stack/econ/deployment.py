@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, number
-from assay.stack import cluster, serving, thermal
+from assay.stack import cluster, gpu, serving, thermal
 from assay.stack.econ.rates import (
     gpu_rate,
     rent,
@@ -18,9 +18,19 @@ _SERVING = cited(
     "cost of a day by nodes, GPUs and rental price",
 )
 
+_UTILIZATION = cited(
+    "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
+    "power as a straight line in utilization",
+)
+
 serving_load = scope.variable(
-    "serving.load", "u_s", "1", "demanded tokens over the deployment's capacity",
-    display="%", bounds=("positive", 1), reference=_SERVING, boundary="scenario",
+    "serving.load", "u_s", "1",
+    "demanded tokens over capacity: the share of time at full concurrency, idle for the rest",
+    display="%", bounds=(0, 1), reference=_SERVING, boundary="scenario",
+)  # fmt: skip
+scope.approximation(
+    gpu.duty, serving_load * serving.power.duty, name="serving.duty", valid=serving_load >= 0,
+    meaning="busy share of a deployment that is idle without demand", reference=_UTILIZATION,
 )  # fmt: skip
 serving_power = scope.variable(
     "serving.dc_power", "P_s", "W", "power at the meter attributed to the deployment",

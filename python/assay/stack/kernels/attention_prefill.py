@@ -22,7 +22,7 @@ from assay.model import (
     where,
 )
 from assay.stack.kernels import device, fitted
-from assay.stack.kernels.combine import declare_interval, exposed, sharp_maximum
+from assay.stack.kernels.combine import SHARP, declare_interval, exposed, sharp_maximum
 
 scope = Scope("kernels.prefill", "Prefill attention")
 
@@ -101,11 +101,16 @@ class PrefillShape:
 
 @dataclass(frozen=True)
 class Attention:
-    """The variables of one declared attention."""
+    """The variables of one declared attention.
+
+    `padded` counts the FLOPs of all rows of a tensor-core tile, those without a query head too.
+    """
 
     flops: Variable
     size: Variable
     time: Variable
+    clock_bound: Expression
+    padded: Expression
 
 
 def declare(
@@ -148,7 +153,9 @@ def declare(
         equals=launch_time + token_time * tokens + compute_time + memory_time,
         reference=_TILING, library=library,
     )  # fmt: skip
-    return Attention(flops, size, time)
+    rate = sustained_share * device.rate_multiple(shape.bits) * device.peak_flops
+    clock_bound = device.clock_bound(flops / rate, compute_time, number(str(SHARP)))
+    return Attention(flops, size, time, clock_bound, flops)
 
 
 def _declare_tiles(
@@ -166,7 +173,7 @@ def _declare_tiles(
     key_time = number("2 FLOP") * (shape.width + shape.value_width) / rate + score_time
     mean_load = tiles * (tile_rows * mean_keys * key_time + tile_time) / device.multiprocessors
     longest = tile_rows * last_keys * key_time + tile_time
-    sustained = sustained_share * multiple * device.peak_flops * device.clock_ratio
+    sustained = sustained_share * multiple * device.peak_flops * device.clock_of(library)
     return into.variable(
         f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
         equals=sharp_maximum(exposed(mean_load, longest, imbalance), flops / sustained),

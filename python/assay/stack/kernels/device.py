@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, equal, number, where
+from assay.model import (
+    POSITIVE,
+    Expression,
+    Scope,
+    Symbol,
+    by_definition,
+    equal,
+    minimum,
+    number,
+    where,
+)
 
 scope = Scope("kernels.device", "Device ceilings of one GPU")
 
@@ -34,6 +44,25 @@ clock_ratio = scope.variable(
     equals=Symbol("gpu.throttle") / Symbol("gpu.throttle_reference"), bounds=POSITIVE,
     reference=by_definition("both are shares of the boost clock"),
 )  # fmt: skip
+
+
+def clock_of(library: bool) -> Expression:
+    """Clock of a kernel over that of its benchmark.
+
+    A kernel of a workload is declared at the clock of its benchmark: the clock under load follows
+    from the power of all its kernels together, and slows their sum (`clock_bound`).
+    """
+    return clock_ratio if library else number("1")
+
+
+def clock_bound(power_time: Expression, time: Expression, exponent: Expression) -> Expression:
+    """Time of a kernel that grows in proportion as the power limit lowers the clock.
+
+    The derivative of an overlapped time by the logarithm of one of its parts.
+    """
+    share: Expression = minimum(power_time / time, 1)
+    return time * share**exponent
+
 
 tile_peak = peak_flops / multiprocessors
 """Peak rate of one SM on 16-bit operands."""

@@ -103,6 +103,7 @@ class Experts:
     flops: Variable
     size: Variable
     time: Variable
+    clock_bound: Expression
 
 
 def declare(
@@ -130,7 +131,7 @@ def declare(
     padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
     sustained = where(shape.bits > 8, 1, eight_bit_share) * sustained_share
-    rate = sustained * multiple * device.peak_flops * device.clock_ratio
+    rate = sustained * multiple * device.peak_flops * device.clock_of(library)
     compute_time = into.variable(
         f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
         equals=number("2 FLOP") * padded * shape.columns * shape.depth / rate,
@@ -150,7 +151,8 @@ def declare(
         + activations / (activation_share * device.memory_bandwidth),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
-    return Experts(touched, flops, size, time)
+    clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
+    return Experts(touched, flops, size, time, clock_bound)
 
 
 def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:

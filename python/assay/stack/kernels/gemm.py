@@ -100,6 +100,7 @@ class Gemm:
     flops: Variable
     size: Variable
     time: Variable
+    clock_bound: Expression
 
 
 def declare(
@@ -139,10 +140,11 @@ def declare(
     )  # fmt: skip
     multiple = device.rate_multiple(shape.bits)
     sustained = where(shape.bits > 8, 1, constants.eight_bit_share) * constants.sustained_share
+    clock = device.clock_of(library)
     data_gain = 1 + _CONSTANT_DATA_GAIN * (1 - shape.toggling)
     power_time = scope.variable(
         f"{prefix}power_time", "t_P", "s", f"time of {what} under the power limit", display="us",
-        equals=flops / (sustained * multiple * device.peak_flops * device.clock_ratio * data_gain),
+        equals=flops / (sustained * multiple * device.peak_flops * clock * data_gain),
         reference=_POWER, library=library,
     )  # fmt: skip
     limits = _Limits(shape, multiple, power_time, read_time, write_time)
@@ -158,7 +160,8 @@ def declare(
         equals=constants.launch_time + best * (1 + sunk) + where(shape.bits > 8, number("0 s"), cast),
         reference=_TILES, library=library,
     )  # fmt: skip
-    return Gemm(flops, size, time)
+    clock_bound = device.clock_bound(power_time, time, constants.overlap_exponent)
+    return Gemm(flops, size, time, clock_bound)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     size = kernel.size * (d.kv_bytes / BYTES_16_BIT)
     streamed = size / (gemm_constants.read_share * device.memory_bandwidth)
     time = maximum(engine.decode_slowdown * kv_ratio * kernel.time, streamed)
-    return Work(time, size, kernel.flops)
+    return Work(time, size, kernel.flops, padding=kernel.padded - kernel.flops)
 
 
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
@@ -99,4 +99,4 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
     kernel = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
     )
-    return Work(kernel.time, kernel.size, kernel.flops)
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)

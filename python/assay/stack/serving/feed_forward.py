@@ -44,7 +44,7 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
         weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
     )  # fmt: skip
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
-    return Work(kernel.time, kernel.size, kernel.flops)
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)
 
 
 def small(step: Step) -> Work:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from assay.model import Expression, Variable, cited, maximum, minimum, number, where
 from assay.stack import architecture as model
 from assay.stack import collectives, interconnect
+from assay.stack.kernels import device
 from assay.stack.serving import attention, engine, feed_forward
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import ONE_TOKEN, scope
@@ -33,11 +34,20 @@ _ROOFLINE = cited(
 
 @dataclass(frozen=True)
 class Iteration:
-    """Time of an iteration, and its bytes and FLOPs per GPU."""
+    """Time of an iteration, and its bytes and FLOPs per GPU.
+
+    `benchmark_time` is the time at the clock of the kernels' benchmarks, of which `clock_bound`
+    grows as the power limit lowers the clock; `host_time` passes without kernels; `issued` counts
+    FLOPs with the padding of tensor-core tiles.
+    """
 
     time: Variable
     size: Variable
     flops: Variable
+    benchmark_time: Variable
+    clock_bound: Variable
+    host_time: Variable
+    issued: Variable
 
 
 def declare(prefix: str, what: str, load: Load) -> Iteration:
@@ -57,14 +67,33 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
         times.append(step.variable(f"{name}_time", "t_k", "s", meaning, work.time, reference))
         total = total + work
     times.append(_reductions(step))
-    host = engine.host_time + engine.host_sequence_time * step.decoding
+    host = step.variable(
+        "host_time", "t_h", "s", f"time of {what} without kernels",
+        engine.host_time + engine.host_sequence_time * step.decoding, SUM,
+    )  # fmt: skip
     sends = (d.pipeline - 1) * interconnect.link_latency
-    time = step.variable("time", "t", "s", f"time of {what}", sum(times, host + sends), SUM)
+    benchmark_time = step.variable(
+        "benchmark_time", "t_0", "s", f"time of {what} at the clock of the kernels' benchmarks",
+        sum(times, host + sends), SUM,
+    )  # fmt: skip
+    clock_bound = step.variable(
+        "clock_bound_time", "t_f", "s",
+        f"time of {what} that grows as the power limit lowers the clock", total.clock_bound, SUM,
+    )  # fmt: skip
+    time = step.variable(
+        "time", "t", "s", f"time of {what}",
+        benchmark_time + clock_bound * (1 / device.clock_ratio - 1), SUM,
+    )  # fmt: skip
     size = step.variable(
         "size", "S", "byte", f"bytes moved per GPU in {what}", total.size, _ROOFLINE
     )
     flops = step.variable("flops", "F", "FLOP", f"FLOPs per GPU in {what}", total.flops, _ROOFLINE)
-    return Iteration(time, size, flops)
+    issued = step.variable(
+        "issued_flops", "F_i", "FLOP",
+        f"FLOPs per GPU in {what}, with the padding of tensor-core tiles",
+        flops + total.padding, _ROOFLINE,
+    )  # fmt: skip
+    return Iteration(time, size, flops, benchmark_time, clock_bound, host, issued)
 
 
 def _logits(step: Step) -> Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.model import (
     Expression,
@@ -27,6 +27,7 @@ SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute i
 
 NOTHING = number("0")
 NO_TIME = number("0 s")
+NO_FLOPS = number("0 FLOP")
 BYTE = number("1 byte")
 BITS_16 = number("16")
 BYTES_16_BIT = number("2 byte")
@@ -36,25 +37,37 @@ COLD = number("1 TB")
 
 @dataclass(frozen=True)
 class Work:
-    """Time, bytes and operations of kernels on one GPU."""
+    """Time, bytes and operations of kernels on one GPU.
+
+    `clock_bound` is the part of the time that grows as the power limit lowers the clock, and
+    `padding` counts FLOPs of tensor-core tiles on rows that hold nothing: they switch too.
+    """
 
     time: Expression
     size: Expression
     flops: Expression
+    clock_bound: Expression = NO_TIME
+    padding: Expression = NO_FLOPS
 
     def __add__(self, other: Work) -> Work:
-        return Work(self.time + other.time, self.size + other.size, self.flops + other.flops)
+        return Work(
+            self.time + other.time, self.size + other.size, self.flops + other.flops,
+            self.clock_bound + other.clock_bound, self.padding + other.padding,
+        )  # fmt: skip
 
     def times(self, count: Expression) -> Work:
         """The same work so many times."""
-        return Work(count * self.time, count * self.size, count * self.flops)
+        return Work(
+            count * self.time, count * self.size, count * self.flops, count * self.clock_bound,
+            count * self.padding,
+        )  # fmt: skip
 
     def slowed(self, factor: Expression) -> Work:
         """The same work in more time."""
-        return Work(factor * self.time, self.size, self.flops)
+        return replace(self, time=factor * self.time, clock_bound=factor * self.clock_bound)
 
 
-NO_WORK = Work(NO_TIME, number("0 byte"), number("0 FLOP"))
+NO_WORK = Work(NO_TIME, number("0 byte"), NO_FLOPS)
 
 
 @dataclass(frozen=True)
@@ -114,7 +127,7 @@ class Step:
             casting=engine.casting,
         )  # fmt: skip
         kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
-        return Work(kernel.time, kernel.size, kernel.flops)
+        return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)
 
 
 def only_where(condition: Expression, work: Work) -> Work:
@@ -123,4 +136,6 @@ def only_where(condition: Expression, work: Work) -> Work:
         where(condition, work.time, NO_TIME),
         where(condition, work.size, NO_WORK.size),
         where(condition, work.flops, NO_WORK.flops),
+        where(condition, work.clock_bound, NO_TIME),
+        where(condition, work.padding, NO_FLOPS),
     )

@@ -73,6 +73,7 @@ class Weight:
     backward: Variable
     flops: Variable
     size: Variable
+    clock_bound: Expression
 
 
 def declare_weight(
@@ -125,7 +126,10 @@ def declare_weight(
         display="MB", equals=forward_count * forward.size + inputs.size + weights.size,
         reference=_BACKWARD,
     )  # fmt: skip
-    return Weight(forward_time, backward_time, flops, size)
+    clock_bound = slow * (
+        forward_count * forward.clock_bound + inputs.clock_bound + weights.clock_bound
+    )
+    return Weight(forward_time, backward_time, flops, size, clock_bound)
 
 
 projection_columns = scope.variable(

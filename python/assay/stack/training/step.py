@@ -5,9 +5,9 @@ from __future__ import annotations
 from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, number, where
 from assay.stack import architecture, gpu, optimizer, parallelism, software
 from assay.stack.fits import approximate
-from assay.stack.kernels import combine, passes
+from assay.stack.kernels import combine, device, passes
 from assay.stack.order_statistics import expected_largest
-from assay.stack.training import attention, head, layer, traffic
+from assay.stack.training import attention, clock, head, layer, traffic
 from assay.stack.training.job import gpus, scope, tokens_per_step
 
 _MEGATRON = (
@@ -202,6 +202,21 @@ peak_flops = scope.variable(
     display="TFLOP/s", equals=gpus * gpu.power_limited_peak_flops,
     reference=by_definition("sum over the job's GPUs"),
 )  # fmt: skip
+benchmark_compute_time = scope.variable(
+    "benchmark_compute_time", "t_comp0", "s",
+    "compute and bubble time of a step at the clock of the kernels' benchmarks",
+    equals=straggling * (pass_time + bubble_time + update.time + step_start), reference=_STAGES,
+)  # fmt: skip
+clock_bound_time = scope.variable(
+    "clock_bound_time", "t_f", "s",
+    "time of a step that grows as the power limit lowers the clock", display="ms",
+    equals=straggling
+    * (
+        (micro_batch_count + warm_up) * stage_layers * clock.layer_clock_bound
+        + micro_batch_count * clock.head_clock_bound
+    ),
+    reference=_STAGES,
+)  # fmt: skip
 compute_time = scope.variable(
     "compute_time",
     "t_comp",
@@ -211,7 +226,7 @@ compute_time = scope.variable(
 )
 scope.equation(
     compute_time,
-    straggling * (pass_time + bubble_time + update.time + step_start),
+    benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1),
     reference=_STAGES,
 )
 scope.approximation(

@@ -1,17 +1,23 @@
-"""FLOPs and bytes of a step on one GPU, and utilization of its peaks."""
+"""FLOPs and bytes of a step on one GPU, utilization of its peaks, and what its power follows."""
 
 from __future__ import annotations
 
-from assay.model import cited, where
-from assay.stack import parallelism, software
+from assay.model import by_definition, cited, minimum, where
+from assay.stack import gpu, parallelism, software
 from assay.stack.kernels import device
 from assay.stack.training import attention, head, layer
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.step import (
     accumulation,
+    benchmark_compute_time,
+    bubble_time,
+    clock_bound_time,
+    exposed_communication_time,
     micro_batch_count,
     stage_layers,
+    step_start,
     step_time,
+    straggling,
     update,
 )
 
@@ -86,4 +92,38 @@ memory_utilisation = scope.variable(
     "memory_utilisation", "u_m", "1", "bytes moved over the memory's peak bandwidth",
     display="%", equals=step_size / (step_time * device.memory_bandwidth), reference=_ACTIVE,
     target=True,
+)  # fmt: skip
+
+# What board power follows, at the clock of the kernels' benchmarks: the clock under load is found
+# from these (`gpu.clock_power`), so they may not depend on it.
+gap_time = scope.variable(
+    "gap_time", "t_gap", "s", "time of a step without kernels: pipeline bubbles and its start",
+    display="ms", equals=straggling * (bubble_time + step_start), reference=_ACTIVE,
+)  # fmt: skip
+benchmark_busy_time = scope.variable(
+    "benchmark_busy_time", "t_b0", "s",
+    "time of a step with kernels, at the clock of their benchmarks", display="ms",
+    equals=benchmark_compute_time + exposed_communication_time - gap_time, reference=_ACTIVE,
+)  # fmt: skip
+scope.equation(
+    gpu.work_tensor_use,
+    minimum(
+        step_flops
+        / (benchmark_busy_time * device.peak_flops * device.rate_multiple(compute_bits)), 1
+    ),
+    name="work.tensor_use", meaning="tensor-core utilization of a training step", reference=_ACTIVE,
+)  # fmt: skip
+scope.equation(
+    gpu.work_memory_use, minimum(step_size / (benchmark_busy_time * device.memory_bandwidth), 1),
+    name="work.memory_use", meaning="memory-bandwidth utilization of a training step",
+    reference=_ACTIVE,
+)  # fmt: skip
+scope.equation(
+    gpu.work_clock_share, minimum(clock_bound_time / benchmark_busy_time, 1),
+    name="work.clock_share", meaning="clock-bound share of a training step",
+    reference=by_definition("clock-bound time over busy time"),
+)  # fmt: skip
+scope.equation(
+    gpu.duty, 1 - gap_time / step_time, name="work.duty",
+    meaning="busy share of a training step", reference=by_definition("busy time over time"),
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""What the power of a serving GPU follows: utilization of its mix of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assay.model import Expression, by_definition, cited, minimum, number, where
+from assay.stack import gpu
+from assay.stack.kernels import device
+from assay.stack.serving import deployment as d
+from assay.stack.serving import latency, loads
+from assay.stack.serving.deployment import ONE_TOKEN, scope
+from assay.stack.serving.iteration import Iteration
+
+_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
+_CHUNKED = cited(
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+    "sec. 4",
+)
+
+
+def _per_step(of: Callable[[Iteration], Expression]) -> Expression:
+    """A quantity of iterations by decode step: with prefill of some, of a whole batch, or without."""
+    decode, mixed, burst = of(loads.decode), of(loads.mixed), of(loads.burst)
+    return where(
+        d.static > 0.5,
+        decode + latency.bursts * burst * ONE_TOKEN / d.output,
+        where(d.separate > 0.5, decode, decode + loads.prompt_share * (mixed - decode)),
+    )
+
+
+busy_time = scope.variable(
+    "power.benchmark_busy_time", "t_b0", "s",
+    "time with kernels by decode step, prefill included, at the clock of their benchmarks",
+    display="ms", equals=_per_step(lambda i: i.benchmark_time - i.host_time), reference=_CHUNKED,
+)  # fmt: skip
+_flops = _per_step(lambda i: i.issued)
+_size = _per_step(lambda i: i.size)
+scope.approximation(
+    gpu.work_tensor_use,
+    minimum(
+        _flops / (busy_time * device.peak_flops * device.rate_multiple(d.compute_bits)), 1
+    ),
+    valid=d.concurrency > number("0 request"),
+    name="work.tensor_use", meaning="tensor-core utilization of an engine's iterations",
+    reference=_ACTIVE,
+)  # fmt: skip
+scope.approximation(
+    gpu.work_memory_use, minimum(_size / (busy_time * device.memory_bandwidth), 1),
+    valid=d.concurrency > number("0 request"),
+    name="work.memory_use", meaning="memory-bandwidth utilization of an engine's iterations",
+    reference=_ACTIVE,
+)  # fmt: skip
+scope.approximation(
+    gpu.work_clock_share, minimum(_per_step(lambda i: i.clock_bound) / busy_time, 1),
+    valid=d.concurrency > number("0 request"),
+    name="work.clock_share", meaning="clock-bound share of an engine's iterations",
+    reference=by_definition("clock-bound time over busy time"),
+)  # fmt: skip
+duty = scope.variable(
+    "duty", "u", "1", "share of time in which kernels run while requests are served", bounds=(0, 1),
+    equals=1 - _per_step(lambda i: i.host_time) / _per_step(lambda i: i.time), reference=_ACTIVE,
+)  # fmt: skip
