@@ -126,9 +126,10 @@ def fit_activities(
         found = power(*fixed.values(), values[0], values[1] * runs, *columns)[0]
         return np.asarray(found / watts - 1)
 
-    values = least_squares(
-        lambda x: errors(x)[is_fitted], [0.03, 0.1], loss="soft_l1", f_scale=0.05
-    ).x
+    def fitted_errors(values: Floats) -> Floats:
+        return np.asarray(errors(values)[is_fitted])
+
+    values = least_squares(fitted_errors, [0.03, 0.1], loss="soft_l1", f_scale=0.05).x
     by_load: dict[str, list[float]] = {}
     for point, error in zip(points, errors(values), strict=True):
         by_load.setdefault(point["load"], []).append(float(error))

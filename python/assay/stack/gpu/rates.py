@@ -55,10 +55,20 @@ rate_4bit = scope.variable(
     equals=rate_fp4, reference=by_definition("4-bit operands are FP4"),
 )  # fmt: skip
 scope.approximation(
-    rate_8bit, rate_int8, name="integer_8bit", meaning="8-bit operands are INT8", reference=_INT8
+    rate_8bit,
+    rate_int8,
+    name="integer_8bit",
+    valid=rate_int8 > 0,
+    meaning="8-bit operands are INT8",
+    reference=_INT8,
 )
 scope.approximation(
-    rate_4bit, rate_int4, name="integer_4bit", meaning="4-bit operands are INT4", reference=_INT8
+    rate_4bit,
+    rate_int4,
+    name="integer_4bit",
+    valid=rate_int4 > 0,
+    meaning="4-bit operands are INT4",
+    reference=_INT8,
 )
 
 memory_bandwidth = scope.variable(
