@@ -1,4 +1,5 @@
-//! Loom models of threads that share one transfer engine, over every interleaving.
+//! Loom models of threads that share one transfer engine, over every interleaving with a bounded
+//! number of preemptions.
 //!
 //! Run with: RUSTFLAGS="--cfg loom" cargo test -p assay-runtime --test transfer_loom
 #![cfg(loom)]
@@ -30,15 +31,16 @@ fn upload(engine: &TransferEngine, bytes: &[u8], memory: DevicePointer) -> Trans
         .expect("room")
 }
 
-fn model(body: impl Fn() + Sync + Send + 'static) {
+fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(body);
 }
 
 #[test]
 fn threads_sharing_one_slot_both_finish_with_their_own_bytes() {
-    model(|| {
+    // Two chunks each, so that the slot changes hands in the middle of a transfer.
+    model(2, || {
         let (device, engine) = engine();
         let memory = [0, 1].map(|_| device.allocate_device(3).expect("room"));
         let elsewhere = engine.clone();
@@ -57,7 +59,7 @@ fn threads_sharing_one_slot_both_finish_with_their_own_bytes() {
 
 #[test]
 fn cancel_racing_with_a_waiting_thread_ends_the_wait_and_frees_the_slot() {
-    model(|| {
+    model(3, || {
         let (device, engine) = engine();
         let memory = device.allocate_device(4).expect("room");
         let transfer = Arc::new(upload(&engine, &[1, 2, 3, 4], memory));
