@@ -79,7 +79,8 @@ template <class T> DEVICE T floor_of(T x) {
     return x;
 }
 FUNCTION_2(fmod, fmodf, fmod)
-// Quotient and remainder as in NumPy and Python: the remainder has the sign of y. Integers divided by 0 give 0.
+// Quotient and remainder as in NumPy and Python, infinities apart: the remainder has the sign of y. Integers divided
+// by 0 give 0.
 template <class T> DEVICE T remainder_of(T x, T y) {
     if constexpr (TypeTraits<T>::floating) {
         const T remainder = fmod_(x, y);
@@ -91,7 +92,8 @@ template <class T> DEVICE T remainder_of(T x, T y) {
 }
 template <class T> DEVICE T floor_quotient(T x, T y) {
     if constexpr (TypeTraits<T>::floating) {
-        if (y == 0)
+        // One infinite operand: an infinity or a signed zero, by the array API standard.
+        if (y == 0 || isinf_(x) != isinf_(y))
             return x / y;
         const T remainder = fmod_(x, y);
         T quotient = (x - remainder) / y;

@@ -120,6 +120,9 @@ def test_binary_expressions_match_numpy(kind: str, name: str) -> None:
     x, y = special(kind)[:, None], special(kind)[None, :37]
     with np.errstate(all="ignore"):
         expected = getattr(np, NUMPY.get(name, name))(x, y)
+        if name == "floor_divide":
+            # The standard's quotients at infinities, where NumPy follows Python.
+            expected = np.where(np.isinf(x) ^ np.isinf(y), x / y, expected)
     output = "bool" if expected.dtype == bool else kind
     got = apply(f"{BINARY_FLOAT[name]}(a0,a1)", [x, y], output, contiguous=False)
     # Cancellation leaves no relative accuracy near zero.

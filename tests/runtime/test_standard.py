@@ -322,3 +322,43 @@ def test_namespace_has_every_name_of_the_standard() -> None:
     assert len([name for name in xp.__all__ if not name.startswith("_")]) >= 150
     assert str(inspect.signature(xp.clip)).startswith("(x: 'Array', /, min")
     assert xp.ones(1).__array_namespace__(api_version="2024.12") is xp
+
+
+# The special cases that the standard lists for floor_divide, which NumPy does not follow.
+INFINITE_QUOTIENTS = [
+    (math.inf, 2.0, math.inf),
+    (math.inf, -2.0, -math.inf),
+    (-math.inf, 2.0, -math.inf),
+    (-math.inf, -2.0, math.inf),
+    (3.0, math.inf, 0.0),
+    (3.0, -math.inf, -0.0),
+    (-3.0, math.inf, -0.0),
+    (-3.0, -math.inf, 0.0),
+    (math.inf, -math.inf, math.nan),
+    (math.nan, math.inf, math.nan),
+    (math.inf, 0.0, math.inf),
+    (7.0, -2.0, -4.0),
+]
+
+
+@pytest.mark.parametrize("dtype", [xp.float32, xp.float64])
+def test_floor_divide_at_infinities(dtype: dtypes.DType) -> None:
+    left, right, expected = zip(*INFINITE_QUOTIENTS, strict=True)
+    x, y = xp.asarray(left, dtype=dtype), xp.asarray(right, dtype=dtype)
+    in_place = xp.asarray(left, dtype=dtype, copy=True)
+    in_place //= y
+    reference = np.asarray(expected, np.asarray(x).dtype)
+    for found in (xp.floor_divide(x, y), x // y, in_place):
+        np.testing.assert_array_equal(np.asarray(found), reference)
+        signs = np.signbit(np.asarray(found)) | np.isnan(reference)
+        np.testing.assert_array_equal(signs, np.signbit(reference) | np.isnan(reference))
+
+
+def test_complex_tanh_at_infinities() -> None:
+    """The zero has the sign of the imaginary part, and NumPy's that of sin(2 b)."""
+    for real in (math.inf, -math.inf):
+        for imaginary in (2.0, -2.0, 0.5, -0.5):
+            found = np.asarray(xp.tanh(xp.asarray([complex(real, imaginary)])))[0]
+            assert found.real == math.copysign(1.0, real)
+            assert found.imag == 0.0
+            assert math.copysign(1.0, found.imag) == math.copysign(1.0, imaginary)

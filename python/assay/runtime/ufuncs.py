@@ -81,6 +81,32 @@ def _expm1(value: Any, out: Any) -> None:
     out.imag = np.where(infinite, np.where(real < 0, 0.0, np.nan), other)
 
 
+def _tanh(value: Any, out: Any) -> None:
+    if value.dtype.kind != "c":
+        np.tanh(value, out=out)
+        return
+    # Where the real part is infinite the zero has the sign of the imaginary part; NumPy gives it
+    # the sign of sin(2 b), as C does.
+    at_infinity = np.isinf(value.real) & np.isfinite(value.imag)
+    zero = np.copysign(0.0, value.imag) if at_infinity.any() else None
+    np.tanh(value, out=out)
+    if zero is not None:
+        np.copyto(out.imag, zero, where=at_infinity)
+
+
+def _floor_divide(left: Any, right: Any, out: Any) -> None:
+    if out.dtype.kind != "f":
+        np.floor_divide(left, right, out=out)
+        return
+    # Where one operand is infinite the standard's result is the quotient: an infinity or a signed
+    # zero. Python's, which NumPy follows, is NaN or -1.
+    one_infinite = np.isinf(left) ^ np.isinf(right)
+    quotient = np.divide(left, right) if one_infinite.any() else None
+    np.floor_divide(left, right, out=out)
+    if quotient is not None:
+        np.copyto(out, quotient, where=one_infinite)
+
+
 def _trunc(value: Any, out: Any) -> None:
     np.copyto(out, value) if value.dtype.kind in "iu" else np.trunc(value, out=out)
 
@@ -134,7 +160,7 @@ _UNARY: Final[dict[str, Ufunc]] = {
     "sqrt": Ufunc(np.sqrt, FLOATING),
     "square": Ufunc(np.square, NUMERIC),
     "tan": Ufunc(np.tan, FLOATING),
-    "tanh": Ufunc(np.tanh, FLOATING),
+    "tanh": Ufunc(_tanh, FLOATING),
     "trunc": Ufunc(_trunc, REAL),
 }
 
@@ -149,7 +175,7 @@ _BINARY: Final[dict[str, Ufunc]] = {
     "copysign": Ufunc(np.copysign, _FLOAT),
     "divide": Ufunc(np.divide, FLOATING),
     "equal": Ufunc(np.equal, ANY, "bool"),
-    "floor_divide": Ufunc(np.floor_divide, REAL),
+    "floor_divide": Ufunc(_floor_divide, REAL),
     "greater": Ufunc(np.greater, REAL, "bool"),
     "greater_equal": Ufunc(np.greater_equal, REAL, "bool"),
     "hypot": Ufunc(np.hypot, _FLOAT),
