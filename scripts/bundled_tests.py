@@ -23,7 +23,7 @@ FILES = (
     *("tests/conftest.py", "tests/chosen_device.py", "tests/gpu", "tests/runtime"),
     *("tests/engine/small_models.py", "tests/data/engine", "tests/data/llama_cpp_smollm2.json"),
     *("kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py"),
-    *("scripts/sanitize_kernels.py", "scripts/few_cases.py"),
+    *("scripts/sanitize_kernels.py", "scripts/sanitizer_batches.py", "scripts/few_cases.py"),
 )
 CHOOSE_A_DEVICE = ("from small_models import", "from chosen_device import")
 """Imports that mark a test of the engine as runnable on a GPU."""

@@ -29,7 +29,7 @@ done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     "$python" "$here/gpu-tests/scripts/sanitize_kernels.py" --tests "$here/gpu-tests/tests/gpu" \
-      --kernels "$here/gpu-tests/kernels" --tools "$tool" --commit "$ASSAY_COMMIT" --seconds 600 \
+      --kernels "$here/gpu-tests/kernels" --tools "$tool" --commit "$ASSAY_COMMIT" --seconds 570 \
       --save "$results/$tool-$name.json" || failed+=("$tool")
   done
 else

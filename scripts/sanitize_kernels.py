@@ -1,24 +1,24 @@
 """Runs a few cases of every kernel's tests under compute-sanitizer, and stores the findings.
 
-Needs a GPU, PyTorch (for the references) and compute-sanitizer. Exits with 1 if a tool reports
-anything, a test fails, or a kernel is not covered.
+Needs a GPU, PyTorch (for the references) and compute-sanitizer. Cases run in several processes, with
+a limit for each case and for everything. Exits with 1 if a tool reports anything, a test fails, or a
+kernel is not covered by a case that ended.
 """
 
 import argparse
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from assay import json_records
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sanitizer_batches as batches
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = (
@@ -29,107 +29,35 @@ TESTS: Final = (
     "test_cuda_operations.py",
 )
 """The kernels themselves, then the operations as the runtime launches them."""
-SUMMARY: Final = {
-    "memcheck": re.compile(r"ERROR SUMMARY: (\d+) error"),
-    "racecheck": re.compile(r"RACECHECK SUMMARY: (\d+) hazard"),
-}
-NOT_OURS: Final = (
-    *("at6native", "cublas", "cutlass", "cub"),
-    *("gemm_", "gemmSN", "gemmk1", "gemv2", "gemvN", "gemvx"),
-)
-"""Parts of the names of PyTorch's kernels, which compute the references. Ours are `gemv` and
-`small_m_gemm`, which none of these matches."""
+CASES: Final = {"memcheck": 6, "racecheck": 2}
+"""Cases of each test: racecheck follows every access to shared memory, and takes many times longer."""
 
 
-def run(tool: str, file: Path, cases: int, seconds: float) -> dict[str, Any]:
-    """Run a file of tests under one tool and return its result."""
-    excluded = [word for name in NOT_OURS for word in ("--kernel-name-exclude", f"kns={name}")]
-    with tempfile.TemporaryDirectory() as folder:
-        kernels = Path(folder) / "kernels"
-        environment = {
-            **os.environ,
-            "FEW_CASES": str(cases),
-            "FEW_CASES_KERNELS": str(kernels),
-            "PYTHONPATH": os.pathsep.join(
-                [
-                    str(Path(__file__).parent),
-                    str(file.parents[1]),  # what their conftest imports
-                    os.environ.get("PYTHONPATH", ""),
-                ]
-            ),
-        }
-        command = [
-            # The runtime enumerates a kernel's parameters until the driver returns an error.
-            "compute-sanitizer", "--tool", tool, "--report-api-errors", "no", *excluded,
-            sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={file.parent}",
-            "-p", "no:cacheprovider", "-p", "few_cases", "--import-mode=importlib", str(file),
-        ]  # fmt: skip
-        start = time.perf_counter()
-        output, status = _run_until(command, seconds, environment)
-        covered = kernels.read_text().split() if kernels.exists() else []
-    found = SUMMARY[tool].search(output)
-    passed = re.search(r"(\d+) passed", output)
-    return {
-        "file": file.name,
-        "findings": int(found.group(1)) if found else None,
-        "cases": int(passed.group(1)) if passed else 0,
-        "exit_status": status,
-        "seconds": round(time.perf_counter() - start, 1),
-        "kernels": covered,
-        "report": _report(output),
-        "tail": [] if status == 0 else output.splitlines()[-30:],
-    }
-
-
-def run_all(tool: str, files: list[Path], cases: int, seconds: float) -> dict[str, Any]:
-    """Run every file under one tool in parallel and combine the results."""
+def run_all(
+    tool: str, files: list[Path], cases: int, workers: int, limits: batches.Limits
+) -> dict[str, Any]:
+    """Run a few cases of every file under one tool and combine the results."""
     start = time.perf_counter()
     with ThreadPoolExecutor(len(files)) as pool:
-        parts = list(pool.map(lambda file: run(tool, file, cases, seconds), files))
-    unfinished = [part["file"] for part in parts if part["findings"] is None]
+        chosen = dict(
+            zip(files, pool.map(lambda file: batches.chosen_cases(file, cases), files), strict=True)
+        )
+    made = batches.batches(chosen, workers)
+    outcomes, unstarted = batches.run_batches(tool, made, workers, limits)
+    failed = [one for one in outcomes if one.status not in (0, None)]
     return {
         "tool": tool,
-        # The findings of a tool that was stopped are unknown.
-        "findings": None if unfinished else sum(part["findings"] for part in parts),
-        "unfinished": unfinished,
-        "cases": sum(part["cases"] for part in parts),
-        "exit_status": next((part["exit_status"] for part in parts if part["exit_status"] != 0), 0),
+        "findings": sum(one.findings for one in outcomes),
+        "cases": sum(len(one.finished) for one in outcomes),
+        "slow": sorted(case for one in outcomes for case in one.slow),
+        "unstarted": sorted(unstarted),
+        "exit_status": failed[0].status if failed else 0,
+        "workers": workers,
         "seconds": round(time.perf_counter() - start, 1),
-        "kernels": sorted({name for part in parts for name in part["kernels"]}),
-        "report": [line for part in parts for line in part["report"]],
-        "tail": [line for part in parts for line in part["tail"]],
+        "kernels": sorted({name for one in outcomes for name in one.kernels}),
+        "report": [line for one in outcomes for line in batches.report(one.output)],
+        "tail": [line for one in failed for line in one.output.splitlines()[-30:]],
     }
-
-
-def _report(output: str) -> list[str]:
-    """The tool's own lines, with counts of each finding's first line."""
-    lines = [line.removeprefix("========= ") for line in output.splitlines() if "=========" in line]
-    heads = Counter(line for line in lines if line[:1].isupper())
-    counted = [f"{count} x {line}" for line, count in heads.most_common(40)]
-    return [*counted, *lines[:60]] if len(heads) > 2 else []
-
-
-def _run_until(
-    command: list[str], seconds: float, environment: dict[str, str]
-) -> tuple[str, int | None]:
-    """A command's output, and its exit status; none where it exceeded the time and was killed.
-
-    Its whole process group is killed: tests left behind would go on using the GPU.
-    """
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    ) as process:
-        try:
-            return process.communicate(timeout=seconds)[0], process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return process.communicate()[0], None
 
 
 def machine(commit: str | None) -> dict[str, str]:
@@ -153,18 +81,26 @@ def machine(commit: str | None) -> dict[str, str]:
     }
 
 
-def main() -> int:
-    """Run each tool, print a line for each, and keep the result."""
+def parse_arguments() -> argparse.Namespace:
+    """The options."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=Path, default=ROOT / "tests" / "gpu")
     parser.add_argument("--files", nargs="+", default=TESTS, help="files of tests")
     parser.add_argument("--kernels", type=Path, default=ROOT / "kernels")
-    parser.add_argument("--cases", type=int, default=6, help="cases of each test")
-    parser.add_argument("--seconds", type=float, default=120.0, help="limit of each file of tests")
-    parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"], choices=SUMMARY)
+    parser.add_argument("--cases", type=int, help=f"cases of each test (default: {CASES})")
+    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count() or 1),
+                        help="processes that run at once")  # fmt: skip
+    parser.add_argument("--case-seconds", type=float, default=60.0, help="limit of each case")
+    parser.add_argument("--seconds", type=float, default=540.0, help="limit of each tool")
+    parser.add_argument("--tools", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--commit", help="the commit, where there is no repository")
     parser.add_argument("--save", type=Path, help="where to keep the result as JSON")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run each tool, print a line for each, and keep the result."""
+    arguments = parse_arguments()
     if shutil.which("compute-sanitizer") is None:
         sys.exit(
             "compute-sanitizer: expected on the path, got nothing; it is part of the CUDA Toolkit"
@@ -174,17 +110,19 @@ def main() -> int:
     sound = True
     for tool in arguments.tools:
         files = [arguments.tests / name for name in arguments.files]
-        one = run_all(tool, files, arguments.cases, arguments.seconds)
+        limits = batches.Limits(arguments.case_seconds, time.monotonic() + arguments.seconds)
+        cases = arguments.cases or CASES[tool]
+        one = run_all(tool, files, cases, arguments.workers, limits)
         one["not_covered"] = sorted(all_kernels - set(one["kernels"]))
         runs.append(one)
-        clean = one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
-        sound &= clean
+        sound &= one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
         print(
             f"{tool}: {one['findings']} findings in {one['cases']} cases of {len(one['kernels'])} "
-            f"kernels, {one['seconds']} s, exit {one['exit_status']}, "
-            f"unfinished: {', '.join(one['unfinished']) or 'none'}, "
-            f"not covered: {', '.join(one['not_covered']) or 'none'}"
+            f"kernels, {one['seconds']} s, exit {one['exit_status']}, not covered: "
+            f"{', '.join(one['not_covered']) or 'none'}"
         )
+        for name in ("slow", "unstarted"):
+            print("\n".join(f"  {name}: {case}" for case in one[name]), end="\n" * bool(one[name]))
         print("\n".join([*one["report"], *one["tail"]]))
     if arguments.save:
         arguments.save.write_text(
