@@ -791,10 +791,20 @@ class Context:
         stream: NativeStream,
     ) -> None:
         """Copy between non-overlapping ranges of two pool buffers of this device."""
-    def upload(self, name: str, source: Any, buffer: Buffer, offset: int) -> None:
-        """Copy host bytes into a pool buffer through the transfer engine and wait."""
-    def download(self, name: str, buffer: Buffer, offset: int, into: Any) -> None:
-        """Copy bytes of a pool buffer into a host object through the transfer engine and wait."""
+    def upload(
+        self, name: str, source: Any, buffer: Buffer, offset: int, stream: NativeStream
+    ) -> None:
+        """Copy host bytes into a pool buffer through the transfer engine and wait.
+
+        The copy is charged to the task of the stream, if it has one.
+        """
+    def download(
+        self, name: str, buffer: Buffer, offset: int, into: Any, stream: NativeStream
+    ) -> None:
+        """Copy bytes of a pool buffer into a host object through the transfer engine and wait.
+
+        The copy is charged to the task of the stream, if it has one.
+        """
     def totals(self) -> dict[str, Any]:
         """Totals over all records."""
     def take_records(
@@ -844,6 +854,21 @@ def dlpack_import(
     context: Context, capsule: Any
 ) -> tuple[Buffer, int, list[int], list[int], tuple[int, int]]:
     """Take over a DLPack capsule of memory that the context's device can access."""
+
+def cuda_borrow(
+    context: Context,
+    owner: object,
+    pointer: int,
+    nbytes: int,
+    stream: NativeStream,
+    *,
+    writable: bool,
+    producer: int | None = None,
+) -> Buffer:
+    """Borrow memory of the context's GPU from another library; `owner` keeps it alive.
+
+    `producer` is the handle of the stream that writes the elements; the given stream waits for it.
+    """
 
 def measure_pool(
     pairs: int, *, smallest_bytes: int = 256, largest_bytes: int = 4 << 20, live: int = 1_000

@@ -1,12 +1,14 @@
-"""DLPack between arrays on a GPU and PyTorch tensors: shared memory, stream-ordered, both ways."""
+"""DLPack and the CUDA array interface with PyTorch and CuPy: shared memory, stream-ordered."""
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
 
 from assay import xp
-from assay.errors import ArrayBufferError
+from assay.errors import ArrayBufferError, AssayError
 from assay.runtime import Device, cuda
 
 torch = pytest.importorskip("torch", reason="PyTorch is the other side of the exchange")
@@ -131,3 +133,105 @@ def test_unsupported_dlpack_requests_raise(device: Device) -> None:
     with pytest.raises(ArrayBufferError, match="expected device"):
         ours.__dlpack__(dl_device=(2, 7))
     assert np.from_dlpack(xp.asarray(ours, device="cpu")).tolist() == [0.0, 0.0, 0.0]
+
+
+class Holder:
+    """An object with nothing but the CUDA array interface of another."""
+
+    def __init__(self, other: object) -> None:
+        self.__cuda_array_interface__ = other.__cuda_array_interface__  # type: ignore[attr-defined]
+        self.keeps = other
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64"]
+)
+def test_pytorch_reads_our_cuda_array_interface(device: Device, dtype: str) -> None:
+    host = np.arange(24).reshape(4, 6).astype(dtype)
+    ours = xp.asarray(host, device=device)
+    view = ours[1:, ::2]
+    described = view.__cuda_array_interface__
+    assert (described["version"], described["stream"]) == (3, 1)
+    theirs = torch.as_tensor(Holder(view), device="cuda")
+    assert theirs.data_ptr() == ours.buffer.pointer + view.offset
+    np.testing.assert_array_equal(theirs.cpu().numpy(), host[1:, ::2])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float32", "complex64"])
+def test_asarray_of_a_cuda_array_interface(device: Device, dtype: str) -> None:
+    theirs = (torch.arange(40, device="cuda").reshape(5, 8) % 7).to(getattr(torch, dtype))
+    ours = xp.asarray(Holder(theirs[:, 2:].T), device=device)
+    assert (ours.dtype.name, ours.shape, ours.buffer.pooled) == (dtype, (6, 5), False)
+    np.testing.assert_array_equal(ours.to_numpy(), theirs[:, 2:].T.cpu().numpy())
+    ours[0] = 3
+    device.synchronize()
+    assert theirs[:, 2].tolist() == [3] * 5
+    # The owner lives as long as the array.
+    pointer = theirs.data_ptr()
+    del theirs
+    gc.collect()
+    torch.ones(40, device="cuda")
+    assert ours.buffer.pointer <= pointer + 2 * ours.dtype.itemsize
+    assert ours[0].tolist() == [3] * 5
+
+
+def test_cuda_array_interface_orders_the_streams(device: Device) -> None:
+    """Long work on either side ends before the other side reads."""
+    ours = xp.zeros(LARGE, dtype=xp.float32, device=device)
+    for _ in range(20):
+        ours += 1.0
+    theirs = torch.as_tensor(Holder(ours), device="cuda")
+    assert float(theirs.min()) == 20.0
+    for _ in range(20):
+        theirs += 1.0
+    described = dict(theirs.__cuda_array_interface__, stream=1, version=3)
+    holder = Holder(theirs)
+    holder.__cuda_array_interface__ = described
+    back = xp.asarray(holder, device=device)
+    assert float(xp.min(back)) == 40.0
+
+
+def test_foreign_pointers_and_types_are_refused(device: Device) -> None:
+    holder = Holder(xp.zeros(3, dtype=xp.float32, device=device))
+    host = np.zeros(3, np.float32)
+    holder.__cuda_array_interface__ = dict(
+        holder.__cuda_array_interface__, data=(host.ctypes.data, False)
+    )
+    with pytest.raises(AssayError, match="memory of this GPU"):
+        xp.asarray(holder, device=device)
+    assert not hasattr(xp.zeros(3, dtype=xp.bfloat16, device=device), "__cuda_array_interface__")
+    assert not hasattr(xp.zeros(3, device="cpu"), "__cuda_array_interface__")
+
+
+def test_memory_described_to_others_can_be_freed(device: Device) -> None:
+    ours = xp.ones(1 << 20, dtype=xp.float32, device=device)
+    theirs = torch.as_tensor(Holder(ours), device="cuda")
+    total = theirs.sum()
+    assert ours.buffer.exports == 1
+    del theirs
+    ours.free()
+    assert float(total) == 1 << 20
+
+
+def test_cupy_shares_memory_both_ways(device: Device) -> None:
+    cupy = pytest.importorskip("cupy", reason="CuPy is the other side of the exchange")
+    ours = xp.asarray(np.arange(12, dtype=np.float32).reshape(3, 4), device=device)
+    theirs = cupy.asarray(Holder(ours.T))
+    assert theirs.data.ptr == ours.buffer.pointer
+    cupy.testing.assert_array_equal(theirs, np.arange(12).reshape(3, 4).T)
+    theirs *= 2
+    cupy.cuda.get_current_stream().synchronize()
+    assert ours.tolist() == (np.arange(12.0).reshape(3, 4) * 2).tolist()
+    made = cupy.arange(10, dtype=cupy.int64)[::3]
+    for source in (made, Holder(made)):
+        back = xp.asarray(source, device=device)
+        assert not back.buffer.pooled
+        assert back.tolist() == [0, 3, 6, 9]
+
+
+def test_arrays_of_a_gpu_copy_and_pickle(device: Device) -> None:
+    for dtype in (xp.float32, xp.bfloat16, xp.int64):
+        ours = xp.asarray(np.arange(12).reshape(3, 4), dtype=dtype, device=device)[::-1, 1:]
+        assert copy.deepcopy(ours).tolist() == ours.tolist()
+        loaded = pickle.loads(pickle.dumps(ours))  # noqa: S301
+        assert (loaded.tolist(), loaded.device.name) == (ours.tolist(), "cuda:0")

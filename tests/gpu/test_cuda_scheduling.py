@@ -54,6 +54,26 @@ def test_guaranteed_tenant_keeps_its_rate_under_contention(device: Device, as_gr
     contest.close()
 
 
+def test_transfers_in_a_task_are_charged_and_paced(device: Device) -> None:
+    scheduler = scheduler_of(device, 1_000_000)
+    rate = 512 * MIB
+    limits = {"upload": rate, "download": rate}
+    host = np.ones(32 * MIB // 4, np.float32)
+    task = scheduler.task("copies", limits=limits)  # type: ignore[arg-type]
+    with task:
+        start = time.perf_counter()
+        x = xp.asarray(host, device=device)
+        uploaded = time.perf_counter() - start
+        x.to_numpy()
+        downloaded = time.perf_counter() - start - uploaded
+    lanes = task.snapshot()["lanes"]
+    assert lanes["upload"]["granted_units"] == lanes["download"]["granted_units"] == host.nbytes
+    # A sixteenth of a second at the limited rate, less the burst of a hundredth of a second; without
+    # a limit the link takes a millisecond or two.
+    assert 0.045 < uploaded < 0.2
+    assert 0.045 < downloaded < 0.2
+
+
 def test_records_show_the_gpu_time_of_each_task(device: Device) -> None:
     scheduler = scheduler_of(device, 1_000_000)
     tenant = Tenant(scheduler, "measured", nbytes=128 * MIB)

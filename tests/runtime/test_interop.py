@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 from assay import xp
-from assay.errors import ArrayBufferError, DeviceError, DTypeError
-from assay.runtime import Device, dtypes
+from assay.errors import (
+    ArrayBufferError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnknownNameError,
+)
+from assay.runtime import Array, Device, dtypes, interop
 from chosen_device import cpu_only
 
 NUMPY_TYPES = [dtype for dtype in dtypes.ALL if dtype is not dtypes.bfloat16]
@@ -228,3 +236,54 @@ def test_devices_exchange_arrays(sim: Device) -> None:
         x + there
     with pytest.raises(BufferError):
         memoryview(there)  # type: ignore[arg-type]
+
+
+@cpu_only
+def test_numpy_names_a_type_it_does_not_have() -> None:
+    """The exception of the consumer survives the end of the capsule."""
+    x = xp.asarray([1.0, 2.0], dtype=xp.bfloat16)
+    for _ in range(3):
+        # NumPy's own class of exception differs between its versions.
+        with pytest.raises((BufferError, RuntimeError), match="dtype"):
+            np.from_dlpack(x)
+    assert x.buffer.exports == 0
+    assert x.tolist() == [1.0, 2.0]
+
+
+def pickled(x: Array) -> Any:
+    return pickle.loads(pickle.dumps(x))  # noqa: S301
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, pickled], ids=["copy", "deepcopy", "pickle"]
+)
+def test_arrays_copy_and_pickle(dtype: dtypes.DType, duplicate: Any) -> None:
+    for key in ((), (slice(None, None, -1), slice(1, 3)), (slice(0, 0),), (1, 2)):
+        x = xp.astype(xp.reshape(xp.arange(12) % 2, (3, 4)), dtype)[key]
+        other = duplicate(x)
+        assert (other.dtype, other.shape, other.device) == (x.dtype, x.shape, x.device)
+        assert other.tolist() == x.tolist()
+        assert other.buffer is not x.buffer
+
+
+def test_containers_of_arrays_copy(sim: Device) -> None:
+    on_sim = xp.asarray([1.0, 2.0], device=sim)
+    copied = copy.deepcopy({"x": [on_sim, on_sim]})["x"]
+    assert copied[0] is copied[1]
+    assert copied[0].device is sim
+    # A private device has no name of its own, so pickles are loaded on the shared one.
+    assert pickled(on_sim).device.name == "sim"
+
+
+def test_damaged_pickles_are_refused() -> None:
+    with pytest.raises(DTypeError, match="expected elements of float32, got"):
+        interop.restore("cpu", "float32", np.zeros(2))
+    with pytest.raises(UnknownNameError, match="tpu"):
+        interop.restore("tpu", "float64", np.zeros(2))
+
+
+@pytest.mark.parametrize("value", [[[1, 2], [3]], [[1, 2], 3], [[[1], [2]], [[3], [4, 5]]]])
+def test_ragged_lists_are_refused(value: Any) -> None:
+    with pytest.raises(ShapeError, match="expected nested sequences of equal lengths"):
+        xp.asarray(value)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -393,3 +395,32 @@ def test_memory_report_formats_as_a_table(fresh: Device) -> None:
     assert any(line.startswith("tenant mine") and "of 4,194,304" in line for line in lines)
     assert lines[0].startswith(f"device {fresh}")
     del x
+
+
+@pytest.mark.parametrize("value", [-1, 2**64, 1.5, True, None, "1"])
+def test_counts_that_are_not_counts_are_refused(value: Any, own: Device) -> None:
+    tenant = own.tenant("limited", 1024)
+    calls: list[Callable[[], object]] = [
+        lambda: own.tenant("other", value),
+        lambda: setattr(tenant, "limit", value),
+        lambda: tenant.reserve(value),
+        lambda: own.pinned(value),
+    ]
+    if value is not None:
+        calls.append(lambda: Device("cpu", limit_bytes=value))
+        calls.append(lambda: Device("sim", memory_bytes=value))
+    for call in calls:
+        with pytest.raises(InputError, match=r"as an integer from 0 to 2\*\*64 - 1, got "):
+            call()
+    assert tenant.limit == 1024
+
+
+def test_out_of_memory_of_an_empty_pool_names_its_room() -> None:
+    """Nothing is allocated yet, so the whole capacity could be one block."""
+    small = Device("sim", memory_bytes=1 << 20)
+    with pytest.raises(OutOfMemoryError, match="expected at most 1048576 contiguous bytes"):
+        xp.empty(1 << 20, device=small)
+    kept = xp.empty(1 << 16, dtype=xp.uint8, device=small)
+    with pytest.raises(OutOfMemoryError, match=r"expected at most (?!0 )\d+ contiguous bytes"):
+        xp.empty(1 << 20, device=small)
+    assert kept.nbytes == 1 << 16

@@ -7,6 +7,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from assay import xp
@@ -45,6 +46,53 @@ def test_operations_in_a_task_wait_for_grants_and_are_charged(fresh: Device) -> 
     assert actions["submit"] == actions["admit"] == actions["start"] == actions["finish"] == 1
     assert actions["grant"] == actions["return"] == 10
     assert actions["release"] == 1
+
+
+def test_transfers_in_a_task_are_charged(sim: Device) -> None:
+    tasks = scheduler(sim)
+    outside = xp.asarray(np.ones(10), device=sim)
+    sim.take_records()
+    with tasks.task("copies") as task:
+        x = xp.asarray(np.ones(1000), device=sim)
+        x[...] = 999.0
+        y = xp.full((500,), 3.0, device=sim)
+        assert x.to_numpy()[-1] == 999.0
+        assert float(y[0]) == 3.0
+    lanes = task.snapshot()["lanes"]
+    assert lanes["upload"]["granted_units"] == 2 * 8000 + 4000
+    assert lanes["download"]["granted_units"] == 8000 + 8
+    copies = [one for one in sim.take_records().records if one.kind.startswith("copy to")]
+    assert [(one.name, one.bytes) for one in copies if one.kind == "copy to device"] == [
+        ("asarray", 8000), ("setitem", 8000), ("full", 4000),
+    ]  # fmt: skip
+    assert all(one.task == task.number for one in copies)
+    granted = [one for one in tasks.take_decisions().decisions if one.action == "grant"]
+    assert {one.lane for one in granted} >= {"upload", "download"}
+    # Outside again, nobody is charged.
+    outside.to_numpy()
+    assert [one.task for one in sim.take_records().records if one.kind != "free"] == [None]
+
+
+@pytest.mark.parametrize("way", ["asarray", "setitem", "full", "to_numpy"])
+def test_transfers_in_a_task_are_paced(sim: Device, way: str) -> None:
+    nbytes, rate = 32 * MIB, 64 * MIB
+    x = xp.zeros(nbytes // 8, device=sim)
+    host = np.ones(nbytes // 8)
+    tasks = scheduler(sim)
+    with tasks.task("paced", limits={"upload": rate, "download": rate}):
+        start = sim.now_ns()
+        if way == "asarray":
+            xp.asarray(host, device=sim)
+        elif way == "setitem":
+            x[...] = 1.0
+        elif way == "full":
+            xp.full((nbytes // 8,), 2.0, device=sim)
+        else:
+            x.to_numpy()
+        seconds = (sim.now_ns() - start) / 1e9
+    # A half second at the limited rate, of which the first chunk's sixteenth is not waited for;
+    # without the limit the link of the simulated device takes a few milliseconds.
+    assert 0.4 < seconds < 0.55
 
 
 def test_task_can_bind_a_stream_in_use(own: Device) -> None:
@@ -291,3 +339,24 @@ def test_task_is_entered_once(own: Device) -> None:
         pass
     with pytest.raises(InputError, match="entered once"), task:
         pass
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda tasks: tasks.task("t", weight=-1),
+        lambda tasks: tasks.task("t", memory_bytes=-1),
+        lambda tasks: tasks.task("t", deadline_ns=2**64),
+        lambda tasks: tasks.task("t", limits={"upload": -5}),
+        lambda tasks: tasks.task("t", reserved={"compute": Rate(10, -1)}),
+        lambda tasks: tasks.task("t", grant_limits={"compute": 1.5}),
+        lambda tasks: tasks.partition("p", weight=-1),
+        lambda tasks: tasks.partition("p", reservable={"compute": -1}),
+        lambda tasks: scheduler(tasks.device, memory_bytes=-1),
+        lambda tasks: scheduler(tasks.device, windows={"compute": -1}),
+    ],
+)
+def test_counts_that_are_not_counts_are_refused(call: Callable[[Scheduler], object]) -> None:
+    tasks = scheduler(new_device())
+    with pytest.raises(InputError, match=r"as an integer from 0 to 2\*\*64 - 1, got "):
+        call(tasks)

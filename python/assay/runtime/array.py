@@ -38,7 +38,7 @@ class Array(NativeArray):
     operations of its current stream.
     """
 
-    __slots__ = ("__weakref__", "_host")
+    __slots__ = ("__weakref__", "_exported", "_host")
 
     # NumPy defers mixed expressions to our operators, which name the operand they refuse.
     __array_priority__: Final = 1000
@@ -49,6 +49,8 @@ class Array(NativeArray):
         device: Device
         dtype: DType
         layout: Layout
+        _exported: Any
+        """Keeps memory described by `__cuda_array_interface__` in order with its consumers."""
 
         # `assay.runtime.operators` adds these: operations build on arrays, not arrays on them.
         def to_numpy(self) -> npt.NDArray[Any]:
@@ -70,6 +72,10 @@ class Array(NativeArray):
             dl_device: tuple[int, int] | None = None,
             copy: bool | None = None,
         ) -> Any: ...
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]: ...
+        def __copy__(self) -> Array: ...
+        def __deepcopy__(self, memo: dict[int, Any]) -> Array: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...
@@ -164,8 +170,11 @@ class Array(NativeArray):
         return view
 
     def free(self) -> None:
-        """Free the memory now; later use raises. Refused while other views exist."""
-        self._host = None
+        """Free the memory now; later use raises. Refused while other views exist.
+
+        Libraries that took it through `__cuda_array_interface__` must not use it any more.
+        """
+        self._host = self._exported = None
         self.buffer.free()
 
     @property
@@ -178,13 +187,13 @@ class Array(NativeArray):
 
         Eviction is least recently used first. Refused while other views exist.
         """
-        self._host = None
+        self._host = self._exported = None
         self.buffer.allow_eviction()
         return self
 
     def evict(self) -> None:
         """Evict the memory to the host now; the next use restores it."""
-        self._host = None
+        self._host = self._exported = None
         self.buffer.evict(self.device.current_stream()._native)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from assay.runtime.memory import (
     TenantUsage,
     call_site,
     current_tenant,
+    unsigned,
 )
 
 if TYPE_CHECKING:
@@ -165,6 +166,16 @@ class Device(ContextStack):
         GEMMs on a GPU; the default is the environment variable `ASSAY_ALLOW_TF32`.
         """
         kind, ordinal = _split(name)
+        limits = {
+            "memory_bytes": memory_bytes,
+            "pool_bytes": pool_bytes,
+            "limit_bytes": limit_bytes,
+            "host_bytes": host_bytes,
+            "records": records,
+        }
+        for option, limit in limits.items():
+            if limit is not None:
+                unsigned(f"Device({name})", option, limit)
         if kind == "cuda":
             # Adds the wheels' folders to the search path of the driver and NVRTC.
             cuda.probe()
@@ -251,12 +262,18 @@ class Device(ContextStack):
         )
 
     def upload(self, label: str, data: Any, buffer: Buffer, offset: int = 0) -> None:
-        """Copy host bytes into a pool buffer through the transfer engine and wait."""
-        self._context.upload(label, data, buffer, offset)
+        """Copy host bytes into a pool buffer through the transfer engine and wait.
+
+        Inside a task the copy waits for grants of the upload lane and is charged to it.
+        """
+        self._context.upload(label, data, buffer, offset, self.current_stream()._native)
 
     def download(self, label: str, buffer: Buffer, offset: int, into: Any) -> None:
-        """Copy bytes of a pool buffer into a host object and wait."""
-        self._context.download(label, buffer, offset, into)
+        """Copy bytes of a pool buffer into a host object and wait.
+
+        Inside a task the copy waits for grants of the download lane and is charged to it.
+        """
+        self._context.download(label, buffer, offset, into, self.current_stream()._native)
 
     def fill(self, label: str, buffer: Buffer, offset: int, value: int, nbytes: int) -> None:
         """Set bytes of a pool buffer on the current stream."""
@@ -342,6 +359,7 @@ class Device(ContextStack):
 
     def pinned(self, nbytes: int) -> PinnedBuffer:
         """Pinned host memory, which this device copies without staging."""
+        nbytes = unsigned("pinned", "nbytes", nbytes)
         buffer = self._context.allocate_pinned(nbytes, self.current_stream()._native)
         return PinnedBuffer(self, buffer)
 

@@ -1,4 +1,7 @@
-"""Interoperability: arrays from Python values, NumPy, the buffer protocol and DLPack, and back."""
+"""Interoperability: arrays from Python values, NumPy, the buffer protocol and DLPack, and back.
+
+`cuda_array_interface` has the other protocol of GPU memory.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import numpy.typing as npt
 
 from assay._native import dlpack_export, dlpack_import
 from assay.errors import ArrayBufferError, DTypeError, ShapeError
-from assay.runtime import cuda, dtypes
+from assay.runtime import cuda, cuda_array_interface, dtypes
 from assay.runtime.array import Array
 from assay.runtime.capabilities import DLPACK_CPU, DLPACK_CUDA
 from assay.runtime.dtypes import DType
 from assay.runtime.hardware import Device, device
 from assay.runtime.layout import Layout, row_major
-from assay.runtime.transfer import astype, copy, store, to_device, values
+from assay.runtime.transfer import astype, copy, store, to_device, values, widen_bfloat16
 
 NumPyArray = npt.NDArray[Any]
 
@@ -34,7 +37,10 @@ def asarray(
         if hasattr(obj, "__dlpack__"):
             imported = from_dlpack(obj, None, False if copy_requested is False else None)
             return _from_array(imported, dtype, target_device, copy_requested)
-        obj = np.asarray(memoryview(obj)) if _has_buffer(obj) else np.asarray(obj)
+        if hasattr(obj, cuda_array_interface.NAME):
+            imported = cuda_array_interface.borrow(obj, _gpu_of(target_device))
+            return _from_array(imported, dtype, target_device, copy_requested)
+        obj = np.asarray(memoryview(obj)) if _has_buffer(obj) else _numpy_array(obj)
     if isinstance(obj, np.ndarray):
         shared = _share(obj, target_device, copy_requested)
         if shared is not None:
@@ -44,13 +50,38 @@ def asarray(
             f"asarray: expected memory that can be shared, got {type(obj).__name__}",
             "allow a copy",
         )
-    host = np.asarray(_to_numpy_values(obj))
+    host = _numpy_array(_to_numpy_values(obj))
     target_dtype = dtype or _dtype_of(host)
     if target_dtype.kind in ("int", "uint") and host.dtype.kind == "O":
         host = _from_objects(host, target_dtype)
     elif host.dtype.kind == "c" and target_dtype.kind != "complex":
         raise DTypeError(f"asarray: expected values that fit {target_dtype}, got complex values")
     return store("asarray", target_device, host, target_dtype)
+
+
+def _numpy_array(obj: Any) -> NumPyArray:
+    try:
+        return np.asarray(obj)
+    except (ValueError, OverflowError) as error:
+        # NumPy's sentence on ragged lists says which axes have equal lengths.
+        raise ShapeError(
+            f"asarray: expected nested sequences of equal lengths, got others: {error}"
+        ) from None
+
+
+def _gpu_of(target_device: Device) -> Device:
+    """The GPU that holds memory of the CUDA array interface: the target, else the first."""
+    if target_device.capabilities.dlpack_device_type == DLPACK_CUDA:
+        return target_device
+    return device(next(iter(cuda.names()), "cuda:0"))
+
+
+def restore(device_name: str, dtype_name: str, stored: NumPyArray) -> Array:
+    """An array from what pickle stored: elements as NumPy has them, bfloat16 as uint16."""
+    dtype = dtypes.as_dtype(dtype_name, "unpickle")
+    if not isinstance(stored, np.ndarray) or stored.dtype != dtype.storage:
+        raise DTypeError(f"unpickle: expected elements of {dtype.storage}, got {stored!r:.80}")
+    return store("unpickle", device(device_name), widen_bfloat16(dtype, stored), dtype)
 
 
 def _from_objects(host: NumPyArray, dtype: DType) -> NumPyArray:

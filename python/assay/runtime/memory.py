@@ -66,6 +66,15 @@ class TenantUsage(NamedTuple):
     reserved_bytes: int
 
 
+def unsigned(operation: str, name: str, value: object) -> int:
+    """A count of bytes or units as the native runtime takes it; anything else is refused."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+        raise InputError(
+            f"{operation}: expected {name} as an integer from 0 to 2**64 - 1, got {value!r}"
+        )
+    return value
+
+
 class Tenant(ContextStack):
     """An account with a memory quota; `Device.tenant` creates one.
 
@@ -80,7 +89,9 @@ class Tenant(ContextStack):
         self.device: Final = device
         self.name: Final = name
         self.evictable: Final = evictable
-        self.number: Final = device._context.memory.add_tenant(name, limit)
+        self.number: Final = device._context.memory.add_tenant(
+            name, unsigned("tenant", "limit", limit)
+        )
 
     @property
     def limit(self) -> int:
@@ -89,7 +100,9 @@ class Tenant(ContextStack):
 
     @limit.setter
     def limit(self, limit: int) -> None:
-        self.device._context.memory.set_tenant_limit(self.number, limit)
+        self.device._context.memory.set_tenant_limit(
+            self.number, unsigned("tenant", "limit", limit)
+        )
 
     def usage(self) -> TenantUsage:
         """Its limit, current and peak use, and reservation."""
@@ -97,6 +110,7 @@ class Tenant(ContextStack):
 
     def reserve(self, nbytes: int) -> Reservation:
         """Reserve memory that no other tenant can use until the reservation is released."""
+        nbytes = unsigned("reserve", "nbytes", nbytes)
         return Reservation(self.device._context.memory.reserve(self.number, nbytes))
 
     def __repr__(self) -> str:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from assay.runtime import elementwise, indexing, interop, transfer
+    from assay.runtime import cuda_array_interface, elementwise, indexing, interop, transfer
 else:
     # NumPy takes longer to import than a short program runs: it is loaded at the first operation.
     np = LazyModule("numpy", globals(), "np")
+    cuda_array_interface = LazyModule(
+        "assay.runtime.cuda_array_interface", globals(), "cuda_array_interface"
+    )
     elementwise = LazyModule("assay.runtime.elementwise", globals(), "elementwise")
     indexing = LazyModule("assay.runtime.indexing", globals(), "indexing")
     interop = LazyModule("assay.runtime.interop", globals(), "interop")
@@ -120,6 +123,27 @@ def _dlpack(
     return interop.to_dlpack(self, stream, max_version, dl_device, copy)
 
 
+def _cuda_array_interface(self: Array) -> dict[str, Any]:
+    """The array's GPU memory, by version 3 of the CUDA array interface."""
+    return cuda_array_interface.describe(self)
+
+
+def _copy(self: Array) -> Array:
+    """The same elements in new memory."""
+    return transfer.copy(self)
+
+
+def _deepcopy(self: Array, memo: dict[int, Any]) -> Array:
+    """The same elements in new memory."""
+    return transfer.copy(self)
+
+
+def _reduce(self: Array) -> tuple[Any, ...]:
+    """Pickled as its stored elements; loading needs a device of the same name."""
+    stored = np.asarray(transfer.to_numpy(self), order="C")
+    return interop.restore, (self.device.name, self.dtype.name, stored)
+
+
 def _item(array: Array, operation: str, kinds: tuple[str, ...]) -> Any:
     """The value of a 0-d array, as a Python number."""
     if array.ndim != 0:
@@ -165,6 +189,9 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "__array_namespace__": _array_namespace,
     "__array__": _array,
     "__dlpack__": _dlpack,
+    "__copy__": _copy,
+    "__deepcopy__": _deepcopy,
+    "__reduce__": _reduce,
     "__bool__": _bool,
     "__int__": _int,
     "__float__": _float,
@@ -188,3 +215,4 @@ def install() -> None:
         method.__name__ = name
         method.__qualname__ = f"Array.{name}"
         setattr(Array, name, method)
+    Array.__cuda_array_interface__ = property(_cuda_array_interface)  # type: ignore[method-assign,assignment]

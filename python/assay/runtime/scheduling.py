@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from assay._native import NativeScheduler, NativeTask
 from assay.errors import InputError
 from assay.runtime.hardware import Device, Stream
-from assay.runtime.memory import Tenant
+from assay.runtime.memory import Tenant, unsigned
 
 Lane = Literal["compute", "upload", "download"]
 QoS = Literal["guaranteed", "burstable", "best-effort"]
@@ -45,9 +45,18 @@ Rates = Mapping[Lane, int | Rate]
 def _rates(rates: Rates | None) -> dict[str, tuple[int, int]]:
     pairs: dict[str, tuple[int, int]] = {}
     for lane, rate in (rates or {}).items():
-        normalized = rate if isinstance(rate, Rate) else Rate(rate, rate // BURST_SHARE)
-        pairs[lane] = (normalized.units_per_second, normalized.burst_units)
+        units, burst = rate if isinstance(rate, Rate) else (rate, None)
+        units = unsigned("rates", f"{lane} units_per_second", units)
+        burst = units // BURST_SHARE if burst is None else burst
+        pairs[lane] = (units, unsigned("rates", f"{lane} burst_units", burst))
     return pairs
+
+
+def _check_counts(operation: str, **counts: object) -> None:
+    """Refuse what the native scheduler cannot count in; None stands for a default."""
+    for name, count in counts.items():
+        if count is not None:
+            unsigned(operation, name, count)
 
 
 class Decision(NamedTuple):
@@ -255,6 +264,14 @@ class Scheduler:
         `windows` is the maximum of outstanding units per lane, by default a millisecond's worth;
         `class_weights` multiply the weights of guaranteed, burstable and best-effort tasks.
         """
+        _check_counts(
+            "Scheduler",
+            memory_bytes=memory_bytes,
+            upload_bytes_per_second=upload_bytes_per_second,
+            download_bytes_per_second=download_bytes_per_second,
+            decisions=decisions,
+            **{f"window of {lane}": units for lane, units in (windows or {}).items()},
+        )
         self.device: Final = device
         self._native: Final = NativeScheduler(
             device._context,
@@ -285,7 +302,9 @@ class Scheduler:
         With a tenant, the memory pool backs the reservations of the partition's tasks, and arrays
         created inside them are charged to it.
         """
+        _check_counts(f'partition "{name}"', weight=weight, memory_bytes=memory_bytes)
         rates = None if reservable is None else {str(lane): reservable[lane] for lane in reservable}
+        _check_counts(f'partition "{name}": reservable', **(rates or {}))
         number = self._native.add_partition(
             name,
             weight=weight,
@@ -318,6 +337,13 @@ class Scheduler:
         until work of its name has been measured. Without a partition it belongs to the whole
         device.
         """
+        _check_counts(
+            f'task "{name}"',
+            weight=weight,
+            memory_bytes=memory_bytes,
+            deadline_ns=deadline_ns,
+            assumed_ns=assumed_ns,
+        )
         home = partition or self._device_partition()
         native = self._native.submit(
             name,

@@ -378,7 +378,7 @@ fn release(py: Python<'_>, runtime: &Arc<DeviceRuntime>, backing: Backing) {
             py.detach(|| backing.free(&*runtime.backend, &runtime.dispatch))
         }
         // Python objects own this memory, and dropping them needs the GIL.
-        Backing::Object(_) | Backing::Tensor(_) => drop(backing),
+        Backing::Object(_) | Backing::Tensor(_) | Backing::Owner(_) => drop(backing),
     }
 }
 
@@ -388,7 +388,8 @@ impl Drop for Allocation {
             .backing
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        if matches!(backing, Some(Backing::Tensor(_))) && self.space == Some(Space::Device) {
+        let is_foreign = matches!(backing, Some(Backing::Tensor(_) | Backing::Owner(_)));
+        if is_foreign && self.space == Some(Space::Device) {
             // The owner does not know of our work, so it has to finish first. Work of a failed
             // stream does not access the memory again.
             let _ = Python::attach(|py| py.detach(|| self.wait()));

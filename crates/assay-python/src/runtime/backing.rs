@@ -4,6 +4,7 @@ use assay_runtime::backend::{Backend, StreamId};
 use assay_runtime::dispatch::DispatchController;
 use assay_runtime::memory;
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
 
 use super::dlpack::Tensor;
 use super::evictable::Evictable;
@@ -19,6 +20,8 @@ pub(super) enum Backing {
     Object(#[allow(dead_code)] PyUntypedBuffer),
     /// A tensor imported through DLPack.
     Tensor(#[allow(dead_code)] Tensor),
+    /// GPU memory of an object with the CUDA array interface.
+    Owner(#[allow(dead_code)] Py<PyAny>),
 }
 
 impl Backing {
@@ -40,7 +43,7 @@ impl Backing {
         let (buffer, streams) = match self {
             Backing::Pool(buffer, streams) => (buffer, streams),
             Backing::Evictable(evictable) => return evictable.free(dispatch),
-            Backing::Object(_) | Backing::Tensor(_) => return,
+            Backing::Object(_) | Backing::Tensor(_) | Backing::Owner(_) => return,
         };
         for stream in streams {
             let Ok(event) = backend.create_event() else {

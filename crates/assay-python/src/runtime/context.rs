@@ -397,6 +397,8 @@ impl PyContext {
     }
 
     /// Copy host bytes into a pool buffer through the transfer engine and wait.
+    ///
+    /// The copy is charged to the task of the stream, if it has one.
     fn upload(
         &self,
         py: Python<'_>,
@@ -404,18 +406,22 @@ impl PyContext {
         source: &Bound<'_, PyAny>,
         buffer: PyRef<'_, Memory>,
         offset: u64,
+        stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
             self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
             let part = BufferRange {
                 buffer: &buffer,
                 offset,
             };
-            transfer::upload(py, &self.runtime, name, source, part)
+            transfer::upload(py, &self.runtime, name, source, part, stream)
         })
     }
 
     /// Copy bytes of a pool buffer into a host object through the transfer engine and wait.
+    ///
+    /// The copy is charged to the task of the stream, if it has one.
     fn download(
         &self,
         py: Python<'_>,
@@ -423,14 +429,16 @@ impl PyContext {
         buffer: PyRef<'_, Memory>,
         offset: u64,
         into: &Bound<'_, PyAny>,
+        stream: PyRef<'_, PyStream>,
     ) -> PyResult<()> {
         guarded(name, || {
             self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
             let part = BufferRange {
                 buffer: &buffer,
                 offset,
             };
-            transfer::download(py, &self.runtime, name, part, into)
+            transfer::download(py, &self.runtime, name, part, into, stream)
         })
     }
 

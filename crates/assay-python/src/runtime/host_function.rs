@@ -15,7 +15,7 @@ use assay_runtime::backend::{
 };
 use assay_runtime::dispatch::{DispatchController, WorkId};
 use assay_runtime::sim::{Link, SimKernel, SimMemory};
-use assay_runtime::transfer::TransferEngine;
+use assay_runtime::transfer::{TransferAttributes, TransferEngine};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
 
@@ -153,7 +153,12 @@ impl HostFunction {
 
     /// Runs the function over copies of the ranges that the transfer engine downloads, uploads the
     /// ranges it writes, and waits.
-    pub fn run_over_transfers(&self, engine: &TransferEngine, name: &str) -> PyResult<()> {
+    pub fn run_over_transfers(
+        &self,
+        engine: &TransferEngine,
+        name: &str,
+        attributes: &TransferAttributes,
+    ) -> PyResult<()> {
         let refused = |error| errors::transfer(&error);
         let mut fetched = Vec::with_capacity(self.ranges.len());
         for range in &self.ranges {
@@ -164,7 +169,7 @@ impl HostFunction {
                         name,
                         DevicePointer(address.value()),
                         bytes,
-                        Default::default(),
+                        attributes.clone(),
                     )
                     .and_then(|download| download.wait())
                     .map_err(refused)?,
@@ -191,7 +196,7 @@ impl HostFunction {
         })?;
         for (destination, bytes) in written {
             engine
-                .upload(name, Arc::new(bytes), destination, Default::default())
+                .upload(name, Arc::new(bytes), destination, attributes.clone())
                 .and_then(|upload| upload.wait())
                 .map_err(refused)?;
         }

@@ -15,6 +15,7 @@ mod capture_state;
 mod captured_streams;
 mod context;
 mod cuda;
+mod cuda_array;
 mod device_runtime;
 mod dlpack;
 mod elementwise;
@@ -81,6 +82,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_time_launches, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda_array::cuda_borrow, module)?)?;
     measuring::register(module)?;
     module.add_function(wrap_pyfunction!(panic_guard::provoke_panic, module)?)
 }

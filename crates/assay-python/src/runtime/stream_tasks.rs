@@ -58,6 +58,14 @@ impl StreamTasks {
         self.count.store(bound.len(), Ordering::Release);
     }
 
+    /// The task of a stream, if it has one.
+    pub fn task_of(&self, stream: StreamId) -> Option<Arc<Task>> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().get(&stream).map(|(task, _)| Arc::clone(task))
+    }
+
     /// Charges work to the task of its stream, if it has one.
     pub fn charge(&self, request: &mut WorkRequest) {
         if self.count.load(Ordering::Acquire) == 0 {

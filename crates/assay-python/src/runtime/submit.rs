@@ -12,6 +12,7 @@ use super::capture;
 use super::device_runtime::{Device, DeviceRuntime};
 use super::errors;
 use super::host_function::HostFunction;
+use super::transfer;
 
 impl DeviceRuntime {
     /// Queues work after everything it depends on through its buffers.
@@ -108,7 +109,8 @@ impl DeviceRuntime {
         for one in uses {
             one.buffer.wait()?;
         }
-        call.run_over_transfers(self.transfers()?, &request.name)
+        let attributes = transfer::attributes(self, request.stream);
+        call.run_over_transfers(self.transfers()?, &request.name, &attributes)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_runtime::backend::DevicePointer;
+use assay_runtime::backend::{DevicePointer, StreamId};
 use assay_runtime::transfer::{TransferAttributes, TransferError};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
@@ -69,13 +69,22 @@ impl AsMut<[u8]> for Sink {
     }
 }
 
-/// Copies host bytes into a buffer and waits.
+/// Charges a transfer to the task of a stream, if it has one: each chunk waits for a grant.
+pub(super) fn attributes(runtime: &DeviceRuntime, stream: StreamId) -> TransferAttributes {
+    TransferAttributes {
+        task: runtime.tasks.task_of(stream),
+        ..TransferAttributes::default()
+    }
+}
+
+/// Copies host bytes into a buffer and waits; charged to the task of the stream.
 pub(super) fn upload(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
     name: &str,
     source: &Bound<'_, PyAny>,
     part: BufferRange<'_>,
+    stream: StreamId,
 ) -> PyResult<()> {
     capture::refuse(runtime, name, "a copy from the host")?;
     let source = Source::new(contiguous(source, name, false)?);
@@ -95,7 +104,7 @@ pub(super) fn upload(
                 name,
                 Arc::new(source),
                 destination,
-                TransferAttributes::default(),
+                attributes(runtime, stream),
             )
             .and_then(|transfer| transfer.wait())
             .map_err(|error| errors::transfer(&error))?;
@@ -128,6 +137,7 @@ fn download_parts(
     name: &str,
     source: DevicePointer,
     sink: &mut Sink,
+    stream: StreamId,
 ) -> PyResult<()> {
     let engine = runtime.transfers()?;
     let is_long = sink.bytes() >= LONG && matches!(runtime.device, Device::Cuda { .. });
@@ -144,7 +154,7 @@ fn download_parts(
         .collect();
     // After its wait a transfer accesses neither source nor destination.
     let copy = |(from, part)| {
-        let queued = engine.download(name, from, part, TransferAttributes::default());
+        let queued = engine.download(name, from, part, attributes(runtime, stream));
         queued.and_then(|download| download.wait()).map(drop)
     };
     let done = std::thread::scope(|scope| {
@@ -160,13 +170,14 @@ fn download_parts(
     done.map_err(|error| errors::transfer(&error))
 }
 
-/// Copies bytes of a buffer into a host object and waits.
+/// Copies bytes of a buffer into a host object and waits; charged to the task of the stream.
 pub(super) fn download(
     py: Python<'_>,
     runtime: &Arc<DeviceRuntime>,
     name: &str,
     part: BufferRange<'_>,
     into: &Bound<'_, PyAny>,
+    stream: StreamId,
 ) -> PyResult<()> {
     capture::refuse(runtime, name, "a copy to the host")?;
     let mut sink = Sink::new(contiguous(into, name, true)?);
@@ -180,7 +191,7 @@ pub(super) fn download(
     allocation.require_values(name)?;
     py.detach(|| {
         allocation.wait_until_written()?;
-        download_parts(runtime, name, source, &mut sink)
+        download_parts(runtime, name, source, &mut sink, stream)
     })?;
     runtime.run_deferred(py);
     Ok(())

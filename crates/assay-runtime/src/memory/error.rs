@@ -17,7 +17,7 @@ pub enum MemoryError {
         allocated: u64,
         /// The resource's capacity.
         capacity: u64,
-        /// The largest block free on any stream.
+        /// The largest block free on any stream, or room for a new slab.
         largest_free: u64,
     },
     /// The tenant would exceed its quota.

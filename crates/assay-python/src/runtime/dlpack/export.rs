@@ -1,6 +1,7 @@
 //! Exports our memory as DLPack capsules.
 
 use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,7 +30,8 @@ struct Exported {
 impl Drop for Exported {
     fn drop(&mut self) {
         let memory = self.buffer.get();
-        if let (Some(consumer), Ok(device)) = (self.consumer, memory.runtime().cuda_device("free"))
+        if let Some(consumer) = self.consumer
+            && let Ok(device) = memory.runtime().cuda_device("free")
         {
             let ours = memory.runtime().backend.default_stream();
             // A device that returns an error runs no more work, so neither order nor memory matter.
@@ -37,6 +39,19 @@ impl Drop for Exported {
         }
         memory.unexport();
     }
+}
+
+/// Drops what a tensor kept alive, with an exception that propagates left as it is: a consumer that
+/// refuses a tensor frees it while its own exception is set.
+fn end(exported: Box<Exported>) {
+    let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+    Python::attach(|_| {
+        // SAFETY: this thread is attached; the three references are restored below.
+        unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace) };
+        drop(exported);
+        // SAFETY: as above.
+        unsafe { ffi::PyErr_Restore(kind, value, trace) };
+    });
 }
 
 /// Makes the consumer's stream wait for the work that uses the memory.
@@ -89,7 +104,7 @@ unsafe extern "C" fn end_versioned(managed: *mut DlManagedVersioned) {
     let exported = unsafe { Box::from_raw((*managed).manager.cast::<Exported>()) };
     // SAFETY: as above.
     let managed = unsafe { Box::from_raw(managed) };
-    Python::attach(|_| drop(exported));
+    end(exported);
     drop(managed);
 }
 
@@ -101,7 +116,7 @@ unsafe extern "C" fn end_unversioned(managed: *mut DlManaged) {
     let exported = unsafe { Box::from_raw((*managed).manager.cast::<Exported>()) };
     // SAFETY: as in `end_versioned`.
     let managed = unsafe { Box::from_raw(managed) };
-    Python::attach(|_| drop(exported));
+    end(exported);
     drop(managed);
 }
 

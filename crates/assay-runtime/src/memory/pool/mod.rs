@@ -165,12 +165,24 @@ impl Pool {
     }
 
     fn out_of_memory(&self, state: &PoolState, requested: u64) -> MemoryError {
+        let largest_free = state.heap.largest_free();
+        let room = self.room_to_grow(state);
         MemoryError::OutOfMemory {
             space: self.options.space,
             requested,
             allocated: state.statistics.allocated_bytes,
             capacity: self.options.capacity_bytes,
-            largest_free: state.heap.largest_free(),
+            // Room that did not suffice although it is large enough is none.
+            largest_free: largest_free.max(if room < requested { room } else { 0 }),
+        }
+    }
+
+    /// Bytes that a new slab could have: the rest of the capacity, and of the device's memory.
+    fn room_to_grow(&self, state: &PoolState) -> u64 {
+        let room = self.options.capacity_bytes - state.statistics.held_bytes;
+        match (self.options.space, self.backend.memory_info()) {
+            (Space::Device, Ok(info)) => room.min(info.free_bytes),
+            _ => room,
         }
     }
 
