@@ -11,7 +11,9 @@ from assay.cli.question import Question, problem_with, read_question
 from assay.cli.verdicts import (
     answer_line,
     constraint_summary,
+    diagnostic_lines,
     interval,
+    missing_family_table,
     missing_table,
     remarks,
     trace_table,
@@ -49,6 +51,17 @@ def resolve_command(
         bool,
         typer.Option("--missing", help="List missing inputs and the variables that need them."),
     ] = False,
+    missing_families: Annotated[
+        bool, typer.Option("--missing-families", help="List missing inputs by family.")
+    ] = False,
+    diagnostics: Annotated[
+        bool,
+        typer.Option(
+            "--diagnostics",
+            help="List constraints, validity of approximations, switches and conflicts, and what "
+            "could not be judged.",
+        ),
+    ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="List every value in the order of computation.")
     ] = False,
@@ -70,11 +83,17 @@ def resolve_command(
             yield from missing_table(resolution.missing, canvas, in_full=missing)
         elif missing:
             yield "missing inputs: none"
-        if constraints:
+        if missing_families:
+            yield ""
+            yield from missing_family_table(resolution.missing, canvas)
+        if constraints or diagnostics:
             yield ""
             yield constraint_summary(resolution)
             yield from verdict_table("constraint", resolution.constraints, canvas)
             yield from verdict_table("approximation", resolution.validity, canvas)
+        if diagnostics:
+            yield ""
+            yield from diagnostic_lines(resolution, canvas)
         if trace:
             yield ""
             yield from trace_table(resolution.trace, canvas)

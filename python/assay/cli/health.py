@@ -73,11 +73,24 @@ def verify_command(
     return Report(report.to_data(), text, as_json, problem)
 
 
-def audit_command(as_json: options.Json = False) -> Report:
+def audit_command(
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="VARIABLE", help="Only what this variable depends on."),
+    ] = None,
+    fail_on_issues: Annotated[
+        bool, typer.Option("--fail-on-issues", help="End with exit code 1 if there is an issue.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
     """Find unsourced, unreachable and duplicate declarations."""
     from assay.model.auditing.audit import audit
 
-    report = audit(stack.registry())
+    report = audit(stack.registry(), target)
+    problem = None
+    if fail_on_issues and report.issues:
+        more = f" and {len(report.issues) - 1} more" if len(report.issues) > 1 else ""
+        problem = CheckFailedError(f"{report.issues[0]}{more}")
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for what, counts in report.coverage.items():
@@ -106,7 +119,7 @@ def audit_command(as_json: options.Json = False) -> Report:
             yield f"{title}: {len(found) or 'none'}"
             yield from _listed(found, canvas, indent="    ")
 
-    return Report(report.to_data(), text, as_json)
+    return Report(report.to_data(), text, as_json, problem)
 
 
 def _listed(

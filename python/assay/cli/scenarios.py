@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from assay import stack
+from assay.catalog.sourced_value import SourcedValue
 from assay.cli import options
 from assay.cli.output import (
     BAD,
@@ -22,7 +23,7 @@ from assay.cli.output import (
     facts,
     table,
 )
-from assay.cli.question import CheckFailedError, conflict_error, find_preset
+from assay.cli.question import CheckFailedError, conflict_error, find_preset, read_pairs
 from assay.cli.verdicts import interval, missing_table, violation_lines
 from assay.errors import AssayError, EvaluationError, MissingInputsError
 from assay.scenario.audit import ScenarioAudit, audit_scenario
@@ -39,12 +40,25 @@ _STATUS = {"ok": GOOD, "issues": WARN, "error": BAD}
 def scenario_report_command(
     names: Presets = None,
     preset: options.PresetName = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="VARIABLE",
+            help="Report on this variable instead of the scenario's targets. May be repeated.",
+        ),
+    ] = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    includes: options.With = None,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
 ) -> Report:
     """Resolve every target of a scenario and report on each."""
-    reports = [chosen.evaluate_targets() for chosen in _chosen(names, preset)]
+    chosen = [_changed(one, assign, variant, includes) for one in _chosen(names, preset)]
+    asked = _asked(chosen[0], targets) if targets else None
+    reports = [one.evaluate_targets(asked) for one in chosen]
 
     def data() -> dict[str, Any]:
         return {
@@ -65,6 +79,30 @@ def scenario_report_command(
         allow_conflicts=allow_conflicts,
     )
     return Report(data, text, as_json, problem)
+
+
+def _changed(
+    preset: Preset,
+    assign: Sequence[str] | None,
+    variant: Sequence[str] | None,
+    includes: Sequence[str] | None,
+) -> Preset:
+    """The scenario with the entries, values and variants of the command line."""
+    if includes:
+        from assay.scenario.includes import include
+
+        preset = preset.with_includes([include(path, preset.registry) for path in includes])
+    values = {
+        name: SourcedValue(text, "given on the command line", "assumed")
+        for name, text in read_pairs("--assign", 'name="value unit"', assign).items()
+    }
+    variants = read_pairs("--variant", "variable=relation", variant)
+    return preset.with_values(values, variants) if values or variants else preset
+
+
+def _asked(preset: Preset, targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Targets of the command line, each under its meaning."""
+    return [(preset.registry.variable(name).meaning, name) for name in targets]
 
 
 def _chosen(names: Sequence[str] | None, preset: str | None) -> list[Preset]:

@@ -77,6 +77,29 @@ def missing_table(
     return table(("missing input", "unit", "boundary", "meaning and dependents"), full_rows, canvas)
 
 
+def missing_family_table(gaps: Sequence[MissingInput], canvas: Canvas) -> list[Line]:
+    """Inputs without a value, by family."""
+    families: dict[str, list[str]] = {}
+    for gap in gaps:
+        families.setdefault(gap.variable.family or "no family", []).append(gap.variable.name)
+    rows = [((name, NAME), str(len(of)), ", ".join(of)) for name, of in sorted(families.items())]
+    header = ("missing family", "inputs", "names")
+    return table(header, rows, canvas, right=(1,)) or ["missing families: none"]
+
+
+def diagnostic_lines(resolution: Resolution, canvas: Canvas) -> Iterator[Line]:
+    """Switches, conflicts, losses of accuracy and constraints that could not be judged."""
+    for title, found in (
+        ("switches", [f"{s.variable}: {s.used} for {s.left}" for s in resolution.switches]),
+        ("conflicts", [conflict.text for conflict in resolution.conflicts]),
+        ("degradations", list(resolution.degradations)),
+        ("not judged", [f"{v.name}: needs {', '.join(v.missing)}" for v in resolution.unjudged]),
+    ):
+        yield f"{title}: {len(found) or 'none'}"
+        for line in found:
+            yield from wrapped(line, canvas, "    ")
+
+
 def missing_report(registry: Registry, error: MissingInputsError, as_json: bool) -> Report:
     """A report that lists the missing inputs."""
     gaps = [

@@ -303,11 +303,7 @@ def _with_values(scenario: Preset, values: Mapping[str, tuple[float, str]]) -> P
         )
         for name, (number, reason) in values.items()
     }
-    return replace(
-        scenario,
-        assignments={**scenario.assignments, **stated},
-        own=scenario.own | frozenset(stated),
-    )
+    return scenario.with_values(stated)
 
 
 def _entry_defaults(scenario: Preset, asked: set[str]) -> list[Default]:

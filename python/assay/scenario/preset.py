@@ -138,6 +138,20 @@ class Preset:
             },
         )
 
+    def with_values(
+        self, values: Mapping[str, SourcedValue], variants: Mapping[str, str] | None = None
+    ) -> Preset:
+        """The scenario with values and variants of its own, which replace those it has."""
+        changed = replace(
+            self,
+            assignments={**self.assignments, **values},
+            variants={**self.variants, **(variants or {})},
+            own=self.own | frozenset(values),
+            correlations=_among(self.correlations, values),
+        )
+        changed.inputs  # noqa: B018  (reads the values, which checks them)
+        return changed
+
     def evaluate_targets(
         self, targets: Sequence[tuple[str, str]] | None = None, *, intervals: bool = True
     ) -> ScenarioReport:

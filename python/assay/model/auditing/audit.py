@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import UnitError
@@ -97,6 +97,19 @@ class AuditReport:
     unused_constants: tuple[str, ...]
 
     @property
+    def issues(self) -> list[str]:
+        """What should be mended: weak references, unreached and duplicate relations, unused names."""
+        return [
+            *(f"{weak.of} {weak.name}: {weak.why}" for weak in self.weak_references),
+            *(
+                f"{name} reaches no target"
+                for name in (*self.unreached_relations, *self.unreached_roots)
+            ),
+            *(f"duplicates: {', '.join(d.relations)}" for d in self.duplicates if d.same_variable),
+            *(f"constant {name} is not used" for name in self.unused_constants),
+        ]
+
+    @property
     def shares(self) -> dict[str, float]:
         """Shares of relations and of variables that are referenced, between 0 and 1."""
         return {
@@ -129,8 +142,45 @@ class AuditReport:
         }
 
 
-def audit(registry: Registry) -> AuditReport:
-    """Look for what is unsourced, unreached, repeated or unused."""
+def audit(registry: Registry, target: str | None = None) -> AuditReport:
+    """Look for what is unsourced, unreached, repeated or unused, in all or below one target."""
+    report = _audit(registry)
+    return report if target is None else _below(report, registry, target)
+
+
+def _below(report: AuditReport, registry: Registry, target: str) -> AuditReport:
+    """What the report says of the variables and relations that a target depends on."""
+    registry.variable(target)
+    cone = registry.graph.reachable([target])
+    variables, relations = set(cone.variables), set(cone.relations)
+    kinds: dict[str, Counter[str]] = {}
+    for name in relations:
+        relation = registry.relations[name]
+        kinds.setdefault(relation.kind, Counter())[_kind(relation.reference)] += 1
+    own = [v for name, v in registry.variables.items() if name in variables]
+    references = Counter(_kind(registry.relations[name].reference) for name in relations)
+    return replace(
+        report,
+        coverage={
+            "relations": _by_kind(references),
+            "variables": _by_kind(Counter(map(_best_reference, own))),
+        },
+        relation_kinds={kind: _by_kind(counts) for kind, counts in kinds.items()},
+        unreached_relations=(),
+        unreached_roots=(),
+        duplicates=tuple(d for d in report.duplicates if relations.issuperset(d.relations)),
+        similar_variables=tuple(p for p in report.similar_variables if variables.issuperset(p)),
+        weak_references=tuple(w for w in report.weak_references if w.name in variables | relations),
+        roots_by_boundary={
+            boundary: kept
+            for boundary, names in report.roots_by_boundary.items()
+            if (kept := tuple(name for name in names if name in variables))
+        },
+        unused_constants=(),
+    )
+
+
+def _audit(registry: Registry) -> AuditReport:
     graph, relations = registry.graph, registry.relations
     reachable = graph.reachable()
     kinds: dict[str, Counter[str]] = {}
