@@ -1,5 +1,7 @@
 """The equation language: declare variables and relations with units, then ask questions."""
 
+from typing import TYPE_CHECKING, Any
+
 from assay.model.declarations import SimultaneousBlock
 from assay.model.language.distributions import Distribution, interval90
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
@@ -29,11 +31,13 @@ from assay.model.language.functions import (
 from assay.model.language.quantity import Quantity, parse_quantity
 from assay.model.language.references import UNSOURCED, Reference, by_definition, cited, fitted
 from assay.model.language.relations import Approximation, Equation, Inequality, Piecewise, Relation
-from assay.model.language.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
 from assay.model.language.units import Unit, parse_unit
 from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Resolution
+
+if TYPE_CHECKING:
+    from assay.model.language.scope import ANY_SIGN, NONNEGATIVE, POSITIVE, Scope
 
 __all__ = [
     "ANY_SIGN",
@@ -87,3 +91,14 @@ __all__ = [
     "total",
     "where",
 ]
+
+_TO_DECLARE = ("ANY_SIGN", "NONNEGATIVE", "POSITIVE", "Scope")
+"""Names that only declarations need: a question of a stored registry declares nothing."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TO_DECLARE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from assay.model.language import scope
+
+    return getattr(scope, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from assay.errors import DeclarationError
@@ -24,8 +23,7 @@ class RelationRecord(NamedTuple):
     source: Any
 
 
-@dataclass(frozen=True)
-class DeclarationRecords:
+class DeclarationRecords(NamedTuple):
     """Everything declared, by name; `facts` reads the facts of a source, `to_data` of all."""
 
     scopes: dict[str, str]

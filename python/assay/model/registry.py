@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.model.declarations import Declarations
-from assay.model.language.scope import Scope
 from assay.model.language.variables import Constant, Variable
 
 if TYPE_CHECKING:
     from assay.model.graphs.dependency_graph import DependencyGraph
     from assay.model.inputs import Given, Inputs
+    from assay.model.language.scope import Scope
     from assay.model.optimizing.optimize import Optimum
     from assay.model.resolving.resolution import Resolution
     from assay.model.solving.solve import Solution

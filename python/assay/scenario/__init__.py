@@ -1,9 +1,13 @@
 """Scenarios: named sets of sourced values over the model's variables, and reports on them."""
 
-from assay.scenario.audit import ScenarioAudit, audit_scenario
+from typing import TYPE_CHECKING, Any
+
 from assay.scenario.includes import Include, include, include_model
 from assay.scenario.preset import Preset
 from assay.scenario.report import ScenarioReport, TargetReport
+
+if TYPE_CHECKING:
+    from assay.scenario.audit import ScenarioAudit, audit_scenario
 
 __all__ = [
     "Include",
@@ -15,3 +19,12 @@ __all__ = [
     "include",
     "include_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Answers do not need the audit.
+    if name not in ("ScenarioAudit", "audit_scenario"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from assay.scenario import audit
+
+    return getattr(audit, name)

@@ -8,7 +8,8 @@ price and rent are left out, which makes them missing inputs; other values are k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from assay.catalog.sourced_value import SourcedValue
 from assay.model.language.quantity import parse_quantity
@@ -24,8 +25,7 @@ LINE_RATE = "interconnect.nic.line_rate"
 Find = Callable[[str], Include]
 
 
-@dataclass(frozen=True)
-class Followed:
+class Followed(NamedTuple):
     """Includes after an accelerator brought its companions, and notes on what that changed.
 
     `stale` are values of the scenario's own that were stated for the accelerator it had before.

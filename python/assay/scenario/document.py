@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.catalog.sourced_value import SourcedValue, read_value
 from assay.errors import InputError
@@ -24,8 +23,7 @@ _SECTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioDocument:
+class ScenarioDocument(NamedTuple):
     """A scenario file as written: its includes are paths and `drop` names values they give."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
 
@@ -53,8 +53,7 @@ class TargetReport:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioReport:
+class ScenarioReport(NamedTuple):
     """All targets of a scenario, and notes on its includes."""
 
     preset: str

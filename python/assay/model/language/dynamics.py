@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConvergenceError, EvaluationError
-from assay.model.language import check
+from assay.lazy_import import LazyModule
 from assay.model.language.distributions import KINDS, Distribution, median
 from assay.model.language.expression import as_sympy, evaluate, to_text
 from assay.model.language.relations import Relation
 from assay.model.language.units import DIMENSIONLESS, Unit
+
+if TYPE_CHECKING:
+    from assay.model.language import check
+else:
+    # Only declarations are checked; those of a stored registry were.
+    check = LazyModule("assay.model.language.check", globals(), "check")
 
 
 class Iterative(Relation):

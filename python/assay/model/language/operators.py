@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 INFINITY: Final = math.inf
 NAN: Final = math.nan
@@ -32,8 +31,7 @@ class UnitRule(Enum):
     CHOICE = "a truth value, then two operands that share the result's unit"
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """One operation; `precedence` and `form` say how it is printed."""
 
     name: str

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from assay.errors import DeclarationError, EvaluationError
-from assay.model.language import check
+from assay.lazy_import import LazyModule
 from assay.model.language.encoding import (
     evaluate_entries,
     expression_of_entries,
@@ -33,6 +33,12 @@ from assay.model.language.functions import where
 from assay.model.language.operators import COMPARISONS
 from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
+
+if TYPE_CHECKING:
+    from assay.model.language import check
+else:
+    # Only declarations are checked; those of a stored registry were.
+    check = LazyModule("assay.model.language.check", globals(), "check")
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Generator, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from assay.model.language.relations import Inequality
 from assay.model.language.variables import Variable
@@ -16,8 +16,7 @@ from assay.model.resolving.resolution import ConditionVerdict
 from assay.model.resolving.resolver import Resolver
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintVerdicts:
+class ConstraintVerdicts(NamedTuple):
     """A verdict for every inequality of the registry, and the bounds that the judged ones break."""
 
     verdicts: tuple[ConditionVerdict, ...]

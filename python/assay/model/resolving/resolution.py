@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.errors import MissingInputsError
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
 
 
-@dataclass(frozen=True, slots=True)
-class TraceStep:
+class TraceStep(NamedTuple):
     """One value in the order of computation; `relation` is None for what was given."""
 
     variable: Variable
@@ -40,8 +39,7 @@ class TraceStep:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MissingInput:
+class MissingInput(NamedTuple):
     """An input without a value, and the variables that need it."""
 
     variable: Variable
@@ -59,8 +57,7 @@ class MissingInput:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionVerdict:
+class ConditionVerdict(NamedTuple):
     """Whether a condition holds: `true`, `false` or `unknown`.
 
     `values` has the condition's variables in base units; `missing` has inputs that it lacks.
@@ -91,8 +88,7 @@ class ConditionVerdict:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """A given value that its own equation contradicts."""
 
     variable: Variable
@@ -120,8 +116,7 @@ class Conflict:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """An approximation that was replaced because its validity condition is false."""
 
     variable: str
@@ -139,8 +134,7 @@ class Switch:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TargetValue:
+class TargetValue(NamedTuple):
     """A target's value and interval in base units, and how many inputs it lacks."""
 
     variable: Variable

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay.errors import InputError, unknown_name
 
@@ -23,8 +22,7 @@ Correlations = Mapping[tuple[str, str], float]
 _MOST_NAMES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelatedBlock:
+class CorrelatedBlock(NamedTuple):
     """Inputs that move together: positions among all, and the Cholesky factor, row by row."""
 
     positions: tuple[int, ...]
