@@ -18,6 +18,9 @@ settings.load_profile("assay")
 
 _MACHINE_SCRATCH = paths.scratch()
 
+# The options that somebody has chosen for themselves are not those of the tests.
+os.environ["ASSAY_CONFIG"] = ""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

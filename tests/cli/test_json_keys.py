@@ -44,6 +44,7 @@ def check(data: Any, shape: Any, where: str) -> None:
         assert isinstance(data, shape), f"{where} is {data!r}"
 
 
+KIND = {"kind": TEXT, "files": COUNT, "bytes": COUNT, "path": TEXT}
 MISSING = {
     "name": TEXT, "unit": TEXT, "family": TEXT, "meaning": TEXT, "boundary": MAYBE_TEXT,
     "needed_by": Each(TEXT),
@@ -393,6 +394,26 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "ok": COUNT,
             "of": COUNT,
             "reports": Each(REPORT),
+        },
+    ),
+    (("completion", "bash"), {"shell": TEXT, "script": TEXT}),
+    (
+        ("cache",),
+        {
+            "path": TEXT,
+            "bytes": COUNT,
+            "kinds": Each(KIND),
+        },
+    ),
+    (
+        ("cache", "clear", "points", "--dry-run"),
+        {"dry_run": FLAG, "removed": Each(KIND, some=False)},
+    ),
+    (
+        ("config", "serve"),
+        {
+            "files": Each({"path": TEXT, "exists": FLAG}, some=False),
+            "options": Each({"command": TEXT, "option": TEXT, "value": MAYBE_TEXT, "source": TEXT}),
         },
     ),
     (

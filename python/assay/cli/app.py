@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 from assay.cli import verbosity
-from assay.cli.output import Report, one_line, prepare_streams, show, show_error
+from assay.cli.output import Report, one_line, prepare_streams, show, show_error, stdout_errors
 from assay.errors import AssayError, InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ COMMANDS: Final = {
     "perplexity": "perplexity",
     "bench": "bench",
     "doctor": "doctor",
+    "cache": "cache",
+    "config": "config",
+    "completion": "completion",
 }
 """Every command and its module in this package, in the order of the help text."""
 
@@ -87,7 +90,8 @@ def run(arguments: Sequence[str]) -> int:
     verbosity.reset()
     try:
         code = _run(list(arguments))
-        sys.stdout.flush()
+        with stdout_errors():
+            sys.stdout.flush()
         return code
     except AssayError as error:
         show_error(error)
@@ -98,22 +102,12 @@ def run(arguments: Sequence[str]) -> int:
         _abandon_stdout()
         return EXIT_BROKEN_PIPE
     except OSError as error:
-        where = error.filename or ("stdout" if _stdout_fails() else None)
         _abandon_stdout()
         reason = error.strerror or str(error)
-        show_error(AssayError(reason if where is None else f"{where}: {reason}"))
+        show_error(AssayError(f"{error.filename}: {reason}" if error.filename else reason))
         return AssayError.exit_code
     except Exception as error:
         return _internal_error(error)
-
-
-def _stdout_fails() -> bool:
-    """Whether what stdout holds back cannot be written."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        return True
-    return False
 
 
 def _abandon_stdout() -> None:
@@ -143,6 +137,8 @@ def _run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"assay {__version__}\n")
         return 0
+    if os.environ.get("_ASSAY_COMPLETE"):
+        return _complete()
     # Options of every command may stand before its name.
     command = next((word for word in arguments if word not in _GLOBAL_FLAGS), "--help")
     if command in COMMANDS:
@@ -157,8 +153,24 @@ def _run(arguments: list[str]) -> int:
     raise error
 
 
+def _complete() -> int:
+    """Answer a shell that asks for completions; only the module of a known command is imported."""
+    # Typer does not export it by name.
+    completion: Any = import_module("typer.completion")
+    completion.completion_init()
+    words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+    known = [word for word in words[1:] if word in COMMANDS][:1]
+    program(known or list(COMMANDS)).main(
+        args=[], prog_name="assay", complete_var="_ASSAY_COMPLETE", standalone_mode=False
+    )
+    return 0
+
+
 def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
+    from assay.cli import configuration
+
     command = program(commands)
+    configuration.apply(command, COMMANDS)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
     except SystemExit as error:
@@ -181,11 +193,14 @@ def program(commands: Sequence[str]) -> Any:
     """The program with these commands only; each has the options of every command."""
     from typer.main import get_command
 
+    from assay.cli.configuration import read_environment
     from assay.cli.global_options import add_options
 
     group: Any = get_command(_application(commands))
-    for one in (group, *group.commands.values()):
-        add_options(one)
+    add_options(group)
+    for name, command in group.commands.items():
+        add_options(command)
+        read_environment(name, command)
     return group
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assay.cli import options, sampling
-from assay.cli.output import Report, one_line
+from assay.cli.output import Report, one_line, stdout_errors
 
 
 def generate_command(
@@ -81,5 +81,6 @@ def write_text(text: str) -> None:
     """Write model output; on a terminal its control characters are escaped."""
     if sys.stdout.isatty():
         text = "\n".join(one_line(line) for line in text.split("\n"))
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with stdout_errors():
+        sys.stdout.write(text)
+        sys.stdout.flush()

@@ -1,5 +1,6 @@
 """Options that every command has, declared once and added to each."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -42,4 +43,13 @@ def add_options(command: Any) -> None:
     """Give a command, or the program, the two options."""
     from typer.main import get_params_convertors_ctx_param_name_from_function
 
+    for parameter in command.params:
+        if parameter.param_type_name == "argument" and parameter.metavar is not None:
+            parameter.make_metavar = partial(_metavar, parameter)
     command.params += get_params_convertors_ctx_param_name_from_function(_options)[0]
+
+
+def _metavar(parameter: Any, ctx: Any, *, usage: bool = False) -> str:
+    """An argument's name in help; Typer puts required ones into braces, which read as a choice."""
+    name = str(parameter.metavar)
+    return f"[{name}]" if usage and not parameter.required and not name.startswith("[") else name

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from assay.cli.completion import complete_entries, complete_presets, complete_variables
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Assign = Annotated[
     list[str] | None,
@@ -17,13 +19,19 @@ Assign = Annotated[
 ]
 PresetName = Annotated[
     str | None,
-    typer.Option("--preset", metavar="PRESET", help="A scenario: its name, or a .toml file."),
+    typer.Option(
+        "--preset",
+        metavar="PRESET",
+        autocompletion=complete_presets,
+        help="A scenario: its name, or a .toml file.",
+    ),
 ]
 With = Annotated[
     list[str] | None,
     typer.Option(
         "--with",
         metavar="GROUP/NAME",
+        autocompletion=complete_entries,
         help="Take the values of a catalog entry, such as accelerators/h100_sxm, or of a .json "
         "file in its format. May be repeated; overrides the preset's entries of that group.",
     ),
@@ -77,4 +85,11 @@ AllowConflicts = Annotated[
         help="Accept given values that contradict their own equations; they are still listed.",
     ),
 ]
-Target = Annotated[str, typer.Argument(metavar="VARIABLE", help="Full name of the variable.")]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="VARIABLE",
+        autocompletion=complete_variables,
+        help="Full name of the variable.",
+    ),
+]

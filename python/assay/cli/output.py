@@ -53,15 +53,16 @@ class Report(NamedTuple):
 
 def show(report: Report) -> int:
     """Print a report and return the exit code."""
-    if report.as_json:
-        data = report.data() if callable(report.data) else report.data
-        sys.stdout.write(to_json(data) + "\n")
-    elif report.raw is not None:
-        sys.stdout.write(report.raw)
-    else:
-        _print(report.text(_canvas(sys.stdout)), sys.stdout)
-    # Notes must not overtake the result when both streams are the same file.
-    sys.stdout.flush()
+    with stdout_errors():
+        if report.as_json:
+            data = report.data() if callable(report.data) else report.data
+            sys.stdout.write(to_json(data) + "\n")
+        elif report.raw is not None:
+            sys.stdout.write(report.raw)
+        else:
+            _print(report.text(_canvas(sys.stdout)), sys.stdout)
+        # Notes must not overtake the result when both streams are the same file.
+        sys.stdout.flush()
     if not report.as_json:
         for note in (*report.notes, *(report.details if is_verbose() else ())):
             show_note(note)
@@ -69,6 +70,16 @@ def show(report: Report) -> int:
         return 0
     show_error(report.problem)
     return report.problem.exit_code
+
+
+@contextmanager
+def stdout_errors() -> Iterator[None]:
+    """Name stdout in the errors of writing to it, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or "stdout"
+        raise
 
 
 def show_note(text: str) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.cli.completion import complete_models
 from assay.cli.output import show_note
 from assay.errors import InputError
 
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
 
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A GGUF file, a Hugging Face folder, or a name."),
+    typer.Argument(
+        metavar="MODEL",
+        autocompletion=complete_models,
+        help="A GGUF file, a Hugging Face folder, or a name.",
+    ),
 ]
 Device = Annotated[
     str | None,

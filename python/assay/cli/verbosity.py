@@ -19,28 +19,35 @@ class Verbosity(IntEnum):
     """Also details, such as every truncated distribution."""
 
 
-_chosen = Verbosity.NORMAL
+_default = Verbosity.NORMAL
+_chosen: Verbosity | None = None
 
 
 def verbosity() -> Verbosity:
     """The verbosity of the command that runs."""
-    return _chosen
+    return _default if _chosen is None else _chosen
 
 
 def is_verbose() -> bool:
     """Whether details are shown."""
-    return _chosen is Verbosity.VERBOSE
+    return verbosity() is Verbosity.VERBOSE
 
 
 def is_quiet() -> bool:
     """Whether notes and progress are hidden."""
-    return _chosen is Verbosity.QUIET
+    return verbosity() is Verbosity.QUIET
 
 
 def reset() -> None:
     """Forget the choice of the command before, in a process that runs several."""
-    global _chosen
-    _chosen = Verbosity.NORMAL
+    global _default, _chosen
+    _default, _chosen = Verbosity.NORMAL, None
+
+
+def set_default(value: Verbosity) -> None:
+    """Choose the verbosity of commands that are given neither option."""
+    global _default
+    _default = value
 
 
 def choose(value: Verbosity) -> None:

@@ -1,0 +1,127 @@
+"""`assay cache`: what the scratch folder holds, and how to remove it."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from assay import paths
+from assay.cli import options
+from assay.cli.output import NAME, Canvas, Line, Part, Report, count, table
+from assay.errors import InputError, unknown_name
+
+KINDS: Final = {
+    "registry": "declarations of the model, rebuilt on the next query",
+    "tapes": "compiled questions, compiled again when asked again",
+    "points": "sample points of sensitivity analyses",
+    "cubins": "compiled CUDA kernels, compiled again on first use",
+    "patterns": "random weights of benchmark models",
+    "ceilings": "measured peak rates of this machine, for assay bench and chat",
+    "models": "downloaded models; assay pull downloads them again",
+}
+"""Every kind of data in the scratch folder, and what its removal costs."""
+
+ACTIONS: Final = ("list", "clear")
+
+
+def cache_command(
+    action: Annotated[
+        str, typer.Argument(metavar="list|clear", help="Action; list if not given.")
+    ] = "list",
+    kinds: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KIND]...", help="clear: kinds to remove; all but models."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="clear: only say what would be removed.")
+    ] = False,
+    as_json: options.Json = False,
+) -> Report:
+    """List cached data with its size, or remove it.
+
+    Everything in it can be made again. Downloaded models are removed only by name: `assay cache
+    clear models`.
+    """
+    if action not in ACTIONS:
+        raise unknown_name("action", action, ACTIONS)
+    chosen = list(dict.fromkeys(kinds or ()))
+    for kind in chosen:
+        if kind not in KINDS:
+            raise unknown_name("kind", kind, KINDS)
+    if action == "list":
+        if chosen or dry_run:
+            raise InputError("assay cache list takes neither kinds nor --dry-run")
+        return _listing(as_json)
+    return _clearing(chosen or [kind for kind in KINDS if kind != "models"], dry_run, as_json)
+
+
+def _folder(kind: str) -> Path:
+    return paths.scratch() / "models" if kind == "models" else paths.cache(kind)
+
+
+def _measure(folder: Path) -> tuple[int, int]:
+    """Files below a folder and their bytes; another process may remove one meanwhile."""
+    files = total = 0
+    for one in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if one.is_file() and not one.is_symlink():
+                files, total = files + 1, total + one.stat().st_size
+    return files, total
+
+
+def _rows(kinds: list[str]) -> list[dict[str, Any]]:
+    rows = []
+    for kind in kinds:
+        files, nbytes = _measure(_folder(kind))
+        rows.append({"kind": kind, "files": files, "bytes": nbytes, "path": str(_folder(kind))})
+    return rows
+
+
+def _listing(as_json: bool) -> Report:
+    rows = _rows(list(KINDS))
+    total = sum(row["bytes"] for row in rows)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield f"{paths.scratch()}: {_size(total)}"
+        yield ""
+        cells: list[tuple[Part, ...]] = [
+            ((row["kind"], NAME), f"{row['files']:,}", _size(row["bytes"]), KINDS[row["kind"]])
+            for row in rows
+        ]
+        yield from table(("kind", "files", "size", "contents"), cells, canvas, right=(1, 2))
+
+    data = {"path": str(paths.scratch()), "bytes": total, "kinds": rows}
+    return Report(data, text, as_json)
+
+
+def _clearing(kinds: list[str], dry_run: bool, as_json: bool) -> Report:
+    rows = [row for row in _rows(kinds) if row["files"]]
+    if not dry_run:
+        for row in rows:
+            shutil.rmtree(row["path"])
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        verb = "would remove" if dry_run else "removed"
+        for row in rows:
+            yield f"{verb} {row['kind']}: {count(row['files'], 'file')}, {_size(row['bytes'])}"
+        if not rows:
+            yield "nothing to remove"
+
+    return Report({"dry_run": dry_run, "removed": rows}, text, as_json)
+
+
+def _size(nbytes: int) -> str:
+    """Bytes in a unit that people read.
+
+    >>> _size(999), _size(1_234_567)
+    ('999 B', '1.2 MB')
+    """
+    size, unit = float(nbytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
