@@ -198,3 +198,26 @@ def test_sweep_has_a_limit(cli: Any) -> None:
 def test_malformed_ranges_are_refused(cli: Any, toy: Any, text: str) -> None:
     outcome = cli("minimize", "toy.share", "--set", "toy.limit=1 W", "--over", f"toy.load={text}")
     assert (outcome.code, outcome.out) == (2, "")
+
+
+def test_solve_says_which_whole_values_lie_on_either_side(cli: Any) -> None:
+    command = (
+        "solve", "--unknown", "cluster.nodes", "--equal", "cluster.gpus=1000 GPU",
+        "--set", "cluster.node.gpus=6 GPU/node",
+    )  # fmt: skip
+    outcome = cli(*command)
+    assert outcome.code == 0
+    assert "counts are whole; on either side:" in outcome.out
+    assert "cluster.nodes = 166 node: cluster.gpus = 996 GPU" in outcome.out
+    assert "cluster.nodes = 167 node: cluster.gpus = 1002 GPU" in outcome.out
+    below, above = cli(*command, "--json").data["whole"]
+    assert [side["unknowns"][0]["value"] for side in (below, above)] == [166, 167]
+
+
+def test_two_presets_are_refused(cli: Any) -> None:
+    outcome = cli("resolve", COST, *PRESET, "--preset", "llama3_8b_h200_serving")
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        "error: expected one --preset, got 2: dense_training_cost_fixture, llama3_8b_h200_serving\n"
+    )
+    assert cli("resolve", COST, *PRESET, *PRESET).code == 0

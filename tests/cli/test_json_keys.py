@@ -75,8 +75,8 @@ PROVENANCE = {
 VARIABLE = {
     "name": TEXT, "kind": TEXT, "role": TEXT, "symbol": TEXT, "meaning": TEXT, "unit": TEXT,
     "display": TEXT, "lower": MAYBE_NUMBER, "upper": MAYBE_NUMBER, "value": MAYBE_NUMBER,
-    "scope": TEXT, "family": TEXT, "boundary": MAYBE_TEXT, "target": FLAG, "library": FLAG,
-    "reference": TEXT,
+    "scope": TEXT, "family": TEXT, "boundary": MAYBE_TEXT, "nature": TEXT, "target": FLAG,
+    "library": FLAG, "reference": TEXT,
 }  # fmt: skip
 RELATION = {
     "name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "text": TEXT, "inputs": Each(TEXT),
@@ -320,6 +320,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "method": TEXT,
             "iterations": COUNT,
             "others": Each(Each(SHOWN), some=False),
+            "whole": Each(dict, some=False),
             "constraints": Each(VERDICT, some=False),
             "unjudged": Each(VERDICT, some=False),
             "validity": Each(VERDICT, some=False),

@@ -50,10 +50,12 @@ class SourcedValue:
         if not self.uncertainty or exact:
             if self.number is not None:
                 return self.number
-            return parse_given(variable.name, self.text, variable.unit)
+            return parse_given(
+                variable.name, self.text, variable.unit, difference=variable.is_difference
+            )
         if self.number is not None:
             return self._interval(self.number, variable.display)
-        quantity = parse_quantity(self.text)
+        quantity = parse_quantity(self.text, difference=variable.is_difference)
         check_dimension(variable.name, quantity.unit, variable.unit)
         return self._interval(quantity.value, quantity.unit)
 

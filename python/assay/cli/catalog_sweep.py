@@ -107,7 +107,7 @@ class CatalogSweep:
 
 def scenarios(
     catalog: Mapping[str, Sequence[str]],
-    preset: str | None,
+    preset: Sequence[str] | None,
     assign: Sequence[str] | None,
     variant: Sequence[str] | None,
     includes: Sequence[str] | None,

@@ -41,6 +41,7 @@ from assay.model.language.quantity import format_number
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum
     from assay.model.optimizing.sweep import Sweep
+    from assay.model.solving.solution import Solution
 
 
 def solve_command(
@@ -84,16 +85,18 @@ def solve_command(
         for variable in solution.unknowns:
             value = variable.format(solution.values[variable.name])
             yield ((variable.name, NAME), " = ", (value, VALUE))
+        yield from _whole_lines(solution, canvas)
         for position, other in enumerate(solution.others):
             shown = ", ".join(f"{v.name} = {v.format(other[v.name])}" for v in solution.unknowns)
             yield f"also: {shown}" if position == 0 else f"      {shown}"
-        yield from violation_lines(solution.constraints, canvas)
+        if not solution.whole:
+            yield from violation_lines(solution.constraints, canvas)
         if constraints:
             yield ""
             yield from verdict_table("constraint", solution.constraints, canvas)
             yield from verdict_table("approximation", solution.validity, canvas)
 
-    violated = [v.name for v in solution.constraints if v.status == "false"]
+    violated = solution.violated
     problem: AssayError | None = contradiction(
         question, unknown or [], switch=not no_switch, allow_conflicts=allow_conflicts
     )
@@ -102,6 +105,24 @@ def solve_command(
     notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
     details = [*unjudged_notes((*solution.constraints, *solution.unjudged))]
     return Report(solution.to_data(), text, as_json, problem, notes, details=details)
+
+
+def _whole_lines(solution: "Solution", canvas: Canvas) -> Iterator[Line]:
+    """The whole values on either side of a count, and what the required variables are there."""
+    if not solution.whole:
+        return
+    yield "counts are whole; on either side:"
+    for neighbor in solution.whole:
+        at = ", ".join(
+            f"{name} = {neighbor.variables[name].format(value)}"
+            for name, value in neighbor.values.items()
+        )
+        reached = ", ".join(
+            f"{name} = {r.variable.format(r.require_value())}"
+            for name, r in neighbor.resolutions.items()
+        )
+        broken = f"; violated: {', '.join(neighbor.violated)}" if neighbor.violated else ""
+        yield from wrapped(f"{at}: {reached}{broken}", canvas, "  ")
 
 
 def minimize_command(

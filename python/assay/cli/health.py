@@ -23,7 +23,7 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError, find_preset, one_of, read_question
+from assay.cli.question import CheckFailedError, chosen_preset, one_of, read_question
 from assay.errors import InputError
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
@@ -143,12 +143,16 @@ def next_work_command(
 
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    scenario = None if preset is None else find_preset(preset)
+    scenario = chosen_preset(preset)
     registry = stack.registry() if scenario is None else scenario.registry
     with working("ranking open work"):
         found = next_work(registry, scenario)
     items = found[:limit]
-    data = {"preset": preset, "of": len(found), "items": [item.to_data() for item in items]}
+    data = {
+        "preset": scenario.name if scenario else None,
+        "of": len(found),
+        "items": [item.to_data() for item in items],
+    }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [

@@ -18,7 +18,7 @@ Assign = Annotated[
     ),
 ]
 PresetName = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--preset",
         metavar="PRESET",

@@ -53,7 +53,7 @@ class Question:
 
 
 def read_question(
-    preset_name: str | None,
+    presets: str | Sequence[str] | None,
     assign: Sequence[str] | None,
     variant: Sequence[str] | None,
     includes: Sequence[str] | None = None,
@@ -61,7 +61,7 @@ def read_question(
     correlate: Sequence[str] | None = None,
 ) -> Question:
     """Merge a preset and the command line's values, which override it."""
-    preset = None if preset_name is None else find_preset(preset_name)
+    preset = chosen_preset(presets)
     registry = stack.registry() if preset is None else preset.registry
     if includes or model_config is not None:
         preset = _include(preset, registry, includes or (), model_config)
@@ -96,6 +96,21 @@ def _include(
     if preset is None:
         preset = Preset("command line", "", registry, {})
     return preset.with_includes(included)
+
+
+def chosen_preset(names: str | Sequence[str] | None) -> Preset | None:
+    """The scenario that a command is about.
+
+    Two cannot be combined: each states a machine, a job and their prices, and a mixture of both
+    would be neither.
+    """
+    chosen = [names] if isinstance(names, str) else list(dict.fromkeys(names or ()))
+    if len(chosen) > 1:
+        raise InputError(
+            f"expected one --preset, got {len(chosen)}: {', '.join(chosen)}",
+            "--with GROUP/NAME adds the values of a catalog entry to one",
+        )
+    return find_preset(chosen[0]) if chosen else None
 
 
 def find_preset(name: str) -> Preset:

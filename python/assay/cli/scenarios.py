@@ -105,8 +105,8 @@ def _asked(preset: Preset, targets: Sequence[str]) -> list[tuple[str, str]]:
     return [(preset.registry.variable(name).meaning, name) for name in targets]
 
 
-def _chosen(names: Sequence[str] | None, preset: str | None) -> list[Preset]:
-    preset_names = dict.fromkeys([*(names or ()), *([preset] if preset is not None else ())])
+def _chosen(names: Sequence[str] | None, presets: Sequence[str] | None) -> list[Preset]:
+    preset_names = dict.fromkeys([*(names or ()), *(presets or ())])
     return [find_preset(name) for name in preset_names or stack.presets()]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.errors import InputError, unknown_name
 from assay.model.language.distributions import Distribution, parse_given
-from assay.model.language.quantity import Quantity, check_dimension
+from assay.model.language.quantity import Quantity, as_difference, check_dimension
 from assay.model.language.variables import Variable
 from assay.model.uncertainty.correlation import Correlations, check_correlations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Given = float | int | str | Quantity | Distribution
 """A plain number is in base units; a text carries its unit or describes a distribution."""
 
+
+_WHOLE_TOLERANCE = 1e-9
+"""Relative rounding error within which a count is whole."""
 
 _MOST_NAMES = 8
 """Names that a note lists; a scenario of the catalog may have a hundred."""
@@ -64,7 +67,10 @@ def read_inputs(
         if isinstance(value, Distribution):
             inputs.distributions[name] = value
             value = value.median()
+            if variable.is_count and math.isfinite(value):
+                value = float(round(value))
         check_value(variable, value)
+        value = read_whole(variable, value)
         inputs.values[name] = value
     if correlations:
         check_correlations(registry, correlations, inputs.distributions)
@@ -84,8 +90,9 @@ def assignable(registry: Declarations, name: str) -> Variable:
 def read_given(variable: Variable, item: Given) -> float | Distribution:
     """Convert one given item to base units."""
     if isinstance(item, str):
-        return parse_given(variable.name, item, variable.unit)
+        return parse_given(variable.name, item, variable.unit, difference=variable.is_difference)
     if isinstance(item, Quantity):
+        item = as_difference(item) if variable.is_difference else item
         check_dimension(variable.name, item.unit, variable.unit)
         return item.value
     if isinstance(item, Distribution):
@@ -96,6 +103,32 @@ def read_given(variable: Variable, item: Given) -> float | Distribution:
         raise InputError(
             f"{variable.name}: expected a number, a text, a quantity or a distribution, got {item!r}"
         ) from None
+
+
+def nearest_whole(value: float) -> float | None:
+    """The whole number that a value is up to rounding; None where it is none.
+
+    >>> nearest_whole(8.000000000001), nearest_whole(7.5)
+    (8.0, None)
+    """
+    if not math.isfinite(value):
+        return None
+    whole = float(round(value))
+    return whole if abs(value - whole) <= _WHOLE_TOLERANCE * max(1.0, abs(whole)) else None
+
+
+def read_whole(variable: Variable, value: float) -> float:
+    """The value; refuses one of a count that is no whole number."""
+    if not variable.is_count:
+        return value
+    whole = nearest_whole(value)
+    if whole is None:
+        below, above = (variable.format(float(n)) for n in (math.floor(value), math.ceil(value)))
+        raise InputError(
+            f"{variable.name}: expected a whole number, got {variable.format(value)}",
+            f"write {below} or {above}",
+        )
+    return whole
 
 
 def check_value(variable: Variable, value: float) -> None:

@@ -35,7 +35,7 @@ link_rate = scope.variable(
 )  # fmt: skip
 node_ranks = scope.variable(
     "node_ranks", "r", "1", "GPUs of a node that share links", bounds=(1, None), reference=_DGX,
-    boundary="primitive",
+    boundary="primitive", nature="count",
 )  # fmt: skip
 adapters = scope.variable(
     "nic.count", "n_nic", "1/GPU", "network adapters per GPU", reference=_DGX, boundary="primitive"

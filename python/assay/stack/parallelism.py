@@ -66,7 +66,7 @@ def _choice(
 ) -> Variable:
     return scope.variable(
         name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="scenario",
-        family="parallelism",
+        family="parallelism", nature="count",
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ recompute = _choice(
     _RECOMPUTE, (0, 2),
 )  # fmt: skip
 data = scope.variable(
-    "data", "d", "1", "data-parallel replicas", bounds=(1, None), reference=_SPLIT
+    "data", "d", "1", "data-parallel replicas", bounds=(1, None), reference=_SPLIT, nature="count"
 )
 micro_batches = scope.variable(
     "micro_batches",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
@@ -150,8 +151,12 @@ _CALL = re.compile(r"\s*([a-z0-9]+)\s*\(([^()]*)\)\s*(.*)$", re.DOTALL)
 _BETWEEN = re.compile(r"\.\.|\bto\b")
 
 
-def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
+def parse_given(
+    name: str, text: str, expected: Unit, *, difference: bool = False
+) -> float | Distribution:
     """Read what a user gives for a variable: a quantity or a distribution.
+
+    A `difference` ignores the zero point of degC.
 
     >>> parse_given("gpu.power", "500 W", parse_unit("W"))
     500.0
@@ -161,17 +166,18 @@ def parse_given(name: str, text: str, expected: Unit) -> float | Distribution:
     497.494
     """
     if match := _CALL.match(text):
-        return _parse_call(name, text, match, expected)
+        return _parse_call(name, text, match, expected, difference)
+    read = partial(parse_quantity, difference=difference)
     if ends := _split_range(text):
-        upper = parse_quantity(ends[1])
+        upper = read(ends[1])
         check_dimension(name, upper.unit, expected)
-        lower = parse_quantity(ends[0])
+        lower = read(ends[0])
         if lower.unit == DIMENSIONLESS:
             # `450..550 W` states the unit once, for both ends.
             lower = Quantity(upper.unit.to_coherent(lower.value), upper.unit)
         check_dimension(name, lower.unit, expected)
         return interval90(lower.value, upper.value)
-    quantity = parse_quantity(text)
+    quantity = read(text)
     check_dimension(name, quantity.unit, expected)
     return quantity.value
 
@@ -190,9 +196,13 @@ def _split_range(text: str) -> tuple[str, str] | None:
     return stripped[: match.start()].rstrip(), stripped[match.end() :].lstrip()
 
 
-def _parse_call(name: str, text: str, match: re.Match[str], expected: Unit) -> Distribution:
+def _parse_call(
+    name: str, text: str, match: re.Match[str], expected: Unit, difference: bool
+) -> Distribution:
     kind, arguments, unit_text = match.groups()
     unit = parse_unit(unit_text)
+    if difference:
+        unit = unit.without_offset()
     if kind not in KINDS and kind != "empirical":
         raise InputError(
             f'unknown distribution "{kind}" for {name}',

@@ -76,6 +76,51 @@ def evaluate_entries(entries: Sequence[Any], values: Mapping[str, float]) -> flo
     return results[-1]
 
 
+def evaluate_partly(
+    entries: Sequence[Any], values: Mapping[str, float]
+) -> tuple[float | None, tuple[str, ...]]:
+    """The value where some variables have none, and the variables that it depends on.
+
+    A choice with a known condition depends on the branch that it takes only. The value is None where
+    a variable that it depends on has none.
+
+    >>> entries = ["f", "a", "b", ["select", 0, 1, 2]]
+    >>> evaluate_partly(entries, {"f": 1.0, "a": 4.0})
+    (4.0, ('f', 'a'))
+    """
+    results: list[float | None] = []
+    for entry in entries:
+        kind = type(entry)
+        if kind is list:
+            operator, *operands = entry
+            found = [results[operand] for operand in operands]
+            if operator == "select" and found[0] is not None:
+                results.append(found[1] if found[0] else found[2])
+            elif None in found:
+                results.append(None)
+            else:
+                results.append(_FUNCTIONS[operator](*found))
+        elif kind is str:
+            results.append(values.get(entry))
+        else:
+            results.append(float(entry["value"] if kind is dict else entry))
+    needed: set[int] = set()
+    stack = [len(entries) - 1]
+    while stack:
+        position = stack.pop()
+        if position in needed:
+            continue
+        needed.add(position)
+        entry = entries[position]
+        if type(entry) is list:
+            operator, *operands = entry
+            if operator == "select" and (condition := results[operands[0]]) is not None:
+                operands = [operands[0], operands[1] if condition else operands[2]]
+            stack.extend(operands)
+    names = [entry for position, entry in enumerate(entries) if position in needed]
+    return results[-1], variables_of_entries(names)
+
+
 def decode(text: str) -> Expression:
     """Read back what `encode` wrote."""
     return expression_of_entries(read_entries(text))

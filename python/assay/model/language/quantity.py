@@ -26,8 +26,8 @@ class Quantity:
         return format_quantity(self.value, self.unit)
 
 
-def parse_quantity(text: str) -> Quantity:
-    """Read a number and its unit.
+def parse_quantity(text: str, *, difference: bool = False) -> Quantity:
+    """Read a number and its unit; a `difference` ignores the zero point of degC.
 
     >>> parse_quantity("0.08 USD/kWh").value
     2.2222222222222224e-08
@@ -47,10 +47,24 @@ def parse_quantity(text: str) -> Quantity:
             "write 1_000_000 or 1e6",
         )
     unit = parse_unit(unit_text)
+    if difference:
+        unit = unit.without_offset()
     value = unit.to_coherent(float(digits))
     if not math.isfinite(value):
         raise InputError(f'value "{text.strip()}" is too large: expected a finite number')
     return Quantity(value, unit)
+
+
+def as_difference(quantity: Quantity) -> Quantity:
+    """The quantity as a difference: 10 degC is 10 K, since both ends have the same zero point.
+
+    >>> as_difference(parse_quantity("10 degC")).value
+    10.0
+    """
+    unit = quantity.unit
+    if not unit.offset:
+        return quantity
+    return Quantity(unit.from_coherent(quantity.value) * float(unit.scale), unit.without_offset())
 
 
 def check_dimension(what: str, unit: Unit, expected: Unit) -> None:

@@ -16,6 +16,7 @@ from assay.errors import DeclarationError, EvaluationError
 from assay.lazy_import import LazyModule
 from assay.model.language.encoding import (
     evaluate_entries,
+    evaluate_partly,
     expression_of_entries,
     read_entries,
     variables_of_entries,
@@ -118,6 +119,22 @@ class Relation:
         if not math.isfinite(value):
             raise _not_finite(self, self.part("expression"), values)
         return value
+
+    def evaluate_partly(self, values: Mapping[str, float]) -> tuple[float | None, tuple[str, ...]]:
+        """The right-hand side where inputs are missing, and the inputs that it depends on.
+
+        Only the branches that known conditions take count; the value is None where they lack inputs.
+        """
+        if (
+            set(self.parts) - {"valid"} != {"expression"}
+            or "select" not in self.parts["expression"]
+        ):
+            return None, self.inputs
+        value, names = evaluate_partly(self.entries("expression"), values)
+        if value is not None and not math.isfinite(value):
+            absent = dict.fromkeys(self.inputs, math.nan)
+            raise _not_finite(self, self.part("expression"), {**absent, **values})
+        return value, names
 
     def as_sympy(self) -> Any:
         """The relation as a SymPy equality over real symbols named like the variables."""

@@ -20,7 +20,7 @@ from assay.model.language.expression import Expression, Operand, Symbol, as_expr
 from assay.model.language.quantity import check_dimension, parse_quantity
 from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
-from assay.model.language.variables import BOUNDARIES, Constant, Variable
+from assay.model.language.variables import BOUNDARIES, NATURES, Constant, Variable
 
 ANY_SIGN = (None, None)
 NONNEGATIVE = (0, None)
@@ -57,12 +57,14 @@ class Scope:
         family: str | None = None,
         target: bool = False,
         library: bool = False,
+        nature: str = "measure",
     ) -> Variable:
         """Declare a quantity and, with `equals`, the identity that defines it.
 
         Quantities are non-negative unless their bounds say otherwise. For a quantity without a
         defining relation, `boundary` says why: `decompose` (a later layer will compute it),
-        `primitive` (a datum), `scenario` (a choice), `needs-source`.
+        `primitive` (a datum), `scenario` (a choice), `needs-source`. Its `nature` is `measure`,
+        `count` (given as a whole number) or `difference` (of two temperatures).
         """
         full = f"{self.name}.{name}"
         declared = self._variable_facts(full, unit, display, bounds)
@@ -71,9 +73,14 @@ class Scope:
                 f'variable {full}: unknown boundary "{boundary}"',
                 f"one of: {', '.join(BOUNDARIES)}",
             )
+        if nature not in NATURES:
+            raise DeclarationError(
+                f'variable {full}: unknown nature "{nature}"', f"one of: {', '.join(NATURES)}"
+            )
         variable = Variable(
             full, scope=self.name, symbol=symbol, meaning=meaning, reference=reference,
-            boundary=boundary, family=family, target=target, library=library, **declared,
+            boundary=boundary, family=family, target=target, library=library, nature=nature,
+            **declared,
         )  # fmt: skip
         self.variables.append(variable)
         if equals is not None:

@@ -118,6 +118,10 @@ class Unit:
             return float((Fraction(value) - self.offset) / self.scale)
         return scale_exactly(value, 1 / self.scale)
 
+    def without_offset(self) -> Unit:
+        """The unit of a difference, which has no zero point."""
+        return Unit(self.powers, self.scale, self.text) if self.offset else self
+
     def _refuse_offset(self) -> None:
         if self.offset:
             raise UnitError(

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 BOUNDARIES = ("decompose", "primitive", "scenario", "needs-source")
 
+NATURES = ("measure", "count", "difference")
+"""A count takes whole numbers; a difference of temperatures ignores the zero point of degC."""
+
 
 class Variable(Symbol):
     """A quantity: once in the graph, with symbol, unit, meaning, bounds and reference."""
 
     __slots__ = (
         "_definitions", "_relations", "boundary", "display", "family", "library", "lower",
-        "meaning", "reference", "scope", "symbol", "target", "unit", "upper",
+        "meaning", "nature", "reference", "scope", "symbol", "target", "unit", "upper",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +44,7 @@ class Variable(Symbol):
         family: str | None = None,
         target: bool = False,
         library: bool = False,
+        nature: str = "measure",
     ) -> None:
         """Bounds are in base units; `display` is the unit values are printed in."""
         super().__init__(name)
@@ -56,6 +60,7 @@ class Variable(Symbol):
         self.family = family or name.rpartition(".")[0]
         self.target = target
         self.library = library
+        self.nature = nature
         self._definitions: Sequence[str] = ()
         self._relations: Mapping[str, Relation] = {}
 
@@ -72,6 +77,16 @@ class Variable(Symbol):
     def is_root(self) -> bool:
         """Whether no relation defines the variable, so that its value must be given."""
         return not self._definitions
+
+    @property
+    def is_count(self) -> bool:
+        """Whether only whole numbers make sense."""
+        return self.nature == "count"
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the variable is a difference of two temperatures."""
+        return self.nature == "difference"
 
     @property
     def bounds(self) -> str:

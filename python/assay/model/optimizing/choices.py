@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.errors import InputError
-from assay.model.inputs import Given, check_value, read_given
+from assay.model.inputs import Given, check_value, read_given, read_whole
 from assay.model.language.distributions import Distribution
 from assay.model.language.variables import Variable
 from assay.model.selection import find_variant
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 VARIANT_PREFIX = "variant:"
 SPACINGS = ("linear", "log")
 _LOG_RATIO = 10.0
+_MOST_WHOLE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class Choices:
         variables += [choice.variable for choice in self.continuous]
         return [variable.name for variable in variables]
 
+    def first(self) -> dict[str, float]:
+        """The first value of each list and the lower end of each range."""
+        lists = {choice.variable.name: float(choice.values[0]) for choice in self.discrete}
+        return lists | {choice.variable.name: choice.lower for choice in self.continuous}
+
     def only(self, names: Iterable[str]) -> Choices:
         """The choices of some variables."""
         chosen = set(names)
@@ -114,7 +120,11 @@ def read_choices(
             continue
         variable = choosable(registry, key)
         if isinstance(spec, tuple):
-            choices.continuous.append(_read_range(variable, spec))
+            chosen = _read_range(variable, spec)
+            if variable.is_count:
+                choices.discrete.append(_whole_values(chosen))
+            else:
+                choices.continuous.append(chosen)
         else:
             choices.discrete.append(Discrete(variable, read_values(variable, spec)))
     return choices
@@ -136,13 +146,16 @@ def read_values(variable: Variable, spec: Given | Sequence[Given]) -> Array:
     return np.array(list(dict.fromkeys(read_number(variable, item) for item in items)))
 
 
-def read_number(variable: Variable, item: Given) -> float:
-    """Read one value, which must be a single number within the variable's bounds."""
+def read_number(variable: Variable, item: Given, *, between: bool = False) -> float:
+    """Read one value, which must be a single number within the variable's bounds.
+
+    The end of a range, `between` whose ends a count is chosen, need not be whole itself.
+    """
     value = read_given(variable, item)
     if isinstance(value, Distribution):
         raise InputError(f"{variable.name}: expected a single value, got a distribution: {item}")
     check_value(variable, value)
-    return value
+    return value if between else read_whole(variable, value)
 
 
 def read_axis(variable: Variable, spec: Any) -> Discrete:
@@ -153,7 +166,7 @@ def read_axis(variable: Variable, spec: Any) -> Discrete:
         raise InputError(
             f"{variable.name}: expected (start, stop, count, spacing), got {len(spec)} entries"
         )
-    start, stop = (read_number(variable, end) for end in spec[:2])
+    start, stop = (read_number(variable, end, between=True) for end in spec[:2])
     count, spacing = spec[2], spec[3] if len(spec) == 4 else "linear"
     if not isinstance(count, int) or count < 1:
         raise InputError(f"{variable.name}: expected a positive count of values, got {count!r}")
@@ -162,13 +175,42 @@ def read_axis(variable: Variable, spec: Any) -> Discrete:
             f'{variable.name}: unknown spacing "{spacing}"', f"one of: {', '.join(SPACINGS)}"
         )
     if spacing == "linear":
-        return Discrete(variable, np.linspace(start, stop, count))
+        return _grid(variable, np.linspace(start, stop, count))
     if start <= 0 or stop <= 0:
         raise InputError(
             f"{variable.name}: a log spacing needs positive ends, "
             f"got {variable.format(start)} and {variable.format(stop)}"
         )
-    return Discrete(variable, np.geomspace(start, stop, count))
+    return _grid(variable, np.geomspace(start, stop, count))
+
+
+def _grid(variable: Variable, values: Array) -> Discrete:
+    """An axis at these values; those of a count are rounded to whole ones, each once."""
+    if not variable.is_count:
+        return Discrete(variable, values)
+    whole = [float(value) for value in np.rint(values)]
+    kept = [value for value in dict.fromkeys(whole) if variable.lower <= value <= variable.upper]
+    if not kept:
+        raise InputError(f"{variable.name}: expected whole numbers, but the axis has none")
+    return Discrete(variable, np.array(kept))
+
+
+def _whole_values(choice: Continuous) -> Discrete:
+    """Every whole number of a range, since a count cannot be refined between two of them."""
+    variable = choice.variable
+    first, last = math.ceil(choice.lower), math.floor(choice.upper)
+    if last < first:
+        raise InputError(
+            f"{variable.name}: there is no whole number from {variable.format(choice.lower)} to "
+            f"{variable.format(choice.upper)}"
+        )
+    if last - first >= _MOST_WHOLE:
+        raise InputError(
+            f"{variable.name}: the range has {last - first + 1:,} whole numbers, "
+            f"more than {_MOST_WHOLE:,}",
+            "write start:stop:count:log to try some of them",
+        )
+    return Discrete(variable, np.arange(first, last + 1, dtype=np.float64))
 
 
 def _read_range(variable: Variable, spec: tuple[Any, ...]) -> Continuous:
@@ -177,7 +219,7 @@ def _read_range(variable: Variable, spec: tuple[Any, ...]) -> Continuous:
             f"{variable.name}: expected a range (lower, upper), got {len(spec)} entries",
             "write a list for single values",
         )
-    lower, upper = (read_number(variable, end) for end in spec)
+    lower, upper = (read_number(variable, end, between=True) for end in spec)
     if not lower < upper:
         raise InputError(
             f"{variable.name}: the range from {variable.format(lower)} to "

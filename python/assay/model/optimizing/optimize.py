@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InfeasibleError, InputError, MissingInputsError
@@ -24,7 +24,7 @@ from assay.model.optimizing.optimum import Alternative, Chosen, Optimum
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
 from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
-from assay.model.tapes.cones import Cones
+from assay.model.tapes.cones import Cones, are_idle
 
 if TYPE_CHECKING:
     from assay.model.declarations import Declarations
@@ -69,7 +69,7 @@ def minimize(
     if total > limit:
         raise InputError(
             f"the choices make {total} points, more than the limit of {limit}",
-            "offer fewer values, or raise the limit",
+            "offer fewer values: --over takes lists and start:stop:count",
         )
     counter = _Counter(progress, total)
     results = [case.search(limit, alternatives + 1, counter) for case in cases]
@@ -102,21 +102,24 @@ class _Case:
 
     problem: _Problem
     variants: dict[str, str]
+    known: dict[str, float]
     groups: list[tuple[Choices, Expression, list[ConstraintCheck]]]
     unknown: list[ConditionVerdict]
 
     @property
     def points(self) -> int:
         """Lower bound on the points that must be evaluated."""
-        return sum(prod(len(c.values) for c in choices.discrete) for choices, *_ in self.groups)
+        return sum(
+            math.prod(len(c.values) for c in choices.discrete) for choices, *_ in self.groups
+        )
 
     def search(self, limit: int, keep: int, progress: Progress) -> list[tuple[Group, GroupResult]]:
         """Search every group on its own."""
         results = []
         for choices, objective, checks in self.groups:
             group = Group(
-                self.problem.registry, choices, objective, checks, self.problem.inputs.values,
-                self.variants, switch=self.problem.switch, limit=limit,
+                self.problem.registry, choices, objective, checks, self.known, self.variants,
+                switch=self.problem.switch, limit=limit,
             )  # fmt: skip
             results.append((group, group.search(keep, progress)))
         return results
@@ -139,7 +142,9 @@ class _Problem:
         names = self.choices.names
         known = dict.fromkeys([*self.inputs.values, *names])
         cones = Cones(self.registry, known, variants, switch=self.switch)
-        if gaps := cones.missing_inputs([self.target]):
+        gaps = cones.missing_inputs([self.target])
+        first = {**self.inputs.values, **self.choices.first()}
+        if gaps and not are_idle(self.registry, [self.target], first, variants, switch=self.switch):
             raise MissingInputsError(
                 f"{self.target} needs {len(gaps)} more inputs: {', '.join(gaps)}",
                 gaps,
@@ -161,7 +166,8 @@ class _Problem:
             groups.append(
                 (self.choices.only(members), objective if is_main else Number(0.0), checks)
             )
-        return _Case(self, variants, groups, constraint_checks.unknown)
+        known_values = {**self.inputs.values, **dict.fromkeys(gaps, math.nan)}
+        return _Case(self, variants, known_values, groups, constraint_checks.unknown)
 
     def conclude(
         self,
@@ -195,9 +201,9 @@ class _Problem:
             choices=self._chosen(case, best),
             resolution=resolution,
             method=_method(groups),
-            points=sum(prod(result.points for _, result in pairs) for pairs in results),
+            points=sum(math.prod(result.points for _, result in pairs) for pairs in results),
             evaluated=sum(result.points for pairs in results for _, result in pairs),
-            feasible=sum(prod(result.feasible for _, result in pairs) for pairs in results),
+            feasible=sum(math.prod(result.feasible for _, result in pairs) for pairs in results),
             undefined=sum(result.undefined for pairs in results for _, result in pairs),
             excluded=dict(excluded),
             binding=tuple(groups[0][1].binding),

@@ -18,7 +18,7 @@ from assay.model.optimizing.grid import Grid, check_affordable
 from assay.model.resolving.resolution import ConditionVerdict
 from assay.model.resolving.resolve import resolve
 from assay.model.selection import check_variants
-from assay.model.tapes.cones import Cones
+from assay.model.tapes.cones import Cones, are_idle
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def sweep(
     inputs = read_inputs(registry, given)
     known = {name: value for name, value in inputs.values.items() if name not in over}
     cones = Cones(registry, [*known, *over], variants, switch=switch)
-    if gaps := cones.missing_inputs(names):
+    gaps = cones.missing_inputs(names)
+    first = {axis.variable.name: float(axis.values[0]) for axis in axes}
+    if gaps and not are_idle(registry, names, {**known, **first}, variants, switch=switch):
         raise MissingInputsError(
             f"{', '.join(names)} cannot be swept without {len(gaps)} more inputs: {', '.join(gaps)}",
             gaps,
@@ -144,7 +146,7 @@ def sweep(
     if grid.size > limit:
         raise InputError(
             f"the axes make {grid.size} points, more than the limit of {limit}",
-            "sweep over fewer values, or raise the limit",
+            "sweep over fewer values: --over takes lists and start:stop:count",
         )
     checks = (
         find_constraint_checks(cones, names, list(over), known)
@@ -152,7 +154,8 @@ def sweep(
         else ConstraintChecks()
     )
     function = PointFunction(
-        registry, list(over), known, variants, switch=switch, outputs=names,
+        registry, list(over), {**known, **dict.fromkeys(gaps, np.nan)}, variants, switch=switch,
+        outputs=names,
         conditions={check.name: check.condition for check in checks.checks},
     )  # fmt: skip
     check_affordable(function, grid)
@@ -165,7 +168,6 @@ def sweep(
     notes = [function.note] if function.note else []
     if inputs.distributions:
         notes.append(inputs.median_note)
-    first = {axis.variable.name: float(axis.values[0]) for axis in axes}
     notes += _conflicts(registry, names[0], known, first, variants, switch)
     return Sweep(
         axes=tuple(axis.variable for axis in axes),

@@ -132,6 +132,7 @@ class _Builder:
     ) -> None:
         self.registry = registry
         self.target = resolution.target
+        self.taken = resolution.taken
         self.steps = {step.variable.name: step for step in resolution.trace}
         self.variants = variants
         self.sources = sources
@@ -144,7 +145,7 @@ class _Builder:
         while stack:
             name, level = stack.pop()
             relation = self.relation(name)
-            inputs = relation.inputs if relation else ()
+            inputs = self.taken.get(name, relation.inputs) if relation else ()
             if not inputs:
                 parts = "none"
             elif name in listed:

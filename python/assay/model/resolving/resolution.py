@@ -148,6 +148,7 @@ class TargetValue(NamedTuple):
 class Resolution:
     """A value with interval, trace, missing inputs, verdicts and conflicts; numbers in base units.
 
+    `taken` has the inputs of variables whose relation chooses a branch and lacks inputs of another.
     `constraints` has every constraint that the given values determine, whatever the target, and
     those on the target's cone that they do not; `unjudged` has the others.
     `degradations` has one line for each loss of accuracy, such as fewer sample points.
@@ -166,6 +167,7 @@ class Resolution:
     conflicts: list[Conflict]
     switches: list[Switch]
     unjudged: list[ConditionVerdict] = field(default_factory=list, repr=False)
+    taken: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     degradations: tuple[str, ...] = ()
 
     @property

@@ -90,6 +90,11 @@ def account(
         conflicts=resolver.conflicts(),
         switches=[found for name, found in resolver.switches.items() if name in cone],
         unjudged=unjudged,
+        taken={
+            name: resolver.needs[name]
+            for name, relation in resolver.chosen.items()
+            if resolver.needs[name] is not relation.inputs and name in cone
+        },
         degradations=degradations,
     )
 

@@ -78,7 +78,21 @@ class Resolver:
         self.chosen[name] = relation
         self.needs[name] = relation.inputs
         values = yield from self._collect(relation.inputs)
-        return None if values is None else relation.evaluate_rhs(values)
+        if values is not None:
+            return relation.evaluate_rhs(values)
+        return (yield from self._evaluate_partly(name, relation))
+
+    def _evaluate_partly(self, name: str, relation: Relation) -> Walk[float | None]:
+        """The value where inputs are missing that only branches not taken would need."""
+        if "select" not in relation.parts.get("expression", ""):
+            return None
+        known: dict[str, float] = {}
+        for needed in relation.inputs:
+            value = self.values[needed] if needed in self.values else (yield needed)
+            if value is not None:
+                known[needed] = value
+        result, self.needs[name] = relation.evaluate_partly(known)
+        return result
 
     def _collect(
         self, names: tuple[str, ...]

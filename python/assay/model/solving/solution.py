@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
+from assay.model.solving.whole import WholeNeighbor
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Solution:
     """Values of the unknowns, in base units, at which every requirement is met.
 
     `resolutions` holds each required variable as resolved from the solution; `others` holds
-    further solutions, found from other starts.
+    further solutions, found from other starts. Where an unknown is a count and the solution is no
+    whole number, `whole` holds the neighbors on either side.
     """
 
     unknowns: tuple[Variable, ...]
@@ -44,6 +46,7 @@ class Solution:
     resolutions: dict[str, Resolution] = field(repr=False)
     stages: tuple[SolvedStage, ...]
     others: tuple[dict[str, float], ...] = ()
+    whole: tuple[WholeNeighbor, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -79,6 +82,14 @@ class Solution:
         return list({verdict.name: verdict for verdict in verdicts}.values())
 
     @property
+    def violated(self) -> list[str]:
+        """Constraints that do not hold: at the solution, or at every whole neighbor of it."""
+        if self.whole:
+            first, *others = (neighbor.violated for neighbor in self.whole)
+            return [name for name in first if all(name in other for other in others)]
+        return [verdict.name for verdict in self.constraints if verdict.status == "false"]
+
+    @property
     def unjudged(self) -> list[ConditionVerdict]:
         """Constraints that lack inputs and lie on no cone of a required variable, each once."""
         named = {verdict.name for verdict in self.constraints}
@@ -110,6 +121,7 @@ class Solution:
             "others": [
                 [_shown(variable, other) for variable in self.unknowns] for other in self.others
             ],
+            "whole": [neighbor.to_data() for neighbor in self.whole],
             "constraints": [verdict.to_data() for verdict in self.constraints],
             "unjudged": [verdict.to_data() for verdict in self.unjudged],
             "validity": [verdict.to_data() for verdict in self.validity],

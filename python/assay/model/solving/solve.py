@@ -24,6 +24,7 @@ from assay.model.solving.newton import newton
 from assay.model.solving.solution import Solution, SolvedStage
 from assay.model.solving.stages import RESOLVED_TOLERANCE, StageSolver
 from assay.model.solving.system import Stage, Statement, System
+from assay.model.solving.whole import find_whole_neighbors
 from assay.model.tapes.points import PointFunction
 
 if TYPE_CHECKING:
@@ -126,6 +127,14 @@ class _Search:
             resolutions=found[0].resolutions,
             stages=tuple(found[0].stages),
             others=tuple(other.point for other in found[1:]),
+            whole=find_whole_neighbors(
+                self.registry,
+                found[0].point,
+                self.system.given,
+                self.system.equal,
+                self.variants,
+                switch=self.switch,
+            ),
             notes=tuple(self.notes),
         )
 
@@ -165,7 +174,7 @@ class _Search:
 
     def _compare(self, name: str, solution: Solution) -> str:
         variable, required = self.registry.variables[name], self.system.equal[name]
-        known = {**self.system.given, **solution.values}
+        known = Inputs({**self.system.given, **solution.values})
         resolution = resolve(self.registry, name, known, self.variants, switch=self.switch)
         value = resolution.require_value()
         if abs(value - required) <= RESOLVED_TOLERANCE * max(abs(value), abs(required)):
@@ -241,7 +250,7 @@ class _Search:
         if statement.kind == "own":
             del known[name]
         try:
-            return resolve(self.registry, name, known, self.variants, switch=self.switch)
+            return resolve(self.registry, name, Inputs(known), self.variants, switch=self.switch)
         except CycleError:
             # A cycle through the unknown itself can be solved but not resolved.
             return None

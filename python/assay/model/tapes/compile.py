@@ -9,7 +9,7 @@ from assay._native import Tape
 from assay.errors import ConvergenceError, InputError, MissingInputsError, UnsupportedError
 from assay.model import store
 from assay.model.dependency_walk import Walk, walk
-from assay.model.inputs import Given, read_inputs
+from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.conditions import certain, possible
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.encoding import encode
@@ -122,7 +122,7 @@ def compile_cone(
     registry: Declarations,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    given: Mapping[str, Given],
+    given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str],
     *,
     switch: bool = True,

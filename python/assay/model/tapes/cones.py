@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from assay.errors import AssayError
+from assay.model.inputs import Inputs
 from assay.model.language.dynamics import Iterative
 from assay.model.language.expression import Expression
 from assay.model.language.functions import where
 from assay.model.language.relations import Relation
+from assay.model.resolving.resolver import Resolver
 from assay.model.selection import candidates
 from assay.model.tapes.compile import Lowering
 
@@ -108,3 +111,23 @@ class Cones:
 
 def _closed_form(relation: Relation) -> Expression | None:
     return relation.part("update") if isinstance(relation, Iterative) else relation.expression
+
+
+def are_idle(
+    registry: Declarations,
+    targets: Sequence[str],
+    known: Mapping[str, float],
+    variants: Mapping[str, str],
+    *,
+    switch: bool,
+) -> bool:
+    """Whether the targets have values at a point, so that inputs missing from their cones are idle.
+
+    A branch of a choice that is not taken there may lack inputs; at a point that takes it the
+    targets have no value.
+    """
+    resolver = Resolver(registry, Inputs(dict(known)), variants, switch=switch)
+    try:
+        return all(resolver.value(target) is not None for target in targets)
+    except AssayError:
+        return False

@@ -113,7 +113,7 @@ class PointFunction:
             expressions[f"definition of {name}"] = side
         expressions.update(self.conditions)
         return compile_cone(
-            self.registry, self.inputs, self.outputs, self.given, self.variants,
+            self.registry, self.inputs, self.outputs, Inputs(self.given), self.variants,
             switch=self.switch, conditions=expressions,
         )  # fmt: skip
 

@@ -95,6 +95,10 @@ class Evaluator(ABC):
                 kind, points[rows], tuple(parameters), lower, upper
             )
             shares = outsides[:, 0].tolist()
+        for row, variable in zip(rows, variables, strict=True):
+            if variable.is_count:
+                lowest = math.ceil(max(variable.lower, -1e300))
+                points[row] = np.clip(np.rint(points[row]), lowest, variable.upper)
         for name, share in zip(names, shares, strict=True):
             self._note_outside(name, share)
 
@@ -154,7 +158,12 @@ class TapeEvaluator(Evaluator):
                 continue
             self._stages.append((row, relation, tape))
             columns.append(_column(relation))
-        self._tape = self._lower(columns, query.targets, {})
+        try:
+            self._tape = self._lower(columns, query.targets, {})
+        except MissingInputsError as error:
+            # The targets have values at the medians, so that no branch taken there needs these.
+            self.fixed.update(dict.fromkeys(error.names, math.nan))
+            self._tape = self._lower(columns, query.targets, {})
 
     def __call__(self, points: Array) -> Array:
         """Evaluate the targets at all points."""

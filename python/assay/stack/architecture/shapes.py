@@ -58,19 +58,30 @@ def _shape(
     meaning: str,
     reference: Reference,
     bounds: tuple[float | str | None, float | str | None] = (0, None),
+    nature: str = "measure",
 ) -> Variable:
     return scope.variable(
         name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="primitive",
-        family="architecture",
+        family="architecture", nature=nature,
     )  # fmt: skip
 
 
-layers = _shape("layers", "L", "transformer layers", _FILE, _AT_LEAST_ONE)
-hidden = _shape("hidden", "h", "width of the residual stream", ATTENTION, _AT_LEAST_ONE)
-heads = _shape("heads", "a", "query heads", ATTENTION, _AT_LEAST_ONE)
-kv_heads = _shape("kv_heads", "g", "key and value heads", GROUPED, _AT_LEAST_ONE)
-head_size = _shape("head_size", "d_h", "elements of a query or key head", ATTENTION, _AT_LEAST_ONE)
-value_size = _shape("value_size", "d_v", "elements of a value head", ATTENTION, _AT_LEAST_ONE)
+def _count(
+    name: str,
+    symbol: str,
+    meaning: str,
+    reference: Reference,
+    bounds: tuple[float | str | None, float | str | None] = (0, None),
+) -> Variable:
+    return _shape(name, symbol, meaning, reference, bounds, "count")
+
+
+layers = _count("layers", "L", "transformer layers", _FILE, _AT_LEAST_ONE)
+hidden = _count("hidden", "h", "width of the residual stream", ATTENTION, _AT_LEAST_ONE)
+heads = _count("heads", "a", "query heads", ATTENTION, _AT_LEAST_ONE)
+kv_heads = _count("kv_heads", "g", "key and value heads", GROUPED, _AT_LEAST_ONE)
+head_size = _count("head_size", "d_h", "elements of a query or key head", ATTENTION, _AT_LEAST_ONE)
+value_size = _count("value_size", "d_v", "elements of a value head", ATTENTION, _AT_LEAST_ONE)
 ffn = _shape("ffn", "f", "width of the dense feed-forward", ATTENTION)
 ffn_matrices = _shape(
     "ffn_matrices",
@@ -79,19 +90,19 @@ ffn_matrices = _shape(
     GATED,
     (2, 3),
 )
-vocabulary = _shape("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
+vocabulary = _count("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
 embedding_tables = _shape(
     "embedding_tables", "n_e", "embedding matrices: 1 tied, 2 untied", TIED, (1, 2)
 )
 positions = _shape("positions", "n_pos", "rows of a learned position table; 0: none", POSITIONS)
 
-experts = _shape("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
-experts_per_token = _shape("experts_per_token", "k", "routed experts per token (top-k)", EXPERTS)
+experts = _count("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
+experts_per_token = _count("experts_per_token", "k", "routed experts per token (top-k)", EXPERTS)
 expert_ffn = _shape("expert_ffn", "f_e", "width of one expert", EXPERTS)
 shared_experts = _shape(
     "shared_experts", "E_s", "shared experts, in widths of a routed one", SHARED
 )
-dense_layers = _shape("dense_layers", "L_d", "dense layers of a mixture-of-experts model", SHARED)
+dense_layers = _count("dense_layers", "L_d", "dense layers of a mixture-of-experts model", SHARED)
 router_bias = _shape("router_bias", "b_r", "1: the router has a bias for each expert", _BIAS, _FLAG)
 shared_gate = _shape("shared_gate", "b_s", "1: a gate scales the shared experts", _FILE, _FLAG)
 
@@ -101,7 +112,7 @@ latent_width = _shape(
 rotary_width = _shape("latent.rotary_width", "d_r", "elements of the shared rotary key", LATENT)
 query_width = _shape("latent.query_width", "d_q", "latent size of queries (MLA); 0: none", LATENT)
 
-window = _shape("window", "w", "sliding-window size; 0: no window", WINDOW)
+window = _count("window", "w", "sliding-window size; 0: no window", WINDOW)
 window_share = _shape("window_share", "s_w", "share of layers with a sliding window", WINDOW, _FLAG)
 linear_share = _shape(
     "linear_share", "s_l", "share of layers with linear attention (state of fixed size)", LINEAR,

@@ -23,7 +23,7 @@ endpoints = scope.variable(
 )  # fmt: skip
 radix = scope.variable(
     "network.switch_ports", "k", "1", "ports of a switch", bounds=(2, None),
-    reference=_SWITCH, boundary="primitive",
+    reference=_SWITCH, boundary="primitive", nature="count",
 )  # fmt: skip
 tiers = scope.variable(
     "network.tiers", "L", "1", "tiers of switches",

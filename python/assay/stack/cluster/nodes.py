@@ -15,15 +15,15 @@ _IDLE_BUSY = cited(_PROVISIONING, "power between idle and busy, by CPU utilizati
 
 node_gpus = scope.variable(
     "node.gpus", "n_node", "GPU/node", "GPUs in a node", bounds=POSITIVE,
-    reference=DGX, boundary="primitive",
+    reference=DGX, boundary="primitive", nature="count",
 )  # fmt: skip
 nodes = scope.variable(
     "nodes", "N", "node", "nodes on the site", bounds=POSITIVE,
-    reference=by_definition(), boundary="scenario",
+    reference=by_definition(), boundary="scenario", nature="count",
 )  # fmt: skip
 gpus = scope.variable(
     "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus,
-    reference=by_definition("sum over the nodes"),
+    reference=by_definition("sum over the nodes"), nature="count",
 )  # fmt: skip
 
 # A node without its GPUs: the power of every component may be given directly.

@@ -70,7 +70,7 @@ scope.inequality(
 )  # fmt: skip
 rack_nodes = scope.variable(
     "rack.nodes", "N_rack", "node", "nodes in a rack", bounds=POSITIVE,
-    reference=by_definition(), boundary="scenario",
+    reference=by_definition(), boundary="scenario", nature="count",
 )  # fmt: skip
 racks = scope.variable(
     "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes),

@@ -113,7 +113,7 @@ leakage_reference = scope.variable(
 )  # fmt: skip
 leakage_scale = scope.variable(
     "leakage_scale", "T_L", "K", "temperature rise that multiplies leakage by e", bounds=POSITIVE,
-    reference=_STATIC, boundary="primitive",
+    reference=_STATIC, boundary="primitive", nature="difference",
 )  # fmt: skip
 thermal_resistance = scope.variable(
     "thermal_resistance", "R_th", "K*GPU/W", "thermal resistance from die to coolant",

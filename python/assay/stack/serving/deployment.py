@@ -41,11 +41,17 @@ ONE_GPU = number("1 GPU")
 
 
 def _choice(
-    name: str, symbol: str, unit: str, meaning: str, reference: Reference = _CHOICE
+    name: str,
+    symbol: str,
+    unit: str,
+    meaning: str,
+    reference: Reference = _CHOICE,
+    nature: str = "measure",
 ) -> Variable:
     return scope.variable(
-        name, symbol, unit, meaning, bounds=POSITIVE, reference=reference, boundary="scenario"
-    )
+        name, symbol, unit, meaning, bounds=POSITIVE, reference=reference, boundary="scenario",
+        nature=nature,
+    )  # fmt: skip
 
 
 def _flag(name: str, symbol: str, meaning: str, reference: Reference) -> Variable:
@@ -54,16 +60,16 @@ def _flag(name: str, symbol: str, meaning: str, reference: Reference) -> Variabl
     )
 
 
-tensor = _choice("tensor", "t", "1", "tensor-parallel GPUs", _MEGATRON)
-pipeline = _choice("pipeline", "p", "1", "pipeline stages", _GPIPE)
-expert = _choice("expert", "e", "1", "expert-parallel groups", _SWITCH)
+tensor = _choice("tensor", "t", "1", "tensor-parallel GPUs", _MEGATRON, "count")
+pipeline = _choice("pipeline", "p", "1", "pipeline stages", _GPIPE, "count")
+expert = _choice("expert", "e", "1", "expert-parallel groups", _SWITCH, "count")
 attention_replicas = _choice(
     "attention_replicas", "r", "1", "data-parallel attention replicas",
-    _DATA_PARALLEL_ATTENTION,
+    _DATA_PARALLEL_ATTENTION, "count",
 )  # fmt: skip
 gpus = scope.variable(
     "gpus", "n_GPU", "GPU", "GPUs of one deployment", equals=tensor * pipeline * ONE_GPU,
-    bounds=POSITIVE, reference=_MEGATRON,
+    bounds=POSITIVE, reference=_MEGATRON, nature="count",
 )  # fmt: skip
 attention_ranks = scope.variable(
     "attention_ranks", "t_a", "1", "GPUs that share the attention of one request",
@@ -86,11 +92,11 @@ prompt = _choice("prompt", "s_p", "token", "input tokens per request")
 output = _choice("output", "s_o", "token", "output tokens per request")
 concurrency = _choice("concurrency", "c", "request", "concurrent requests, including waiting ones")
 batch_limit = _choice(
-    "batch_limit", "B_max", "request", "most running requests (max_num_seqs)", _ORCA
+    "batch_limit", "B_max", "request", "most running requests (max_num_seqs)", _ORCA, "count"
 )
 prompt_budget = _choice(
     "prompt_budget", "n_max", "token", "most tokens per iteration and replica (max_num_batched_tokens)",
-    _CHUNKED,
+    _CHUNKED, "count",
 )  # fmt: skip
 static = _flag(
     "static", "f_s", "1: static batching, all prefill first; 0: continuous batching", _ORCA

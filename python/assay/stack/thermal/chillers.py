@@ -35,11 +35,11 @@ _AIR = cited(
 
 coolant_rise = scope.variable(
     "coolant.rise", "dT_liq", "K", "temperature rise of the coolant in the machines", bounds=POSITIVE,
-    reference=_LIQUID, boundary="scenario",
+    reference=_LIQUID, boundary="scenario", nature="difference",
 )  # fmt: skip
 coolant_approach = scope.variable(
     "coolant.approach", "dT_CDU", "K", "approach temperature of coolant over facility water",
-    reference=_LIQUID, boundary="scenario",
+    reference=_LIQUID, boundary="scenario", nature="difference",
 )  # fmt: skip
 room_temperature = scope.variable(
     "room.temperature", "T_room", "K", "room air temperature where liquid cools the GPUs", display="degC",
@@ -52,15 +52,15 @@ air_temperature = scope.variable(
 )  # fmt: skip
 air_rise = scope.variable(
     "air.rise", "dT_air", "K", "temperature rise of the air in the machines", bounds=POSITIVE,
-    reference=_AIR, boundary="scenario",
+    reference=_AIR, boundary="scenario", nature="difference",
 )  # fmt: skip
 air_approach = scope.variable(
     "air.approach", "dT_coil", "K", "approach temperature of air over facility water, at the coil",
-    reference=_PLANT, boundary="scenario",
+    reference=_PLANT, boundary="scenario", nature="difference",
 )  # fmt: skip
 chilled_rise = scope.variable(
     "chilled.rise", "dT_ch", "K", "temperature rise of facility water in the coils", bounds=POSITIVE,
-    reference=_PLANT, boundary="scenario",
+    reference=_PLANT, boundary="scenario", nature="difference",
 )  # fmt: skip
 scope.inequality(
     "air.recommended",
@@ -73,11 +73,11 @@ chiller_efficiency = scope.variable(
 )  # fmt: skip
 chiller_approach = scope.variable(
     "chiller.approach", "dT_hx", "K", "approach temperature of refrigerant over water, each side",
-    reference=_PLANT, boundary="primitive",
+    reference=_PLANT, boundary="primitive", nature="difference",
 )  # fmt: skip
 least_lift = scope.variable(
     "chiller.least_lift", "dT_min", "K", "smallest lift that the chillers' compressors run at",
-    bounds=POSITIVE, reference=_PLANT, boundary="primitive",
+    bounds=POSITIVE, reference=_PLANT, boundary="primitive", nature="difference",
 )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variab
     lift = scope.variable(
         f"{loop}.lift", f"dT_{mark}", "K", f"lift of the {loop} loop's chiller",
         equals=maximum(least_lift, sink_temperature + sink_rise - water + 2 * chiller_approach),
-        reference=_PLANT,
+        reference=_PLANT, nature="difference",
     )  # fmt: skip
     performance = scope.variable(
         f"{loop}.cop", f"COP_{mark}", "1", f"coefficient of performance of the {loop} loop's chiller",

@@ -49,11 +49,11 @@ evaporative = scope.variable(
 )  # fmt: skip
 sink_approach = scope.variable(
     "sink.approach", "dT_sink", "K", "approach temperature of the tower or dry cooler",
-    reference=_TOWER, boundary="scenario",
+    reference=_TOWER, boundary="scenario", nature="difference",
 )  # fmt: skip
 sink_rise = scope.variable(
     "sink.rise", "dT_rej", "K", "range of the tower or dry cooler", bounds=POSITIVE,
-    reference=_TOWER, boundary="scenario",
+    reference=_TOWER, boundary="scenario", nature="difference",
 )  # fmt: skip
 sink_temperature = scope.variable(
     "sink.temperature", "T_sink", "K", "water temperature leaving the tower or dry cooler",

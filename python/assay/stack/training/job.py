@@ -16,11 +16,11 @@ _FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
 
 gpus = scope.variable(
     "gpus", "n", "GPU", "GPUs in the job", bounds=POSITIVE, reference=by_definition(),
-    boundary="scenario", family="training",
+    boundary="scenario", family="training", nature="count",
 )  # fmt: skip
 batch = scope.variable(
     "batch", "B", "1", "sequences in one optimizer step", bounds=POSITIVE, reference=_SPLIT,
-    boundary="scenario", family="training",
+    boundary="scenario", family="training", nature="count",
 )  # fmt: skip
 compute_bits = scope.variable(
     "compute_bits", "b_c", "1", "bits of the operands of layer GEMMs", bounds=(4, 16),
