@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import platform
+import re
 import subprocess
 import sys
 import tomllib
@@ -87,3 +88,17 @@ def test_a_first_token_needs_no_numpy(smollm2: Path) -> None:
         "print(sorted({'numpy', 'asyncio', 'jinja2', 'sympy'} & set(sys.modules)))\n"
     )
     assert run(sys.executable, "-c", program, str(smollm2)).splitlines()[-1] == "[]"
+
+
+def test_requirements_are_small(root: Path) -> None:
+    """What is installed with Assay brings no data frames and no plotting library."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=\[; ]", one)[0].lower() for one in project["dependencies"]}
+    assert names == {"numpy", "scipy", "typer", "rich", "jinja2", "tokenizers"}
+    imported = set()
+    for path in (root / "python" / "assay").rglob("*.py"):
+        if not {"bench", "rivals"} & set(path.parts):
+            imported |= set(
+                re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
+            )
+    assert imported & {"SALib", "pandas", "matplotlib"} == set()

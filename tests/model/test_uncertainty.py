@@ -19,6 +19,7 @@ from assay.model.inputs import Given, read_inputs
 from assay.model.language.variables import Variable
 from assay.model.uncertainty.propagate import VarianceShare, propagate, variance_shares
 from assay.model.uncertainty.sampling import PointEvaluator, TapeEvaluator, nominal_values
+from assay.model.uncertainty.sobol_indices import sobol_indices
 from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 from assay.model.uncertainty.truncation import Array
 
@@ -277,6 +278,22 @@ def test_shares_agree_with_salibs_own_design(ishigami: Registry) -> None:
     ours = variance_shares(ishigami, "i.f", dict.fromkeys(names, angle), count=4096)
     np.testing.assert_allclose([s.first_order for s in ours], theirs["S1"], atol=0.02)
     np.testing.assert_allclose([s.total_order for s in ours], theirs["ST"], atol=0.02)
+
+
+@pytest.mark.parametrize(("rows", "sources", "offset"), [(64, 2, 0.0), (256, 5, 1e6), (8, 3, -3.0)])
+def test_indices_equal_salibs(rows: int, sources: int, offset: float) -> None:
+    from SALib.analyze import sobol as analysis
+
+    outcomes = np.random.default_rng(rows).normal(offset, 2.0, (rows, sources + 2)) ** 3
+    problem = {
+        "num_vars": sources,
+        "names": [str(i) for i in range(sources)],
+        "bounds": [[0.0, 1.0]] * sources,
+    }
+    theirs = analysis.analyze(problem, outcomes.ravel(), calc_second_order=False, seed=7)
+    ours = np.array(sobol_indices(outcomes, 7)).T
+    for found, key in zip(ours, ("S1", "ST", "S1_conf", "ST_conf"), strict=True):
+        np.testing.assert_allclose(found, theirs[key], rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=20)

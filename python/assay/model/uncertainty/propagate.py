@@ -23,6 +23,7 @@ from assay.model.uncertainty.sampling import (
     TapeEvaluator,
     nominal_values,
 )
+from assay.model.uncertainty.sobol_indices import sobol_indices
 from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources, find_sources
 from assay.model.uncertainty.truncation import Array
 
@@ -256,8 +257,8 @@ def _crossed_outcomes(
 ) -> Array:
     """Outcomes of Saltelli's design: A, A with one source taken from B each, and B.
 
-    One row for each of `count` points, as SALib's analysis expects them. SALib's own sampler
-    would hold all points of all rows at once, which grows with the square of the sources.
+    One row for each of `count` points. The points of one column are held at a time: those of all
+    would grow with the square of the sources.
     """
     first, second = evaluator.point_pairs(count, seed)
     columns = [evaluator(first)[0]]
@@ -271,16 +272,10 @@ def _crossed_outcomes(
 
 
 def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[VarianceShare, ...]:
-    from SALib.analyze import sobol
-
-    problem = {"num_vars": len(names), "names": list(names), "bounds": [[0.0, 1.0]] * len(names)}
-    # SALib takes a seed of zero for none.
-    found = sobol.analyze(problem, outcomes.ravel(), calc_second_order=False, seed=seed + 1)
+    found = sobol_indices(outcomes, seed + 1)
     return tuple(
-        VarianceShare(name, float(first), float(total), float(max(first_width, total_width)))
-        for name, first, total, first_width, total_width in zip(
-            names, found["S1"], found["ST"], found["S1_conf"], found["ST_conf"], strict=True
-        )
+        VarianceShare(name, first, total, max(first_width, total_width))
+        for name, (first, total, first_width, total_width) in zip(names, found, strict=True)
     )
 
 
