@@ -90,12 +90,12 @@ PRIORS: dict[str, dict[str, Prior]] = {
     },
     "experts": {
         "kernels.experts.launch_time": Prior(8e-6, "s", 10),
-        "kernels.experts.sustained_share": Prior(0.6, "1", 5),
+        "kernels.experts.sustained_share": Prior(0.6, "1", 5, most=1.0),
         "kernels.experts.read_share": Prior(0.85, "1", 3, most=1.0),
         "kernels.experts.activation_share": Prior(0.5, "1", 30),
     },
     "experts8": {
-        "kernels.experts.eight_bit_share": Prior(0.7, "1", 10),
+        "kernels.experts.eight_bit_share": Prior(0.7, "1", 10, most=1.0),
         "kernels.experts.eight_bit_time": Prior(3e-6, "s", 10),
     },
     "passes": {

@@ -22,7 +22,7 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device, fitted
+from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.attention_prefill import Attention
 from assay.stack.kernels.combine import cold_share, declare_interval, sharp_maximum, transfer_time
 
@@ -139,6 +139,9 @@ def declare(
         display="us", equals=transfer_time(cold, read_share * device.memory_bandwidth, ramp),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
+    least = roofline.declare(
+        into, prefix, read=cold, flops=flops, multiple=1, what=what, library=library
+    )
     group = shape.heads / shape.kv_heads
     alone = (group <= 1) | (group > most_group)
     tiles = shape.batch * where(alone, shape.heads, shape.kv_heads * ceil(group / tile_rows))
@@ -157,7 +160,7 @@ def declare(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
         equals=launch_time
         + sequence_time * shape.batch
-        + sharp_maximum(waves * per_tile, read_time)
+        + maximum(sharp_maximum(waves * per_tile, read_time), least)
         + split_time * log2(parts)
         + queries / (query_share * device.memory_bandwidth)
         + where(regrouped, regroup_time, number("0 s")),
@@ -165,7 +168,7 @@ def declare(
     )  # fmt: skip
     padding = where(alone, tile_rows, ceil(group / tile_rows) * tile_rows / group)
     # Reading the cache bounds this kernel, not the clock.
-    return Attention(flops, size, time, number("0 s"), flops * padding)
+    return Attention(flops, size, least, time, number("0 s"), flops * padding)
 
 
 def _free(

@@ -21,8 +21,14 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device, fitted
-from assay.stack.kernels.combine import SHARP, declare_interval, exposed, sharp_maximum
+from assay.stack.kernels import device, fitted, roofline
+from assay.stack.kernels.combine import (
+    SHARP,
+    cold_share,
+    declare_interval,
+    exposed,
+    sharp_maximum,
+)
 
 scope = Scope("kernels.prefill", "Prefill attention")
 
@@ -108,6 +114,7 @@ class Attention:
 
     flops: Variable
     size: Variable
+    floor: Variable
     time: Variable
     clock_bound: Expression
     padded: Expression
@@ -146,16 +153,20 @@ def declare(
         equals=(streams / stream_share + filling / cache_share) / device.memory_bandwidth,
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
+    least = roofline.declare(
+        into, prefix, read=size * cold_share(size, device.cache_capacity), flops=flops,
+        multiple=device.rate_multiple(shape.bits), what=what, library=library,
+    )  # fmt: skip
     compute_time = _declare_tiles(into, prefix, shape, reach, pairs, flops, what, library)
     tokens = shape.batch * shape.length * shape.caching
     time = into.variable(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=launch_time + token_time * tokens + compute_time + memory_time,
+        equals=launch_time + token_time * tokens + maximum(compute_time + memory_time, least),
         reference=_TILING, library=library,
     )  # fmt: skip
     rate = sustained_share * device.rate_multiple(shape.bits) * device.peak_flops
     clock_bound = device.clock_bound(flops / rate, compute_time, number(str(SHARP)))
-    return Attention(flops, size, time, clock_bound, flops)
+    return Attention(flops, size, least, time, clock_bound, flops)
 
 
 def _declare_tiles(

@@ -18,7 +18,7 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device, fitted
+from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
 from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
 
@@ -32,6 +32,10 @@ _SWITCH = cited(
 _OCCUPANCY = cited(
     "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",
     "ch. IV on occupancy",
+)
+_BLOCK_SCALES = cited(
+    "DeepSeek-AI 2024, DeepSeek-V3 Technical Report",
+    "sec. 3.3.2, partial sums are scaled outside the tensor cores",
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
@@ -49,8 +53,9 @@ launch_time = fitted.constant(
     (0, None),
 )
 sustained_share = fitted.constant(
-    scope, "sustained_share", "r_P", "1", "1", "rate of full tiles, over the peak"
-)
+    scope, "sustained_share", "r_P", "1", "1", "rate of full tiles, over the peak",
+    fitted.EFFICIENCY,
+)  # fmt: skip
 read_share = fitted.constant(
     scope,
     "read_share",
@@ -58,6 +63,7 @@ read_share = fitted.constant(
     "1",
     "1",
     "achieved bandwidth of expert weights, over the data sheet's",
+    fitted.EFFICIENCY,
 )
 activation_share = fitted.constant(
     scope, "activation_share", "r_a", "1", "1",
@@ -65,7 +71,7 @@ activation_share = fitted.constant(
 )  # fmt: skip
 eight_bit_share = fitted.constant(
     scope, "eight_bit_share", "r_8", "1", "1",
-    "rate of full tiles of 8-bit GEMMs over that of 16-bit ones, each over its peak",
+    "rate of full tiles of 8-bit GEMMs with block scales over that without", fitted.EFFICIENCY,
 )  # fmt: skip
 eight_bit_time = fitted.constant(
     scope, "eight_bit_time", "t_8", "s", "us", "time of casting to 8 bits and of scales", (0, None)
@@ -102,6 +108,7 @@ class Experts:
     touched: Variable
     flops: Variable
     size: Variable
+    floor: Variable
     time: Variable
     clock_bound: Expression
 
@@ -130,12 +137,20 @@ def declare(
     # Nearly every active expert has a partial last tile, on average half full.
     padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
-    sustained = where(shape.bits > 8, 1, eight_bit_share) * sustained_share
-    rate = sustained * multiple * device.peak_flops * device.clock_of(library)
+    least = roofline.declare(
+        into, prefix, read=weights, flops=flops, multiple=multiple, what=what, library=library
+    )
+    rate = sustained_share * multiple * device.peak_flops * device.clock_of(library)
+    tile_time = number("2 FLOP") * padded * shape.columns * shape.depth / rate
+    scaling_time = into.variable(
+        f"{prefix}scaling_time", "t_s", "s",
+        f"time that the block scales of 8-bit operands add to the tiles of {what}", display="us",
+        equals=where(shape.bits > 8, number("0 s"), tile_time * (1 / eight_bit_share - 1)),
+        reference=_BLOCK_SCALES, library=library,
+    )  # fmt: skip
     compute_time = into.variable(
         f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
-        equals=number("2 FLOP") * padded * shape.columns * shape.depth / rate,
-        reference=_ROOFLINE, library=library,
+        equals=tile_time + scaling_time, reference=_ROOFLINE, library=library,
     )  # fmt: skip
     read_time = into.variable(
         f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
@@ -147,12 +162,12 @@ def declare(
         f"{prefix}time", "t", "s", f"time of {what}", display="us",
         equals=launch_time
         + where(shape.bits > 8, number("0 s"), eight_bit_time)
-        + overlap(compute_time, read_time, constants.overlap_exponent)
+        + maximum(overlap(compute_time, read_time, constants.overlap_exponent), least)
         + activations / (activation_share * device.memory_bandwidth),
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
-    return Experts(touched, flops, size, time, clock_bound)
+    return Experts(touched, flops, size, least, time, clock_bound)
 
 
 def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:

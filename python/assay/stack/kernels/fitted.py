@@ -7,6 +7,7 @@ from assay.model import POSITIVE, Scope, Variable, by_definition, fitted
 Bounds = tuple[float | str | None, float | str | None]
 
 SHARE: Bounds = (0, 1)
+EFFICIENCY: Bounds = ("positive", 1)
 
 _FITTED = fitted("docs/design/kernel-model.md", "measured kernels")
 _SHAPE = by_definition("shape of the operation")

@@ -22,7 +22,7 @@ from assay.model import (
     number,
     where,
 )
-from assay.stack.kernels import device, fitted
+from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
 from assay.stack.kernels.combine import (
     cold_share,
@@ -56,6 +56,7 @@ _STREAM_K = cited(
     "multiplication on the GPU",
     "sec. 3.2 and 3.3, data-parallel and fixed-split",
 )
+_FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning", "sec. 4, scaling")
 _POWER = by_definition("operations over the rate that the power limit leaves")
 
 # Constant operands toggle fewer wires: at the power limit such GEMMs ran this much faster.
@@ -99,6 +100,7 @@ class Gemm:
 
     flops: Variable
     size: Variable
+    floor: Variable
     time: Variable
     clock_bound: Expression
 
@@ -139,6 +141,9 @@ def declare(
         reference=_ROOFLINE, library=library,
     )  # fmt: skip
     multiple = device.rate_multiple(shape.bits)
+    least = roofline.declare(
+        scope, prefix, read=cold, flops=flops, multiple=multiple, what=what, library=library
+    )
     sustained = where(shape.bits > 8, 1, constants.eight_bit_share) * constants.sustained_share
     clock = device.clock_of(library)
     data_gain = 1 + _CONSTANT_DATA_GAIN * (1 - shape.toggling)
@@ -149,19 +154,24 @@ def declare(
     )  # fmt: skip
     limits = _Limits(shape, multiple, power_time, read_time, write_time)
     tiled = [_declare_tile(scope, prefix, limits, *tile, what, library) for tile in TILES]
-    best = minimum(*tiled)
+    best = maximum(minimum(*tiled), least)
     sunk = shape.toggling * constants.throttle_depth * best / (best + _THROTTLE_TIME)
     # A separate kernel casts the 16-bit activations.
     cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
     rows_cast = constants.cast_time + shape.rows * constants.cast_row_time
     cast = shape.casting * (rows_cast + cast_size / (constants.cast_share * _BANDWIDTH))
+    casting_time = scope.variable(
+        f"{prefix}casting_time", "t_8", "s", f"time to quantize the activations of {what}",
+        display="us", equals=where(shape.bits > 8, number("0 s"), cast), reference=_FORMATS,
+        library=library,
+    )  # fmt: skip
     time = scope.variable(
         f"{prefix}time", "t", "s", f"time of {what}, with the fastest tile shape", display="us",
-        equals=constants.launch_time + best * (1 + sunk) + where(shape.bits > 8, number("0 s"), cast),
+        equals=constants.launch_time + best * (1 + sunk) + casting_time,
         reference=_TILES, library=library,
     )  # fmt: skip
     clock_bound = device.clock_bound(power_time, time, constants.overlap_exponent)
-    return Gemm(flops, size, time, clock_bound)
+    return Gemm(flops, size, least, time, clock_bound)
 
 
 @dataclass(frozen=True)

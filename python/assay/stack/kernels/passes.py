@@ -23,8 +23,9 @@ launch_time = fitted.constant(
     scope, "launch_time", "t_0", "s", "us", "time of an empty kernel in a CUDA graph", (0, None)
 )
 share = fitted.constant(
-    scope, "share", "r", "1", "1", "achieved memory bandwidth, over the data sheet's"
-)
+    scope, "share", "r", "1", "1", "achieved memory bandwidth, over the data sheet's",
+    fitted.EFFICIENCY,
+)  # fmt: skip
 cached_share = fitted.constant(
     scope, "cached_share", "r_c", "1", "1", "L2 bandwidth over memory bandwidth"
 )

@@ -58,7 +58,8 @@ def attention(step: Step) -> Work:
         kernels=number("3"),
         what=f"fixed states in {step.what}",
     )  # fmt: skip
-    return total + Work(state.time, state.size, NO_WORK.flops).times(model.linear_layers)
+    fixed = Work(state.time, state.size, NO_WORK.flops, NO_WORK.floor)
+    return total + fixed.times(model.linear_layers)
 
 
 def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
@@ -81,7 +82,9 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     size = kernel.size * (d.kv_bytes / BYTES_16_BIT)
     streamed = size / (gemm_constants.read_share * device.memory_bandwidth)
     time = maximum(engine.decode_slowdown * kv_ratio * kernel.time, streamed)
-    return Work(time, size, kernel.flops, padding=kernel.padded - kernel.flops)
+    floor = maximum(size / device.memory_bandwidth, kernel.flops / device.peak_flops)
+    padding = kernel.padded - kernel.flops
+    return Work(maximum(time, floor), size, kernel.flops, floor, padding=padding)
 
 
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
@@ -99,4 +102,4 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
     kernel = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
     )
-    return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)

@@ -40,18 +40,13 @@ reduction_wait = _fitted(
     "reduction_wait", "t_w", "s", "us", "synchronization time of GPUs before an all-reduce"
 )
 expert_slowdown = _fitted(
-    "expert_slowdown", "z_x", "1", "1", "time of the engine's expert GEMMs over the fitted ones"
-)
-wide_expert_slowdown = _fitted(
-    "wide_expert_slowdown", "z_w", "1", "1", "slowdown of expert GEMMs in 16 bits"
-)
+    "expert_slowdown", "z_x", "1", "1",
+    "time of the engine's expert GEMMs above their roofline, over the fitted ones'",
+)  # fmt: skip
 prompt_expert_slowdown = _fitted(
-    "prompt_expert_slowdown",
-    "z_p",
-    "1",
-    "1",
-    "further slowdown of expert GEMMs in iterations with prefill",
-)
+    "prompt_expert_slowdown", "z_p", "1", "1",
+    "the same in iterations with prefill: uneven routing and untuned tiles",
+)  # fmt: skip
 decode_slowdown = _fitted(
     "decode_slowdown", "z_d", "1", "1", "time of the engine's decode attention over the fitted one"
 )

@@ -31,9 +31,8 @@ def feed_forward(step: Step) -> Work:
     routed = _experts(step, "experts_up", gates * _WIDTH, model.hidden) + _experts(
         step, "experts_down", model.hidden, _WIDTH
     )
-    slowdown = where(d.expert_bits > 8, engine.wide_expert_slowdown, engine.expert_slowdown)
-    if step.load.prompt_tokens is not None:
-        slowdown = slowdown * engine.prompt_expert_slowdown
+    is_prompt = step.load.prompt_tokens is not None
+    slowdown = engine.prompt_expert_slowdown if is_prompt else engine.expert_slowdown
     return (up + down).times(layers) + routed.slowed(slowdown).times(model.expert_layers)
 
 
@@ -44,7 +43,7 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
         weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
     )  # fmt: skip
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
-    return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
 
 
 def small(step: Step) -> Work:
@@ -61,6 +60,6 @@ def small(step: Step) -> Work:
         scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
         what=f"routing of a layer in {step.what}",
     )  # fmt: skip
-    per_layer = Work(layer.time, layer.size, NO_WORK.flops)
-    per_mixture = Work(routing.time, routing.size, NO_WORK.flops)
+    per_layer = Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor)
+    per_mixture = Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor)
     return per_layer.times(model.layers) + per_mixture.times(model.expert_layers)

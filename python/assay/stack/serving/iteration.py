@@ -36,14 +36,15 @@ _ROOFLINE = cited(
 class Iteration:
     """Time of an iteration, and its bytes and FLOPs per GPU.
 
-    `benchmark_time` is the time at the clock of the kernels' benchmarks, of which `clock_bound`
-    grows as the power limit lowers the clock; `host_time` passes without kernels; `issued` counts
-    FLOPs with the padding of tensor-core tiles.
+    `floor` is the sum of the rooflines of its kernels; `benchmark_time` is the time at the clock of
+    the kernels' benchmarks, of which `clock_bound` grows as the power limit lowers the clock;
+    `host_time` passes without kernels; `issued` counts FLOPs with the padding of tensor-core tiles.
     """
 
     time: Variable
     size: Variable
     flops: Variable
+    floor: Variable
     benchmark_time: Variable
     clock_bound: Variable
     host_time: Variable
@@ -80,9 +81,13 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
         "clock_bound_time", "t_f", "s",
         f"time of {what} that grows as the power limit lowers the clock", total.clock_bound, SUM,
     )  # fmt: skip
+    floor = scope.variable(
+        f"{prefix}floor_time", "t_min", "s", f"sum of the rooflines of the kernels of {what}",
+        display="ms", equals=total.floor, reference=_ROOFLINE, target=True,
+    )  # fmt: skip
     time = step.variable(
         "time", "t", "s", f"time of {what}",
-        benchmark_time + clock_bound * (1 / device.clock_ratio - 1), SUM,
+        maximum(benchmark_time + clock_bound * (1 / device.clock_ratio - 1), floor), SUM,
     )  # fmt: skip
     size = step.variable(
         "size", "S", "byte", f"bytes moved per GPU in {what}", total.size, _ROOFLINE
@@ -93,7 +98,7 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
         f"FLOPs per GPU in {what}, with the padding of tensor-core tiles",
         flops + total.padding, _ROOFLINE,
     )  # fmt: skip
-    return Iteration(time, size, flops, benchmark_time, clock_bound, host, issued)
+    return Iteration(time, size, flops, floor, benchmark_time, clock_bound, host, issued)
 
 
 def _logits(step: Step) -> Work:

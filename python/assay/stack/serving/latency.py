@@ -1,17 +1,12 @@
-"""TPOT, TTFT, throughput, and goodput under the latency objectives."""
+"""TPOT, TTFT, throughput, and utilization of memory and peak."""
 
 from __future__ import annotations
 
 from assay.model import (
-    POSITIVE,
-    Expression,
     by_definition,
     cited,
-    erf,
-    log,
     maximum,
     number,
-    sqrt,
     where,
 )
 from assay.stack import interconnect
@@ -43,7 +38,6 @@ _ROOFLINE = cited(
     "for multicore architectures",
     "The Roofline Model",
 )
-_LOGNORMAL = by_definition("latencies err by factors: lognormal around the predicted one")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on
@@ -169,53 +163,13 @@ prompt_peak_use = scope.variable(
     / (loads.burst.time * device.peak_flops * device.rate_multiple(d.compute_bits)),
     reference=_ROOFLINE, target=True,
 )  # fmt: skip
-floor_time = scope.variable(
-    "decode_floor", "t_min", "s", "bandwidth-bound time of a decode iteration",
-    display="ms", equals=loads.decode.size / device.memory_bandwidth, reference=_ROOFLINE,
-)  # fmt: skip
 decode_memory_use = scope.variable(
     "decode_memory_use", "u_d", "1", "memory-bandwidth utilization of decode",
-    display="%", equals=floor_time / loads.decode.time, reference=_ROOFLINE, target=True,
+    display="%", equals=loads.decode.size / (loads.decode.time * device.memory_bandwidth),
+    reference=_ROOFLINE, target=True,
 )  # fmt: skip
 prompt_memory_use = scope.variable(
     "prompt_memory_use", "u_b", "1", "memory-bandwidth utilization of prefill",
     display="%", equals=loads.burst.size / (loads.burst.time * device.memory_bandwidth),
     reference=_ROOFLINE, target=True,
-)  # fmt: skip
-
-first_token_limit = scope.variable(
-    "slo.time_to_first_token", "L_1", "s", "TTFT limit (SLO)",
-    bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
-)  # fmt: skip
-output_token_limit = scope.variable(
-    "slo.time_per_output_token", "L_t", "s/token", "TPOT limit (SLO)",
-    bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario",
-)  # fmt: skip
-latency_spread = scope.variable(
-    "latency_spread", "sigma", "1", "logarithmic spread of latencies over requests",
-    bounds=POSITIVE, reference=_LOGNORMAL, boundary="scenario",
-)  # fmt: skip
-
-
-def _share_within(ratio: Expression) -> Expression:
-    return (1 + erf(log(ratio) / (latency_spread * sqrt(number("2"))))) / 2
-
-
-attainment = scope.variable(
-    "slo.attainment", "a", "1", "share of requests that meet both SLOs", bounds=(0, 1),
-    equals=_share_within(first_token_limit / time_to_first_token)
-    * _share_within(output_token_limit / time_per_output_token),
-    reference=_LOGNORMAL,
-)  # fmt: skip
-goodput = scope.variable(
-    "goodput", "G", "request/s", "goodput: requests per second that meet both SLOs",
-    equals=attainment * request_rate, reference=_DISTSERVE, target=True,
-)  # fmt: skip
-scope.inequality(
-    "first_token_in_time", time_to_first_token <= first_token_limit,
-    "TTFT is within its limit", reference=_DISTSERVE,
-)  # fmt: skip
-scope.inequality(
-    "output_tokens_in_time", time_per_output_token <= output_token_limit,
-    "TPOT is within its limit", reference=_DISTSERVE,
 )  # fmt: skip

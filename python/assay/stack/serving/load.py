@@ -39,32 +39,36 @@ COLD = number("1 TB")
 class Work:
     """Time, bytes and operations of kernels on one GPU.
 
-    `clock_bound` is the part of the time that grows as the power limit lowers the clock, and
-    `padding` counts FLOPs of tensor-core tiles on rows that hold nothing: they switch too.
+    `floor` is the least time, the roofline's; `clock_bound` is the part of the time that grows as
+    the power limit lowers the clock, and `padding` counts FLOPs of tensor-core tiles on rows that
+    hold nothing: they switch too.
     """
 
     time: Expression
     size: Expression
     flops: Expression
+    floor: Expression = NO_TIME
     clock_bound: Expression = NO_TIME
     padding: Expression = NO_FLOPS
 
     def __add__(self, other: Work) -> Work:
         return Work(
             self.time + other.time, self.size + other.size, self.flops + other.flops,
-            self.clock_bound + other.clock_bound, self.padding + other.padding,
+            self.floor + other.floor, self.clock_bound + other.clock_bound,
+            self.padding + other.padding,
         )  # fmt: skip
 
     def times(self, count: Expression) -> Work:
         """The same work so many times."""
         return Work(
-            count * self.time, count * self.size, count * self.flops, count * self.clock_bound,
-            count * self.padding,
+            count * self.time, count * self.size, count * self.flops, count * self.floor,
+            count * self.clock_bound, count * self.padding,
         )  # fmt: skip
 
     def slowed(self, factor: Expression) -> Work:
-        """The same work in more time."""
-        return replace(self, time=factor * self.time, clock_bound=factor * self.clock_bound)
+        """The same work with so many times the time above its floor."""
+        time = self.floor + factor * (self.time - self.floor)
+        return replace(self, time=time, clock_bound=self.clock_bound * time / self.time)
 
 
 NO_WORK = Work(NO_TIME, number("0 byte"), NO_FLOPS)
@@ -127,7 +131,7 @@ class Step:
             casting=engine.casting,
         )  # fmt: skip
         kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
-        return Work(kernel.time, kernel.size, kernel.flops, kernel.clock_bound)
+        return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
 
 
 def only_where(condition: Expression, work: Work) -> Work:
@@ -136,6 +140,7 @@ def only_where(condition: Expression, work: Work) -> Work:
         where(condition, work.time, NO_TIME),
         where(condition, work.size, NO_WORK.size),
         where(condition, work.flops, NO_WORK.flops),
+        where(condition, work.floor, NO_TIME),
         where(condition, work.clock_bound, NO_TIME),
         where(condition, work.padding, NO_FLOPS),
     )

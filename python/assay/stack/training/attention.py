@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from assay.model import Expression, cited, fitted, number, where
+from assay.model import Expression, cited, fitted, maximum, minimum, number, where
 from assay.stack import architecture, parallelism, software
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
-from assay.stack.training.layer import wide_stretch
+from assay.stack.training.layer import stretched, wide_stretch
 
 _FLASH = cited(
     "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
@@ -83,11 +83,13 @@ size = scope.variable(
 )  # fmt: skip
 present_time = scope.variable(
     "attention.present_time", "t_a2", "s", "attention of a layer in current kernels, forward",
-    display="us", equals=wide_stretch * mean(full.time, windowed.time), reference=_FLASH2,
+    display="us",
+    equals=mean(stretched(wide_stretch, full), stretched(wide_stretch, windowed)),
+    reference=_FLASH2,
 )  # fmt: skip
 first_time = scope.variable(
     "attention.first_time", "t_a1", "s", "attention of a layer in FlashAttention-1, forward",
-    display="us", equals=flops / (first_share * device.peak_flops),
+    display="us", equals=flops / (minimum(first_share, 1) * device.peak_flops),
     reference=_FLASH,
 )  # fmt: skip
 fused_time = scope.variable(
@@ -129,7 +131,7 @@ forward_scores = _declare_scores(
 backward_scores = _declare_scores(
     "backward_scores", number("6 byte") + _dropped, "softmax and dropout, backward"
 )
-_unfused_gemm = wide_stretch * score_gemm.time
+_unfused_gemm = stretched(wide_stretch, score_gemm)
 unfused_forward = scope.variable(
     "attention.unfused_forward", "t_u", "s", "attention of a layer, unfused, forward", display="us",
     equals=2 * _unfused_gemm + forward_scores.time, reference=_UNFUSED,
@@ -147,6 +149,10 @@ backward_time = scope.variable(
     "attention.backward_time", "t_ab", "s",
     "attention of a layer, backward: five GEMMs for two with recomputed logits",
     display="us",
-    equals=where(_is_unfused, unfused_backward, 2.5 * fused_time / backward_share),
+    equals=where(
+        _is_unfused,
+        unfused_backward,
+        maximum(2.5 * fused_time / backward_share, 2.5 * flops / device.peak_flops),
+    ),
     reference=_FLASH2,
 )  # fmt: skip

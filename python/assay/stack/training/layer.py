@@ -6,8 +6,18 @@ Layers of different kinds are averaged: a stage has some of each.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from assay.model import Expression, Variable, by_definition, cited, fitted, number, where
+from assay.model import (
+    Expression,
+    Variable,
+    by_definition,
+    cited,
+    fitted,
+    maximum,
+    number,
+    where,
+)
 from assay.stack import architecture, optimizer, parallelism, software
 from assay.stack.kernels import experts as expert_kernels
 from assay.stack.kernels import gemm, passes
@@ -65,6 +75,25 @@ _gradient_output = where(
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 
+class Kernel(Protocol):
+    """A declared kernel: its time, and the roofline's."""
+
+    @property
+    def time(self) -> Variable:
+        """The predicted time."""
+        ...
+
+    @property
+    def floor(self) -> Variable:
+        """The least possible time."""
+        ...
+
+
+def stretched(factor: Expression, kernel: Kernel) -> Expression:
+    """Time of a kernel in this job; a factor below one cannot take it below its roofline."""
+    return maximum(factor * kernel.time, kernel.floor)
+
+
 @dataclass(frozen=True)
 class Weight:
     """A weight matrix in use: a GEMM forward, two backward."""
@@ -109,11 +138,12 @@ def declare_weight(
     slow = stretch if bits is compute_bits else wide_stretch
     forward_time = scope.variable(
         f"{name}.forward_time", "t_f", "s", f"forward GEMM of {what}", display="us",
-        equals=slow * forward.time, reference=_BACKWARD,
+        equals=stretched(slow, forward), reference=_BACKWARD,
     )  # fmt: skip
     backward_time = scope.variable(
         f"{name}.backward_time", "t_b", "s", f"GEMMs backward of {what}: inputs and weights",
-        display="us", equals=slow * (inputs.time + weights.time), reference=_BACKWARD,
+        display="us", equals=stretched(slow, inputs) + stretched(slow, weights),
+        reference=_BACKWARD,
     )  # fmt: skip
     forward_count = where(parallelism.recompute > 1.5, 2, 1) if is_repeated else 1
     flops = scope.variable(
@@ -194,7 +224,7 @@ expert_share = scope.variable(
 )  # fmt: skip
 expert_time = scope.variable(
     "expert_time", "t_e", "s", "GEMMs of a layer's experts, forward", display="us",
-    equals=stretch * (expert_up.time + expert_down.time), reference=_SWITCH,
+    equals=stretched(stretch, expert_up) + stretched(stretch, expert_down), reference=_SWITCH,
 )  # fmt: skip
 products_forward = scope.variable(
     "layer.products_forward", "t_pf", "s", "GEMMs of a layer, forward", display="us",

@@ -81,11 +81,32 @@ def _decode(table: Table, cache_capacity: float, element: float) -> list[Values]
     return [{**shape, "context": context, "footprint": raw["batch_size"] * per_key * keys}]
 
 
+def touched_experts(
+    tokens: Column, experts: Column, chosen: Column, balanced: Column | float
+) -> Column:
+    """Experts that a measured batch touches: spread evenly, or by the collector's power law.
+
+    The collector draws a load for each expert, nearly log-uniform between 1 and 0.8 tokens, scales
+    the loads to the rows of the batch and rounds them: experts below half a row stay idle.
+    """
+    rows = tokens * chosen
+    evenly = np.minimum(experts, rows)
+    high = np.maximum(0.8 * tokens, 1.1)
+    mean_load = (high - 1) / np.log(high)
+    half_a_row = np.maximum(0.5 * mean_load * experts / rows, 1.0)
+    drawn = experts * np.clip(1 - np.log(half_a_row) / np.log(high), 0.0, 1.0)
+    return np.where(np.asarray(balanced) > 0.5, evenly, np.clip(drawn, chosen, evenly))
+
+
 def _experts(table: Table, cache_capacity: float, element: float) -> list[Values]:
     raw = table.columns
     hidden, inner = raw["hidden_size"], raw["inter_size"] / raw["moe_tp_size"]
+    touched = touched_experts(
+        raw["num_tokens"], raw["num_experts"], raw["topk"], raw.get("balanced", 0.0)
+    )
     common: Values = {
         "tokens": raw["num_tokens"], "experts": raw["num_experts"], "chosen": raw["topk"],
+        "touched": touched,
         "bits": 8 * element, "weight_element": element, "activation_element": element,
     }  # fmt: skip
     return [

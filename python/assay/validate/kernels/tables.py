@@ -8,15 +8,16 @@ How the package's collectors rotate operands decides what is still in the cache:
 - vLLM's 16-bit weights are not initialized, SGLang's and TensorRT-LLM's are random: random
   operands draw more power and run slower under the power limit.
 - attention: the same keys and values every time.
-- experts: both grouped GEMMs of gated experts, the activation and the routing; tokens follow the
-  power-law distribution, whose batches touch as many experts as uniform routing does.
+- experts: both grouped GEMMs of gated experts, the activation and the permutation of tokens, with
+  tokens spread evenly over the experts or by a power law; `operations` counts the experts that
+  each of them touches, which differs from uniform routing.
 - passes: casts of 16-bit activations to 8 bits with a given scale.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,17 +48,18 @@ class Source:
     file: str
     shape: tuple[str, ...]
     held_out_by: tuple[str, ...]
-    only: Mapping[str, str]
+    only: Mapping[str, tuple[str, ...]]
 
 
 _HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
 _EXPERTS = ("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
-_BF16 = {"attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16"}
+_BF16 = {"attn_dtype": ("bfloat16",), "kv_cache_dtype": ("bfloat16",)}
+_ROUTING = {"distribution": ("balanced", "power_law_1.01"), "moe_ep_size": ("1",)}
 SOURCES = {
     "gemm": Source(
-        "gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "bfloat16"}
+        "gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": ("bfloat16",)}
     ),
-    "gemm8": Source("gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": "fp8"}),
+    "gemm8": Source("gemm", "gemm_perf", ("m", "n", "k"), ("n", "k"), {"gemm_dtype": ("fp8",)}),
     "prefill": Source(
         "attention", "context_attention_perf", ("batch_size", "isl", *_HEADS), _HEADS, _BF16
     ),
@@ -65,16 +67,18 @@ SOURCES = {
         "attention", "generation_attention_perf", ("batch_size", "step", *_HEADS), _HEADS, _BF16
     ),
     "experts": Source(
-        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
-        {"moe_dtype": "bfloat16", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS, "balanced"), _EXPERTS,
+        {"moe_dtype": ("bfloat16",), **_ROUTING},
     ),
     "experts8": Source(
-        "moe", "moe_perf", ("num_tokens", *_EXPERTS), _EXPERTS,
-        {"moe_dtype": "fp8_block", "distribution": "power_law_1.01", "moe_ep_size": "1"},
+        "moe", "moe_perf", ("num_tokens", *_EXPERTS, "balanced"), _EXPERTS,
+        {"moe_dtype": ("fp8_block",), **_ROUTING},
     ),
-    "passes": Source("quantize", "scale_matrix_perf", ("m", "k"), ("k",), {"quant_dtype": "fp8"}),
+    "passes": Source("quantize", "scale_matrix_perf", ("m", "k"), ("k",), {"quant_dtype": ("fp8",)}),
 }  # fmt: skip
 OPERATIONS = tuple(SOURCES)
+
+_LEAST_WIDTH = 128
 
 # Hash prefixes of the first fits; other operations use their family's name.
 _DRAWN_AS = {"gemm": "kernels-1", "gemm8": "kernels-1", "prefill": "attention-1"}
@@ -154,15 +158,34 @@ def _read(operation: str, system: str, framework: str, path: Path) -> Table:
     raw = read_parquet(path)
     seconds = np.array(raw["latency"], dtype=np.float64) * 1e-3
     raw.setdefault("window_size", [0] * len(seconds))
+    raw["balanced"] = [name == "balanced" for name in raw.get("distribution", [])]
     keep = seconds > 0
-    for name, value in source.only.items():
-        keep &= np.array(raw[name]).astype(str) == value
+    for name, values in source.only.items():
+        keep &= np.isin(np.array(raw[name]).astype(str), values)
+    if "inter_size" in raw:
+        keep &= _is_served(raw)
     sources = np.array(raw["kernel_source"])
     names, counts = np.unique(sources[keep], return_counts=True)
     if len(names):
         keep &= sources == names[np.argmax(counts)]
     columns = {name: np.array(raw[name], dtype=np.float64)[keep] for name in source.shape}
     return Table(operation, system, columns, seconds[keep], np.full(int(keep.sum()), framework))
+
+
+def _is_served(raw: Mapping[str, Sequence[float]]) -> Mask:
+    """Whether experts are gated, as wide as deployments cut them, and their number is known.
+
+    Nemotron 3 (22 experts a token, or experts of 1856) has no gate, and the tables do not say so;
+    Llama 4 (one expert a token) scales the inputs in kernels of its own.
+    With fewer rows than experts, how many the power law touches depends on the draw.
+    """
+    width, chosen = np.array(raw["inter_size"]), np.array(raw["topk"])
+    is_wide = width / np.array(raw["moe_tp_size"]) >= _LEAST_WIDTH
+    is_known = np.array(raw["balanced"]) | (
+        np.array(raw["num_tokens"]) * chosen > np.array(raw["num_experts"])
+    )
+    served: Mask = is_wide & is_known & (width != 1856) & ~np.isin(chosen, (1, 22))
+    return served
 
 
 def read_sample(path: Path) -> list[Table]:

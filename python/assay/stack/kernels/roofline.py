@@ -1,0 +1,29 @@
+"""The roofline of one kernel: no fitted constant can make it faster than this."""
+
+from __future__ import annotations
+
+from assay.model import Expression, Scope, Variable, cited, maximum
+from assay.stack.kernels import device
+
+_ROOFLINE = cited(
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
+    "for multicore architectures",
+    "The Roofline Model",
+)
+
+
+def declare(
+    into: Scope, prefix: str, *, read: Expression, flops: Expression, multiple: Expression | int,
+    what: str, library: bool = False,
+) -> Variable:  # fmt: skip
+    """Declare the time of bytes from memory at its bandwidth, or of FLOPs at the peak if longer.
+
+    `read` counts only bytes that must come from memory, not those the L2 cache may hold;
+    `multiple` is the peak of the operands' format over that of 16 bits.
+    """
+    return into.variable(
+        f"{prefix}floor_time", "t_min", "s", f"roofline of {what}: its least possible time",
+        display="us",
+        equals=maximum(read / device.memory_bandwidth, flops / (multiple * device.peak_flops)),
+        reference=_ROOFLINE, library=library,
+    )  # fmt: skip
