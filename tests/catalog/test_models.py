@@ -202,3 +202,31 @@ def test_bare_dimensions_are_read_as_dense_decoder(registry: Registry) -> None:
 )
 def test_contexts_are_those_of_the_model_cards(name: str, context: int) -> None:
     assert models.find(name).context == context
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        # Billions, as the model cards and technical reports state them.
+        ("gpt-oss-120b", 116.83, 5.13),
+        ("gpt-oss-20b", 20.91, 3.61),
+        ("deepseek-v3", 671, 37),
+        ("deepseek-v2", 236, 21),
+        ("mixtral-8x7b", 46.7, 12.9),
+        ("mixtral-8x22b", 141, 39),
+        ("qwen3-30b-a3b", 30.5, 3.3),
+        ("qwen3-235b-a22b", 235, 22),
+        ("llama-4-maverick", 400, 17),
+        # The published 109 and 1,040 billion count a vision encoder and more.
+        ("llama-4-scout", 108, 17),
+        ("kimi-k2", 1026, 32),
+    ],
+)
+def test_parameters_are_as_published(
+    registry: Registry, name: str, total: float, active: float
+) -> None:
+    given = models.find(name).given
+    found = registry.resolve("architecture.parameters", given).require_value()
+    assert found / 1e9 == pytest.approx(total, rel=0.005)
+    met = registry.resolve("architecture.active_parameters", given).require_value()
+    assert met / 1e9 == pytest.approx(active, rel=0.03)

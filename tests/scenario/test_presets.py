@@ -13,16 +13,21 @@ def test_energy_floor_of_pythia_70m() -> None:
     assert report.ok == len(report.targets)
     found = {target.label: target.resolution for target in report.targets}
     values = {label: r.value for label, r in found.items() if r is not None}
-    assert round(values["throughput"] or 0) == 1_268_976
-    assert values["power cost"] == pytest.approx(54.4378, abs=5e-5)
-    assert values["cost per token"] == pytest.approx(1.815243e-10, abs=5e-17)
+    # 6 FLOPs for each of 70,397,952 weights and token on eight GPUs at 989.4 TFLOP/s.
+    throughput = 8 * 989.4e12 / (6 * 70_397_952)
+    kilowatt_hours = 10.2 * 299_892_736_000 / throughput / 3600
+    assert values["throughput"] == pytest.approx(throughput)
+    assert values["power cost"] == pytest.approx(0.0806 * kilowatt_hours)
+    assert values["cost per token"] == pytest.approx(0.0806 * kilowatt_hours / 299_892_736_000)
 
 
 def test_energy_floor_is_below_the_full_cost() -> None:
+    """The floor was at the FP32 rate, with more energy than the full run in BF16."""
     for size in ("70m", "160m"):
-        floor = stack.preset(f"pythia_{size}_energy_floor").resolve("econ.run.power_cost")
-        full = stack.preset(f"pythia_{size}_full_cost").resolve("econ.run.total_cost")
-        assert floor.require_value() < full.require_value()
+        floor = stack.preset(f"pythia_{size}_energy_floor")
+        full = stack.preset(f"pythia_{size}_full_cost")
+        for target in ("econ.run.power_cost", "econ.cost.per_token", "training.time_to_train"):
+            assert floor.resolve(target).require_value() < full.resolve(target).require_value()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from assay.model.optimizing.sweep import sweep
 from assay.scenario import Preset, include
 from assay.scenario.refusals import impossible, refuse_impossible
 
-# NVIDIA, AMD and Google data sheets: which 8- and 4-bit formats the matrix units compute in.
+# NVIDIA, AMD and Google data sheets: which 8- and 4-bit formats the chips compute in.
 FP8 = {
     "h100_sxm", "h100_pcie", "h200_sxm", "h20_sxm", "h800_sxm", "gh200", "b200_sxm", "b300_sxm",
     "gb200", "gb300", "l4", "l40s", "rtx_4090", "mi300x", "mi325x", "h100_nvl", "mi355x",

@@ -113,6 +113,7 @@ class _Reader:
             "ffn": ratio * hidden if ffn is None else ffn,
             "ffn_matrices": 3.0 if self.family.gated else 2.0,
             "vocabulary": self._required(_VOCABULARY),
+            "counts_lookup": float(self.family.counts_lookup),
             "embedding_tables": 1.0 if self._flag("tie_word_embeddings", self.family.tied) else 2.0,
             "positions": self._positions(),
         }

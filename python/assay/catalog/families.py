@@ -29,6 +29,7 @@ class Family:
     shared_expert: bool = False
     gated_attention: bool = False
     sinks: bool = False
+    counts_lookup: bool = True
 
 
 STANDARD = Family()
@@ -63,7 +64,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3_next": _HYBRID,
     "qwen3_5_text": _HYBRID,
     "qwen3_5_moe_text": _HYBRID,
-    "gpt_oss": replace(STANDARD, biases=True, router_bias=True, sinks=True, window_pattern=2.0),
+    "gpt_oss": replace(STANDARD, biases=True, router_bias=True, sinks=True, window_pattern=2.0, counts_lookup=False),
     "olmo": replace(STANDARD, norm_vectors=0.0),
     "olmo2": replace(STANDARD, head_norms=2),
     "palm": replace(STANDARD, tied=True),

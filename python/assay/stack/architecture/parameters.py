@@ -199,7 +199,10 @@ parameters = s.scope.variable(
 )  # fmt: skip
 active_parameters = s.scope.variable(
     "active_parameters", "N^*", "1", "active weights per token", bounds=POSITIVE,
-    equals=s.layers * active_layer_parameters + outer_parameters, reference=s.SHARED,
+    equals=s.layers * active_layer_parameters
+    + outer_parameters
+    - (1 - s.counts_lookup) * (s.embedding_tables - 1) * s.vocabulary * s.hidden,
+    reference=s.SHARED,
     library=True,
 )  # fmt: skip
 s.scope.inequality(

@@ -94,6 +94,10 @@ vocabulary = _count("vocabulary", "V", "rows of the embedding table", _FILE, _AT
 embedding_tables = _shape(
     "embedding_tables", "n_e", "embedding matrices: 1 tied, 2 untied", TIED, (1, 2)
 )
+counts_lookup = _shape(
+    "counts_lookup", "b_e", "1: active weights count the input embedding, which a token only looks up",
+    _FILE, _FLAG,
+)  # fmt: skip
 positions = _shape("positions", "n_pos", "rows of a learned position table; 0: none", POSITIONS)
 
 experts = _count("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
