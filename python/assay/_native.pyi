@@ -49,6 +49,7 @@ __all__ = [
     "TapeReport",
     "build_info",
     "cuda_attention_limits",
+    "cuda_borrow",
     "cuda_compile",
     "cuda_cublaslt",
     "cuda_probe",

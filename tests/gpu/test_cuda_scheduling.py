@@ -39,15 +39,19 @@ def test_gpu_time_is_shared_by_weight(device: Device) -> None:
     sharing.close()
 
 
-@pytest.mark.parametrize("as_graph", [True, False])
-def test_guaranteed_tenant_keeps_its_rate_under_contention(device: Device, as_graph: bool) -> None:
+# What docs/guides/runtime.md promises: the p99 of steps that are graphs, and the median of steps
+# launched kernel by kernel, whose p99 also shows how promptly the host's threads run.
+@pytest.mark.parametrize(("as_graph", "quantile"), [(True, 0.99), (False, 0.5)])
+def test_guaranteed_tenant_keeps_its_rate_under_contention(
+    device: Device, as_graph: bool, quantile: float
+) -> None:
     contest = GuaranteedSteps(
         device, passes=24, nbytes=128 * MIB, step_ns=3_000_000, as_graph=as_graph, window_ns=130_000
     )
     alone, beside = (
-        np.median(contest.times(200, flooded=flooded, pause=0.002)) for flooded in (False, True)
+        np.quantile(contest.times(200, flooded=flooded, pause=0.002), quantile)
+        for flooded in (False, True)
     )
-    # Host jitter moves the p99, which `assay bench scheduler` measures; the median is steadier.
     assert beside < 1.2 * alone
     assert contest.flood.device_time_ns() > 0
     assert contest.count_error() == 0

@@ -51,8 +51,7 @@ fn ending_a_grant_wakes_the_thread_that_waits_for_the_next() {
 
 #[test]
 fn cancel_racing_with_the_end_of_a_grant_releases_once() {
-    // Three threads: two preemptions interrupt each of the others once.
-    model(2, || {
+    model(3, || {
         let (scheduler, partition) = scheduler();
         let task = started(&scheduler, partition, 10);
         let grant = task.request_grant(Lane::Compute, 1).expect("grant");

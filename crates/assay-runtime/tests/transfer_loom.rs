@@ -40,7 +40,7 @@ fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn threads_sharing_one_slot_both_finish_with_their_own_bytes() {
     // Two chunks each, so that the slot changes hands in the middle of a transfer.
-    model(2, || {
+    model(3, || {
         let (device, engine) = engine();
         let memory = [0, 1].map(|_| device.allocate_device(3).expect("room"));
         let elsewhere = engine.clone();
