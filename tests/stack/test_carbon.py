@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay import stack
+from assay.catalog import entries
 
 from .sites import COST_INPUTS, JOB, SITE
 
@@ -99,10 +100,24 @@ GRID: Given = {
 
 
 def test_location_and_market_based_emissions() -> None:
-    by_location = value("carbon.intensity", {**GRID, "carbon.market_based": 0}) * KWH
-    by_market = value("carbon.intensity", {**GRID, "carbon.market_based": 1}) * KWH
-    assert by_location == pytest.approx(0.4)
-    assert by_market == pytest.approx(0.25 * 0.4 + 0.75 * 0.02)
+    """Contracts first, then the residual mix; the grid's average only where that is chosen."""
+    market = {"carbon.intensity": "market_based"}
+    given: Given = {**GRID, "carbon.residual.intensity": "0.7 kg/kWh"}
+    assert value("carbon.intensity", GRID) * KWH == pytest.approx(0.4)
+    assert value("carbon.intensity", given, market) * KWH == pytest.approx(0.25 * 0.7 + 0.75 * 0.02)
+    missing = stack.registry().resolve("carbon.intensity", GRID, variants=market).missing
+    assert [gap.variable.name for gap in missing] == ["carbon.residual.intensity"]
+    without = {"carbon.intensity": "market_based_without_residual_mix"}
+    assert value("carbon.intensity", GRID, without) * KWH == pytest.approx(0.25 * 0.4 + 0.75 * 0.02)
+
+
+def test_residual_mix_of_germany_is_dirtier_than_its_grid() -> None:
+    """Guarantees of origin take wind and water out: 0.729 against 0.381 kg/kWh."""
+    germany = entries.find("grids", "germany", "grid").values
+    values: Given = {name: germany[name].text for name in germany}
+    found = value("carbon.intensity", values, {"carbon.intensity": "market_based"}) * KWH
+    assert found == pytest.approx(0.72869)
+    assert value("carbon.intensity", values) * KWH == pytest.approx(0.381)
 
 
 def test_carbon_usage_effectiveness_is_grid_intensity_times_pue() -> None:
@@ -116,7 +131,6 @@ def test_carbon_and_water_per_token_of_run_and_deployment() -> None:
         **COST_INPUTS,
         **JOB,
         **GRID,
-        "carbon.market_based": 0,
         "carbon.gpu.embodied": "150 kg/GPU",
         "carbon.node.embodied": "2500 kg/node",
         "carbon.site.embodied": "0.5 kg/W",

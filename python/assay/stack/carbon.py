@@ -10,6 +10,9 @@ scope = Scope("carbon", "Emissions and water of a run and of a deployment")
 _SCOPE_2 = cited(
     "GHG Protocol Scope 2 Guidance, 2015", "ch. 6, location-based and market-based methods"
 )
+_RESIDUAL = cited(
+    "GHG Protocol Scope 2 Guidance, 2015", "Table 6.3, market-based emission factor hierarchy"
+)
 _CUE = cited("ISO/IEC 30134-8:2022, Carbon usage effectiveness", "definition of CUE")
 _LLAMA = cited(
     "Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models",
@@ -35,9 +38,10 @@ grid_intensity = scope.variable(
     "grid.intensity", "I_grid", "kg/J", "carbon intensity of the grid, in CO2 equivalents",
     display="kg/kWh", reference=_SCOPE_2, boundary="scenario",
 )  # fmt: skip
-market_based = scope.variable(
-    "market_based", "b_m", "1", "1 for the market-based method, 0 for the location-based one",
-    bounds=(0, 1), reference=_SCOPE_2, boundary="scenario",
+residual_intensity = scope.variable(
+    "residual.intensity", "I_r", "kg/J",
+    "carbon intensity of the residual mix: the grid's supply less what contracts claim",
+    display="kg/kWh", reference=_RESIDUAL, boundary="scenario",
 )  # fmt: skip
 contracted_share = scope.variable(
     "contracted.share", "s_c", "1", "share of the energy covered by contracts with suppliers",
@@ -49,9 +53,24 @@ contracted_intensity = scope.variable(
 )  # fmt: skip
 intensity = scope.variable(
     "intensity", "I", "kg/J", "carbon intensity under the chosen accounting method", display="kg/kWh",
-    equals=grid_intensity
-    + market_based * contracted_share * (contracted_intensity - grid_intensity),
     reference=_SCOPE_2,
+)  # fmt: skip
+scope.equation(
+    intensity, grid_intensity, name="location_based",
+    meaning="the grid's average, whatever is contracted", reference=_SCOPE_2,
+)  # fmt: skip
+scope.approximation(
+    intensity, contracted_share * contracted_intensity + (1 - contracted_share) * residual_intensity,
+    name="market_based", valid=contracted_share <= 1,
+    meaning="contracts first, then the residual mix", reference=_RESIDUAL,
+)  # fmt: skip
+# Where nobody publishes a residual mix the guidance lets the grid's average stand in, and asks to
+# say so: choosing this relation says it. It counts energy twice that others have contracted.
+scope.approximation(
+    intensity, contracted_share * contracted_intensity + (1 - contracted_share) * grid_intensity,
+    name="market_based_without_residual_mix", valid=contracted_share <= 1,
+    meaning="contracts first, then the grid's average for want of a residual mix",
+    reference=_RESIDUAL,
 )  # fmt: skip
 cue = scope.variable(
     "cue", "CUE", "kg/J", "carbon usage effectiveness: site emissions over IT energy",
