@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from assay import stack
+from assay.scenario.includes import include
 
 from .sites import SITE
 
@@ -32,6 +34,19 @@ def test_wet_bulb_of_saturated_air_equals_dry_bulb() -> None:
     assert value("thermal.weather.wet_bulb", given) - 273.15 == pytest.approx(25, abs=0.3)
 
 
+def steady(sink: float) -> Given:
+    """Weather without swings that a dry cooler without approach turns into water of this warmth."""
+    return {
+        "thermal.weather.dry_bulb": sink,
+        "thermal.weather.humidity": 0.5,
+        "thermal.weather.seasonal_swing": 0,
+        "thermal.weather.daily_swing": 0,
+        "thermal.weather.dew_swing": 0,
+        "thermal.sink.evaporative": 0,
+        "thermal.sink.approach": 0,
+    }
+
+
 def test_chiller_cop_between_two_temperatures() -> None:
     """A Carnot cycle between 280 K and 310 K moves 280/30 times its work.
 
@@ -39,13 +54,12 @@ def test_chiller_cop_between_two_temperatures() -> None:
     """
     given: Given = {
         **SITE,
-        "thermal.sink.temperature": "302 K",
+        **steady(302),
         "thermal.air.water_temperature": "282 K",
         "thermal.chiller.carnot_share": 1,
     }
-    assert value("thermal.air.lift", given) == pytest.approx(30)
-    assert value("thermal.air.cop", given) == pytest.approx(280 / 30)
     assert value("thermal.air.free_share", given) == 0
+    assert value("thermal.air.chiller_share", given) == pytest.approx(30 / 280)
     expected = value("thermal.heat.air", given) * 30 / 280
     assert value("thermal.air.chiller_power", given) == pytest.approx(expected)
 
@@ -56,11 +70,79 @@ def test_chiller_cop_between_two_temperatures() -> None:
 def test_free_cooling_share_follows_water_temperature(sink: float, share: float) -> None:
     """Chilled water of 282 K returns at 288 K; heat removed by the tower needs no chiller."""
     given: Given = {
-        "thermal.sink.temperature": sink,
+        **steady(sink),
         "thermal.air.water_temperature": 282,
         "thermal.chilled.rise": "6 K",
     }
     assert value("thermal.air.free_share", given) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("swings", [(10.0, 0.0), (0.0, 6.0), (10.0, 6.0)])
+def test_free_cooling_over_the_hours_of_a_year(swings: tuple[float, float]) -> None:
+    """Eighteen states against 365 x 24 hours of two sinusoids."""
+    seasonal, daily = swings
+    given: Given = {
+        **steady(283.0),
+        "thermal.weather.seasonal_swing": seasonal,
+        "thermal.weather.daily_swing": daily,
+        "thermal.air.water_temperature": 282,
+        "thermal.chilled.rise": "6 K",
+    }
+    hours = np.arange(8760)
+    sink = 283 + seasonal * np.cos(2 * np.pi * hours / 8760) + daily * np.cos(np.pi * hours / 12)
+    expected = np.clip((288 - sink) / 6, 0, 1).mean()
+    # Two swings are resolved better than one alone: their sums have more distinct values.
+    assert value("thermal.air.free_share", given) == pytest.approx(expected, abs=0.04)
+
+
+def test_dew_point_that_alduchov_and_eskridge_give() -> None:
+    """Air of 20 degrees and 50 % has a dew point of 9.26 degrees."""
+    given: Given = {"thermal.weather.dry_bulb": "20 degC", "thermal.weather.humidity": 0.5}
+    assert value("thermal.weather.dew_point", given) - 273.15 == pytest.approx(9.26, abs=0.02)
+
+
+def test_latent_share_of_a_tower_by_enthalpy() -> None:
+    """Air of 35 degrees and 40 % leaves saturated at 32: by psychrometric tables 0.0142 to 0.0306.
+
+    2.442 MJ/kg x 0.0164 = 40.0 kJ/kg of vapor, less 3.0 kJ/kg that the air itself gives up.
+    """
+    given: Given = {
+        **steady(308.15),
+        "thermal.weather.humidity": 0.4,
+        "thermal.sink.evaporative": 1,
+        "thermal.sink.approach": 305.15 - 3 - value_of_wet_bulb(308.15, 0.4),
+        "thermal.sink.rise": "6 K",
+    }
+    assert value("thermal.sink.latent_share", given) == pytest.approx(40.0 / 37.0, rel=0.02)
+
+
+def value_of_wet_bulb(dry_bulb: float, humidity: float) -> float:
+    given: Given = {"thermal.weather.dry_bulb": dry_bulb, "thermal.weather.humidity": humidity}
+    return value("thermal.weather.wet_bulb", given)
+
+
+def test_sites_differ_by_their_climate() -> None:
+    """A desert runs chillers and evaporates the most; the north hardly needs either."""
+    preset = stack.preset("llama3_8b_8_h100_training")
+
+    def at(site: str, **changes: float) -> tuple[float, float, float]:
+        moved = preset.with_includes([include(f"sites/{site}", preset.registry)])
+        own = {f"thermal.sink.{name}": changed for name, changed in changes.items()}
+        names = ("thermal.dc.pue", "thermal.dc.wue", "thermal.air.free_share")
+        pue, wue, free = (value(name, {**moved.inputs.values, **own}) for name in names)
+        return pue, wue * 3.6e9, free
+
+    desert, temperate, north = map(
+        at, ("hot_dry_evaporative", "temperate_evaporative", "nordic_dry")
+    )
+    assert desert[0] - temperate[0] > 0.01
+    assert temperate[1] < 0.9 * desert[1]
+    assert desert[2] < temperate[2] < north[2]
+    # Dry coolers save water, not power: with towers the north has the lowest PUE.
+    assert north[1] == 0
+    towers = at("nordic_dry", evaporative=1.0, approach=5.0, fan_share=0.01)
+    assert towers[0] < temperate[0] - 0.005
+    assert 0 < towers[1] < temperate[1]
 
 
 def test_flow_of_coolant() -> None:

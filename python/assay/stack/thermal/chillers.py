@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Variable, cited, maximum, minimum, number, where
+from assay.model import POSITIVE, Expression, Variable, cited, maximum, minimum, number, where
 from assay.stack import cluster, gpu
 from assay.stack.thermal.supply import (
     air_heat,
     liquid_heat,
     scope,
 )
-from assay.stack.thermal.weather import sink_rise, sink_temperature
+from assay.stack.thermal.weather import over_the_year, sink_rise
 
 _PLANT = cited(
     "Beitelmal and Patel 2006, Model-Based Approach for Optimizing a Data Center Centralized "
@@ -83,23 +83,29 @@ least_lift = scope.variable(
 
 def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variable) -> Variable:
     """Declare the chiller power of one loop after free cooling."""
-    free = scope.variable(
-        f"{loop}.free_share", f"s_{mark}", "1", f"free-cooling share of the {loop} loop's heat",
-        equals=minimum(1, maximum(0, (water + rise - sink_temperature) / rise)),
-        bounds=(0, 1), reference=_ECONOMISER,
+
+    def free_at(sink: Expression) -> Expression:
+        return minimum(1, maximum(0, (water + rise - sink) / rise))
+
+    def work_at(sink: Expression) -> Expression:
+        lift = maximum(least_lift, sink + sink_rise - water + 2 * chiller_approach)
+        cop = chiller_efficiency * (water - chiller_approach) / lift
+        return (1 - free_at(sink)) / cop
+
+    scope.variable(
+        f"{loop}.free_share", f"s_{mark}", "1",
+        f"free-cooling share of the {loop} loop's heat, mean over the year",
+        equals=over_the_year(lambda hour: free_at(hour.sink)), bounds=(0, 1),
+        reference=_ECONOMISER, library=True,
     )  # fmt: skip
-    lift = scope.variable(
-        f"{loop}.lift", f"dT_{mark}", "K", f"lift of the {loop} loop's chiller",
-        equals=maximum(least_lift, sink_temperature + sink_rise - water + 2 * chiller_approach),
-        reference=_PLANT, nature="difference",
-    )  # fmt: skip
-    performance = scope.variable(
-        f"{loop}.cop", f"COP_{mark}", "1", f"coefficient of performance of the {loop} loop's chiller",
-        equals=chiller_efficiency * (water - chiller_approach) / lift, reference=_CARNOT,
+    work = scope.variable(
+        f"{loop}.chiller_share", f"w_{mark}", "1",
+        f"work of the {loop} loop's chiller over its heat, mean over the year",
+        equals=over_the_year(lambda hour: work_at(hour.sink)), reference=_CARNOT,
     )  # fmt: skip
     return scope.variable(
         f"{loop}.chiller_power", f"P_{mark}", "W", f"power of the {loop} loop's chiller",
-        equals=heat * (1 - free) / performance, reference=_PLANT,
+        equals=heat * work, reference=_PLANT,
     )  # fmt: skip
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from assay.model import cited, total
+from assay.model import Expression, cited, maximum, minimum, total
 from assay.stack.thermal.chillers import (
     air_chiller_power,
     air_rise,
+    air_water,
     chilled_rise,
     coolant_chiller_power,
     coolant_rise,
+    coolant_water,
 )
 from assay.stack.thermal.supply import (
     air_heat,
     liquid_heat,
     scope,
 )
-from assay.stack.thermal.weather import (
-    sink_rise,
-)
+from assay.stack.thermal.weather import Hour, over_the_year, sink_approach, sink_rise
 
 _PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
 _HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
@@ -110,12 +110,28 @@ sink_pump_power = scope.variable(
     equals=sink_flow * sink_pressure / pump_efficiency, reference=_PUMP,
 )  # fmt: skip
 sink_fan_share = scope.variable(
-    "sink.fan_share", "s_tower", "1", "power of the tower's or dry cooler's fans by heat rejected",
+    "sink.fan_share", "s_tower", "1", "power of the tower's or dry cooler's fans at full flow, by heat rejected",
     display="%", reference=_TOWER, boundary="primitive",
+)  # fmt: skip
+# Colder air needs less of it: the flow falls with the temperature difference that it may take, and
+# power with the cube of the flow.
+_MIN_FLOW = 0.2
+
+
+def _fan_share_at(hour: Hour) -> Expression:
+    spare = minimum(air_water, coolant_water) - (hour.sink - sink_approach)
+    flow = maximum(minimum(sink_approach / maximum(spare, sink_approach), 1), _MIN_FLOW)
+    return flow**3
+
+
+sink_fan_load = scope.variable(
+    "sink.fan_load", "l_tower", "1",
+    "power of the tower's or dry cooler's fans over that at full flow, mean over the year",
+    equals=over_the_year(_fan_share_at), bounds=(0, 1), reference=_TOWER,
 )  # fmt: skip
 sink_fan_power = scope.variable(
     "sink.fan_power", "P_tower", "W", "power of the tower's or dry cooler's fans",
-    equals=sink_fan_share * rejected_heat, reference=_TOWER,
+    equals=sink_fan_share * sink_fan_load * rejected_heat, reference=_TOWER,
 )  # fmt: skip
 cooling_power = scope.variable(
     "cooling.power", "P_cool", "W", "power of chillers, pumps, towers and fans",

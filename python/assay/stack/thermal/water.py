@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from assay.model import cited, maximum, number, total
+from assay.model import Expression, cited, maximum, number, total
 from assay.stack import cluster
 from assay.stack.thermal.flows import (
+    air_heat_capacity,
     rejected_heat,
     sink_flow,
     water_density,
@@ -13,13 +14,21 @@ from assay.stack.thermal.supply import (
     scope,
 )
 from assay.stack.thermal.weather import (
+    Hour,
     evaporative,
+    over_the_year,
+    sink_rise,
+    vapor_pressure,
 )
 
 _WUE = cited("ISO/IEC 30134-9:2022, Water usage effectiveness", "definition of WUE")
 _HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
 _WATER = cited(_HEAT, "Table A-9, properties of saturated water")
 _ENERGYPLUS = "EnergyPlus Engineering Reference"
+_MERKEL = cited(
+    "Kroger 2004, Air-Cooled Heat Exchangers and Cooling Towers",
+    "ch. 4, Merkel's method: air leaves saturated",
+)
 _MAKEUP = cited(_ENERGYPLUS, "Cooling towers, makeup water usage")
 
 water_latent_heat = scope.constant(
@@ -27,10 +36,25 @@ water_latent_heat = scope.constant(
     reference=_WATER,
 )  # fmt: skip
 
+
 # Evaporation, drift and blowdown; blowdown limits the concentration of salts.
+def _humidity_ratio(dew_point: Expression) -> Expression:
+    """Water by dry air, of air saturated at a temperature, at sea level."""
+    pressure = 0.0060295 * vapor_pressure(dew_point)
+    return 0.62198 * pressure / (1 - pressure)
+
+
+def _latent_share_at(hour: Hour) -> Expression:
+    """Share of the heat that leaves as vapor: air leaves saturated at the water's mean temperature."""
+    leaving = hour.sink + sink_rise / 2
+    vapor = water_latent_heat * (_humidity_ratio(leaving) - _humidity_ratio(hour.dew_point))
+    return vapor / (vapor + air_heat_capacity * (leaving - hour.dry_bulb))
+
+
 latent_share = scope.variable(
-    "sink.latent_share", "s_lat", "1", "share of the heat rejected that evaporates water",
-    bounds=(0, 1), reference=_MAKEUP, boundary="primitive",
+    "sink.latent_share", "s_lat", "1",
+    "heat that evaporates water over heat rejected, mean over the year; above 1 where air cools too",
+    equals=over_the_year(_latent_share_at), bounds=(0, 2), reference=_MERKEL,
 )  # fmt: skip
 drift_share = scope.variable(
     "sink.drift_share", "s_drift", "1", "drift share of the tower's flow",
