@@ -72,8 +72,8 @@ def test_long_lists_are_cut_in_text_only(cli: Any, monkeypatch: pytest.MonkeyPat
     assert "    10 more; --json lists all\n" in cli("audit").out
 
 
-def test_root_debt_without_rows(cli: Any) -> None:
-    assert cli("root-debt", "--limit", "0").out == "no roots\n"
+def test_root_debt_of_every_root(cli: Any) -> None:
+    assert len(cli("root-debt", "--limit", "0").out.splitlines()) > 300
 
 
 def test_root_debt_by_dependents(cli: Any) -> None:
@@ -127,5 +127,5 @@ def test_next_work_ranks_by_weight(cli: Any) -> None:
     assert weights == sorted(weights, reverse=True)
     assert len(weights) == 4 < data["of"]
     text = cli("next-work", "--limit", "4").out
-    assert text.splitlines()[-1] == f"4 of {data['of']} items"
+    assert text.splitlines()[-1] == f"4 of {data['of']} items; --limit 0 lists all"
     assert all(item["name"] in text for item in data["items"])

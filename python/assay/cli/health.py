@@ -18,13 +18,14 @@ from assay.cli.output import (
     Line,
     Part,
     Report,
+    cut,
+    cut_notes,
     facts,
     table,
     working,
     wrapped,
 )
 from assay.cli.question import CheckFailedError, chosen_preset, one_of, read_question
-from assay.errors import InputError
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
@@ -133,38 +134,35 @@ def _listed(
 
 def next_work_command(
     preset: options.PresetName = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Items at most.")
-    ] = None,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
     """Rank open work on the model."""
     from assay.scenario.work import next_work
 
-    if limit is not None and limit < 0:
-        raise InputError(f"limit: expected 0 or more, got {limit}")
     scenario = chosen_preset(preset)
     registry = stack.registry() if scenario is None else scenario.registry
     with working("ranking open work"):
         found = next_work(registry, scenario)
-    items = found[:limit]
+    rows_at_most = options.MAX_LISTED if limit is None else limit
+    left_out = cut(rows_at_most, items=found)
     data = {
         "preset": scenario.name if scenario else None,
         "of": len(found),
-        "items": [item.to_data() for item in items],
+        "items": [item.to_data() for item in found[: limit or None]],
     }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
             ((f"{item.weight:.1%}", VALUE), item.kind, (item.name, NAME), item.reason)
-            for item in items
+            for item in found[: rows_at_most or None]
         ]
         header = ("weight", "work", "on", "reason")
         yield from table(header, rows, canvas, right=(0,)) or ["no open work"]
-        if len(items) < len(found):
-            yield ((f"{len(items)} of {len(found)} items", FAINT),)
+        if left_out:
+            yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json)
+    return Report(data, text, as_json, notes=cut_notes(left_out))
 
 
 def root_debt_command(
@@ -189,7 +187,7 @@ def root_debt_command(
         bool,
         typer.Option("--include-constraints", help="Also count constraints downstream."),
     ] = False,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Rows at most.")] = None,
+    limit: options.Limit = None,
     preset: options.PresetName = None,
     assign: options.Assign = None,
     variant: options.Variant = None,
@@ -215,19 +213,20 @@ def root_debt_command(
             variants=question.variants,
             families=families,
             include_constraints=include_constraints,
-            limit=limit,
         )
+    rows_at_most = options.MAX_LISTED if limit is None else limit
+    left_out = cut(rows_at_most, **{"families" if families else "roots": rows})
     data = {
         "by": by,
         "target": target,
         "families": families,
-        "rows": [row.to_data() for row in rows],
+        "rows": [row.to_data() for row in rows[: limit or None]],
         "degradations": list(rows.degradations),
     }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = []
-        for row in rows:
+        for row in rows[: rows_at_most or None]:
             about = ", ".join(row.members) if families else row.meaning
             if row.note:
                 about = f"{about}; {row.note}"
@@ -237,8 +236,10 @@ def root_debt_command(
         last = "members" if families else "meaning"
         header = (first, "family" if families else "root", "boundary", last)
         yield from table(header, cells, canvas, right=(0,)) or [(("no roots", FAINT),)]
+        if left_out:
+            yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json, notes=rows.degradations)
+    return Report(data, text, as_json, notes=[*rows.degradations, *cut_notes(left_out)])
 
 
 def _share(share: float | None) -> str:

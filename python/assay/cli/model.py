@@ -14,7 +14,19 @@ from assay.cli.describe import (
     variable_data,
     variable_lines,
 )
-from assay.cli.output import FAINT, NAME, Canvas, Line, Report, count, facts, table, wrapped
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    Canvas,
+    Line,
+    Report,
+    count,
+    cut,
+    cut_notes,
+    facts,
+    table,
+    wrapped,
+)
 from assay.cli.question import one_of
 from assay.errors import InputError, unknown_name
 from assay.model.graphs.subgraph import Direction
@@ -205,6 +217,7 @@ def cone_command(
     depth: Annotated[
         int | None, typer.Option("--depth", metavar="N", help="Most relations to follow.")
     ] = None,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
     """List the inputs or the dependents of a variable."""
@@ -212,6 +225,9 @@ def cone_command(
         target, one_of("direction", direction, DIRECTIONS), depth
     )
     found: list[Variable] = [*part.constants.values(), *part.variables.values()]
+    relations = list(part.relations.values())
+    rows_at_most = options.MAX_LISTED if limit is None else limit
+    left_out = cut(rows_at_most, variables=found, relations=relations)
     data: dict[str, Any] = {
         "variable": target,
         "direction": direction,
@@ -229,10 +245,14 @@ def cone_command(
             f"{count(len(part.relations), 'relation')}",
         )
         yield ""
-        rows = [(role_of(v), (v.name, NAME), v.display.text, v.meaning) for v in found]
+        shown = found[: rows_at_most or None]
+        rows = [(role_of(v), (v.name, NAME), v.display.text, v.meaning) for v in shown]
         yield from table(("role", "variable", "unit", "meaning"), rows, canvas)
         yield ""
-        for relation in part.relations.values():
+        for relation in relations[: rows_at_most or None]:
             yield from wrapped(relation.text, canvas)
+        if left_out:
+            yield ""
+            yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json)
+    return Report(data, text, as_json, notes=cut_notes(left_out))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.completion import complete_entries, complete_presets, complete_variables
+from assay.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Assign = Annotated[
@@ -83,6 +84,25 @@ AllowConflicts = Annotated[
     typer.Option(
         "--allow-conflicts",
         help="Accept given values that contradict their own equations; they are still listed.",
+    ),
+]
+MAX_LISTED = 40
+"""Rows of a list that are printed unless `--limit` says otherwise: a screen or two."""
+
+
+def _check_limit(given: int | None) -> int | None:
+    if given is not None and given < 0:
+        raise InputError(f"limit: expected 0 or more, got {given}")
+    return given
+
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        callback=_check_limit,
+        help=f"Rows at most; 0 for all. Text has {MAX_LISTED} if not given, JSON all.",
     ),
 ]
 Target = Annotated[

@@ -256,6 +256,25 @@ def wrapped(text: str, canvas: Canvas, indent: str = "", style: str = "") -> lis
     return [(indent, (first, style)), *((f"{indent}    ", (line, style)) for line in others)]
 
 
+def cut(limit: int, **lists: Sequence[object]) -> str | None:
+    """What is left out of lists of which `limit` rows are printed each; 0 prints all.
+
+    >>> cut(2, variables=[1, 2, 3], relations=[1])
+    '2 of 3 variables; --limit 0 lists all'
+    """
+    left_out = [
+        f"{limit:,} of {len(items):,} {noun}"
+        for noun, items in lists.items()
+        if 0 < limit < len(items)
+    ]
+    return f"{', '.join(left_out)}; --limit 0 lists all" if left_out else None
+
+
+def cut_notes(text: str | None) -> list[str]:
+    """A note of what was cut for the reader of a pipe, who may filter out the line on stdout."""
+    return [text] if text and not sys.stdout.isatty() else []
+
+
 def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
     """Lay out label-value pairs, one per line; empty values are omitted."""
     known = [(label, one_line(text)) for label, text in pairs if text]

@@ -1,5 +1,6 @@
 """`assay validate`: predictions compared with published figures."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,8 @@ from assay.cli.output import (
     Part,
     Report,
     count,
+    cut,
+    cut_notes,
     table,
     working,
     wrapped,
@@ -53,6 +56,7 @@ def validate_command(
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the scores without the cases.")
     ] = False,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
     """Predict published figures and score the predictions.
@@ -60,10 +64,12 @@ def validate_command(
     Every case shows the prediction with its 90 % interval and largest terms, and the observed
     figure. The errors of each suite are split: `in-sample` are cases that the constants were
     fitted on, `held-out` are errors of constants fitted without the case. Errors of simpler
-    rules are printed for comparison.
+    rules are printed for comparison. Where a suite has more cases than --limit, those with the
+    largest errors are printed.
     """
     from assay.validate.run import validate
 
+    cases_at_most = options.MAX_LISTED if limit is None else limit
     if not tier or set(tier) - set("ABC"):
         raise InputError(f'expected tiers out of A, B and C, got "{tier}"', "such as --tier AB")
     with working("predicting", log=False) as progress:
@@ -73,17 +79,37 @@ def validate_command(
         if not summary:
             for score in found:
                 if not score.is_pool and "/" not in score.name:
-                    yield from _suite_lines(score, canvas)
+                    yield from _suite_lines(score, cases_at_most, canvas)
         yield from _score_lines(found, canvas)
 
-    return Report([score.to_data() for score in found], text, as_json)
+    is_cut = not summary and any(_cut(score, cases_at_most) for score in found)
+    notes = cut_notes(
+        f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
+    )
+    return Report([score.to_data() for score in found], text, as_json, notes=notes)
 
 
-def _suite_lines(score: "Score", canvas: Canvas) -> Iterator[Line]:
+def _cut(score: "Score", limit: int) -> str | None:
+    if score.is_pool or "/" in score.name:
+        return None
+    return cut(limit, cases=score.rows)
+
+
+def _suite_lines(score: "Score", limit: int, canvas: Canvas) -> Iterator[Line]:
     yield ((score.name, NAME),)
-    for row in score.rows:
+    left_out = _cut(score, limit)
+    # What is not predicted is the largest error of all.
+    rows = sorted(score.rows, key=_badness)[:limit] if left_out else score.rows
+    for row in rows:
         yield from _row_lines(row, canvas)
+    if left_out:
+        yield ((f"  the worst {left_out}", FAINT),)
     yield ""
+
+
+def _badness(row: "Row") -> float:
+    """The negative error of a row, so that the worst comes first."""
+    return -math.inf if row.error is None else -abs(row.error)
 
 
 def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
@@ -135,7 +161,7 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
         if not score.is_pool and "/" not in score.name
     )
     if gaps:
-        yield f"{count(gaps, 'case')} not predicted; the reason of each is above, or in --json"
+        yield f"{count(gaps, 'case')} not predicted; the reason of each is with --limit 0 or in --json"
 
 
 def _sample(row: "Row") -> str:
