@@ -1,8 +1,8 @@
 """Declarations as plain data, by name: as scopes declare them, or as a stored registry holds them.
 
 A stored registry is text: a line of JSON with the names of everything, then one line for each
-variable and each relation. A relation's expressions follow its facts after tabs, as JSON of their
-own. Reading it splits lines; a line is decoded when its declaration is first used.
+variable, relation and shared formula. A relation's expressions follow its facts after tabs, as JSON
+of their own. Reading it splits lines; a line is decoded when its declaration is first used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assay.errors import DeclarationError
+from assay.model.language.encoding import read_entries, variables_of_entries
+from assay.model.tapes.formulas import Formula, shared_formulas
 
 
 class RelationRecord(NamedTuple):
@@ -21,6 +23,7 @@ class RelationRecord(NamedTuple):
     variable: str
     position: int
     source: Any
+    formula: Formula | None = None
 
 
 class DeclarationRecords(NamedTuple):
@@ -74,6 +77,7 @@ def to_bytes(data: Mapping[str, Any], key: str) -> bytes:
     scopes = data["scopes"]
     variables = [facts for scope in scopes for facts in scope["variables"]]
     relations = [facts for scope in scopes for facts in scope["relations"]]
+    formulas, numbers = shared_formulas(relations)
     index = {
         "key": key,
         "scopes": [
@@ -83,16 +87,23 @@ def to_bytes(data: Mapping[str, Any], key: str) -> bytes:
         "variables": [facts["name"] for facts in variables],
         "constants": [facts["name"] for facts in variables if "value" in facts],
         "targets": [facts["name"] for facts in variables if facts.get("target")],
-        "relations": [[facts["name"], facts["kind"], facts["variable"]] for facts in relations],
+        "relations": [
+            [facts["name"], facts["kind"], facts["variable"], numbers.get(facts["name"])]
+            for facts in relations
+        ],
     }
     lines = [json.dumps(item, separators=(",", ":")) for item in (index, *variables)]
-    lines += ["\t".join(_relation_texts(facts)) for facts in relations]
-    return "\n".join(lines).encode()
+    lines += ["\t".join(_relation_texts(facts, facts["name"] in numbers)) for facts in relations]
+    return "\n".join([*lines, *formulas]).encode()
 
 
-def _relation_texts(facts: Mapping[str, Any]) -> Iterator[str]:
+def _relation_texts(facts: Mapping[str, Any], has_formula: bool) -> Iterator[str]:
     parts = facts["parts"]
-    yield json.dumps({**facts, "parts": list(parts)}, separators=(",", ":"))
+    stored = {**facts, "parts": list(parts)}
+    if has_formula:
+        # With its inputs known, the formula does for the expression, which is not decoded.
+        stored["inputs"] = variables_of_entries(read_entries(parts["expression"]))
+    yield json.dumps(stored, separators=(",", ":"))
     yield from parts.values()
 
 
@@ -103,10 +114,14 @@ def from_bytes(content: bytes) -> tuple[DeclarationRecords, str]:
     names = index["variables"]
     sources = dict(zip(names, lines, strict=False))
     constants = {name: sources.pop(name) for name in index["constants"]}
+    last = len(names) + len(index["relations"])
+    formulas = [Formula(stored) for stored in lines[last:]]
     relations = {
-        name: RelationRecord(kind, variable, position, line)
-        for position, ((name, kind, variable), line) in enumerate(
-            zip(index["relations"], lines[len(names) :], strict=True)
+        name: RelationRecord(
+            kind, variable, position, line, None if number is None else formulas[number]
+        )
+        for position, ((name, kind, variable, number), line) in enumerate(
+            zip(index["relations"], lines[len(names) : last], strict=True)
         )
     }
     records = DeclarationRecords(
@@ -117,7 +132,7 @@ def from_bytes(content: bytes) -> tuple[DeclarationRecords, str]:
         [facts for scope in index["scopes"] for facts in scope[4]],
         tuple(index["targets"]),
         _read_line,
-        lambda: _all_data(index["scopes"], lines, len(names)),
+        lambda: _all_data(index["scopes"], lines[: len(names)], lines[len(names) : last]),
     )
     return records, index["key"]
 
@@ -131,18 +146,22 @@ def _read_line(line: str) -> Mapping[str, Any]:
 
 
 def _all_data(
-    scopes: Sequence[Sequence[Any]], lines: Sequence[str], n_variables: int
+    scopes: Sequence[Sequence[Any]], of_variables: Sequence[str], of_relations: Sequence[str]
 ) -> Mapping[str, Any]:
-    variables, relations = iter(lines[:n_variables]), iter(lines[n_variables:])
+    variables, relations = iter(of_variables), iter(of_relations)
     return {
         "scopes": [
             {
                 "name": name,
                 "meaning": meaning,
-                "variables": [_read_line(next(variables)) for _ in range(of_variables)],
-                "relations": [_read_line(next(relations)) for _ in range(of_relations)],
+                "variables": [_read_line(next(variables)) for _ in range(n_variables)],
+                "relations": [_declared(next(relations)) for _ in range(n_relations)],
                 "blocks": blocks,
             }
-            for name, meaning, of_variables, of_relations, blocks in scopes
+            for name, meaning, n_variables, n_relations, blocks in scopes
         ]
     }
+
+
+def _declared(line: str) -> Mapping[str, Any]:
+    return {name: fact for name, fact in _read_line(line).items() if name != "inputs"}

@@ -135,12 +135,15 @@ class Declarations:
 
     def _relation(self, record: RelationRecord) -> Relation:
         facts = self.records.facts(record.source)
-        return RELATION_KINDS[record.kind](
+        relation = RELATION_KINDS[record.kind](
             name=facts["name"], variable=record.variable, scope=facts["scope"],
             parts=facts["parts"], reference=Reference(*facts["reference"]),
             meaning=facts["meaning"], library=facts["library"], options=facts["options"],
             position=record.position,
         )  # fmt: skip
+        if record.formula is not None:
+            relation.use_formula(record.formula, facts["inputs"])
+        return relation
 
     def _add_block(self, facts: Mapping[str, Any]) -> None:
         block = SimultaneousBlock(

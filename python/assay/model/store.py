@@ -16,7 +16,7 @@ from typing import Any
 from assay._native import Tape, TapeError, build_info
 from assay.paths import cache, write_atomically
 
-FORMAT = 6
+FORMAT = 9
 """Raised whenever the meaning of a cached file changes."""
 _MAGIC = f"assay cache {FORMAT}\n".encode()
 _HEADER_SIZE = len(_MAGIC) + hashlib.sha256().digest_size

@@ -7,7 +7,7 @@ relations loads in milliseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -58,6 +58,9 @@ class Relation:
     library: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     position: int = 0
+    _formula: Callable[[Sequence[str], Mapping[str, float]], float] | None = field(
+        default=None, init=False, repr=False
+    )
 
     def part(self, name: str) -> Expression:
         """One of the expressions the relation is made of."""
@@ -83,6 +86,15 @@ class Relation:
         for own in self.own_symbols:
             names.pop(own, None)
         return tuple(names)
+
+    def use_formula(
+        self,
+        formula: Callable[[Sequence[str], Mapping[str, float]], float],
+        inputs: Sequence[str],
+    ) -> None:
+        """Compute the right-hand side by a function of its inputs instead of its expression."""
+        self._formula = formula
+        self.inputs = tuple(inputs)
 
     def part_variables(self, name: str) -> tuple[str, ...]:
         """Names of the variables in one part; none when the relation lacks it."""
@@ -115,6 +127,8 @@ class Relation:
 
     def evaluate_rhs(self, values: Mapping[str, float]) -> float:
         """Compute the right-hand side at a point, everything in base units."""
+        if self._formula is not None and math.isfinite(value := self._formula(self.inputs, values)):
+            return value
         value = evaluate_entries(self.entries("expression"), values)
         if not math.isfinite(value):
             raise _not_finite(self, self.part("expression"), values)
