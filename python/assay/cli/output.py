@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TextIO
@@ -21,6 +22,9 @@ Line = str | tuple[Part, ...]
 
 WIDEST: Final = 100
 """Maximum line width: longer lines are hard to scan from a name to its value."""
+
+SILENT_SECONDS: Final = 5.0
+"""How long a command off a terminal works without a word."""
 
 NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
 
@@ -136,19 +140,32 @@ def one_line(text: str) -> str:
 def working(what: str, *, log: bool = False) -> Iterator[Callable[[str], None]]:
     """Show progress on stderr; the yielded function updates it.
 
-    On a terminal it is a transient status line. Elsewhere nothing is printed, or with `log`
-    each update on a line. With `--quiet` nothing is printed anywhere.
+    On a terminal it is a transient status line. Elsewhere an update is a line, with `log` every
+    one, else one in `SILENT_SECONDS` at most. With `--quiet` nothing is printed anywhere.
     """
     if is_quiet():
         yield lambda text: None
         return
     if not is_colorful(sys.stderr):
-        yield lambda text: _print([one_line(text)] if log else [], sys.stderr)
+        yield _logged(0.0 if log else SILENT_SECONDS)
         return
     from rich.console import Console
 
     with Console(file=sys.stderr).status(what) as status:
         yield lambda text: status.update(one_line(text))
+
+
+def _logged(seconds: float) -> Callable[[str], None]:
+    """Prints an update if so much time has passed since the last one, or since now."""
+    last = time.monotonic()
+
+    def update(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            _print([one_line(text)], sys.stderr)
+
+    return update
 
 
 def prepare_streams() -> None:

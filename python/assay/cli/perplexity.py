@@ -50,8 +50,8 @@ def perplexity_command(
         :tokens
     ]
     where = sampling.chosen_device(device)
-    with working(f"reading {len(known):,} tokens in {len(format_names)} formats"):
-        rows = compare_formats(files, where, known, format_names, window=window)
+    with working(f"reading {len(known):,} tokens in {len(format_names)} formats") as progress:
+        rows = compare_formats(files, where, known, format_names, window=window, progress=progress)
     data = {
         "model": files.name,
         "synthetic": files.synthetic,

@@ -22,6 +22,7 @@ from assay.cli.output import (
     count,
     facts,
     table,
+    working,
 )
 from assay.cli.question import CheckFailedError, conflict_error, find_preset, read_pairs
 from assay.cli.verdicts import interval, missing_table, violation_lines
@@ -58,7 +59,7 @@ def scenario_report_command(
     """Resolve every target of a scenario and report on each."""
     chosen = [_changed(one, assign, variant, includes) for one in _chosen(names, preset)]
     asked = _asked(chosen[0], targets) if targets else None
-    reports = [one.evaluate_targets(asked) for one in chosen]
+    reports = [one.evaluate_targets(asked) for one in _progressing("reporting on", chosen)]
 
     def data() -> dict[str, Any]:
         return {
@@ -79,6 +80,14 @@ def scenario_report_command(
         allow_conflicts=allow_conflicts,
     )
     return Report(data, text, as_json, problem)
+
+
+def _progressing(what: str, chosen: Sequence[Preset]) -> Iterator[Preset]:
+    """The scenarios one by one, with progress."""
+    with working(what) as progress:
+        for position, one in enumerate(chosen, start=1):
+            progress(f"{what} {one.name}, {position} of {len(chosen)}")
+            yield one
 
 
 def _changed(
@@ -203,7 +212,7 @@ def scenario_audit_command(
     Lists values by kind, unused values, and targets without a value. The exit code is 1 if a
     scenario has targets with issues.
     """
-    audits = [audit_scenario(chosen) for chosen in _chosen(names, preset)]
+    audits = [audit_scenario(one) for one in _progressing("auditing", _chosen(names, preset))]
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for position, audit in enumerate(audits):

@@ -49,6 +49,14 @@ def test_figures_match_their_definitions():
     assert exact.notes == rounded.notes == ()
 
 
+def test_progress_counts_tokens():
+    seen = []
+    compare_formats(
+        open_model("synthetic"), "cpu", TOKENS, ["f32"], window=20, progress=seen.append
+    )
+    assert seen == [f"read {first} of 41 tokens" for first in (0, 20)]
+
+
 def test_random_weights_have_a_perplexity_near_the_vocabulary_size():
     (exact,) = compare_formats(open_model("synthetic"), "cpu", TOKENS, ["f32"], window=41)
     assert 100 < exact.perplexity < 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ def compare_formats(
     formats: Sequence[str],
     *,
     window: int = 256,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> list[FormatQuality]:
     """Evaluate a text in windows with weights of each format; the first is the reference.
 
@@ -86,6 +87,7 @@ def compare_formats(
     sums = [_Sums() for _ in formats]
     try:
         for first in range(0, len(tokens) - 1, window):
+            progress(f"read {first:,} of {len(tokens):,} tokens")
             # The first token of a window is given and not predicted.
             chunk = list(tokens[first : first + window])
             if len(chunk) < 2:
