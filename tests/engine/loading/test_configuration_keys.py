@@ -62,6 +62,27 @@ def test_unknown_keys_are_noted_by_name() -> None:
     assert notes == ("config.json: unknown keys, not used: my_training_run, seed",)
 
 
+# Keys that published models have beyond those that transformers writes today.
+@pytest.mark.parametrize(
+    ("architecture", "keys"),
+    [
+        (
+            "llama",  # SmolLM2
+            {
+                "is_llama_config": True,
+                "rope_interleaved": False,
+                "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
+            },
+        ),
+        ("qwen2", {"use_mrope": False, "max_window_layers": 24, "sliding_window": 32768}),  # 2.5
+        ("llama", {"attn_implementation": "flash_attention_2", "max_sequence_length": 2048}),
+        ("gpt2", {"_num_labels": 1, "n_ctx": 1024, "task_specific_params": {}}),  # DistilGPT-2
+    ],
+)
+def test_keys_of_published_models_are_accepted(architecture: str, keys: dict[str, Any]) -> None:
+    check(architecture, **keys)
+
+
 def test_model_code_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="auto_map"):
         check(auto_map={"AutoModelForCausalLM": "modeling.Model"})

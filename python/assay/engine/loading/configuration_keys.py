@@ -49,7 +49,8 @@ _HARMLESS: Final = """
     bad_words_ids num_return_sequences output_scores remove_invalid_values
     exponential_decay_length_penalty suppress_tokens begin_suppress_tokens unsloth_fixed
     unsloth_version cross_attention_hidden_size model_max_length use_flash_attention_2
-    _flash_attn_2_enabled
+    _flash_attn_2_enabled attn_implementation use_flash_attn use_flash_attention num_logits_to_keep
+    attn_dropout attention_probs_dropout_prob hidden_dropout_prob
 """
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys of dropout, training, generation defaults, labels and file keeping: logits do not move."""
