@@ -20,7 +20,13 @@ PACKAGES = (
 """The test runner with its dependencies."""
 
 FILES = (
-    *("tests/conftest.py", "tests/chosen_device.py", "tests/gpu", "tests/runtime"),
+    *(
+        "tests/conftest.py",
+        "tests/chosen_device.py",
+        "tests/ggml_blocks.py",
+        "tests/gpu",
+        "tests/runtime",
+    ),
     *("tests/engine/small_models.py", "tests/data/engine", "tests/data/llama_cpp_smollm2.json"),
     *("kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py"),
     *("scripts/sanitize_kernels.py", "scripts/sanitizer_batches.py", "scripts/few_cases.py"),

@@ -561,22 +561,15 @@ fn only_waiting_for_a_limit_advances_a_virtual_clock() {
 
 #[test]
 fn due_request_may_follow_its_own_grant_only() {
-    // Grants of a millisecond's worth: the run-ahead holds one, so that two are in flight at most.
     let world = world_with(|options| options.lanes.upload.window_units = 100);
-    let units = SPEED / 1_000;
-    let mut options = world.guaranteed("reserved", 0, SPEED / 2);
-    options.lanes.upload.reserved = Some(Rate {
-        units_per_second: SPEED / 2,
-        burst_units: SPEED / 100,
-    });
-    let reserved = world.started(options);
+    let reserved = world.started(world.guaranteed("reserved", 0, SPEED / 2));
     let other = world.started(world.options("other", 0));
-    world.clock.advance_ns(100_000_000);
+    world.clock.advance_ns(1_000_000);
     let poll = |request: PendingGrant| match request.poll().expect("alive") {
         Poll::Ready(grant) => Ok(grant),
         Poll::Pending(request) => Err(request),
     };
-    let request = |task: &Task| poll(task.request(Lane::Upload, units).expect("running"));
+    let request = |task: &Task| poll(task.request(Lane::Upload, 100).expect("running"));
 
     let theirs = request(&other).expect("nothing in flight");
     let waiting = request(&reserved).expect_err("another's grant is in flight");
@@ -591,36 +584,4 @@ fn due_request_may_follow_its_own_grant_only() {
     drop(first);
     let third = poll(third).expect("follows the second");
     drop((second, third));
-}
-
-#[test]
-fn due_requests_run_ahead_of_the_host_by_a_millisecond() {
-    let world = world_with(|options| options.lanes.upload.window_units = 100);
-    let mut options = world.guaranteed("reserved", 0, SPEED / 2);
-    options.lanes.upload.reserved = Some(Rate {
-        units_per_second: SPEED / 2,
-        burst_units: SPEED / 100,
-    });
-    let reserved = world.started(options);
-    let other = world.started(world.options("other", 0));
-    world.clock.advance_ns(100_000_000);
-    let poll = |request: PendingGrant| match request.poll().expect("alive") {
-        Poll::Ready(grant) => Ok(grant),
-        Poll::Pending(request) => Err(request),
-    };
-    // Ten grants are a millisecond's worth, and each alone fills the window.
-    let units = SPEED / 10_000;
-    let request = |task: &Task| poll(task.request(Lane::Upload, units).expect("running"));
-    let mut ahead: Vec<Grant> = (0..10)
-        .map(|_| request(&reserved).expect("due, behind its own"))
-        .collect();
-    let eleventh = request(&reserved).expect_err("a millisecond is in flight");
-    let theirs = request(&other).expect_err("the window is full");
-    drop(ahead.pop());
-    let eleventh = poll(eleventh).expect("room again");
-    drop((ahead, eleventh));
-    let theirs = poll(theirs).expect("nothing in flight");
-    let late = request(&reserved).expect_err("behind another's grant only the window counts");
-    drop(theirs);
-    drop(poll(late).expect("due"));
 }

@@ -35,7 +35,10 @@ def asarray(
     target_device = target or device()
     if not isinstance(obj, (bool, int, float, complex, list, tuple, np.ndarray, np.generic)):
         if hasattr(obj, "__dlpack__"):
-            imported = from_dlpack(obj, None, False if copy_requested is False else None)
+            # One GPU may be several devices here: memory of the target's is taken on the target.
+            there = _dlpack_device(obj) == _dlpack_identity(target_device)
+            no_copy = False if copy_requested is False else None
+            imported = from_dlpack(obj, target_device if there else None, no_copy)
             return _from_array(imported, dtype, target_device, copy_requested)
         if hasattr(obj, cuda_array_interface.NAME):
             imported = cuda_array_interface.borrow(obj, _gpu_of(target_device))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+import ggml_blocks
 from assay._native import BLOCK_FORMATS, GgufFile, SafeTensorsFile
 from assay.errors import InputError
 
@@ -21,6 +22,13 @@ def test_block_sizes_and_codes_match_the_gguf_package() -> None:
     shared = ours.keys() & known.keys()
     assert {name: ours[name] for name in shared} == {name: known[name] for name in shared}
     assert {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"} <= shared
+
+
+@pytest.mark.parametrize("name", ggml_blocks.FORMATS)
+def test_blocks_of_the_kernel_tests_are_those_of_the_gguf_package(name: str) -> None:
+    blocks, values = ggml_blocks.random_blocks(name, 3, 64, seed=2)
+    reference = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType[name])
+    np.testing.assert_allclose(values, reference, rtol=1e-6)
 
 
 def test_gguf_of_the_reference_writer_is_read(tmp_path: Path) -> None:

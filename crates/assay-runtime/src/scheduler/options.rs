@@ -24,8 +24,8 @@ pub struct ClassOptions {
 pub struct LaneOptions {
     /// The device's rate; it bounds what can be reserved, not what can be done.
     pub units_per_second: u64,
-    /// Units that may be in flight at once. A larger grant is issued alone. Grants due to a
-    /// guaranteed task may also follow each other, up to a millisecond's worth in flight.
+    /// Units that may be in flight at once. A larger grant is issued alone; one that is due to a
+    /// guaranteed task may also follow the only grant in flight if that is the same task's.
     ///
     /// Work in flight cannot be preempted, so this also bounds how long the most urgent request waits.
     pub window_units: u64,
@@ -40,12 +40,6 @@ impl LaneOptions {
     pub fn reservable_per_second(&self) -> u64 {
         let share = u128::from(1_000 - self.unreserved_permille.min(1_000));
         u64::try_from(u128::from(self.units_per_second) * share / 1_000).unwrap_or(u64::MAX)
-    }
-
-    /// Units that grants due to one guaranteed task may have in flight: a millisecond's worth, or the
-    /// window. A host thread that observes their ends late by less leaves no gap on the device.
-    pub(super) fn run_ahead_units(&self) -> u64 {
-        self.window_units.max(self.units_per_second / 1_000)
     }
 
     /// The most credit of the unreserved part in milliunits: ten milliseconds' worth.

@@ -37,9 +37,9 @@ impl SchedulerState {
 
     fn select(&mut self, lane: Lane) -> Option<Selection> {
         let lane_state = &self.lanes[lane];
-        // A full window admits nothing except a request that may follow its own task's grants.
+        // A full window admits nothing except a request that may follow the only grant in flight.
         let full = lane_state.grants_in_flight >= lane_state.options.window_grants
-            || lane_state.units_in_flight >= lane_state.options.run_ahead_units();
+            || lane_state.units_in_flight >= lane_state.options.window_units;
         if lane_state.backlog.is_empty() || (full && lane_state.grants_in_flight > 1) {
             return None;
         }
@@ -90,27 +90,21 @@ impl SchedulerState {
         })
     }
 
-    /// Whether a guaranteed request that is due may queue behind grants of its own task in flight,
-    /// whatever the window: behind the only one, or as long as the run-ahead holds all of them.
+    /// Whether a guaranteed request that is due may queue behind its own task's only grant in flight.
     ///
-    /// The device then runs them back to back, with no gap until a host thread observes that one has
-    /// ended. Another guaranteed task waits for the run-ahead, or for one grant more than the window
-    /// holds, if that is longer.
+    /// The device then runs both back to back, with no gap until a host thread observes that the
+    /// first has ended. Another guaranteed task waits for one grant more than the window holds.
     fn may_follow(&self, lane: Lane, candidate: &Candidate) -> bool {
         let lane_state = &self.lanes[lane];
         let own = self
             .tasks
             .get(candidate.task)
             .map_or(0, |entry| entry.lanes[lane].grants_in_flight);
-        let units_in_flight = lane_state.units_in_flight.checked_add(candidate.units);
-        let within_run_ahead =
-            units_in_flight.is_some_and(|sum| sum <= lane_state.options.run_ahead_units());
         candidate.due_ns <= self.now_ns
             && candidate.class == Class::Guaranteed
-            && own > 0
-            && own == lane_state.grants_in_flight
-            && (own == 1 || within_run_ahead)
-            && lane_state.grants_in_flight < lane_state.options.window_grants
+            && lane_state.grants_in_flight == 1
+            && own == 1
+            && lane_state.options.window_grants > 1
     }
 
     /// The limit that throttles a candidate, if one does.
