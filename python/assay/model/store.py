@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,19 @@ def fingerprint(*data: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def fingerprint_files(paths: Sequence[Path]) -> str:
-    """A digest of files by path, size and modification time, without reading them."""
+def fingerprint_sources(folders: Iterable[Path]) -> str:
+    """A digest of the Python files below folders: path, size and modification time of each."""
     facts = []
-    for path in paths:
-        status = path.stat()
-        facts.append([str(path), status.st_size, status.st_mtime_ns])
-    return fingerprint(facts)
+    pending = [str(folder) for folder in folders]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    facts.append([entry.path, status.st_size, status.st_mtime_ns])
+                elif entry.is_dir():
+                    pending.append(entry.path)
+    return fingerprint(sorted(facts))
 
 
 def read_cache(path: Path) -> bytes | None:

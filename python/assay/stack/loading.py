@@ -49,7 +49,8 @@ def registry() -> Registry:
     The checked registry is cached as a data file, keyed by the source files of the stack and
     of the equation language.
     """
-    path = cache("registry") / f"{store.fingerprint_files(_sources())}.registry"
+    folders = [Path(__file__).parent, Path(model.__file__).parent]
+    path = cache("registry") / f"{store.fingerprint_sources(folders)}.registry"
     if (cached := _read_cached(path)) is not None:
         return cached
     loaded = load_registry()
@@ -83,8 +84,3 @@ def preset(name: str) -> Preset:
     if name not in known:
         raise unknown_name("preset", name, known)
     return Preset.from_file(known[name], registry())
-
-
-def _sources() -> list[Path]:
-    folders = [Path(__file__).parent, Path(model.__file__).parent]
-    return sorted(path for folder in folders for path in folder.rglob("*.py"))

@@ -8,6 +8,7 @@ cannot be compiled are resolved point by point.
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -202,8 +203,21 @@ class TapeEvaluator(Evaluator):
 
     def _run(self, tape: Tape, columns: Sequence[Array], count: int) -> Array:
         out = np.empty((tape.n_outputs, count))
-        inputs = [np.ascontiguousarray(column).data for column in columns]
-        tape.evaluate([*inputs, *self.fixed.values(), *self._starts.values()], count, out.data)
+        rows = [np.ascontiguousarray(column) for column in columns]
+        fixed = [*self.fixed.values(), *self._starts.values()]
+
+        def evaluate(points: slice) -> None:
+            inputs = [row[points].data for row in rows]
+            tape.evaluate([*inputs, *fixed], len(out[0, points]), [o[points].data for o in out])
+
+        # The tape runs without the interpreter's lock: half of the points in a second thread. Points
+        # that it did not reach are NaN.
+        half = count // 2
+        out[:, :half] = math.nan
+        other = threading.Thread(target=evaluate, args=(slice(half),))
+        other.start()
+        evaluate(slice(half, count))
+        other.join()
         return out
 
 
