@@ -287,3 +287,19 @@ def test_damaged_pickles_are_refused() -> None:
 def test_ragged_lists_are_refused(value: Any) -> None:
     with pytest.raises(ShapeError, match="expected nested sequences of equal lengths"):
         xp.asarray(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [([-1], xp.uint8), (300, xp.int8), ([[2**31]], xp.int32), ([1, 256], xp.uint8)],
+)
+def test_python_integers_out_of_range_are_refused(value: Any, dtype: dtypes.DType) -> None:
+    with pytest.raises(DTypeError, match=rf"expected values that fit {dtype}, got -?\d+"):
+        xp.asarray(value, dtype=dtype)
+    assert xp.asarray([255, 0], dtype=xp.uint8).tolist() == [255, 0]
+
+
+@pytest.mark.parametrize("shape", [1.5, (2, 1.5), "ab", None, [[1]]])
+def test_shapes_that_are_not_integers_are_refused(shape: Any) -> None:
+    with pytest.raises(ShapeError, match="expected a shape of integers, got"):
+        xp.zeros(shape)

@@ -405,6 +405,7 @@ def test_counts_that_are_not_counts_are_refused(value: Any, own: Device) -> None
         lambda: setattr(tenant, "limit", value),
         lambda: tenant.reserve(value),
         lambda: own.pinned(value),
+        lambda: own.pinned(8).write(b"ab", value),
     ]
     if value is not None:
         calls.append(lambda: Device("cpu", limit_bytes=value))

@@ -360,3 +360,6 @@ def test_counts_that_are_not_counts_are_refused(call: Callable[[Scheduler], obje
     tasks = scheduler(new_device())
     with pytest.raises(InputError, match=r"as an integer from 0 to 2\*\*64 - 1, got "):
         call(tasks)
+    for weights in ((1, -1, 1), (1, 1)):
+        with pytest.raises(InputError, match="three class_weights"):
+            scheduler(tasks.device, class_weights=weights)  # type: ignore[arg-type]

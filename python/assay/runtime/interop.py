@@ -57,6 +57,10 @@ def asarray(
     target_dtype = dtype or _dtype_of(host)
     if target_dtype.kind in ("int", "uint") and host.dtype.kind == "O":
         host = _from_objects(host, target_dtype)
+    elif target_dtype.kind in ("int", "uint") and host.dtype.kind in "iu":
+        if not isinstance(obj, np.ndarray):
+            # NumPy arrays are converted as NumPy does, modulo the range.
+            _require_range(host, target_dtype)
     elif host.dtype.kind == "c" and target_dtype.kind != "complex":
         raise DTypeError(f"asarray: expected values that fit {target_dtype}, got complex values")
     return store("asarray", target_device, host, target_dtype)
@@ -95,6 +99,16 @@ def _from_objects(host: NumPyArray, dtype: DType) -> NumPyArray:
         raise DTypeError(
             f"asarray: expected values that fit {dtype}, got others: {error}"
         ) from error
+
+
+def _require_range(host: NumPyArray, dtype: DType) -> None:
+    limits = np.iinfo(dtype.storage)
+    for value in (int(host.min()), int(host.max())) if host.size else ():
+        if not limits.min <= value <= limits.max:
+            raise DTypeError(
+                f"asarray: expected values that fit {dtype}, got {value}",
+                f"from {limits.min} to {limits.max}",
+            )
 
 
 def _dtype_of(host: NumPyArray) -> DType:

@@ -80,7 +80,10 @@ def as_shape(value: int | Sequence[int], operation: str) -> Shape:
     try:
         extents = (operator.index(value),)  # type: ignore[arg-type]
     except TypeError:
-        extents = tuple(operator.index(extent) for extent in value)  # type: ignore[union-attr]
+        try:
+            extents = tuple(operator.index(extent) for extent in value)  # type: ignore[union-attr]
+        except TypeError:
+            raise ShapeError(f"{operation}: expected a shape of integers, got {value!r}") from None
     if any(extent < 0 for extent in extents):
         raise ShapeError(f"{operation}: expected extents of at least 0, got {tuple(extents)}")
     return tuple(extents)

@@ -184,6 +184,7 @@ class PinnedBuffer:
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Write the bytes of a contiguous object, after all work that uses the buffer."""
+        offset = unsigned("write", "offset", offset)
         self.device._context.memory.write_pinned(self._buffer, offset, data)
 
     def read(self, nbytes: int | None = None, offset: int = 0) -> bytes:

@@ -272,6 +272,10 @@ class Scheduler:
             decisions=decisions,
             **{f"window of {lane}": units for lane, units in (windows or {}).items()},
         )
+        if len(class_weights) != 3 or not all(0 <= one < 2**32 for one in class_weights):
+            raise InputError(
+                f"Scheduler: expected three class_weights of at least 0, got {class_weights}"
+            )
         self.device: Final = device
         self._native: Final = NativeScheduler(
             device._context,
