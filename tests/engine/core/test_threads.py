@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +12,6 @@ from small_models import fixture_engine
 from assay.engine import Engine, SamplingParams
 from assay.engine.core import engine as engine_module
 from assay.engine.core.exclusive import EngineLock
-from assay.engine.runner import graph_capture
 from assay.errors import InputError
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)
@@ -201,23 +199,3 @@ def test_lock_knows_whether_its_own_thread_is_inside() -> None:
         assert lock.is_outermost
     with lock.if_free() as free:
         assert free
-
-
-def test_engines_of_their_own_capture_their_graphs(
-    expected: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    capture_graph = graph_capture.capture_graph
-
-    def slowly(enqueue, **rest):
-        # Long enough that captures of other threads would begin meanwhile.
-        return capture_graph(lambda: (time.sleep(0.02), enqueue())[1], **rest)
-
-    monkeypatch.setattr(graph_capture, "capture_graph", slowly)
-    engines = [fixture_engine("llama", deterministic=True) for _ in PROMPTS]
-    try:
-        outputs = together(lambda i: engines[i].generate([PROMPTS[i]], GREEDY)[0].token_ids)
-        assert outputs == expected
-        assert [one.describe()["degradations"] for one in engines] == [[]] * THREADS
-    finally:
-        for one in engines:
-            one.close()

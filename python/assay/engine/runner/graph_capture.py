@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +11,6 @@ from assay.engine.runner.step_buffers import InputLayout, StepBuffers, StepShape
 from assay.errors import DeviceError
 from assay.runtime import Device
 from assay.runtime.graphs import Graph, capture_graph
-
-_CAPTURING = threading.Lock()
-"""A device captures one stream at a time: engines of other threads wait, or they would go without."""
 
 MAX_PROGRAMS = 256
 """Step programs that are kept; the least recently used one is dropped first."""
@@ -118,12 +114,11 @@ class GraphCache:
     def capture(self, program: StepProgram) -> Graph:
         """The graph of a program; capturing runs no kernel."""
         if program.graph is None:
-            with _CAPTURING:
-                program.graph = capture_graph(
-                    lambda: self._enqueue(program.buffers),
-                    stream=self._stream,
-                    label=_label(program.buffers.shape),
-                )
+            program.graph = capture_graph(
+                lambda: self._enqueue(program.buffers),
+                stream=self._stream,
+                label=_label(program.buffers.shape),
+            )
         return program.graph
 
     def close(self) -> None:
