@@ -48,11 +48,13 @@ def test_guaranteed_tenant_keeps_its_rate_under_contention(
     contest = GuaranteedSteps(
         device, passes=24, nbytes=128 * MIB, step_ns=3_000_000, as_graph=as_graph, window_ns=130_000
     )
-    alone, beside = (
-        np.quantile(contest.times(200, flooded=flooded, pause=0.002), quantile)
-        for flooded in (False, True)
-    )
-    assert beside < 1.2 * alone
+
+    def quantile_of(flooded: bool) -> float:
+        return float(np.quantile(contest.times(200, flooded=flooded, pause=0.002), quantile))
+
+    # The median of three: two of 200 steps are the p99, and the host may be late in any run.
+    ratios = [quantile_of(True) / quantile_of(False) for _ in range(3)]
+    assert np.median(ratios) < 1.2, ratios
     assert contest.flood.device_time_ns() > 0
     assert contest.count_error() == 0
     contest.close()
