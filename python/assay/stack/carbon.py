@@ -119,7 +119,7 @@ per_token = scope.variable(
 )  # fmt: skip
 serving_rate = scope.variable(
     "serving.rate", "g_s", "kg/s", "emissions of the deployment by time", display="kg/h",
-    equals=econ.serving_power * intensity + embodied_rate * serving.deployment.gpus, reference=_LLM,
+    equals=econ.serving_power * intensity + embodied_rate * serving.latency.gpus, reference=_LLM,
 )  # fmt: skip
 per_output_token = scope.variable(
     "per_output_token", "g_out", "kg/token", "emissions per output token", display="ug/token",

@@ -34,16 +34,16 @@ scope.approximation(
 )  # fmt: skip
 serving_power = scope.variable(
     "serving.dc_power", "P_s", "W", "power at the meter attributed to the deployment",
-    equals=serving.deployment.gpus / cluster.gpus * thermal.site_power,
+    equals=serving.latency.gpus / cluster.gpus * thermal.site_power,
     reference=by_definition("in proportion to allocated GPUs"), target=True,
 )  # fmt: skip
 serving_rate = scope.variable(
     "serving.rate", "c_s", "USD/s", "cost of the deployment", display="USD/day",
-    equals=serving.deployment.gpus * gpu_rate + serving_power * electricity_price, reference=_SERVING,
+    equals=serving.latency.gpus * gpu_rate + serving_power * electricity_price, reference=_SERVING,
     target=True,
 )  # fmt: skip
 scope.approximation(
-    serving_rate, rent * serving.deployment.gpus, name="serving.rented",
+    serving_rate, rent * serving.latency.gpus, name="serving.rented",
     valid=rent > number("0 USD/(s*GPU)"), meaning="rent that includes power", reference=_SERVING,
 )  # fmt: skip
 cost_per_output_token = scope.variable(
@@ -56,6 +56,6 @@ energy_per_output_token = scope.variable(
     reference=by_definition("power over rate"), target=True,
 )  # fmt: skip
 scope.inequality(
-    "serving.fits_site", serving.deployment.gpus <= cluster.gpus,
+    "serving.fits_site", serving.latency.gpus <= cluster.gpus,
     "the deployment uses no more GPUs than the site has", reference=by_definition(),
 )  # fmt: skip

@@ -67,9 +67,9 @@ attention_replicas = _choice(
     "attention_replicas", "r", "1", "data-parallel attention replicas",
     _DATA_PARALLEL_ATTENTION, "count",
 )  # fmt: skip
-gpus = scope.variable(
-    "gpus", "n_GPU", "GPU", "GPUs of one deployment", equals=tensor * pipeline * ONE_GPU,
-    bounds=POSITIVE, reference=_MEGATRON, nature="count",
+instance_gpus = scope.variable(
+    "instance_gpus", "n_i", "GPU", "GPUs of one instance: one copy of the model",
+    equals=tensor * pipeline * ONE_GPU, bounds=POSITIVE, reference=_MEGATRON, nature="count",
 )  # fmt: skip
 attention_ranks = scope.variable(
     "attention_ranks", "t_a", "1", "GPUs that share the attention of one request",

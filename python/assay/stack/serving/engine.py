@@ -78,8 +78,22 @@ memory_share = scope.variable(
     reference=_SETTING, boundary="needs-source",
 )  # fmt: skip
 reserved_memory = _fitted(
-    "reserved_memory", "M_r", "byte", "GB", "memory per GPU for activations and software"
-)
+    "reserved_memory", "M_r", "byte", "GB",
+    "memory per GPU for the CUDA context, communication buffers and workspaces",
+)  # fmt: skip
+free_share = scope.variable(
+    "free_share", "u_f", "1", "share for the KV cache of the memory that is left",
+    bounds=(0, 1), reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+counts_activations = scope.variable(
+    "counts_activations", "b_a", "1",
+    "1 where activations and buffers come out of the engine's share, 0 where out of the rest",
+    bounds=(0, 1), reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+block_tokens = scope.variable(
+    "block_tokens", "n_t", "token", "tokens of a block of the paged KV cache",
+    bounds=("positive", None), reference=_PAGED, boundary="needs-source",
+)  # fmt: skip
 reserved_output = scope.variable(
     "reserved_output", "kappa", "1", "average share of the output whose KV cache is allocated",
     bounds=(0, 1), reference=_PAGED, boundary="needs-source",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import (
+    POSITIVE,
     by_definition,
     cited,
     maximum,
@@ -123,8 +124,13 @@ end_to_end_time = scope.variable(
 
 answer_time = scope.variable(
     "answer_time", "t_a", "s", "time that a request is running", display="s",
-    equals=where(d.static > 0.5, burst_time, own_time)
-    + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+    equals=where(
+        d.separate > 0.5,
+        # Prefill runs on other GPUs; a request holds its place while its keys and values arrive.
+        transfer_time + maximum(d.output / ONE_TOKEN - 1, 1) * step_time,
+        where(d.static > 0.5, burst_time, own_time)
+        + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+    ),
     reference=_LITTLE,
 )  # fmt: skip
 worked_on = where(d.static > 0.5, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
@@ -136,13 +142,29 @@ throughput = scope.variable(
     "throughput", "X", "token/s", "output tokens per second of the deployment",
     equals=request_rate * d.output / ONE_REQUEST, reference=_LITTLE, target=True,
 )  # fmt: skip
+prompt_throughput = scope.variable(
+    "prompt_throughput", "X_p", "token/s",
+    "input tokens per second of an instance that runs prefill only",
+    equals=d.pipeline * ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE,
+    target=True,
+)  # fmt: skip
+prefill_instances = scope.variable(
+    "prefill_instances", "n_p", "1",
+    "prefill instances that keep up with one decode instance, a share where it feeds several",
+    equals=d.separate * request_rate * d.prompt / ONE_REQUEST / prompt_throughput,
+    reference=_DISTSERVE, target=True,
+)  # fmt: skip
+gpus = scope.variable(
+    "gpus", "n_GPU", "GPU", "GPUs of one deployment, with its share of prefill instances",
+    equals=d.instance_gpus * (1 + prefill_instances), bounds=POSITIVE, reference=_DISTSERVE,
+)  # fmt: skip
 throughput_per_gpu = scope.variable(
     "throughput_per_gpu", "X_g", "token/(s*GPU)", "output tokens per second of each GPU",
-    equals=throughput / d.gpus, reference=_LITTLE, target=True,
+    equals=throughput / gpus, reference=_LITTLE, target=True,
 )  # fmt: skip
-prompt_throughput = scope.variable(
-    "prompt_throughput", "X_p", "token/s", "input tokens per second of GPUs that run prefill only",
-    equals=ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE, target=True,
+request_gpu_time = scope.variable(
+    "request_gpu_time", "t_g", "s*GPU/request", "GPU time of a request, prefill and decode",
+    equals=gpus / request_rate, reference=_LITTLE, target=True,
 )  # fmt: skip
 
 step_size = loads.decode.size + loads.prompt_share * (loads.mixed.size - loads.decode.size)

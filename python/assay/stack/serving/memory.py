@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from assay.model import Expression, cited, equal, floor, maximum, minimum, number, where
+from assay.model import (
+    Expression,
+    ceil,
+    cited,
+    equal,
+    floor,
+    maximum,
+    minimum,
+    number,
+    where,
+)
 from assay.stack import architecture as model
 from assay.stack import gpu
 from assay.stack.serving import deployment as d
@@ -19,6 +29,10 @@ _LATENT = cited(
     "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
     "Language Model",
     "sec. 2.1",
+)
+_PROFILE = cited(
+    "vLLM documentation, engine arguments, and source, gpu_worker.py",
+    "determine_available_memory: KV cache in what a profiled step leaves",
 )
 # Embedding, output projection and norms stay in 16 bits.
 _WIDE = number("2 byte")
@@ -41,19 +55,47 @@ weight_memory = scope.variable(
         + (model.parameters - expert_parameters - model.embedding_parameters) * d.weight_bytes
         + (d.attention_replicas - 1) * attention_parameters * d.weight_bytes
     )
-    / d.gpus,
+    / d.instance_gpus,
     reference=_POPE,
+)  # fmt: skip
+_routed_width = where(model.experts > 0, model.experts_per_token, 0) * (
+    (model.ffn_matrices * model.expert_ffn) / d.tensor + model.hidden
+)
+_dense_width = where(model.plain_layers > 0, model.ffn_matrices * model.ffn / d.tensor, 0)
+layer_activations = scope.variable(
+    "layer_activations", "M_l", "byte/GPU",
+    "activations of the widest feed-forward over the largest batch of tokens", display="GB/GPU",
+    equals=d.prompt_budget
+    / ONE_TOKEN
+    * (maximum(_routed_width, _dense_width) + 4 * model.hidden)
+    * _WIDE
+    / ONE_GPU,
+    reference=_PROFILE,
+)  # fmt: skip
+# Logits in 32 bits, sorted, and as probabilities.
+logit_activations = scope.variable(
+    "logit_activations", "M_s", "byte/GPU", "logits of the most running requests while sampling",
+    display="GB/GPU",
+    equals=d.batch_limit / ONE_REQUEST * model.vocabulary * number("12 byte") / ONE_GPU,
+    reference=_PROFILE,
+)  # fmt: skip
+activation_memory = scope.variable(
+    "activation_memory", "M_a", "byte/GPU", "peak of the activations that the engine profiles",
+    display="GB/GPU", equals=maximum(layer_activations, logit_activations), reference=_PROFILE,
 )  # fmt: skip
 cache_memory = scope.variable(
     "cache_memory", "M_c", "byte/GPU", "memory per GPU left for the KV cache",
     display="GB/GPU",
     equals=maximum(
-        engine.memory_share * gpu.memory_capacity
-        - weight_memory
-        - engine.reserved_memory / ONE_GPU,
+        (
+            engine.memory_share * gpu.memory_capacity
+            - weight_memory
+            - engine.counts_activations * (activation_memory + engine.reserved_memory / ONE_GPU)
+        )
+        * engine.free_share,
         number("1 byte/GPU"),
     ),
-    reference=_PAGED,
+    reference=_PROFILE,
 )  # fmt: skip
 # KV heads are not split: more GPUs than KV heads replicate them, and all replicate the latent.
 copies: Expression = where(
@@ -76,25 +118,51 @@ def sequence_memory(tokens: Expression) -> Expression:
     return elements * d.kv_bytes
 
 
+def _whole_blocks(tokens: Expression) -> Expression:
+    """Tokens rounded up to blocks: a request's last block is not shared."""
+    return engine.block_tokens * ceil(tokens / engine.block_tokens)
+
+
 held_tokens = scope.variable(
     "kv.held_tokens", "s_h", "token", "average KV-cache tokens of a request",
     equals=d.prompt + engine.reserved_output * d.output, reference=_PAGED,
 )  # fmt: skip
 request_memory = scope.variable(
     "kv.request_memory", "m_c", "byte", "KV cache of one request, all replicas",
-    display="MB", equals=cache_copies * sequence_memory(held_tokens), reference=_PAGED,
+    display="MB", equals=cache_copies * sequence_memory(_whole_blocks(held_tokens)),
+    reference=_PAGED,
 )  # fmt: skip
 token_memory = scope.variable(
     "kv.bytes_per_token", "k", "byte/token", "KV-cache bytes per token, one copy",
     equals=model.elements_per_token * d.kv_bytes, reference=_LATENT,
 )  # fmt: skip
+blocks = scope.variable(
+    "kv.blocks", "n_b", "1", "blocks of the KV cache, all replicas, one copy",
+    equals=floor(
+        cache_memory
+        * d.instance_gpus
+        * _whole_blocks(held_tokens)
+        / (request_memory * engine.block_tokens)
+    ),
+    reference=_PAGED,
+)  # fmt: skip
 capacity = scope.variable(
     "kv.capacity", "C", "token", "KV-cache capacity in tokens, all replicas",
-    equals=cache_memory * d.gpus * held_tokens / request_memory, reference=_PAGED,
+    equals=engine.block_tokens * blocks, reference=_PAGED, target=True,
+)  # fmt: skip
+longest_request = _whole_blocks(d.prompt + d.output)
+max_concurrency = scope.variable(
+    "kv.max_concurrency", "c_max", "request",
+    "requests of the whole length, input and output, that the KV cache holds",
+    equals=ONE_REQUEST
+    * cache_memory
+    * d.instance_gpus
+    / (cache_copies * sequence_memory(longest_request)),
+    reference=_PAGED, target=True,
 )  # fmt: skip
 requests_that_fit = scope.variable(
     "requests_that_fit", "B_f", "request", "KV-cache capacity in requests",
-    equals=ONE_REQUEST * capacity / held_tokens, reference=_PAGED,
+    equals=ONE_REQUEST * cache_memory * d.instance_gpus / request_memory, reference=_PAGED,
 )  # fmt: skip
 batch = scope.variable(
     "batch", "B", "request", "running requests (batch size)",
@@ -108,10 +176,13 @@ one_request = scope.variable(
 )  # fmt: skip
 scope.inequality(
     "fits_memory",
-    weight_memory + one_request + engine.reserved_memory / ONE_GPU
-    <= engine.memory_share * gpu.memory_capacity,
+    one_request <= cache_memory,
     "weights and the KV cache of one request fit in GPU memory",
     reference=_PAGED,
+)  # fmt: skip
+scope.inequality(
+    "fits_cache", minimum(d.concurrency, d.batch_limit) <= requests_that_fit,
+    "the KV cache holds all requests that may run; others wait", reference=_PAGED,
 )  # fmt: skip
 shares = model.heads / d.attention_ranks
 scope.inequality(

@@ -22,10 +22,11 @@ _CHUNKED = cited(
 def _per_step(of: Callable[[Iteration], Expression]) -> Expression:
     """A quantity of iterations by decode step: with prefill of some, of a whole batch, or without."""
     decode, mixed, burst = of(loads.decode), of(loads.mixed), of(loads.burst)
+    # Disaggregated, the mean over decode and prefill GPUs.
     return where(
-        d.static > 0.5,
+        (d.static > 0.5) | (d.separate > 0.5),
         decode + latency.bursts * burst * ONE_TOKEN / d.output,
-        where(d.separate > 0.5, decode, decode + loads.prompt_share * (mixed - decode)),
+        decode + loads.prompt_share * (mixed - decode),
     )
 
 

@@ -30,7 +30,7 @@ _TERMS = (
     *(f"decode.{part}_time" for part in _PARTS), "decode.logits.time", "decode.time",
     "mixed.time", "prompt_share", "host_time", "own_prompt_time", "steady_prompt_time",
     "burst_time", "waiting_time", "request_time", "weight_memory", "batch", "decoding",
-    "context", "kv.bytes_per_token", "gpus",
+    "context", "kv.bytes_per_token", "instance_gpus",
 )  # fmt: skip
 _OUTPUTS = (
     *(f"serving.{name}" for name in (*FIGURES, *_TERMS)),
@@ -209,7 +209,7 @@ def _baselines(
     figure: ObservedFigure, outputs: dict[str, float], deployment: Deployment
 ) -> dict[str, float]:
     """The roofline at data-sheet rates, and a constant MFU."""
-    values, gpus = deployment.values, outputs["gpus"]
+    values, gpus = deployment.values, outputs["instance_gpus"]
     multiple = (
         hardware(deployment.system, deployment.engine)["gpu.rate_8bit"]
         if values["serving.compute_bits"] <= 8
