@@ -98,3 +98,5 @@ def test_borrowed_constants_and_companions_are_named_beside_the_answer(
     err = cli(*command, "training.step_time", *preset).err
     assert "no kernel measurements of gh200: constants of h200_sxm" in err
     assert "nodes/gh200_superchip replaces nodes/dgx_h100" in err
+    notes = cli(*command, "gpu.peak_flops", *preset, "--json").data["notes"]
+    assert "no kernel measurements of gh200: constants of h200_sxm" in notes

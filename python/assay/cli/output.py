@@ -43,7 +43,8 @@ class Report(NamedTuple):
 
     `data` may be a function that builds it: writing out every equation takes longer than the answer.
     `problem` is printed after the result and sets the exit code; `notes` go to stderr, `details`
-    only with `--verbose`. `raw` is text in the format of another tool and replaces `text`.
+    only with `--verbose`; in JSON they are the entry `notes` of an object. `raw` is text in the
+    format of another tool and replaces `text`.
     """
 
     data: Any
@@ -60,6 +61,8 @@ def show(report: Report) -> int:
     with stdout_errors():
         if report.as_json:
             data = report.data() if callable(report.data) else report.data
+            if report.notes and isinstance(data, dict):
+                data = {"notes": list(report.notes), **data}
             sys.stdout.write(to_json(data) + "\n")
         elif report.raw is not None:
             sys.stdout.write(report.raw)
