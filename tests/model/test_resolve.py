@@ -462,3 +462,19 @@ def test_nan_makes_conditions_unknown() -> None:
         assert resolution.value == value
         assert compiled(*place)[0] == value
         assert [v.status for v in resolution.constraints] == statuses
+
+
+def test_constraint_on_a_block_without_its_input_names_the_input() -> None:
+    """Members of a block need each other: looking for what is missing must end."""
+    scope = Scope("t", "a block that lacks an input")
+    k = scope.variable("k", "k", "1", "factor", boundary="scenario")
+    a = scope.variable("a", "a", "1", "first")
+    b = scope.variable("b", "b", "1", "second", equals=a / 2)
+    scope.equation(a, k + b / 2)
+    scope.simultaneous("loop", [a, b])
+    y = scope.variable("y", "y", "1", "other input", boundary="scenario")
+    scope.variable("x", "x", "1", "answer", equals=2 * y, target=True)
+    scope.inequality("small", b < 10, "b is small")
+    found = Registry.from_scopes([scope]).resolve("t.x", {"t.y": 1.0})
+    (verdict,) = found.unjudged
+    assert (verdict.name, verdict.missing) == ("t.small", ("t.k",))

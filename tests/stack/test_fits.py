@@ -12,10 +12,28 @@ from assay.model import Registry
 ROOT = Path(__file__).parents[2]
 FITS = (
     "software.maturity",
+    "kernels.passes.time",
+    "kernels.gemm.read_time",
+    "kernels.gemm.write_time",
+    "kernels.gemm.time",
+    "kernels.experts.read_time",
+    "kernels.experts.time",
+    "kernels.decode.read_time",
+    "kernels.decode.time",
+    "kernels.prefill.time",
     "collectives.node.all_to_all.eager_time",
     "collectives.node.all_to_all.bulk_time",
     "collectives.node.all_reduce.bulk_time",
 )
+
+
+SHAPE: dict[str, float | str] = {
+    "kernels.passes.moved": "1 MB", "kernels.decode.batch": 8, "kernels.decode.context": 1024,
+    "kernels.decode.window": 0, "kernels.decode.heads": 32, "kernels.decode.kv_heads": 8,
+    "kernels.decode.width": 128, "kernels.decode.value_width": 128,
+    "kernels.decode.element": "2 byte", "kernels.decode.kv_element": "2 byte",
+    "kernels.decode.footprint": "1 GB",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +64,23 @@ def test_identities_cite_no_fit(registry: Registry) -> None:
         if relation.is_identity and relation.reference.kind == "fitted"
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("target", "change", "fit"),
+    [
+        ("kernels.passes.time", {"kernels.passes.moved": "64 GB"}, "kernels.passes.time.fit"),
+        ("kernels.decode.time", {"kernels.decode.batch": 4096}, "kernels.decode.time.fit"),
+    ],
+)
+def test_kernel_beyond_the_tables_says_so(
+    registry: Registry, target: str, change: dict[str, float | str], fit: str
+) -> None:
+    given = {**stack.preset("llama3_8b_h200_serving").given, **SHAPE}
+    inside = registry.resolve(target, given)
+    assert {verdict.status for verdict in inside.validity} == {"true"}
+    outside = registry.resolve(target, {**given, **change})
+    assert fit in {v.name for v in outside.validity if v.status == "false"}
 
 
 def test_collective_beyond_the_tables_says_so(registry: Registry) -> None:

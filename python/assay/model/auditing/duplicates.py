@@ -72,11 +72,11 @@ def template_of(registry: Declarations, relation: Relation) -> tuple[str, ...]:
     """A key that the instances of one template share.
 
     Templates (a GEMM, an exchange) declare the same relations once per instance: of one kind, local
-    name, unit and reference, over different variables.
+    names, unit and reference, over different variables.
     """
     unit = registry.units[relation.variable].text if relation.variable else ""
-    local_name = relation.name.rpartition(".")[2]
-    return (relation.kind, local_name, unit, str(relation.reference))
+    names = [name.rpartition(".")[2] for name in (relation.variable, relation.name)]
+    return (relation.kind, *names, unit, str(relation.reference))
 
 
 def distinct_relations(registry: Declarations) -> int:

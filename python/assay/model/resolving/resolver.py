@@ -238,13 +238,20 @@ class Resolver:
         return ConditionVerdict(name, text, "true" if holds else "false", meaning, values=found)
 
     def _missing_below(self, name: str) -> str:
-        """The first missing input that a variable without a value needs."""
-        while True:
-            gaps = (n for n in self.needs.get(name, ()) if self.values.get(n, 0.0) is None)
-            deeper = next(gaps, None)
-            if deeper is None:
-                return name
-            name = deeper
+        """The first missing input that a variable without a value needs.
+
+        Members of a simultaneous block need each other, so each name is followed once.
+        """
+        seen: set[str] = set()
+        stack = [name]
+        while stack:
+            here = stack.pop()
+            seen.add(here)
+            gaps = [n for n in self.needs.get(here, ()) if self.values.get(n, 0.0) is None]
+            if not gaps:
+                return here
+            stack.extend(n for n in reversed(gaps) if n not in seen)
+        return name
 
     def validities(self, cone: set[str]) -> list[ConditionVerdict]:
         """Verdicts on the validity of every approximation in use."""

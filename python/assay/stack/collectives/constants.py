@@ -26,7 +26,7 @@ MPICH = cited(
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
 FITTED = fitted("docs/design/collectives-model.md", "measured collectives of four accelerators")
 
-FITTED_SIZES = (number("512 byte"), number("1 GiB"))
+FITTED_SIZES = (number("512 byte"), number("1073741824 byte"))
 """Message sizes of the tables, the last one doubled: rates are constant there."""
 FITTED_RANKS = 8
 """The most ranks of a node in the tables."""

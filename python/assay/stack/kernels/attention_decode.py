@@ -22,11 +22,17 @@ from assay.model import (
     number,
     where,
 )
+from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.attention_prefill import Attention
 from assay.stack.kernels.combine import cold_share, declare_interval, sharp_maximum, transfer_time
 
 scope = Scope("kernels.decode", "Decode attention")
+
+MOST_SEQUENCES = 2048
+"""The most sequences of a batch in the tables."""
+MOST_CONTEXT = 2.0**17
+"""The longest context in the tables."""
 
 _FLASH_DECODING = cited(
     "Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference"
@@ -39,11 +45,6 @@ _GQA = cited(
     "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
     "Multi-Head Checkpoints",
     "sec. 2.2",
-)
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
 )
 
 _BLOCK_KEYS = 128
@@ -134,10 +135,11 @@ def declare(
         display="MB", equals=cached + queries, reference=_GQA, library=library,
     )  # fmt: skip
     cold = cached * cold_share(shape.footprint, reach_share * device.cache_capacity)
-    read_time = into.variable(
-        f"{prefix}read_time", "t_r", "s", f"time of {what} to read keys and values from memory",
-        display="us", equals=transfer_time(cold, read_share * device.memory_bandwidth, ramp),
-        reference=_ROOFLINE, library=library,
+    read_time = approximate(
+        into, f"{prefix}read_time", "t_r", "s",
+        f"time of {what} to read keys and values from memory",
+        transfer_time(cold, read_share * device.memory_bandwidth, ramp),
+        valid=shape.batch <= MOST_SEQUENCES, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     least = roofline.declare(
         into, prefix, read=cold, flops=flops, multiple=1, what=what, library=library
@@ -156,15 +158,16 @@ def declare(
     per_key = key_time * widths / _REFERENCE_WIDTHS
     per_tile = where(alone, single_time, tile_time) + keys / parts * per_key
     regrouped = (shape.batch > 1) & (shape.kv_heads > 1) & (group > 1)
-    time = into.variable(
-        f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=launch_time
+    time = approximate(
+        into, f"{prefix}time", "t", "s", f"time of {what}",
+        launch_time
         + sequence_time * shape.batch
         + maximum(sharp_maximum(waves * per_tile, read_time), least)
         + split_time * log2(parts)
         + queries / (query_share * device.memory_bandwidth)
         + where(regrouped, regroup_time, number("0 s")),
-        reference=_FLASH_DECODING, library=library,
+        valid=(shape.batch <= MOST_SEQUENCES) & (shape.context <= MOST_CONTEXT),
+        reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     padding = where(alone, tile_rows, ceil(group / tile_rows) * tile_rows / group)
     # Reading the cache bounds this kernel, not the clock.

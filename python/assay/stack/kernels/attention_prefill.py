@@ -21,6 +21,7 @@ from assay.model import (
     number,
     where,
 )
+from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.combine import (
     SHARP,
@@ -31,6 +32,9 @@ from assay.stack.kernels.combine import (
 )
 
 scope = Scope("kernels.prefill", "Prefill attention")
+
+MOST_QUERIES = 2.0**14
+"""The most queries of a sequence in the tables."""
 
 _FLASH2 = (
     "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning"
@@ -159,10 +163,10 @@ def declare(
     )  # fmt: skip
     compute_time = _declare_tiles(into, prefix, shape, reach, pairs, flops, what, library)
     tokens = shape.batch * shape.length * shape.caching
-    time = into.variable(
-        f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=launch_time + token_time * tokens + maximum(compute_time + memory_time, least),
-        reference=_TILING, library=library,
+    time = approximate(
+        into, f"{prefix}time", "t", "s", f"time of {what}",
+        launch_time + token_time * tokens + maximum(compute_time + memory_time, least),
+        valid=shape.length <= MOST_QUERIES, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     rate = sustained_share * device.rate_multiple(shape.bits) * device.peak_flops
     clock_bound = device.clock_bound(flops / rate, compute_time, number(str(SHARP)))

@@ -18,11 +18,15 @@ from assay.model import (
     number,
     where,
 )
+from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
 from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
 
 scope = Scope("kernels.experts", "Grouped GEMM of experts")
+
+MOST_TOKENS = 2.0**16
+"""The most tokens of one grouped GEMM in the tables."""
 
 _SWITCH = cited(
     "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
@@ -152,19 +156,18 @@ def declare(
         f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
         equals=tile_time + scaling_time, reference=_ROOFLINE, library=library,
     )  # fmt: skip
-    read_time = into.variable(
-        f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
-        display="us",
-        equals=transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
-        reference=_ROOFLINE, library=library,
+    read_time = approximate(
+        into, f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
+        transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
+        valid=shape.tokens <= MOST_TOKENS, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
-    time = into.variable(
-        f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=launch_time
+    time = approximate(
+        into, f"{prefix}time", "t", "s", f"time of {what}",
+        launch_time
         + where(shape.bits > 8, number("0 s"), eight_bit_time)
         + maximum(overlap(compute_time, read_time, constants.overlap_exponent), least)
         + activations / (activation_share * device.memory_bandwidth),
-        reference=_ROOFLINE, library=library,
+        valid=shape.tokens <= MOST_TOKENS, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
     return Experts(touched, flops, size, least, time, clock_bound)

@@ -9,7 +9,9 @@ Bounds = tuple[float | str | None, float | str | None]
 SHARE: Bounds = (0, 1)
 EFFICIENCY: Bounds = ("positive", 1)
 
-_FITTED = fitted("docs/design/kernel-model.md", "measured kernels")
+FITTED = fitted("docs/design/kernel-model.md", "measured kernels")
+"""The fits of all kernels: data, method, and errors on held-out shapes."""
+
 _SHAPE = by_definition("shape of the operation")
 
 
@@ -19,7 +21,7 @@ def constant(
 ) -> Variable:  # fmt: skip
     """Declare a constant that is fitted per accelerator."""
     return scope.variable(
-        name, symbol, unit, meaning, display=display, bounds=bounds, reference=_FITTED,
+        name, symbol, unit, meaning, display=display, bounds=bounds, reference=FITTED,
         boundary="needs-source",
     )  # fmt: skip
 
@@ -38,5 +40,5 @@ def spread(scope: Scope, name: str = "spread", what: str = "") -> Variable:
     """Declare the spread of measured over predicted times of a kind of kernel."""
     meaning = f"logarithmic spread of measured over predicted {what}".strip()
     return scope.variable(
-        name, "sigma", "1", meaning, reference=_FITTED, boundary="needs-source", library=True
+        name, "sigma", "1", meaning, reference=FITTED, boundary="needs-source", library=True
     )

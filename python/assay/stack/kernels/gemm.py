@@ -22,6 +22,7 @@ from assay.model import (
     number,
     where,
 )
+from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
 from assay.stack.kernels.combine import (
@@ -43,14 +44,14 @@ MIN_SPLIT_DEPTH = 128
 
 MAX_SPLITS = 32
 
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+MOST_OUTPUTS = 2.0**31
+"""Outputs of the largest GEMM in the tables, 32,768 by 65,536."""
+
+MOST_DEPTH = 2.0**17
+"""Twice the largest K in the tables: beyond a few thousand, time is proportional to it."""
+
 _GUIDE = "NVIDIA Matrix Multiplication Background User's Guide, DU-09799-001 2023"
 _BOUNDS = cited(_GUIDE, "ch. 2 Math And Memory Bounds")
-_TILES = cited(_GUIDE, "sec. 2.3 Typical Tile Dimensions In cuBLAS And Performance")
 _STREAM_K = cited(
     "Osama et al. 2023, Stream-K: work-centric parallel decomposition for dense matrix-matrix "
     "multiplication on the GPU",
@@ -130,15 +131,16 @@ def declare(
     cold = weights * cold_share(shape.weight_footprint, capacity) + activations * cold_share(
         shape.activation_footprint, capacity
     )
-    read_time = scope.variable(
-        f"{prefix}read_time", "t_r", "s", f"time of {what} to read cold operands", display="us",
-        equals=transfer_time(cold, constants.read_share * _BANDWIDTH, constants.ramp), reference=_ROOFLINE,
-        library=library,
+    is_measured = (shape.rows * shape.columns <= MOST_OUTPUTS) & (shape.depth <= MOST_DEPTH)
+    read_time = approximate(
+        scope, f"{prefix}read_time", "t_r", "s", f"time of {what} to read cold operands",
+        transfer_time(cold, constants.read_share * _BANDWIDTH, constants.ramp),
+        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
-    write_time = scope.variable(
-        f"{prefix}write_time", "t_w", "s", f"time of {what} to write the outputs", display="us",
-        equals=transfer_time(outputs, constants.read_share * _BANDWIDTH, constants.ramp),
-        reference=_ROOFLINE, library=library,
+    write_time = approximate(
+        scope, f"{prefix}write_time", "t_w", "s", f"time of {what} to write the outputs",
+        transfer_time(outputs, constants.read_share * _BANDWIDTH, constants.ramp),
+        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     multiple = device.rate_multiple(shape.bits)
     least = roofline.declare(
@@ -165,10 +167,10 @@ def declare(
         display="us", equals=where(shape.bits > 8, number("0 s"), cast), reference=_FORMATS,
         library=library,
     )  # fmt: skip
-    time = scope.variable(
-        f"{prefix}time", "t", "s", f"time of {what}, with the fastest tile shape", display="us",
-        equals=constants.launch_time + best * (1 + sunk) + casting_time,
-        reference=_TILES, library=library,
+    time = approximate(
+        scope, f"{prefix}time", "t", "s", f"time of {what}, with the fastest tile shape",
+        constants.launch_time + best * (1 + sunk) + casting_time,
+        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     clock_bound = device.clock_bound(power_time, time, constants.overlap_exponent)
     return Gemm(flops, size, least, time, clock_bound)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import Expression, Scope, Variable, cited
+from assay.model import Expression, Scope, Variable, cited, number
+from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted
 from assay.stack.kernels.combine import cold_share, declare_interval
 
@@ -13,11 +14,8 @@ scope = Scope("kernels.passes", "Passes over activations")
 _FUSION = cited(
     "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
 )
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+MOST_BYTES = number("1.6e10 byte")
+"""Bytes of one kernel up to which the form is used: twice the largest in the tables."""
 
 launch_time = fitted.constant(
     scope, "launch_time", "t_0", "s", "us", "time of an empty kernel in a CUDA graph", (0, None)
@@ -55,9 +53,9 @@ def declare(
     # A kernel reads what the previous one wrote, from L2 where it fits.
     cold = cold_share(moved / kernels, reach_share * device.cache_capacity)
     per_byte = (cold / share + (1 - cold) / cached_share) / device.memory_bandwidth
-    time = into.variable(
-        f"{prefix}time", "t", "s", f"time of {what}", display="us",
-        equals=kernels * launch_time + moved * per_byte, reference=_ROOFLINE, library=library,
+    time = approximate(
+        into, f"{prefix}time", "t", "s", f"time of {what}", kernels * launch_time + moved * per_byte,
+        valid=moved <= kernels * MOST_BYTES, reference=fitted.FITTED, display="us", library=library,
     )  # fmt: skip
     return Pass(moved, time)
 
