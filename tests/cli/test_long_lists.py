@@ -15,7 +15,7 @@ def test_cone(cli: Cli) -> None:
     variables, relations = len(data["variables"]), len(data["relations"])
     said = f"40 of {variables:,} variables, 40 of {relations:,} relations; --limit 0 lists all"
     assert short.out.splitlines()[-1] == said
-    # Whoever filters the output reads it on stderr.
+    # A reader who filters the output sees it on stderr.
     assert short.err == f"note: {said}\n"
     assert len(short.out.splitlines()) < 300 < variables < len(whole.out.splitlines())
     assert "--limit" not in whole.out + whole.err
