@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from assay.catalog import engines, models
+from assay.engine.core.kv_memory import KvMemory
+from assay.engine.models.model_shape import llama_shape
 from assay.model import Registry
+from assay.runtime import Device
 from assay.stack import preset
 from assay.stack import registry as whole_stack
 from assay.validate.serving.predict import hardware
@@ -112,3 +115,22 @@ def test_concurrency_beyond_the_cache_is_a_violation(registry: Registry) -> None
         found = registry.resolve("serving.throughput", given=given)
         verdicts = {verdict.name: verdict.status for verdict in found.constraints}
         assert verdicts["serving.fits_cache"] == status
+
+
+@pytest.mark.parametrize(("kv_format", "element"), [("bf16", 2.0), ("f32", 4.0)])
+def test_blocks_are_those_that_our_engine_allocates(
+    registry: Registry, kv_format: str, element: float
+) -> None:
+    # The engine's own allocation: 10 blocks of 16 tokens of SmolLM2-135M's shape, on the CPU.
+    config = models.find("smollm2-135m").config
+    width = config["hidden_size"] // config["num_attention_heads"]
+    shape = llama_shape({**config, "head_dim": width})
+    memory = KvMemory(
+        Device("cpu"), shape, blocks=10, block_tokens=16, format=kv_format, prefix_caching=False,
+        owner=lambda: (),
+    )  # fmt: skip
+    changes = {"cache_memory": float(memory.memory.nbytes), "kv_bytes": element}
+    assert ask(registry, "kv.blocks", "h200_sxm", "smollm2-135m", **changes) == 10
+    capacity = ask(registry, "kv.capacity", "h200_sxm", "smollm2-135m", **changes)
+    assert capacity == memory.capacity
+    memory.free()
