@@ -150,7 +150,7 @@ def diff_command(
     ] = MAX_LISTED,
     as_json: options.Json = False,
 ) -> Report:
-    """Attribute the difference between two scenarios or results to their inputs.
+    """Attribute the difference of two answers to inputs.
 
     Contributions are Shapley values and sum to the difference. Uncertain inputs stand at their
     medians. `assay diff P P --with accelerators/h200_sxm` compares P with a change of it.

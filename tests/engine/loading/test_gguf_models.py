@@ -288,7 +288,7 @@ def test_factors_that_llama_cpp_and_transformers_read_differently_are_refused(
 def test_neutral_and_unknown_keys(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     changes = {"llama.expert_count": 0, "llama.logit_scale": 1.0, "llama.vocab_size": 259}
-    write(path, small("llama"), changes=changes | {"llama.dataset": "books"})
+    write(path, small("llama"), changes=changes | {"llama.dataset": "papers"})
     notes = [note for note in open_model(path).notes if "unknown" in note]
     assert notes == ["model.gguf: unknown keys, not used: llama.dataset"]
 
