@@ -50,6 +50,8 @@ class Resolver:
         self.chosen: MutableMapping[str, Relation] = {}
         self.needs: MutableMapping[str, tuple[str, ...]] = {}
         self.switches: dict[str, Switch] = {}
+        self._validity: dict[str, ConditionVerdict] = {}
+        self._conflicts: list[Conflict] | None = None
 
     @property
     def known_values(self) -> dict[str, float]:
@@ -193,18 +195,22 @@ class Resolver:
 
     def missing(self, target: str) -> list[MissingInput]:
         """Inputs of the target's cone without a value, with the variables that need them."""
+        if self.values.get(target) is not None:
+            return []
         cone = self.cone(target)
-        needed_by: dict[str, list[str]] = {}
+        needed_by: dict[str, list[str]] = {
+            name: []
+            for name, value in self.values.items()
+            if value is None and name in cone and name not in self.needs
+        }
         for dependent in self.values:
             if dependent in cone:
-                for needed in self.needs.get(dependent, ()):
-                    needed_by.setdefault(needed, []).append(dependent)
-        gaps = []
-        for name in self.values:
-            if name in cone and self.values[name] is None and name not in self.needs:
-                variable = self.registry.variables[name]
-                gaps.append(MissingInput(variable, tuple(needed_by.get(name, ()))))
-        return gaps
+                for needed in needed_by.keys() & self.needs.get(dependent, ()):
+                    needed_by[needed].append(dependent)
+        return [
+            MissingInput(self.registry.variables[name], tuple(dependents))
+            for name, dependents in needed_by.items()
+        ]
 
     def trace(self, cone: set[str]) -> list[TraceStep]:
         """The steps of the computation in order."""
@@ -258,12 +264,16 @@ class Resolver:
         verdicts = []
         for name in list(self.values):
             relation = self.chosen.get(name)
-            if name in cone and relation is not None and relation.validity is not None:
-                verdicts.append(self.verdict_on(relation.name, relation, "valid"))
+            if name in cone and relation is not None and "valid" in relation.parts:
+                if name not in self._validity:
+                    self._validity[name] = self.verdict_on(relation.name, relation, "valid")
+                verdicts.append(self._validity[name])
         return verdicts
 
     def conflicts(self) -> list[Conflict]:
         """Pinned values that contradict their own equation."""
+        if self._conflicts is not None:
+            return self._conflicts
         found = []
         for name, pinned in self.inputs.values.items():
             variable = self.registry.variables[name]
@@ -275,6 +285,7 @@ class Resolver:
             relation, value = computed
             if abs(value - pinned) > CONFLICT_TOLERANCE * max(abs(value), abs(pinned)):
                 found.append(Conflict(variable, pinned, value, relation))
+        self._conflicts = found
         return found
 
     def _recompute(self, name: str) -> tuple[Relation, float] | None:
