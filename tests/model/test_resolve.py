@@ -369,6 +369,22 @@ def test_approximations_switch_inside_a_block(offset: float, x: float, used: str
     assert not fixed.switches
 
 
+def test_constraint_on_a_block_names_the_input_that_the_block_lacks() -> None:
+    """Members need each other: the search for what is missing must not go in circles."""
+    scope = Scope("s", "a block without its input")
+    given = scope.variable("given", "g", "1", "given", boundary="scenario")
+    absent = scope.variable("absent", "c", "1", "nobody gives it", boundary="scenario")
+    a = scope.variable("x", "x", "1", "a share of y")
+    b = scope.variable("y", "y", "1", "x and an offset", equals=a + absent)
+    scope.equation(a, b / 2)
+    scope.simultaneous("loop", [a, b])
+    scope.variable("sum", "t", "1", "sum", equals=given + a)
+    scope.inequality("cap", a <= given, "x is below its cap")
+    found = Registry.from_scopes([scope]).resolve("s.sum", {"s.given": 1.0})
+    (cap,) = found.constraints
+    assert (cap.status, cap.missing) == ("unknown", ("s.absent",))
+
+
 def test_undeclared_cycle_is_named(registry: Registry) -> None:
     with pytest.raises(CycleError, match=r"t\.hen <- t\.egg <- t\.hen"):
         registry.resolve("t.hen")
