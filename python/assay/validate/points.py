@@ -56,8 +56,9 @@ class GroupedPoints:
         """Collect the inputs of all points, by variable."""
         self.count = len(points)
         positions: dict[tuple[str, ...], list[int]] = {}
-        for position, point in enumerate(points):
-            positions.setdefault(tuple(sorted(point)), []).append(position)
+        self._names = [tuple(sorted(point)) for point in points]
+        for position, names in enumerate(self._names):
+            positions.setdefault(names, []).append(position)
         self.groups = tuple(
             Group(
                 names,
@@ -79,10 +80,6 @@ class GroupedPoints:
                 found[name][group.positions] = column
         return found
 
-    def missing(self, outputs: Sequence[str]) -> list[Mapping[str, tuple[str, ...]]]:
-        """For each point the outputs without a value, with the inputs that they lack."""
-        found: list[Mapping[str, tuple[str, ...]]] = [{}] * self.count
-        for group in self.groups:
-            for position in group.positions:
-                found[position] = compile_known(group.names, tuple(outputs)).missing
-        return found
+    def missing(self, position: int, outputs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        """The outputs of a point without a value, with the inputs that they lack."""
+        return compile_known(self._names[position], tuple(outputs)).missing

@@ -148,7 +148,7 @@ class _Outputs:
 
     def missing(self, index: int, figure: ObservedFigure) -> tuple[str, ...]:
         """Inputs without which the figure has no value."""
-        absent = self._points(figure).missing(_OUTPUTS)[index]
+        absent = self._points(figure).missing(index, _OUTPUTS)
         return absent.get(f"serving.{figure.variable}", ())
 
 
