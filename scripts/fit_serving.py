@@ -32,6 +32,7 @@ from assay.validate.points import Group, compile_known
 from assay.validate.serving import measured_rows
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
+from calibration_covariance import correlation_block
 
 Vector = NDArray[np.float64]
 
@@ -152,7 +153,7 @@ class Problem:
         self.center, self.spread, self.most, self.map = _unknowns(self.uses)
 
     def _mask(self, free: Free, engine: str) -> Vector:
-        clients = CLIENTS.get(free.client, (free.client,))
+        clients = _clients_of(free)
         return np.array([d.engine == engine and d.client in clients for d in self.deployments])
 
     def values(self, unknowns: Vector) -> Vector:
@@ -414,10 +415,46 @@ def write_folds(folds: Sequence[Fold], counts: str) -> None:
     path.write_text(json_records.dumps(document, depth=2) + "\n")
 
 
+def covariance_at(problem: Problem, unknowns: Vector) -> Vector:
+    """Covariance of the logarithms of the constants, in the order of `uses`."""
+    jacobian = problem.jacobian(unknowns)
+    covariance: Vector = problem.map @ np.linalg.inv(jacobian.T @ jacobian) @ problem.map.T
+    return covariance
+
+
+def stored_unknowns(problem: Problem) -> Vector:
+    """Unknowns that give the constants of the calibration file."""
+    logs = [
+        np.log(engines.given(engine, _clients_of(free)[0])[f"serving.{free.name}"])
+        for free, engine, _ in problem.uses
+    ]
+    found: Vector = np.linalg.lstsq(problem.map, np.array(logs), rcond=None)[0]
+    return found
+
+
+def _clients_of(free: Free) -> tuple[str, ...]:
+    return CLIENTS.get(free.client, (free.client,))
+
+
+def correlations_of(problem: Problem, covariance: Vector) -> dict[str, dict[str, list[Any]]]:
+    """Correlations by engine and client, of the constants that are free there."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for engine in ENGINES:
+        for client in CLIENTS[""]:
+            rows = [
+                row
+                for row, (free, owner, _) in enumerate(problem.uses)
+                if owner == engine and client in _clients_of(free)
+            ]
+            names = [f"serving.{problem.uses[row][0].name}" for row in rows]
+            block = correlation_block(names, covariance[np.ix_(rows, rows)])
+            found.setdefault(engine, {})[client] = [block]
+    return found
+
+
 def constants_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
     """Fitted constants by engine, as the calibration file has them."""
-    jacobian = problem.jacobian(unknowns)
-    covariance = problem.map @ np.linalg.inv(jacobian.T @ jacobian) @ problem.map.T
+    covariance = covariance_at(problem, unknowns)
     errors = np.sqrt(np.diag(covariance))
     found: dict[str, Any] = {engine: {"constants": {}, "clients": {}} for engine in ENGINES}
     for (free, engine, _), value, error in zip(
@@ -428,10 +465,12 @@ def constants_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
             "log_standard_error": float(f"{error:.2g}"), "prior": free.value,
             "prior_log_spread": free.spread,
         }  # fmt: skip
-        for client in CLIENTS.get(free.client, (free.client,)) if free.client else ("",):
+        for client in _clients_of(free) if free.client else ("",):
             entry = found[engine]
             home = entry["clients"].setdefault(client, {}) if client else entry["constants"]
             home[f"serving.{free.name}"] = constant
+    for engine, correlations in correlations_of(problem, covariance).items():
+        found[engine]["correlations"] = correlations
     return found
 
 
@@ -442,6 +481,7 @@ def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], co
     for engine, entry in found.items():
         own = data["engines"].setdefault(engine, {"constants": {}, "clients": {}})
         own["constants"].update(entry["constants"])
+        own["correlations"] = entry["correlations"]
         for client, values in entry["clients"].items():
             own["clients"].setdefault(client, {}).update(values)
     for quantity in serving.FIGURES:
@@ -456,6 +496,15 @@ def write(found: dict[str, Any], left: Sequence[tuple[str, str, str, float]], co
     path.write_text(json_records.dumps(data, depth=4) + "\n")
 
 
+def write_correlations(correlations: dict[str, dict[str, list[Any]]]) -> None:
+    """Write correlations at the constants that the calibration file has; those are kept."""
+    path = Path(engines.__file__).parent / "calibration" / "engines.json"
+    data = json.loads(path.read_text())
+    for engine, found in correlations.items():
+        data["engines"][engine]["correlations"] = found
+    path.write_text(json_records.dumps(data, depth=4) + "\n")
+
+
 def main() -> None:
     """Read, fit, score, write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -465,6 +514,9 @@ def main() -> None:
     parser.add_argument("--no-rows", action="store_true", help="leave the tables' rows out")
     parser.add_argument("--write", action="store_true", help="write the calibration file")
     parser.add_argument("--write-folds", action="store_true", help="write held-out constants")
+    parser.add_argument(
+        "--correlations", action="store_true", help="write correlations of the stored constants"
+    )
     parser.add_argument("--quick", action="store_true", help="do not leave models out")
     options = parser.parse_args()
     published = [c for c in read_cases(options.cases) if c.kind == "inference"]
@@ -478,6 +530,11 @@ def main() -> None:
     own = [case for case in own if case.inputs.get("system", "h100_sxm") in SYSTEMS]
     deployments = read_deployments([*own, *point_cases(options.points), *rows])
     problem = Problem(thinned(deployments))
+    if options.correlations:
+        write_correlations(
+            correlations_of(problem, covariance_at(problem, stored_unknowns(problem)))
+        )
+        return
     unknowns = problem.solve()
     everything = labeled(Problem(deployments), unknowns)
     score("fitted", [(t, q, e) for _, t, q, e in everything])

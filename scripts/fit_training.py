@@ -186,11 +186,11 @@ def fit(cases: Sequence[Observed]) -> Array:
     return logs
 
 
-def standard_errors(cases: Sequence[Observed], logs: Array) -> Array:
-    """Logarithmic standard errors of the constants, from the curvature at the fit."""
+def covariance_at(cases: Sequence[Observed], logs: Array) -> Array:
+    """Covariance of the logarithms of the constants, from the curvature at the fit."""
     slopes = Problem(cases, tuned(cases, logs)).jacobian(logs)
-    deviations: Array = np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
-    return deviations
+    covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
+    return covariance
 
 
 def errors(cases: Sequence[Observed], logs: Array) -> Array:
@@ -304,12 +304,7 @@ def hold_out(
             "tier": "A",
             "cases": counts([case.suite for case in cases]),
         }
-        measured = {
-            "training.spread": spread,
-            "training.run_yield": share,
-            "training.yield_spread": share_spread,
-        }
-        write(folder, logs, standard_errors(cases, logs), measured, provenance)
+        write(folder, logs, covariance_at(cases, logs), (share, share_spread), provenance)
 
 
 def _folds(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import json_records
+from calibration_covariance import correlation_block
 from training_priors import FACTS, H100, PRIORS, Prior
 
 FOLDS = "held_out_training.json"
@@ -22,35 +23,56 @@ _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
 def write(
     folder: Path,
     logs: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    spreads: Mapping[str, float],
+    covariance: NDArray[np.float64],
+    run_yield: tuple[float, float],
     provenance: Mapping[str, Any],
 ) -> None:
     """Write `training.json` and a file for every accelerator with its own priors.
 
-    Constants fitted for some accelerators only default to those of the H100.
+    Constants fitted for some accelerators only default to those of the H100. `run_yield` is the
+    yield of published runs, and the spread of its logarithm.
     """
+    errors = np.sqrt(np.diag(covariance))
     entries = [
         (prior, _entry(prior, log, error))
         for prior, log, error in zip(PRIORS, logs, errors, strict=True)
     ]
     facts = {name: {"value": fact.value, "unit": fact.unit, "kind": "assumed", "reason": fact.reason}
              for name, fact in FACTS.items()}  # fmt: skip
+    share, share_spread = (float(f"{value:.4g}") for value in run_yield)
     measured = {
-        name: {"value": float(f"{value:.4g}"), "unit": "1"} for name, value in spreads.items()
+        "training.run_yield": {"value": share, "unit": "1", "log_standard_error": share_spread}
     }
     common = {prior.name: entry for prior, entry in entries if prior.system in ("", H100)}
-    _file(folder / "training.json", "common", {**common, **facts, **measured}, provenance)
+    _file(
+        folder / "training.json", "common", {**common, **facts, **measured}, provenance,
+        _correlations(entries, covariance, H100),
+    )  # fmt: skip
     for system in sorted({prior.system for prior, _ in entries} - {""}):
         own = {prior.name: entry for prior, entry in entries if prior.system == system}
-        _file(folder / f"training_{system}.json", system, own, provenance)
+        correlations = _correlations(entries, covariance, system)
+        _file(folder / f"training_{system}.json", system, own, provenance, correlations)
+
+
+def _correlations(
+    entries: Sequence[tuple[Prior, dict[str, Any]]], covariance: NDArray[np.float64], system: str
+) -> dict[str, Any]:
+    """Correlations of the constants that one accelerator uses."""
+    rows = [
+        row
+        for row, (prior, entry) in enumerate(entries)
+        if prior.system in ("", system) and "log_standard_error" in entry
+    ]
+    return correlation_block([PRIORS[row].name for row in rows], covariance[np.ix_(rows, rows)])
 
 
 def _entry(prior: Prior, log: float, error: float) -> dict[str, Any]:
+    # Where a constant ends at its limit, the curvature says nothing about the other side.
+    is_free = math.exp(log) < 0.9999 * prior.limit
     return {
         "value": float(f"{math.exp(log):.6g}"),
         "unit": _UNITS.get(prior.name, "1"),
-        "log_standard_error": float(f"{error:.2g}"),
+        **({"log_standard_error": float(f"{error:.2g}")} if is_free else {}),
         "prior": prior.value,
         "prior_log_spread": prior.spread,
         "prior_reason": prior.reason,
@@ -58,7 +80,11 @@ def _entry(prior: Prior, log: float, error: float) -> dict[str, Any]:
 
 
 def _file(
-    path: Path, system: str, constants: Mapping[str, Any], provenance: Mapping[str, Any]
+    path: Path,
+    system: str,
+    constants: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    correlations: Mapping[str, Any],
 ) -> None:
     document = {
         "system": system,
@@ -69,6 +95,7 @@ def _file(
             **provenance,
         },
         "constants": constants,
+        "correlations": [correlations],
     }
     path.write_text(json_records.dumps(document, depth=3) + "\n")
 

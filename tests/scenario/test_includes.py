@@ -63,7 +63,7 @@ def test_further_include_replaces_its_group(tmp_path: Path) -> None:
     assert "hbm.stacks" not in other.assignments
     assert other.resolve("gpu.memory.bandwidth").value == pytest.approx(300e9)
     assert other.resolve("gpu.memory.bandwidth").conflicts == []
-    assert other.notes == ("no kernel measurements of l4: constants of a100_sxm",)
+    assert other.notes[0] == "no kernel measurements of l4: constants of a100_sxm"
 
 
 def test_entry_may_choose_a_variant(tmp_path: Path) -> None:
@@ -176,4 +176,4 @@ def test_borrowed_constants_are_named(name: str) -> None:
         assert lenders == {name}
     else:
         (lender,) = lenders
-        assert part.notes == (f"no kernel measurements of {name}: constants of {lender}",)
+        assert part.notes[0] == f"no kernel measurements of {name}: constants of {lender}"

@@ -11,7 +11,8 @@ kernels are under `engines`; those of the default engine are the system's own.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from assay.errors import unknown_name
 
 _FOLDER = Path(__file__).parent / "calibration"
 COMMON = "common"
+_TRANSFER = "model_error.transfer"
+"""Ending of the names of model errors on accelerators that no fit has seen."""
 
 FALLBACK_SYSTEMS = (
     (("a100", "a800", "a30", "v100", "t4", "a10", "l4", "l40", "rtx"), "a100_sxm"),
@@ -48,15 +51,23 @@ class Calibration:
     """Layers that use the fallback system's constants although others have their own."""
     accelerator: str = ""
     """The accelerator that uses the constants, where it is not the system itself."""
+    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Correlations of the logarithms of fitted constants, by pair in order of their names."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """How each constant was obtained, `measured` where its file does not say."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a prediction that uses these constants."""
         accelerator = self.accelerator or self.system
+        notes = [f"{layer}: constants of {_fallback(self.system)}" for layer in self.borrowed]
         if self.source_system != accelerator:
-            return (f"no kernel measurements of {accelerator}: constants of {self.source_system}",)
-        fallback = _fallback(self.system)
-        return tuple(f"{layer}: constants of {fallback}" for layer in self.borrowed)
+            notes = [f"no kernel measurements of {accelerator}: constants of {self.source_system}"]
+        scopes = [n.partition(".")[0] for n in self.log_standard_errors if n.endswith(_TRANSFER)]
+        if scopes:
+            fits = " or ".join(sorted(scopes, reverse=True))
+            notes.append(f"no fit of {fits} has seen {accelerator}: wider intervals")
+        return tuple(notes)
 
 
 def calibrated() -> list[str]:
@@ -101,10 +112,18 @@ def find(system: str, engine: str | None = None, *, accelerator: str = "") -> Ca
         raise unknown_name("engine", engine, chosen)
     entries: dict[str, Any] = {}
     sources: dict[str, str] = {}
+    correlations: dict[tuple[str, str], float] = {}
     for data in _chain(system):
         own = data.get("engines", {}).get(engine, {}) if engine is not None else {}
-        entries.update({**data["constants"], **own})
-        sources.update(dict.fromkeys((*data["constants"], *own), str(data["system"])))
+        found = {**data["constants"], **own}
+        if data["system"] not in (COMMON, system):
+            # What holds for one accelerator only, such as that a fit has seen it.
+            found = {name: entry for name, entry in found.items() if not entry.get("own_only")}
+        replaced = entries.keys() & found.keys()
+        entries.update(found)
+        sources.update(dict.fromkeys(found, str(data["system"])))
+        correlations = {p: v for p, v in correlations.items() if replaced.isdisjoint(p)}
+        correlations |= read_correlations(data.get("correlations", ()))
     others = {name for name, source in sources.items() if source not in (COMMON, system)}
     return Calibration(
         system,
@@ -118,7 +137,29 @@ def find(system: str, engine: str | None = None, *, accelerator: str = "") -> Ca
         },
         tuple(sorted({name.partition(".")[0] for name in others})),
         accelerator,
+        {
+            pair: value
+            for pair, value in correlations.items()
+            # Correlations are those of the default engine's kernels.
+            if engine is None or all("kernels." not in name for name in pair)
+        },
+        {name: str(entry["kind"]) for name, entry in entries.items() if "kind" in entry},
     )
+
+
+def read_correlations(blocks: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """Correlations as calibration files have them: names, and the rows below the diagonal.
+
+    >>> read_correlations([{"names": ["a", "b"], "below": [[0.5]]}])
+    {('a', 'b'): 0.5}
+    """
+    return {
+        (min(name, other), max(name, other)): value
+        for block in blocks
+        for name, row in zip(block["names"][1:], block["below"], strict=True)
+        for other, value in zip(block["names"], row, strict=False)
+        if value
+    }
 
 
 def given(system: str, engine: str | None = None) -> dict[str, float]:

@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.catalog.constants import read_correlations
 from assay.errors import unknown_name
 
+DEFAULT_CLIENT = "closed_loop"
 _FILE = Path(__file__).parent / "calibration" / "engines.json"
 
 
@@ -26,8 +29,18 @@ def clients() -> list[str]:
     return sorted(_data()["clients"])
 
 
-def given(engine: str, client: str = "closed_loop") -> dict[str, float]:
-    """Values by full name for an engine and the client that sends it requests."""
+@dataclass(frozen=True)
+class EngineConstants:
+    """Constants of an engine in base units, with the spread of their logarithms."""
+
+    values: dict[str, float]
+    log_standard_errors: dict[str, float]
+    correlations: dict[tuple[str, str], float]
+    kinds: dict[str, str]
+
+
+def find(engine: str, client: str = DEFAULT_CLIENT) -> EngineConstants:
+    """Constants of an engine and of the client that sends it requests."""
     data = _data()
     if engine not in data["engines"]:
         raise unknown_name("engine", engine, names())
@@ -38,15 +51,21 @@ def given(engine: str, client: str = "closed_loop") -> dict[str, float]:
         **data["common"], **own["constants"], **data["clients"][client],
         **own.get("clients", {}).get(client, {}),
     }  # fmt: skip
-    return {name: float(entry["value"]) for name, entry in entries.items()}
+    return EngineConstants(
+        {name: float(entry["value"]) for name, entry in entries.items()},
+        {
+            name: float(entry["log_standard_error"])
+            for name, entry in entries.items()
+            if "log_standard_error" in entry
+        },
+        read_correlations(own.get("correlations", {}).get(client, ())),
+        {name: str(entry["kind"]) for name, entry in entries.items() if "kind" in entry},
+    )
 
 
-def interval90(quantity: str) -> float:
-    """90th percentile of the absolute log error on held-out figures of a quantity."""
-    found = _data()["intervals"].get(quantity)
-    if found is None:
-        raise unknown_name("quantity", quantity, sorted(_data()["intervals"]))
-    return float(found["value"])
+def given(engine: str, client: str = DEFAULT_CLIENT) -> dict[str, float]:
+    """Values by full name for an engine and the client that sends it requests."""
+    return find(engine, client).values
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import InputError
-from assay.model.language.distributions import Distribution, interval90, parse_given
+from assay.model.language.distributions import Z90, Distribution, interval90, parse_given
 from assay.model.language.quantity import check_dimension, parse_quantity
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
@@ -24,7 +24,8 @@ class SourcedValue:
 
     `uncertainty` is the relative half-width of the 90 % interval; zero means exact, such as a count.
     `number` is the value in base units where it was computed, as a fitted constant is; a value that a
-    file states has only its text, which `read` parses.
+    file states has only its text, which `read` parses. `log_spread` is the standard deviation of the
+    logarithm of a fitted constant, in place of `uncertainty`.
     """
 
     text: str
@@ -33,14 +34,17 @@ class SourcedValue:
     date: str = ""
     uncertainty: float = 0.0
     number: float | None = None
+    log_spread: float = 0.0
 
     @classmethod
     def from_number(
-        cls, variable: Variable, number: float, source: str, kind: str, uncertainty: float = 0.0
+        cls, variable: Variable, number: float, source: str, kind: str, log_spread: float = 0.0
     ) -> SourcedValue:
-        """A computed value in base units; its text is in the variable's display unit."""
+        """A fitted value in base units; its text is in the variable's display unit."""
         text = f"{variable.shown(number):.15g} {variable.display.text}".removesuffix(" 1")
-        return cls(text, source, kind, "", uncertainty, number)
+        # What people read: the relative half-width of the 90 % interval.
+        uncertainty = math.expm1(Z90 * log_spread)
+        return cls(text, source, kind, "", uncertainty, number, log_spread)
 
     def read(self, variable: Variable, *, exact: bool = False) -> float | Distribution:
         """The value in base units: a distribution where it is uncertain, unless `exact`.
@@ -54,7 +58,7 @@ class SourcedValue:
                 variable.name, self.text, variable.unit, difference=variable.is_difference
             )
         if self.number is not None:
-            return self._interval(self.number, variable.display)
+            return Distribution("lognormal", (self.number, self.log_spread))
         quantity = parse_quantity(self.text, difference=variable.is_difference)
         check_dimension(variable.name, quantity.unit, variable.unit)
         return self._interval(quantity.value, quantity.unit)

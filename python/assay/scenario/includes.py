@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.catalog import entries
+from assay.catalog import engines, entries
 from assay.catalog.entries import CatalogEntry
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import AssayError, InputError, unknown_name
 from assay.model.declarations import Declarations
-from assay.model.language.distributions import Z90
 from assay.model.language.quantity import parse_quantity
 from assay.model.uncertainty.correlation import Correlations
 
@@ -55,7 +54,7 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
         file = Path(path) if folder is None else folder / path
         entry = entries.from_file(file)
         if "calibration" in entry.facts:
-            return _include_calibrated(entry, path, registry)
+            return include_calibrated(entry, path, registry)
         return _include_entry(entry, path)
     group, separator, name = path.partition("/")
     if not separator or not name:
@@ -69,10 +68,10 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
 
         entry = accelerators.find(name)
         if "calibration" in entry.facts:
-            return _include_calibrated(entry, entry.path, registry)
+            return include_calibrated(entry, entry.path, registry)
         return _include_entry(entry, entry.path)
     if group == "engines":
-        return _include_engine(name, registry)
+        return include_engine(name, registry)
     if group not in entries.groups():
         error = unknown_name("catalog group", group, known_groups())
         error.hint = error.hint or _groups_hint()
@@ -139,21 +138,25 @@ def _include_entry(entry: CatalogEntry, path: str) -> Include:
     )
 
 
-def _include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
+def include_calibrated(entry: CatalogEntry, path: str, registry: Declarations) -> Include:
     """An accelerator with the fitted constants that its entry names."""
     from assay.catalog import constants
 
-    calibration = constants.find(str(entry.facts["calibration"]), accelerator=entry.name)
+    calibration = constants.find(
+        str(entry.facts.get("calibration") or entry.name), accelerator=entry.name
+    )
     fitted = _sourced(
         calibration.values,
         f"fitted constants of {calibration.source_system}",
         registry,
         calibration.log_standard_errors,
+        calibration.kinds,
     )
     values = {**fitted, **entry.values}
     return Include(
-        path, values, calibration.notes, group=entry.group, title=entry.title, facts=entry.facts
-    )
+        path, values, calibration.notes, group=entry.group, title=entry.title, facts=entry.facts,
+        correlations=_among_uncertain(calibration.correlations, fitted, entry.values),
+    )  # fmt: skip
 
 
 ENGINE_VARIANTS = {
@@ -165,18 +168,43 @@ ENGINE_VARIANTS = {
 """With an engine the GPUs serve: their power follows its iterations, not a training step."""
 
 
-def _include_engine(name: str, registry: Declarations) -> Include:
-    from assay.catalog import engines
+def include_engine(
+    name: str, registry: Declarations, client: str = engines.DEFAULT_CLIENT
+) -> Include:
+    """The constants of a serving engine, and of the client that sends it requests."""
+    found = engines.find(name, client)
+    values = _sourced(
+        found.values,
+        f"constants of the engine {name}",
+        registry,
+        found.log_standard_errors,
+        found.kinds,
+    )
+    correlations = _among_uncertain(found.correlations, values, {})
+    return Include(
+        f"engines/{name}", values, variants=ENGINE_VARIANTS, group="engines",
+        correlations=correlations,
+    )  # fmt: skip
 
-    values = _sourced(engines.given(name), f"constants of the engine {name}", registry)
-    return Include(f"engines/{name}", values, variants=ENGINE_VARIANTS, group="engines")
+
+def _among_uncertain(
+    correlations: Correlations, fitted: Mapping[str, SourcedValue], replaced: Container[str]
+) -> Correlations:
+    """Correlations of fitted constants that are uncertain and that nothing replaces."""
+    return {
+        pair: value
+        for pair, value in correlations.items()
+        if all(name in fitted and fitted[name].log_spread for name in pair)
+        and not any(name in replaced for name in pair)
+    }
 
 
 def _sourced(
     numbers: Mapping[str, float],
     source: str,
     registry: Declarations,
-    log_standard_errors: Mapping[str, float] | None = None,
+    log_standard_errors: Mapping[str, float],
+    kinds: Mapping[str, str],
 ) -> dict[str, SourcedValue]:
     """Fitted numbers in base units as sourced values.
 
@@ -187,11 +215,11 @@ def _sourced(
         variable = registry.variables.get(name)
         if variable is None or not variable.is_root:
             continue
-        spread = Z90 * (log_standard_errors or {}).get(name, 0.0)
         # A fit that ends at a bound says nothing about the other side of it.
         inside = max(variable.lower, 0.0) < number < variable.upper
-        uncertainty = spread if inside else 0.0
-        found[name] = SourcedValue.from_number(variable, number, source, "measured", uncertainty)
+        spread = log_standard_errors.get(name, 0.0) if inside else 0.0
+        kind = kinds.get(name, "measured")
+        found[name] = SourcedValue.from_number(variable, number, source, kind, spread)
     return found
 
 

@@ -43,24 +43,19 @@ NEGLIGIBLE = 1e-6
 """Shares of a distribution outside its bounds below this are not reported."""
 
 
-class Evaluator(ABC):
-    """Computes targets at points.
+class Sampler:
+    """Draws points of the sources of uncertainty.
 
     `outside` holds the truncated share of each distribution that extends beyond its variable's
-    bounds; `failure` is the error at the first point without a value.
+    bounds.
     """
 
-    def __init__(
-        self, query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
-    ) -> None:
-        """Prepare to answer a query; `nominal` holds the values at the medians."""
+    def __init__(self, query: UncertaintyQuery, sources: UncertaintySources) -> None:
+        """Prepare to draw; correlations that contradict each other are refused."""
         self.query = query
         self.sources = sources
-        self.nominal = nominal
-        self.fixed = fixed_values(query, sources, nominal)
         self.blocks = correlated_blocks(sources.inputs, query.inputs.correlations)
         self.outside: dict[str, float] = {}
-        self.failure = ""
 
     def inverse_cdf(self, probabilities: Array) -> Array:
         """Map probabilities to values of the given inputs, one row for each source.
@@ -126,13 +121,26 @@ class Evaluator(ABC):
         cells = sobol_points(2 * sources, count, seed)
         return self.inverse_cdf(cells[:sources]), self.inverse_cdf(cells[sources:])
 
-    @abstractmethod
-    def __call__(self, points: Array) -> Array:
-        """Values (targets, points) at points (sources, points); NaN where a target has none."""
-
     def _note_outside(self, name: str, share: float) -> None:
         if share > NEGLIGIBLE:
             self.outside[name] = max(self.outside.get(name, 0.0), share)
+
+
+class Evaluator(Sampler, ABC):
+    """Computes targets at points; `failure` is the error at the first point without a value."""
+
+    def __init__(
+        self, query: UncertaintyQuery, sources: UncertaintySources, nominal: Mapping[str, float]
+    ) -> None:
+        """Prepare to answer a query; `nominal` holds the values at the medians."""
+        super().__init__(query, sources)
+        self.nominal = nominal
+        self.fixed = fixed_values(query, sources, nominal)
+        self.failure = ""
+
+    @abstractmethod
+    def __call__(self, points: Array) -> Array:
+        """Values (targets, points) at points (sources, points); NaN where a target has none."""
 
 
 class TapeEvaluator(Evaluator):

@@ -25,6 +25,26 @@ def _fitted(name: str, symbol: str, unit: str, display: str, meaning: str) -> Va
     )
 
 
+step_error = _fitted(
+    "model_error.step", "e_s", "1", "1", "model error: measured over predicted time of a step"
+)
+prompt_error = _fitted(
+    "model_error.prompt", "e_p", "1", "1", "model error: measured over predicted prefill time"
+)
+first_token_error = _fitted(
+    "model_error.first_token",
+    "e_1",
+    "1",
+    "1",
+    "model error: measured over predicted TTFT, of how requests arrive and wait",
+)
+transfer_error = _fitted(
+    "model_error.transfer",
+    "e_t",
+    "1",
+    "1",
+    "further model error on accelerators that no fit has seen",
+)
 host_time = _fitted("host_time", "t_h", "s", "ms", "host time between iterations")
 host_sequence_time = _fitted(
     "host_sequence_time", "tau_h", "s", "us", "host time per decoding request and iteration"

@@ -47,7 +47,9 @@ prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
 step_time = scope.variable(
     "step_time", "t_s", "s", "time per output token (TPOT)", display="ms",
-    equals=where(
+    equals=engine.transfer_error
+    * engine.step_error
+    * where(
         (d.static > 0.5) | (d.separate > 0.5),
         loads.decode.time,
         loads.decode.time + prompts_between * stretch,
@@ -59,15 +61,17 @@ time_per_output_token = scope.variable(
     display="ms/token", equals=step_time / ONE_TOKEN, reference=_ORCA, target=True,
 )  # fmt: skip
 
+_prompt_error = engine.transfer_error * engine.prompt_error
 bursts = memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN / loads.burst_tokens
 burst_time = scope.variable(
     "burst_time", "t_b", "s", "prefill time of a whole batch",
-    display="ms", equals=bursts * loads.burst.time, reference=_ORCA,
+    display="ms", equals=_prompt_error * bursts * loads.burst.time, reference=_ORCA,
 )  # fmt: skip
 own_time = scope.variable(
     "own_prompt_time", "t_o", "s", "time of the prefill iterations of a request",
     display="ms",
-    equals=maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time, reference=_CHUNKED,
+    equals=_prompt_error * maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time,
+    reference=_CHUNKED,
 )  # fmt: skip
 # Outputs of one length that started together end together, and their successors start together:
 # part of a batch stays synchronized, whatever its size.
@@ -108,11 +112,14 @@ transfer_time = scope.variable(
 time_to_first_token = scope.variable(
     "time_to_first_token", "TTFT", "s", "mean time to first token (TTFT)",
     display="ms",
-    equals=engine.request_time
-    + waiting_time
-    + prompt_time
-    + transfer_time
-    + engine.first_iterations * step_time,
+    equals=engine.first_token_error
+    * (
+        engine.request_time
+        + waiting_time
+        + prompt_time
+        + transfer_time
+        + engine.first_iterations * step_time
+    ),
     reference=_DISTSERVE, target=True,
 )  # fmt: skip
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, exp, fitted, sqrt, where
+from assay.model import POSITIVE, by_definition, cited, fitted, where
 from assay.stack import architecture, gpu, parallelism
 from assay.stack.kernels import device
-from assay.stack.kernels.combine import QUANTILE_95, QUANTILES
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
 from assay.stack.training.step import flops_per_step, peak_flops, step_time
 
@@ -84,26 +83,3 @@ hfu = scope.variable(
     "hfu", "HFU", "1", "hardware FLOPs utilization: executed FLOPs over peak", display="%",
     equals=executed_flops / (step_time * tensor_peak), reference=_PALM, target=True,
 )  # fmt: skip
-
-spread = scope.variable(
-    "spread", "sigma", "1", "logarithmic spread of measured over predicted steps of unseen software",
-    reference=_FITTED, boundary="needs-source", library=True,
-)  # fmt: skip
-yield_spread = scope.variable(
-    "yield_spread", "sigma_y", "1", "logarithmic spread of the yield of runs",
-    reference=_FITTED, boundary="needs-source", library=True,
-)  # fmt: skip
-_hours_spread = sqrt(spread**2 + yield_spread**2)
-for _name, _of, _sign in (
-    ("low", "one in twenty is less", -1),
-    ("high", "one in twenty is more", 1),
-):
-    scope.variable(
-        f"step_time_{_name}", "t_q", "s", f"time of one optimizer step: {_of}",
-        equals=step_time * exp(_sign * QUANTILE_95 * spread), reference=QUANTILES, library=True,
-    )  # fmt: skip
-    scope.variable(
-        f"gpu_hours_{_name}", "H_q", "GPU*s", f"GPU-hours charged to a run: {_of}",
-        display="GPU*h", equals=gpu_hours * exp(_sign * QUANTILE_95 * _hours_spread),
-        reference=QUANTILES, library=True,
-    )  # fmt: skip

@@ -9,6 +9,7 @@ from assay.stack.kernels import combine, device, passes
 from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, clock, head, layer, traffic
 from assay.stack.training.job import gpus, scope, tokens_per_step
+from assay.stack.training.model_error import model_error
 
 _MEGATRON = (
     "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
@@ -226,7 +227,7 @@ compute_time = scope.variable(
 )
 scope.equation(
     compute_time,
-    benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1),
+    model_error * (benchmark_compute_time + clock_bound_time * (1 / device.clock_ratio - 1)),
     reference=_STAGES,
 )
 scope.approximation(
@@ -236,7 +237,9 @@ scope.approximation(
 exposed_communication_time = scope.variable(
     "exposed_communication_time", "t_comm", "s",
     "exposed communication of a step",
-    equals=straggling * (inner_traffic + hop_traffic + data_traffic + traffic.tied_time),
+    equals=model_error
+    * straggling
+    * (inner_traffic + hop_traffic + data_traffic + traffic.tied_time),
     reference=by_definition("communication time less overlap"),
 )  # fmt: skip
 step_time = scope.variable(

@@ -9,7 +9,10 @@ from functools import cache
 
 from assay.catalog import accelerators, constants, engines
 from assay.errors import AssayError
+from assay.model.inputs import Inputs
+from assay.scenario.includes import include_engine
 from assay.stack import registry
+from assay.validate import intervals as sampled
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, folds_by_case
 from assay.validate.points import GroupedPoints
@@ -111,13 +114,15 @@ def predict(cases: Sequence[Case]) -> list[Row]:
     if not found:
         return rows
     shipped, held_out = (_Outputs(found, held_out=held_out) for held_out in (False, True))
+    intervals = _intervals(found)
     for index, deployment in enumerate(found):
         for figure in deployment.figures:
             if missing := shipped.missing(index, figure):
                 reason = f"missing inputs: {', '.join(missing)}"
                 rows += _gaps(deployment.case, reason, {figure.quantity: figure.observed})
                 continue
-            row = _row(deployment, figure, shipped.of(index, figure))
+            ends = intervals[index, _is_prompt(figure)][figure.variable]
+            row = _row(deployment, figure, shipped.of(index, figure), ends)
             if deployment.case.id in folds_by_case("serving"):
                 value = held_out.of(index, figure)[figure.variable] * figure.scale
                 row = replace(row, in_sample=True, held_out=value)
@@ -164,7 +169,47 @@ def _gaps(case: Case, reason: str, observed: dict[str, object]) -> list[Row]:
     ]
 
 
-def _row(deployment: Deployment, figure: ObservedFigure, outputs: dict[str, float]) -> Row:
+def inputs_at(deployment: Deployment, prompts: bool = False) -> Inputs:
+    """All inputs of a deployment as `resolve` takes them, with distributions."""
+    return sampled.with_distributions(
+        values_of(deployment, prompts),
+        sampled.accelerator_inputs(deployment.system),
+        _engine_inputs(deployment.engine, deployment.client),
+    )
+
+
+@cache
+def _engine_inputs(engine: str, client: str) -> Inputs:
+    return sampled.inputs_of(include_engine(engine, registry(), client))
+
+
+def _intervals(
+    deployments: Sequence[Deployment],
+) -> dict[tuple[int, bool], dict[str, tuple[float, float]]]:
+    """The 90 % intervals of all figures, by deployment and whether prefill GPUs are meant."""
+    needed = [
+        (index, prompts)
+        for index, deployment in enumerate(deployments)
+        for prompts in sorted({_is_prompt(figure) for figure in deployment.figures})
+    ]
+    names = [f"serving.{name}" for name in FIGURES]
+    cases = [inputs_at(deployments[index], prompts) for index, prompts in needed]
+    ends = sampled.intervals(cases, names)
+    return {
+        key: {
+            name: (float(ends[row, position, 0]), float(ends[row, position, 1]))
+            for row, name in enumerate(FIGURES)
+        }
+        for position, key in enumerate(needed)
+    }
+
+
+def _row(
+    deployment: Deployment,
+    figure: ObservedFigure,
+    outputs: dict[str, float],
+    ends: tuple[float, float],
+) -> Row:
     case, scale = deployment.case, figure.scale
     predicted = outputs[figure.variable] * scale
     if not math.isfinite(predicted):
@@ -172,10 +217,9 @@ def _row(deployment: Deployment, figure: ObservedFigure, outputs: dict[str, floa
             case.id, case.suite, figure.quantity, figure.unit, figure.observed, None,
             gap="the graph gives no finite figure",
         )  # fmt: skip
-    width = math.exp(engines.interval90(figure.variable))
     return Row(
         case.id, case.suite, figure.quantity, figure.unit, figure.observed, predicted,
-        predicted / width, predicted * width, _terms(figure, outputs),
+        ends[0] * scale, ends[1] * scale, _terms(figure, outputs),
         {name: value * scale for name, value in _baselines(figure, outputs, deployment).items()},
         notes=tuple(dict.fromkeys((*deployment.notes, *_hardware_notes(deployment.system)))),
     )  # fmt: skip

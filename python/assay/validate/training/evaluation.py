@@ -9,10 +9,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.catalog import constants
+from assay.catalog import accelerators, constants
+from assay.model.inputs import Inputs
+from assay.model.language.distributions import Distribution
 from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
+from assay.validate import intervals as sampled
 from assay.validate.training.figures import ObservedFigure, StepWork, figures_of
 from assay.validate.training.jobs import Job
 from assay.validate.training.layouts import LAYOUT
@@ -91,7 +94,12 @@ def columns(
 
 @cache
 def _constants(system: str) -> dict[str, float]:
-    return constants.given(system)
+    return constants.given(calibration_of(system))
+
+
+def calibration_of(system: str) -> str:
+    """The system whose fitted constants an accelerator's entry names."""
+    return str(accelerators.find(system).facts.get("calibration") or system)
 
 
 def _run(job: Job) -> dict[str, float]:
@@ -158,6 +166,31 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
         Predicted(job, layout, {name: float(found[name][row]) for name in OUTPUTS})
         for row, (job, layout) in enumerate(zip(jobs, layouts, strict=True))
     ]
+
+
+def intervals(found: Sequence[Predicted], outputs: Sequence[str]) -> dict[str, Array]:
+    """The 90 % interval of each output, one row a job."""
+    ends = sampled.intervals([inputs_at(p.job, p.layout) for p in found], outputs)
+    return dict(zip(outputs, ends, strict=True))
+
+
+def inputs_at(job: Job, layout: dict[str, float]) -> Inputs:
+    """All inputs of a job as `resolve` takes them, with the distributions of fitted constants."""
+    values = {name: float(column[0]) for name, column in columns([job], [layout]).items()}
+    known = {name: value for name, value in values.items() if np.isfinite(value)}
+    return sampled.with_distributions(
+        known, sampled.accelerator_inputs(job.system), _published_yield(job.system)
+    )
+
+
+@cache
+def _published_yield(system: str) -> Inputs:
+    """The yield of published runs; scenarios compute theirs from failures and restarts."""
+    found = constants.find(calibration_of(system))
+    name = "training.run_yield"
+    value = found.values[name]
+    spread = found.log_standard_errors[name]
+    return Inputs({name: value}, {name: Distribution("lognormal", (value, spread))})
 
 
 def figures(found: Predicted) -> list[ObservedFigure]:

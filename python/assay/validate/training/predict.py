@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -17,9 +17,11 @@ from assay.validate.training.evaluation import (
     STEP,
     TERMS,
     Predicted,
+    calibration_of,
     columns,
     evaluate,
     figures,
+    intervals,
     predict_jobs,
 )
 from assay.validate.training.figures import ObservedFigure
@@ -27,13 +29,9 @@ from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.shapes import NotPredictable
 
 SHARE_OF_RULE = 0.4
-BORROWED_SPREAD = 2.0
-"""Factor on the interval where an accelerator borrows another's kernel constants."""
+COUNTED_SPREAD = 0.033
+"""Half-width of the interval of memory and FLOPs, which are counted, not fitted."""
 
-COUNTED_SPREAD = 0.02
-"""Spread of memory and FLOPs, which are counted, not fitted."""
-
-_QUANTILE_95 = 1.645
 _HOUR = 3600.0
 _GIB = 2.0**30
 _HOURS = ("hours", "ideal hours")
@@ -41,6 +39,29 @@ _HOURS = ("hours", "ideal hours")
 
 def predict(cases: Sequence[Case]) -> list[Row]:
     """One row for every figure of every case, or the reason why there is none."""
+    jobs, rows = read_jobs(cases)
+    found = predict_jobs(jobs)
+    held_out = held_out_jobs(jobs)
+    shares = _shares(found)
+    ends = _intervals(found)
+    for predicted in found:
+        known = figures(predicted)
+        if missing := _missing(predicted):
+            rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
+        elif known:
+            without = held_out.get(predicted.job.case.id)
+            rows += [
+                _row(predicted, figure, shares, without, ends[predicted.job.case.id])
+                for figure in known
+            ]
+        else:
+            rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
+    order = {case.id: position for position, case in enumerate(cases)}
+    return sorted(rows, key=lambda row: order[row.case])
+
+
+def read_jobs(cases: Sequence[Case]) -> tuple[list[Job], list[Row]]:
+    """The cases that can be read, and a row with the reason for each that cannot."""
     jobs: list[Job] = []
     rows: list[Row] = []
     for case in cases:
@@ -52,20 +73,7 @@ def predict(cases: Sequence[Case]) -> list[Row]:
             rows += _gaps(case, error.message)
         except (KeyError, TypeError, ValueError) as error:
             rows += _gaps(case, f"a field cannot be read: {error}")
-    found = predict_jobs(jobs)
-    held_out = _held_out(jobs)
-    shares = _shares(found)
-    for predicted in found:
-        known = figures(predicted)
-        if missing := _missing(predicted):
-            rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
-        elif known:
-            without = held_out.get(predicted.job.case.id)
-            rows += [_row(predicted, figure, shares, without) for figure in known]
-        else:
-            rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
-    order = {case.id: position for position, case in enumerate(cases)}
-    return sorted(rows, key=lambda row: order[row.case])
+    return jobs, rows
 
 
 def _missing(found: Predicted) -> list[str]:
@@ -86,7 +94,28 @@ def _gaps(case: Case, reason: str) -> list[Row]:
     return [Row(case.id, case.suite, name, "", value, None, gap=reason)]
 
 
-def _held_out(jobs: Sequence[Job]) -> dict[str, Predicted]:
+_OUTPUTS = {
+    "step": STEP, "hours": "training.gpu_hours", "ideal hours": "training.time_to_train",
+}  # fmt: skip
+
+
+def _intervals(found: Sequence[Predicted]) -> dict[str, dict[str, tuple[float, float]]]:
+    """By case, the 90 % interval of each output that figures are compared with."""
+    ends = intervals(found, tuple(_OUTPUTS.values()))
+    return {
+        predicted.job.case.id: {
+            name: (float(rows[position, 0]), float(rows[position, 1]))
+            for name, rows in ends.items()
+        }
+        for position, predicted in enumerate(found)
+    }
+
+
+def _scaled(ends: tuple[float, float], scale: float) -> tuple[float, float]:
+    return ends[0] * scale, ends[1] * scale
+
+
+def held_out_jobs(jobs: Sequence[Job]) -> dict[str, Predicted]:
     """Jobs that entered the fit, by case, predicted with the constants of a fit without them."""
     folds = folds_by_case("training")
     fitted = [job for job in jobs if job.case.id in folds]
@@ -106,12 +135,16 @@ def _row(
     figure: ObservedFigure,
     shares: dict[tuple[str, float], list[float]],
     without: Predicted | None,
+    ends: Mapping[str, tuple[float, float]],
 ) -> Row:
     value = _value(found, figure)
     job = found.job
-    spread = _spread(found, figure)
-    interval = (value * math.exp(-_QUANTILE_95 * spread), value * math.exp(_QUANTILE_95 * spread))
-    calibration = constants.find(job.system)
+    if _is_timed(figure):
+        # Hours at a yield of 1 are as uncertain as the time of the run.
+        interval = _scaled(ends[_OUTPUTS[figure.kind]], value / found.values[_OUTPUTS[figure.kind]])
+    else:
+        interval = value * (1 - COUNTED_SPREAD), value * (1 + COUNTED_SPREAD)
+    calibration = constants.find(calibration_of(job.system), accelerator=job.system)
     return Row(
         job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
         *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
@@ -156,19 +189,6 @@ def _memory(found: Predicted, kind: str) -> float:
     name, change = _MEMORY_LAYOUTS[kind]
     layout = {**found.layout, **change}
     return float(evaluate(columns([found.job], [layout]))[name][0]) / _GIB
-
-
-def _spread(found: Predicted, figure: ObservedFigure) -> float:
-    """Logarithmic spread of a figure; GPU-hours add that of the run yield."""
-    values = constants.find(found.job.system)
-    if not _is_timed(figure):
-        return COUNTED_SPREAD
-    spread = values.values["training.spread"]
-    if values.notes:
-        spread *= BORROWED_SPREAD
-    if figure.kind == "hours":
-        return math.hypot(spread, values.values["training.yield_spread"])
-    return spread
 
 
 def _terms(found: Predicted, figure: ObservedFigure, value: float) -> dict[str, float]:
