@@ -61,8 +61,8 @@ def show(report: Report) -> int:
     with stdout_errors():
         if report.as_json:
             data = report.data() if callable(report.data) else report.data
-            if report.notes and isinstance(data, dict):
-                data = {"notes": list(report.notes), **data}
+            if report.notes and isinstance(data, dict) and "notes" not in data:
+                data = {**data, "notes": list(report.notes)}
             sys.stdout.write(to_json(data) + "\n")
         elif report.raw is not None:
             sys.stdout.write(report.raw)
