@@ -72,7 +72,7 @@ def _seconds(figure: ObservedFigure, found: training.Predicted, run_yield: float
     """Seconds of a step, or GPU-seconds where the number of GPUs is not known."""
     if figure.kind == "step":
         return figure.observed
-    if figure.kind == "hours" and found.job.total_tokens:
+    if figure.quantity == "gpu_hours" and found.job.total_tokens:
         gpu_seconds = figure.observed * 3600 * run_yield * found.tokens / found.job.total_tokens
         return gpu_seconds if found.job.counts_gpus else gpu_seconds / found.gpus
     return None

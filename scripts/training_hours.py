@@ -43,7 +43,7 @@ def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
     for predicted in training.predict_jobs(jobs):
         for figure in training.figures(predicted):
             tokens = figure.tokens or predicted.job.total_tokens
-            if figure.kind in ("hours", "ideal hours") and tokens:
+            if figure.quantity in ("gpu_hours", "ideal_gpu_hours") and tokens:
                 is_extrapolated = figure.kind == "ideal hours"
                 job = predicted.job
                 found.append(Run(job, family(job.case), figure.observed, tokens, is_extrapolated))

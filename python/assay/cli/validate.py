@@ -137,24 +137,24 @@ def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
 def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
     rows: list[tuple[Part, ...]] = []
     for score in found:
-        errors = score.errors
         rows.append(
             (
                 (score.name, NAME if score.is_pool else ""),
                 f"{score.covered}/{score.cases}",
-                *(_share(errors, name) for name in ("mape", "median", "p90")),
                 _share(score.in_sample, "mape"),
-                _share(score.held_out, "mape"),
-                "-" if score.coverage90 is None else f"{score.coverage90:.0%}",
+                _percent(score.in_sample_coverage90),
+                *(_share(score.held_out, name) for name in ("mape", "median", "p90")),
+                _percent(score.held_out_coverage90),
                 ", ".join(f"{name} {e.mape:.1%}" for name, e in score.baselines.items()) or "-",
             )
         )
     header = (
-        "suite", "covered", "mean", "median", "p90", "in-sample", "held-out", "in 90 %",
+        "suite", "covered", "in-sample", "in 90 %", "held-out", "median", "p90", "in 90 %",
         "mean error of simpler rules",
     )  # fmt: skip
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7))
-    yield "in-sample, held-out: mean error on fitted cases, and of constants fitted without the case"
+    yield "in-sample: mean error on the cases of the fits; held-out: of constants fitted without the case"
+    yield "in 90 %: share of figures inside their 90 % interval, of the column's figures"
     gaps = sum(
         score.cases - score.covered
         for score in found
@@ -162,6 +162,10 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
     )
     if gaps:
         yield f"{count(gaps, 'case')} not predicted; the reason of each is with --limit 0 or in --json"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
 
 
 def _sample(row: "Row") -> str:

@@ -137,6 +137,7 @@ class Score:
     baselines: dict[str, Errors]
     coverage90: float | None
     held_out_coverage90: float | None
+    in_sample_coverage90: float | None = None
     is_pool: bool = False
 
     @property
@@ -160,6 +161,7 @@ class Score:
             "in_sample": self.in_sample and self.in_sample.to_data(),
             "held_out": self.held_out and self.held_out.to_data(),
             "held_out_coverage90": self.held_out_coverage90,
+            "in_sample_coverage90": self.in_sample_coverage90,
             "baselines": {name: e.to_data() for name, e in self.baselines.items()},
             "rows": [] if self.is_pool else [row.to_data() for row in self.rows],
         }  # fmt: skip
@@ -181,6 +183,7 @@ def score_suite(name: str, rows: Sequence[Row]) -> Score:
         baselines,
         _mean(row.is_inside for row in rows),
         _mean(row.is_inside_held_out for row in rows),
+        _mean(row.is_inside for row in rows if row.in_sample),
     )
 
 
@@ -201,6 +204,7 @@ def score_pool(name: str, suites: Sequence[Score]) -> Score:
         baselines,
         _mean(suite.coverage90 for suite in suites),
         _mean(suite.held_out_coverage90 for suite in suites),
+        _mean(suite.in_sample_coverage90 for suite in suites),
         is_pool=True,
     )
 

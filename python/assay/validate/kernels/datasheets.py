@@ -26,13 +26,15 @@ from assay.validate.kernels.operations import (
 from assay.validate.kernels.tables import Table
 from assay.validate.score import Row
 
-INPUT = "an input, not a prediction"
+INPUT = "{} is an input of the graph, not a prediction"
 
 _FORMATS = {"bf16": "1", "fp16": "1", "fp8": "gpu.rate_fp8", "int8": "gpu.rate_int8"}
 _FORMATS |= {"fp4": "gpu.rate_fp4", "int4": "gpu.rate_int4"}
-_INPUTS = (
-    "mem_GB", "tdp_W", "pue", "industrial_cents_per_kWh", "commercial_cents_per_kWh",
-)  # fmt: skip
+_INPUTS = {
+    "mem_GB": "gpu.memory.capacity", "tdp_W": "gpu.power.limit", "pue": "thermal.dc.stated_pue",
+    "industrial_cents_per_kWh": "econ.electricity.energy_price",
+    "commercial_cents_per_kWh": "econ.electricity.energy_price",
+}  # fmt: skip
 _CUBE = {"m": 8192.0, "n": 8192.0, "k": 8192.0, "casting": 0.0}
 _LONG = {
     "batch_size": 1.0, "isl": 16384.0, "num_heads": 8.0, "num_key_value_heads": 8.0,
@@ -71,7 +73,7 @@ def _figures(observed: Mapping[str, Any]) -> dict[str, float]:
 
 def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     if quantity in _INPUTS:
-        raise InputError(INPUT)
+        raise InputError(INPUT.format(_INPUTS[quantity]))
     if quantity in ("tflops", "pct_of_peak") and "kernel" in case.inputs:
         return _attention_headline(case, quantity, observed)
     name = case.inputs.get("gpu") or case.inputs.get("system")

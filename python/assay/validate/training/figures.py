@@ -23,6 +23,8 @@ class ObservedFigure:
     observed: float
     tokens: float | None = None
     notes: tuple[str, ...] = ()
+    by_hour: float = 1.0
+    """Of figures that are proportional to GPU-hours: the figure of one GPU-hour."""
 
 
 _HOURS = ("gpu_hours", "gpu_hours_pretrain")
@@ -75,6 +77,7 @@ def figures_of(case: Case, step: StepWork, total_tokens: float | None) -> list[O
             run = float(days[1]) * (1e9 if days[2] == "B" else 1e12)
             hours = float(value) * 24 * gpus
             found.append(ObservedFigure("ideal_gpu_hours", "ideal hours", "GPU*h", hours, run))
+    found += _by_hours(case)
     for name, part in _MEMORY.items():
         if isinstance(observed.get(name), (int, float)):
             found.append(
@@ -85,6 +88,52 @@ def figures_of(case: Case, step: StepWork, total_tokens: float | None) -> list[O
             ObservedFigure("total_train_flop", "flops", "FLOP", float(observed["total_train_flop"]))
         )
     return found
+
+
+def _by_hours(case: Case) -> list[ObservedFigure]:
+    """Energy, emissions and cost, at the power, PUE, intensity and rent that the case states."""
+    observed, inputs = case.observed, case.inputs
+
+    def number(name: str) -> float | None:
+        value = inputs.get(name)
+        return float(value) if isinstance(value, (int, float)) else None
+
+    found = []
+    watts, pue = number("gpu_power_W"), number("pue")
+    if isinstance(observed.get("energy_MWh"), (int, float)) and watts and pue:
+        note = f"energy: GPU-hours at {watts:g} W and a PUE of {pue:g}, as the source counts it"
+        found.append(
+            ObservedFigure(
+                "energy", "hours", "MWh", float(observed["energy_MWh"]), notes=(note,),
+                by_hour=watts * pue / 1e6,
+            )
+        )  # fmt: skip
+    intensity = number("carbon_kg_per_kWh")
+    if isinstance(observed.get("carbon_tCO2eq"), (int, float)) and watts and pue and intensity:
+        note = f"emissions: {watts:g} W, PUE {pue:g}, {intensity:g} kg/kWh, as the source counts"
+        found.append(
+            ObservedFigure(
+                "carbon", "hours", "t", float(observed["carbon_tCO2eq"]), notes=(note,),
+                by_hour=watts * pue * intensity / 1e6,
+            )
+        )  # fmt: skip
+    rent, hours = number("usd_per_gpu_hour"), observed.get("gpu_hours_pretrain")
+    if isinstance(observed.get("cost_usd_total"), (int, float)) and rent and hours:
+        share = float(hours) / float(observed.get("gpu_hours_total") or hours)
+        note = f"cost at {rent:g} USD/(GPU*h); the share of pre-training in it is {share:.3f}"
+        found.append(
+            ObservedFigure(
+                "cost", "hours", "USD", float(observed["cost_usd_total"]) * share, notes=(note,),
+                by_hour=rent,
+            )
+        )  # fmt: skip
+    return found
+
+
+UNPREDICTED = {
+    "carbon_tCO2eq_location_based": "the case states neither PUE nor the intensity of its grids",
+}
+"""Figures that no field of their cases determines, and why."""
 
 
 def _step_seconds(case: Case, step: StepWork) -> tuple[float, tuple[str, ...]] | None:

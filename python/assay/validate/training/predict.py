@@ -24,7 +24,7 @@ from assay.validate.training.evaluation import (
     intervals,
     predict_jobs,
 )
-from assay.validate.training.figures import ObservedFigure
+from assay.validate.training.figures import UNPREDICTED, ObservedFigure
 from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.shapes import NotPredictable
 
@@ -56,6 +56,12 @@ def predict(cases: Sequence[Case]) -> list[Row]:
             ]
         else:
             rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
+        rows += [
+            Row(predicted.job.case.id, predicted.job.case.suite, name, "", float(value), None,
+                gap=UNPREDICTED[name])
+            for name, value in predicted.job.case.observed.items()
+            if name in UNPREDICTED
+        ]  # fmt: skip
     order = {case.id: position for position, case in enumerate(cases)}
     return sorted(rows, key=lambda row: order[row.case])
 
@@ -164,7 +170,7 @@ def _value(found: Predicted, figure: ObservedFigure) -> float:
     if figure.kind == "step":
         return values[STEP]
     if figure.kind == "hours":
-        return values["training.gpu_hours"] / _HOUR
+        return values["training.gpu_hours"] / _HOUR * figure.by_hour
     if figure.kind == "ideal hours":
         return values["training.time_to_train"] * found.gpus / _HOUR
     if figure.kind == "flops":
@@ -229,7 +235,8 @@ def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
     shares: dict[tuple[str, float], list[float]] = {}
     for predicted in found:
         for figure in figures(predicted):
-            is_timed = _is_timed(figure) and figure.observed > 0
+            # Energy and cost repeat the hours of their run.
+            is_timed = _is_timed(figure) and figure.observed > 0 and figure.by_hour == 1
             if is_timed and math.isfinite(predicted.values[STEP]):
                 share = _rule(predicted, figure) / figure.observed
                 shares.setdefault(_key(predicted), []).append(share)
