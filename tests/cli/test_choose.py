@@ -12,7 +12,7 @@ def test_solve_inverts_resolve(cli: Any) -> None:
     arguments = ("--unknown", "econ.capex.rate", "--equal", f"{COST}=1e-6 USD/token")
     outcome = cli("solve", *arguments, *PRESET)
     # 1e-6 * 1e7 tokens = 10 USD, less 0.00078 USD of power, over 1.5 s.
-    assert (outcome.code, outcome.out) == (0, "econ.capex.rate = 23998.128 USD/h\n")
+    assert (outcome.code, outcome.out) == (0, "econ.capex.rate = $24000 per hour\n")
     data = cli("solve", *arguments, *PRESET, "--json").data
     (found,) = data["unknowns"]
     assert found["value"] == pytest.approx((10 - 0.00078) / 1.5 * 3600, rel=1e-9)
@@ -71,12 +71,12 @@ def test_minimize_finds_the_most_gpus_the_site_allows(cli: Any) -> None:
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     assert lines[:4] == [
-        "econ.cost.per_token = 3.000078e-06 USD/token",
+        "econ.cost.per_token = $3.00 per million tokens",
         "  training.gpus = 8 GPU",
         "by enumeration; 8 of 16 points feasible",
         "bound by econ.job.fits_site: training.gpus <= cluster.gpus",
     ]
-    assert lines[-5] == "3.35721923e-06 USD/token  training.gpus = 7 GPU"
+    assert lines[-5] == "$3.36 per million tokens  training.gpus = 7 GPU"
 
 
 def test_minimize_options(cli: Any) -> None:
@@ -131,11 +131,11 @@ def test_sweep_as_text(cli: Any) -> None:
     over = ("--over", "training.gpus=8,16 GPU")
     assert cli("sweep", COST, *PRESET, *over).out == (
         "n: training.gpus [GPU], GPUs in the job\n"
-        "c_tok: econ.cost.per_token [USD/token], cost per training token\n"
+        "c_tok: econ.cost.per_token [USD per million tokens], cost per training token\n"
         "\n"
-        " n         c_tok  constraints\n"
-        " 8  3.000078e-06  holds\n"
-        "16  1.750091e-06  violated: econ.job.fits_site, bounds of econ.job.share\n"
+        " n  c_tok  constraints\n"
+        " 8      3  holds\n"
+        "16   1.75  violated: econ.job.fits_site, bounds of econ.job.share\n"
         "violated at 1 of 2 points: econ.job.fits_site: training.gpus <= cluster.gpus\n"
         "violated at 1 of 2 points: bounds of econ.job.share: 0 <= econ.job.share <=\n"
         "    1\n"

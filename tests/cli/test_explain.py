@@ -22,13 +22,13 @@ def test_provenance_shows_every_figure_of_the_worked_example() -> None:
     for name, figure in (
         ("training.compute_time", "0.125 s"),
         ("training.step_time", "0.15 s"),
-        ("training.tokens_per_second", "6666666.67 token/s"),
+        ("training.tokens_per_second", "6667000 token/s"),
         ("cluster.it_power", "4400 W"),
         ("thermal.dc.power", "5200 W"),
-        ("thermal.dc.pue", "1.18181818"),
-        ("econ.run.power_cost", "0.00078 USD"),
-        ("econ.run.total_cost", "30.00078 USD"),
-        ("econ.cost.per_token", "3.000078e-06 USD/token"),
+        ("thermal.dc.pue", "1.182"),
+        ("econ.run.power_cost", "$0.00078"),
+        ("econ.run.total_cost", "$30.00"),
+        ("econ.cost.per_token", "$3.00 per million tokens"),
     ):
         assert any(name in line and figure in line for line in text.splitlines()), name
 
@@ -43,9 +43,9 @@ def test_depth_truncates_the_tree_with_a_hint(cli: Any) -> None:
     outcome = cli("explain", *FIXTURE, "--depth", "1")
     tree = outcome.out.split("\n\n")[1]
     assert tree == (
-        "econ.cost.per_token .............................. 3.000078e-06 USD/token  [1]\n"
+        "econ.cost.per_token ............................ $3.00 per million tokens  [1]\n"
         "|  = econ.run.total_cost / training.total_tokens\n"
-        "|- econ.run.total_cost ..................................... 30.00078 USD  [2]\n"
+        "|- econ.run.total_cost ........................................... $30.00  [2]\n"
         "|     = econ.run.hardware_cost + econ.run.power_cost\n"
         "|     ...\n"
         "`- training.total_tokens ................................. 10000000 token  [3]\n"
@@ -83,7 +83,7 @@ def test_conflicts_and_violations_stand_beside_the_tree(cli: Any, toy: Any) -> N
 def test_uncertain_entries_show_their_interval(cli: Any, toy: Any) -> None:
     outcome = cli("explain", "toy.risk", "--set", "toy.load=100 W")
     assert outcome.code == 0
-    assert outcome.out.splitlines()[0].startswith("load and noise: 200 W  (90 %: 198.")
+    assert outcome.out.splitlines()[0].startswith("load and noise: 200.0 W (90 %: 198.")
     assert "~ normal(toy.load, 1 W)" in outcome.out
 
 

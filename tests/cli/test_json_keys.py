@@ -287,8 +287,14 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "notes": Each(TEXT, some=False),
         },
     ),
-    (("resolve", "econ.cost.per_token", *PRESET), {**RESOLUTION, "trace": Each(STEP)}),
-    (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
+    (
+        ("resolve", "econ.cost.per_token", *PRESET),
+        {**RESOLUTION, "trace": Each(STEP)},
+    ),
+    (
+        ("resolve", "econ.cost.per_token"),
+        {**RESOLUTION, "trace": Each(STEP, some=False)},
+    ),
     (
         ("resolve", "cluster.gpus", *PRESET, "--set", "cluster.gpus=9 GPU"),
         {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP)},

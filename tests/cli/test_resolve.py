@@ -15,7 +15,7 @@ def test_value_alone(cli: Any) -> None:
     outcome = cli("resolve", *FIXTURE)
     assert (outcome.code, outcome.out, outcome.err) == (
         0,
-        "econ.cost.per_token = 3.000078e-06 USD/token\n",
+        "econ.cost.per_token = $3.00 per million tokens\n",
         "",
     )
 
@@ -47,9 +47,9 @@ def test_json_is_exact_and_complete(cli: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "value"),
     [
-        ("training.tokens_per_second", "6666666.67 token/s"),
-        ("thermal.dc.pue", "1.18181818"),
-        ("training.model_flops_utilisation", "83.3333333 %"),
+        ("training.tokens_per_second", "6667000 token/s"),
+        ("thermal.dc.pue", "1.182"),
+        ("training.model_flops_utilisation", "83.33 %"),
     ],
 )
 def test_other_targets_of_the_fixture(cli: Any, target: str, value: str) -> None:

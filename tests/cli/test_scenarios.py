@@ -27,10 +27,10 @@ def test_report_of_the_worked_example(cli: Any) -> None:
         "dense_training_cost_fixture: 4 of 4 targets ok\n"
         "\n"
         "target          variable                    status  value\n"
-        "throughput      training.tokens_per_second  ok      6666666.67 token/s\n"
+        "throughput      training.tokens_per_second  ok      6667000 token/s\n"
         "job power       econ.job.dc_power           ok      5200 W\n"
-        "power cost      econ.run.power_cost         ok      0.00078 USD\n"
-        "cost per token  econ.cost.per_token         ok      3.000078e-06 USD/token\n"
+        "power cost      econ.run.power_cost         ok      $0.00078\n"
+        "cost per token  econ.cost.per_token         ok      $3.00 per million tokens\n"
     )
 
 

@@ -10,14 +10,14 @@ from assay.cli.output import BAD, FAINT, GOOD, NAME, VALUE, WARN, Canvas, Line, 
 from assay.cli.question import Question, problem_with, read_question
 from assay.cli.verdicts import (
     answer_line,
+    answer_text,
     constraint_summary,
+    details,
     diagnostic_lines,
-    interval,
     missing_family_table,
     missing_table,
     remarks,
     trace_table,
-    unjudged_notes,
     verdict_table,
     violation_lines,
 )
@@ -102,8 +102,7 @@ def resolve_command(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
     notes = [*remarks(resolution), *question.notes]
-    details = [*unjudged_notes((*resolution.constraints, *resolution.unjudged))]
-    return Report(resolution.to_data, text, as_json, problem, notes, details=details)
+    return Report(resolution.to_data, text, as_json, problem, notes, details=details(resolution))
 
 
 def explain_command(
@@ -183,7 +182,7 @@ def explain_command(
         as_json,
         problem,
         question.notes,
-        details=[*unjudged_notes((*resolution.constraints, *resolution.unjudged))],
+        details=details(resolution),
     )
 
 
@@ -216,7 +215,7 @@ def provenance_lines(
     resolution = provenance.resolution
     heading = resolution.variable.meaning
     if resolution.value is not None:
-        heading += f": {resolution.variable.format(resolution.value)}{interval(resolution)}"
+        heading += f": {answer_text(resolution)}"
     yield ((heading, NAME),)
     yield from violation_lines(resolution.constraints, canvas)
     if question.preset is not None:
@@ -261,4 +260,4 @@ def provenance_lines(
 def _value(target: TargetValue) -> str:
     if target.value is None:
         return f"unknown, {target.missing} inputs missing"
-    return target.variable.format(target.value) + interval(target)
+    return answer_text(target)

@@ -94,4 +94,4 @@ def _row(one: EntryOptimum) -> tuple[Part, ...]:
     names = [(name, NAME) for name in one.entries]
     if one.optimum is None:
         return (*names, ("-", VALUE), (one.reason, BAD))
-    return (*names, (one.optimum.target.format(one.optimum.value), VALUE), "")
+    return (*names, (one.optimum.target.figure(one.optimum.value).text, VALUE), "")

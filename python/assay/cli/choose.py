@@ -37,6 +37,7 @@ from assay.cli.verdicts import (
 )
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.quantity import format_number
+from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum
@@ -83,11 +84,13 @@ def solve_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for variable in solution.unknowns:
-            value = variable.format(solution.values[variable.name])
+            value = variable.figure(solution.values[variable.name]).text
             yield ((variable.name, NAME), " = ", (value, VALUE))
         yield from _whole_lines(solution, canvas)
         for position, other in enumerate(solution.others):
-            shown = ", ".join(f"{v.name} = {v.format(other[v.name])}" for v in solution.unknowns)
+            shown = ", ".join(
+                f"{v.name} = {v.figure(other[v.name]).text}" for v in solution.unknowns
+            )
             yield f"also: {shown}" if position == 0 else f"      {shown}"
         if not solution.whole:
             yield from violation_lines(solution.constraints, canvas)
@@ -104,7 +107,8 @@ def solve_command(
         problem = CheckFailedError(f"violated: {', '.join(violated)}")
     notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
     details = [*unjudged_notes((*solution.constraints, *solution.unjudged))]
-    return Report(solution.to_data(), text, as_json, problem, notes, details=details)
+    data = {**solution.to_data(), "notes": notes}
+    return Report(data, text, as_json, problem, notes, details=details)
 
 
 def _whole_lines(solution: "Solution", canvas: Canvas) -> Iterator[Line]:
@@ -114,11 +118,11 @@ def _whole_lines(solution: "Solution", canvas: Canvas) -> Iterator[Line]:
     yield "counts are whole; on either side:"
     for neighbor in solution.whole:
         at = ", ".join(
-            f"{name} = {neighbor.variables[name].format(value)}"
+            f"{name} = {neighbor.variables[name].figure(value).text}"
             for name, value in neighbor.values.items()
         )
         reached = ", ".join(
-            f"{name} = {r.variable.format(r.require_value())}"
+            f"{name} = {r.variable.figure(r.require_value()).text}"
             for name, r in neighbor.resolutions.items()
         )
         broken = f"; violated: {', '.join(neighbor.violated)}" if neighbor.violated else ""
@@ -208,18 +212,19 @@ def minimize_command(
     )
     if problem is None and violated and fail_on_violated:
         problem = CheckFailedError(f"violated: {', '.join(violated)}")
+    notes = [*optimum.notes, *question.notes]
     return Report(
-        optimum.to_data(),
+        {**optimum.to_data(), "notes": notes},
         lambda canvas: _optimum_lines(optimum, canvas),
         as_json,
         problem,
-        [*optimum.notes, *question.notes],
+        notes,
         details=[*unjudged_notes(optimum.unknown)],
     )
 
 
 def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
-    yield ((optimum.target.name, NAME), " = ", (optimum.target.format(optimum.value), VALUE))
+    yield ((optimum.target.name, NAME), " = ", (optimum.target.figure(optimum.value).text, VALUE))
     for name, value in optimum.choices.items():
         yield f"  {name} = {_choice(optimum, name, value)}"
     yield from violation_lines(optimum.resolution.constraints, canvas)
@@ -235,7 +240,7 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
         yield ""
         rows: list[tuple[Part, ...]] = [
             (
-                (optimum.target.format(other.value), VALUE),
+                (optimum.target.figure(other.value).text, VALUE),
                 ", ".join(f"{n} = {_choice(optimum, n, v)}" for n, v in other.choices.items()),
             )
             for other in optimum.alternatives
@@ -255,7 +260,7 @@ def _price(optimum: "Optimum", binding: "BindingConstraint") -> str:
 
 
 def _choice(optimum: "Optimum", name: str, value: float | str) -> str:
-    return value if isinstance(value, str) else optimum.variables[name].format(value)
+    return value if isinstance(value, str) else optimum.variables[name].figure(value).text
 
 
 def sweep_command(
@@ -321,12 +326,13 @@ def sweep_command(
     )
     if problem is None and fail_on_violated and violated:
         problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
+    notes = [*found.notes, *question.notes]
     return Report(
-        found.to_data(),
+        {**found.to_data(), "notes": notes},
         lambda canvas: _sweep_lines(found, canvas),
         as_json,
         problem,
-        [*found.notes, *question.notes],
+        notes,
         details=[*unjudged_notes(found.unknown)],
     )
 
@@ -336,12 +342,13 @@ def _sweep_lines(found: "Sweep", canvas: Canvas) -> Iterator[Line]:
     symbols = [variable.symbol for variable in variables]
     if len(set(symbols)) < len(symbols):
         symbols = [variable.name for variable in variables]
-    for symbol, variable in zip(symbols, variables, strict=True):
-        yield f"{symbol}: {variable.name} [{variable.display}], {variable.meaning}"
+    columns = [_column(found, variable) for variable in variables]
+    for symbol, variable, (unit, _) in zip(symbols, variables, columns, strict=True):
+        yield f"{symbol}: {variable.name} [{unit}], {variable.meaning}"
     yield ""
     rows: list[tuple[Part, ...]] = []
-    for row in found.rows():
-        cells = [_cell(row[variable.name]) for variable in variables]
+    for position, row in enumerate(found.rows()):
+        cells = [texts[position] for _, texts in columns]
         verdict = STATUS[row["constraints"]]
         if row["violated"]:
             verdict = (f"{verdict[0]}: {', '.join(row['violated'])}", verdict[1])
@@ -353,5 +360,11 @@ def _sweep_lines(found: "Sweep", canvas: Canvas) -> Iterator[Line]:
         yield from wrapped(f"{where}: {name}: {found.conditions[name]}", canvas, style=BAD)
 
 
-def _cell(value: float | None) -> str:
-    return "-" if value is None else format_number(value)
+def _column(found: "Sweep", variable: Variable) -> tuple[str, list[str]]:
+    """The unit and the texts of a column; an axis keeps the variable's unit."""
+    from assay.model.language.figures import figure_column
+
+    shown = found.columns[variable.name].tolist()
+    if variable in found.axes:
+        return variable.display.text, [format_number(value) for value in shown]
+    return figure_column([variable.display.to_coherent(v) for v in shown], variable.display)

@@ -25,7 +25,7 @@ from assay.cli.output import (
     working,
 )
 from assay.cli.question import CheckFailedError, conflict_error, find_preset, read_pairs
-from assay.cli.verdicts import interval, missing_table, violation_lines
+from assay.cli.verdicts import answer_text, missing_table, violation_lines
 from assay.errors import AssayError, EvaluationError, MissingInputsError
 from assay.scenario.audit import ScenarioAudit, audit_scenario
 from assay.scenario.preset import Preset
@@ -127,8 +127,7 @@ def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
     for target in report.targets:
         value: Part = ("-", FAINT)
         if target.resolution is not None and target.resolution.value is not None:
-            shown = target.resolution.variable.format(target.resolution.value)
-            value = (shown + interval(target.resolution), VALUE)
+            value = (answer_text(target.resolution), VALUE)
         rows.append((target.label, target.target, (target.status, _STATUS[target.status]), value))
     yield from table(("target", "variable", "status", "value"), rows, canvas)
     yield from violation_lines(report.violations, canvas)

@@ -39,21 +39,16 @@ def answer_line(resolution: Resolution) -> Line:
     name: Part = (resolution.target, NAME)
     if resolution.value is None:
         return (name, " = ", ("unknown", BAD))
-    return (
-        name,
-        " = ",
-        (resolution.variable.format(resolution.value), VALUE),
-        interval(resolution),
-    )
+    found = resolution.variable.figure(resolution.value, resolution.lower, resolution.upper)
+    return (name, " = ", (found.text, VALUE), found.interval)
 
 
-def interval(resolution: Resolution | TargetValue) -> str:
-    """The 90 % interval of an uncertain value as text; empty for a certain one."""
-    lower, upper = resolution.lower, resolution.upper
-    if lower is None or upper is None or lower == upper:
+def answer_text(found: Resolution | TargetValue) -> str:
+    """A value with the interval where there is one; empty without a value."""
+    if found.value is None:
         return ""
-    shown = resolution.variable.format
-    return f"  (90 %: {shown(lower)} to {shown(upper)})"
+    shown = found.variable.figure(found.value, found.lower, found.upper)
+    return f"{shown.text}{shown.interval}"
 
 
 def missing_table(
@@ -143,7 +138,13 @@ def remarks(resolution: Resolution) -> Iterator[str]:
     yield from validity_remarks(resolution.validity)
     for switch in resolution.switches:
         yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
-    yield from resolution.degradations
+    yield from resolution.losses
+
+
+def details(resolution: Resolution) -> list[str]:
+    """Notes for `--verbose`: truncated distributions and constraints that are not judged."""
+    unjudged = unjudged_notes((*resolution.constraints, *resolution.unjudged))
+    return [*resolution.truncations, *unjudged]
 
 
 def violation_lines(constraints: Sequence[ConditionVerdict], canvas: Canvas) -> Iterator[Line]:

@@ -12,6 +12,7 @@ from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
 
 if TYPE_CHECKING:
+    from assay.model.language.figures import Figure
     from assay.model.language.relations import Relation
 
 BOUNDARIES = ("decompose", "primitive", "scenario", "needs-source")
@@ -106,6 +107,14 @@ class Variable(Symbol):
     def format(self, value: float) -> str:
         """Print a value given in base units in the variable's display unit."""
         return format_quantity(value, self.display)
+
+    def figure(
+        self, value: float, lower: float | None = None, upper: float | None = None
+    ) -> Figure:
+        """A value in base units and its interval as people read them."""
+        from assay.model.language.figures import figure
+
+        return figure(value, self.display, lower, upper)
 
     def shown(self, value: float) -> float:
         """Convert a value in base units to the display unit."""

@@ -91,7 +91,7 @@ def _headline(
 ) -> tuple[Part, ...]:
     name = entry.variable.name
     if entry.value is not None:
-        value, role = entry.variable.format(entry.value), "value"
+        value, role = entry.variable.figure(entry.value).text, "value"
     elif entry.status == "missing":
         value, role = f"missing, in {entry.variable.display}", "bad"
     else:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.errors import MissingInputsError
+from assay.model.language.figures import figure
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
+
+TRUNCATED: Final = "is drawn within its bounds"
+"""The words of a note on a distribution that extends beyond its variable's bounds."""
 
 
 class TraceStep(NamedTuple):
@@ -74,7 +78,14 @@ class ConditionVerdict(NamedTuple):
     @property
     def at(self) -> str:
         """The values of the condition's variables as one line of text."""
-        return ", ".join(f"{variable.name} is {variable.format(v)}" for variable, v in self.values)
+        parts = []
+        for variable, value in self.values:
+            # Sides of one dimension are shown in one unit, so that they can be compared.
+            alike = (
+                v.display for v, _ in self.values if v.display.same_dimension(variable.display)
+            )
+            parts.append(f"{variable.name} is {figure(value, next(alike)).text}")
+        return ", ".join(parts)
 
     def to_data(self) -> dict[str, Any]:
         """The verdict as plain data, every value in its variable's display unit."""
@@ -169,6 +180,16 @@ class Resolution:
     unjudged: list[ConditionVerdict] = field(default_factory=list, repr=False)
     taken: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     degradations: tuple[str, ...] = ()
+
+    @property
+    def truncations(self) -> list[str]:
+        """Degradations that only say that a distribution was cut at bounds."""
+        return [note for note in self.degradations if TRUNCATED in note]
+
+    @property
+    def losses(self) -> list[str]:
+        """Degradations other than truncated distributions."""
+        return [note for note in self.degradations if TRUNCATED not in note]
 
     @property
     def violated(self) -> list[ConditionVerdict]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from assay.errors import AssayError, EvaluationError, InputError
 from assay.model.inputs import Given, Inputs, read_inputs
+from assay.model.resolving.resolution import TRUNCATED
 from assay.model.selection import check_variants
 from assay.model.uncertainty.correlation import joined_labels
 from assay.model.uncertainty.sampling import (
@@ -315,7 +316,7 @@ def choose_evaluator(
 def outside_notes(evaluator: Evaluator, target: str | None = None) -> list[str]:
     """One line for each distribution, of those that reach a target, that extends beyond bounds."""
     return [
-        f"{name} is drawn within its bounds: {share:.2g} of its distribution lies outside"
+        f"{name} {TRUNCATED}: {share:.2g} of its distribution lies outside"
         for name, share in evaluator.outside.items()
         if target is None or target in evaluator.sources.reached_from(name)
     ]
