@@ -81,7 +81,7 @@ def sensitivity_command(
 
 
 def _sensitivity_lines(found: "Sensitivities", limit: int, canvas: Canvas) -> Iterator[Line]:
-    yield ((found.target.name, NAME), " = ", (found.target.format(found.value), VALUE))
+    yield ((found.target.name, NAME), " = ", (found.target.figure(found.value).text, VALUE))
     yield ""
     shown = found.inputs[: limit or None]
     rows = [_sensitivity_row(item, found) for item in shown]
