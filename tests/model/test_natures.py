@@ -54,7 +54,7 @@ def test_distributions_and_quantities_of_a_difference() -> None:
 
 def test_every_temperature_difference_of_the_stack_is_declared() -> None:
     registry = stack.registry()
-    words = ("rise", "approach", "lift", "range of")
+    words = ("rise", "approach", "lift", "range of", "difference")
     for variable in registry.variables.values():
         if variable.unit.text == "K":
             assert variable.is_difference == any(w in variable.meaning for w in words), (
