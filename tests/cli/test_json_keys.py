@@ -526,7 +526,8 @@ ANSWERS.append(
             {
                 "suite": TEXT, "pool": FLAG, "cases": COUNT, "covered": COUNT, "mape": NUMBER,
                 "median": NUMBER, "p90": NUMBER, "coverage90": NUMBER, "in_sample": _ERRORS,
-                "held_out": _ERRORS, "held_out_coverage90": NUMBER, "baselines": Keyed(_ERRORS),
+                "held_out": _ERRORS, "held_out_coverage90": NUMBER,
+                "in_sample_coverage90": NUMBER, "baselines": Keyed(_ERRORS),
                 "rows": Each(
                     {
                         "case": TEXT, "suite": TEXT, "quantity": TEXT, "unit": TEXT,

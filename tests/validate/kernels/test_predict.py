@@ -132,7 +132,7 @@ def test_data_sheet_rates_are_predicted() -> None:
     rows = {r.quantity: r for r in predict([case({"gpu": "H100-SXM-80GB"}, observed)])}
     for name in ("dense_tflops.bf16", "dense_tflops.fp8", "hbm_GBps"):
         assert rows[name].predicted == pytest.approx(rows[name].observed, rel=2e-3)
-    assert rows["tdp_W"].gap == "an input, not a prediction"
+    assert rows["tdp_W"].gap == "gpu.power.limit is an input of the graph, not a prediction"
 
 
 def test_borrowed_constants_widen_the_interval() -> None:
