@@ -6,8 +6,10 @@ import heapq
 
 import pytest
 
+from assay import stack
 from assay.catalog import engines, models
 from assay.model import Registry
+from assay.scenario.includes import include
 from assay.stack import registry as whole_stack
 from assay.validate.serving.predict import hardware
 
@@ -187,3 +189,22 @@ def test_sliding_window_bounds_decode_reads(registry: Registry) -> None:
         for length in (1024, 16384)
     ]
     assert full[1] > 10 * full[0]
+
+
+@pytest.mark.parametrize(("engine", "grows"), [("vllm", False), ("trtllm", True)])
+def test_sliding_window_limits_decode_only_where_the_engine_skips_it(
+    engine: str, grows: bool
+) -> None:
+    """Beyond the window, decode attention of a windowed layer costs more only without skipping."""
+    base = stack.preset("llama3_8b_h200_serving")
+    paths = (f"engines/{engine}", "models/gemma-3-27b")
+    scenario = base.with_includes([include(path, base.registry) for path in paths])
+    target = "serving.decode.decode_window.time"
+    short, long = (
+        base.registry.resolve(
+            target, {**scenario.exact_inputs.given, "serving.prompt": f"{tokens} token"},
+            scenario.variants,
+        ).require_value()
+        for tokens in (4096, 16384)
+    )  # fmt: skip
+    assert (long > 1.2 * short) == grows

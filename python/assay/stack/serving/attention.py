@@ -67,7 +67,8 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     width = where(_IS_LATENT, model.latent_width + model.rotary_width, model.head_size)
     value = where(_IS_LATENT, model.latent_width, model.value_size)
     shape = attention_decode.DecodeShape(
-        batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN, window=reach,
+        batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN,
+        window=reach if name == "full" else where(engine.skips_window > 0.5, reach, 0),
         heads=_HEADS, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
         # The values of a latent are part of its keys.
         element=BYTES_16_BIT,

@@ -110,6 +110,11 @@ counts_activations = scope.variable(
     "1 where activations and buffers come out of the engine's share, 0 where out of the rest",
     bounds=(0, 1), reference=_SETTING, boundary="needs-source",
 )  # fmt: skip
+skips_window = scope.variable(
+    "skips_window", "b_w", "1",
+    "1: decode attention reads a sliding window only; 0: it reads the context and masks the rest",
+    bounds=(0, 1), reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
 block_tokens = scope.variable(
     "block_tokens", "n_t", "token", "tokens of a block of the paged KV cache",
     bounds=("positive", None), reference=_PAGED, boundary="needs-source",

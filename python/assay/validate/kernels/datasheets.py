@@ -25,13 +25,14 @@ from assay.validate.kernels.operations import (
 )
 from assay.validate.kernels.tables import Table
 from assay.validate.score import Row
+from assay.validate.sites import predict_pue
 
 INPUT = "{} is an input of the graph, not a prediction"
 
 _FORMATS = {"bf16": "1", "fp16": "1", "fp8": "gpu.rate_fp8", "int8": "gpu.rate_int8"}
 _FORMATS |= {"fp4": "gpu.rate_fp4", "int4": "gpu.rate_int4"}
 _INPUTS = {
-    "mem_GB": "gpu.memory.capacity", "tdp_W": "gpu.power.limit", "pue": "thermal.dc.stated_pue",
+    "mem_GB": "gpu.memory.capacity", "tdp_W": "gpu.power.limit",
     "industrial_cents_per_kWh": "econ.electricity.energy_price",
     "commercial_cents_per_kWh": "econ.electricity.energy_price",
 }  # fmt: skip
@@ -72,6 +73,8 @@ def _figures(observed: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
+    if quantity == "pue":
+        return predict_pue(case, observed)
     if quantity in _INPUTS:
         raise InputError(INPUT.format(_INPUTS[quantity]))
     if quantity in ("tflops", "pct_of_peak") and "kernel" in case.inputs:
