@@ -125,9 +125,8 @@ def main() -> int:
             print("\n".join(f"  {name}: {case}" for case in one[name]), end="\n" * bool(one[name]))
         print("\n".join([*one["report"], *one["tail"]]))
     if arguments.save:
-        arguments.save.write_text(
-            json_records.dumps({"machine": machine(arguments.commit), "runs": runs}, depth=2)
-        )
+        result = {"machine": machine(arguments.commit), "runs": runs}
+        arguments.save.write_text(json_records.dumps(result, depth=2) + "\n")
     return 0 if sound else 1
 
 

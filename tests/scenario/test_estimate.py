@@ -59,7 +59,10 @@ def test_gpu_hours_of_llama_3_405b(llama_405b: Estimate) -> None:
 
 
 def test_every_constraint_holds(llama_405b: Estimate) -> None:
-    assert [row.issues for row in llama_405b.report.targets if row.issues] == []
+    assert llama_405b.report.violated == []
+    # 16,384 GPUs are more than any run of the fit had, and the answer says so.
+    issues = {issue for row in llama_405b.report.targets for issue in row.issues}
+    assert issues <= {"invalid approximation training.model_error.fit"}
 
 
 def test_every_value_is_a_word_or_a_listed_default(llama_405b: Estimate) -> None:

@@ -135,7 +135,9 @@ def remarks(resolution: Resolution) -> Iterator[str]:
     """Notes on a value, those that matter most first: conflicts, validity, switches."""
     for conflict in resolution.conflicts:
         yield conflict.text
-    yield from validity_remarks(resolution.validity)
+    # Without a value, the missing inputs say why; what they would decide besides is no news.
+    if resolution.value is not None:
+        yield from validity_remarks(resolution.validity)
     for switch in resolution.switches:
         yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
     yield from resolution.losses

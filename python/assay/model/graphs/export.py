@@ -268,6 +268,9 @@ def _latex_section(
     relations = [r for r in source.relations.values() if r.scope == scope]
     names = dict.fromkeys(n.name for n in _nodes(source) if n.scope == scope)
     for relation in relations:
+        # A scope may define a variable of an earlier one.
+        if relation.variable:
+            names[relation.variable] = None
         for part in relation.parts:
             names.update(dict.fromkeys(relation.part_variables(part)))
     listed = [registry.variable(name) for name in names if name in registry.units]

@@ -69,7 +69,8 @@ def figure(
     ends = () if lower is None or upper is None or lower == upper else (lower, upper)
     chosen = _Scale.of(value, unit)
     shown = [chosen.convert(number) for number in (value, *ends)]
-    texts = _round(shown, money=bool(chosen.sign))
+    # Cents count in plain sums and prices, not in millions of dollars.
+    texts = _round(shown, money=bool(chosen.sign) and chosen.factor >= 1)
     low, high = texts[1:] if ends else ("", "")
     return Figure(texts[0], low, high, chosen.sign, chosen.suffix)
 
