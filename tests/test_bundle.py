@@ -173,6 +173,7 @@ def test_other_architecture_cross_compiles(monkeypatch: pytest.MonkeyPatch) -> N
         target_compiler.target_compiler()
 
 
+@pytest.mark.slow
 def test_gpu_tests_run_from_the_bundle(tmp_path: Path, root: Path) -> None:
     """Without a GPU each test is skipped, with the reason."""
     bundled_tests.add_tests(root, tmp_path)

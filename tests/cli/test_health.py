@@ -22,7 +22,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Registry:
     return registry
 
 
-@pytest.mark.parametrize("profile", ["fast", "full"])
+@pytest.mark.parametrize("profile", ["fast", pytest.param("full", marks=pytest.mark.slow)])
 def test_the_stack_verifies(cli: Any, profile: str) -> None:
     outcome = cli("verify", "--profile", profile, "--json")
     assert outcome.code == 0, outcome.out
@@ -39,6 +39,7 @@ def test_failed_check_is_named_and_exits_with_1(cli: Any, faulty: Registry) -> N
     assert outcome.err == "error: rules broken: boundaries\n"
 
 
+@pytest.mark.slow
 def test_verifying_read_only_writes_nothing(
     cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
