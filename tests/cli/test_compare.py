@@ -87,3 +87,22 @@ def test_sensitivity_without_inputs_lists_them(capsys: pytest.CaptureFixture[str
     code, out, _ = call(capsys, "sensitivity", COST)
     assert code == 3
     assert "missing input" in out
+
+
+def test_scenario_that_does_not_fit_is_named_beside_the_difference(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("diff", PRESET, PRESET, "--with", "models/llama-3.1-70b", "--target", COST)
+    code, out, _ = call(capsys, *words, "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert data["violated_before"] == []
+    assert data["violated_after"] == ["parallelism.fits_memory"]
+    _, _, err = call(capsys, *words)
+    assert "B: violated: parallelism.fits_memory" in err
+
+
+def test_sensitivity_of_a_job_that_does_not_fit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("sensitivity", COST, "--preset", PRESET, "--with", "models/llama-3.1-70b")
+    _, out, _ = call(capsys, *words, "--json")
+    assert json.loads(out)["violated"] == ["parallelism.fits_memory"]

@@ -224,6 +224,8 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "unused": Each(TEXT, some=False),
             "orders": MAYBE_NUMBER,
             "notes": Each(TEXT, some=False),
+            "violated_before": Each(TEXT, some=False),
+            "violated_after": Each(TEXT, some=False),
         },
     ),
     (
@@ -285,6 +287,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             ),
             "unmoved": Each(TEXT, some=False),
             "notes": Each(TEXT, some=False),
+            "violated": Each(TEXT, some=False),
         },
     ),
     (

@@ -20,7 +20,7 @@ from assay.cli.output import (
     working,
 )
 from assay.cli.question import Question, one_of, read_question
-from assay.cli.verdicts import missing_report
+from assay.cli.verdicts import missing_report, remarks
 from assay.errors import InputError, MissingInputsError
 from assay.files import read_json
 from assay.model.language.variables import Variable
@@ -72,11 +72,12 @@ def sensitivity_command(
             )  # fmt: skip
     except MissingInputsError as error:
         return missing_report(question.registry, error, as_json)
+    here = _Judged("", question, target, switch=not no_switch)
     return Report(
-        found.to_data(),
+        {**found.to_data(), "violated": here.violated},
         lambda canvas: _sensitivity_lines(found, limit, canvas),
         as_json,
-        notes=[*question.notes, *found.notes],
+        notes=[*here.notes, *question.notes, *found.notes],
     )
 
 
@@ -170,13 +171,29 @@ def diff_command(
             found = difference(registry, chosen, before, after, labels)
     except MissingInputsError as error:
         return missing_report(registry, error, as_json)
-    notes = [*dict.fromkeys([*one.question.notes, *other.question.notes, *found.notes])]
+    judged = [_Judged("A: ", one.question, chosen), _Judged("B: ", other.question, chosen)]
+    beside = [note for side in judged for note in side.notes]
+    notes = [*dict.fromkeys([*beside, *one.question.notes, *other.question.notes, *found.notes])]
     return Report(
-        found.to_data(registry.variables),
+        {
+            **found.to_data(registry.variables),
+            "violated_before": judged[0].violated,
+            "violated_after": judged[1].violated,
+        },
         lambda canvas: _difference_lines(found, registry.variables, limit, canvas),
         as_json,
         notes=notes,
     )
+
+
+class _Judged:
+    """Constraints and validity at the point of a question, whose value is computed elsewhere."""
+
+    def __init__(self, side: str, question: Question, target: str, *, switch: bool = True) -> None:
+        resolution = question.resolve(target, switch=switch, intervals=False)
+        self.violated = [verdict.name for verdict in resolution.violated]
+        broken = [f"violated: {v.name}: {v.meaning or v.text}" for v in resolution.violated]
+        self.notes = [f"{side}{note}" for note in (*broken, *remarks(resolution))]
 
 
 class _ReadSide:
