@@ -96,3 +96,12 @@ def test_bad_axes_are_refused(cli: Any, words: tuple[str, ...], expected: str) -
     found = cli(*words, *TRAINING)
     assert found.code == 2
     assert expected in found.err
+
+
+def test_checks_apply_to_catalog_axes_too(cli: Any) -> None:
+    over = ("--over", "accelerators=h100_sxm", "--with", "models/llama-3.1-70b")
+    fail = "--fail-on-violated-constraints"
+    assert cli("sweep", COST, *TRAINING, *over, fail).code == 1
+    assert cli("minimize", COST, *TRAINING, *over, fail, "--ignore-constraints").code == 1
+    pinned = ("--set", "cluster.gpus=9 GPU")
+    assert cli("sweep", COST, *TRAINING, "--over", "accelerators=h100_sxm", *pinned).code == 2

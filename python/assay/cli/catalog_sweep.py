@@ -157,10 +157,12 @@ def catalog_sweep(
     return CatalogSweep(tuple(groups), variables, shown, tuple(tables))
 
 
-def catalog_sweep_report(found: CatalogSweep, *, fail_on_violated: bool, as_json: bool) -> Report:
+def catalog_sweep_report(
+    found: CatalogSweep, conflict: AssayError | None, *, fail_on_violated: bool, as_json: bool
+) -> Report:
     """The report of `assay sweep` where an axis is a group of the catalog."""
-    problem: AssayError | None = None
-    if fail_on_violated and found.violated:
+    problem = conflict
+    if problem is None and fail_on_violated and found.violated:
         problem = CheckFailedError(f"violated at some points: {', '.join(found.violated)}")
     lacking = {n for scenario in found.scenarios for n in scenario.missing}
     if problem is None and all(scenario.table is None for scenario in found.scenarios):

@@ -197,6 +197,9 @@ def minimize_command(
         problem: AssayError | None = contradiction(
             best.question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
         )
+        broken = [verdict.name for verdict in best.optimum.resolution.violated]
+        if problem is None and broken and fail_on_violated:
+            problem = CheckFailedError(f"violated: {', '.join(broken)}")
         return catalog_optimum_report(
             best, lambda canvas: _optimum_lines(best.optimum, canvas), as_json, problem
         )
@@ -297,15 +300,20 @@ def sweep_command(
         from assay.cli.catalog_sweep import catalog_sweep, catalog_sweep_report, scenarios
 
         found_scenarios = scenarios(catalog, preset, assign, variant, includes, model_config)
+        axes = read_axes(rest) if rest else {}
         with working("sweeping"):
             tables = catalog_sweep(
-                targets,
-                list(catalog),
-                read_axes(rest) if rest else {},
-                found_scenarios,
-                switch=not no_switch,
+                targets, list(catalog), axes, found_scenarios, switch=not no_switch
             )
-        return catalog_sweep_report(tables, fail_on_violated=fail_on_violated, as_json=as_json)
+        conflict = contradiction(
+            found_scenarios[0].question,
+            axes,
+            switch=not no_switch,
+            allow_conflicts=allow_conflicts,
+        )
+        return catalog_sweep_report(
+            tables, conflict, fail_on_violated=fail_on_violated, as_json=as_json
+        )
     question = read_question(preset, assign, variant, includes, model_config)
     axes = read_axes(rest)
     try:
