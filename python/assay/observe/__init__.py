@@ -1,0 +1,1 @@
+"""What a machine is like (state) and what ran on it (events)."""

@@ -1,0 +1,81 @@
+"""A trace: a header, a table of events, a table of steps; stored as a folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from assay.errors import InputError
+from assay.lazy_import import LazyModule
+from assay.observe import schema
+from assay.observe.header import TraceHeader
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+HEADER, EVENTS, STEPS = "header.json", "events.parquet", "steps.parquet"
+"""The files of a stored trace."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """Events of one run on one clock.
+
+    Stored, it is a folder of `header.json`, `events.parquet` and `steps.parquet`. Tables are Polars
+    data frames (extra `loop`) with the columns of `assay.observe.schema`.
+    """
+
+    header: TraceHeader
+    events: pl.DataFrame
+    steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=schema.step_columns()))
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Read a stored trace."""
+        folder = Path(path)
+        if not (folder / HEADER).is_file():
+            raise InputError(
+                f"{folder}: expected the folder of a stored trace, with {HEADER}",
+                "assay trace import FILE stores a trace of another tool",
+            )
+        header = TraceHeader.from_json(
+            (folder / HEADER).read_text(encoding="utf-8"), str(folder / HEADER)
+        )
+        return cls(
+            header,
+            _read_table(folder / EVENTS, schema.event_columns()),
+            _read_table(folder / STEPS, schema.step_columns()),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Store it at `path`, which must not exist; all of it or nothing."""
+        folder = Path(path)
+        if folder.exists():
+            raise InputError(f"{folder}: exists already", "name another folder, or remove it")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        try:
+            self.events.write_parquet(staging / EVENTS)
+            self.steps.write_parquet(staging / STEPS)
+            (staging / HEADER).write_text(self.header.to_json(), encoding="utf-8")
+            staging.rename(folder)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        return folder
+
+
+def _read_table(path: Path, columns: dict[str, pl.DataType]) -> pl.DataFrame:
+    """A table of the store, its columns checked against the schema."""
+    try:
+        table = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: expected a Parquet table, got: {error}") from error
+    if missing := [name for name in columns if name not in table.columns]:
+        raise InputError(f'{path}: expected a column "{missing[0]}", got none of that name')
+    return table.select(pl.col(name).cast(kind) for name, kind in columns.items())
