@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, program
+from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, by_name, program
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 COMMAND = "python scripts/generate_cli_reference.py"
@@ -19,7 +19,7 @@ COMMAND = "python scripts/generate_cli_reference.py"
 def write_page() -> str:
     """The whole page as Markdown."""
     group = program(list(COMMANDS))
-    commands = {name: group.commands[name] for name in COMMANDS}
+    commands = by_name(group)
     lines = [
         "# Command line",
         "",
@@ -53,7 +53,10 @@ def write_page() -> str:
         "|---|---|",
         *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
         "",
-        *(f"- [`assay {name}`](#assay-{name}): {summary(c)}" for name, c in commands.items()),
+        *(
+            f"- [`assay {name}`](#assay-{name.replace(' ', '-')}): {summary(c)}"
+            for name, c in commands.items()
+        ),
         "",
     ]
     for name, command in commands.items():

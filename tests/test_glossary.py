@@ -84,7 +84,7 @@ def test_names_of_other_projects_map_to_names_that_exist(root: Path, glossary: s
 def exists(root: Path, span: str) -> bool:
     """Whether a span of code is a command, an environment variable, a file or a Python name."""
     if span.startswith("assay "):
-        return span.split()[1] in COMMANDS
+        return any(span.split()[1 : 1 + len(name.split())] == name.split() for name in COMMANDS)
     if re.fullmatch(r"ASSAY_[A-Z]+", span):
         return any(span in path.read_text("utf-8") for path in (root / "python").rglob("*.py"))
     if "/" in span:

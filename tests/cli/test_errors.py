@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.app import COMMANDS
+from assay.cli.app import COMMANDS, GROUPS
 
 PRESET = ("--preset", "dense_training_cost_fixture")
 
@@ -206,12 +206,26 @@ def test_model_errors_are_one_line(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_and_json(cli: Any, name: str) -> None:
-    outcome = cli(name, "--help")
+    outcome = cli(*name.split(), "--help")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"Usage: assay {name} [OPTIONS]")
     assert "--json" in outcome.out
     assert outcome.out.isascii()
-    assert cli(name, "-h").out == outcome.out
+    assert cli(*name.split(), "-h").out == outcome.out
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_lists_its_commands(cli: Any, group: str) -> None:
+    outcome = cli(group)
+    assert (outcome.code, outcome.err) == (0, "")
+    listed = outcome.out.split("Commands:")[1]
+    members = [name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")]
+    assert [line.split()[0] for line in listed.splitlines() if line.strip()] == members
+    assert cli(group, "--help").out == outcome.out
+    misspelled = cli(group, members[0] + "x")
+    assert misspelled.code == 2
+    assert misspelled.err.startswith(f'error: unknown command "{group} {members[0]}x"')
+    assert f"did you mean {group} {members[0]}?" in misspelled.err
 
 
 def test_program_help_and_version(cli: Any) -> None:
@@ -220,7 +234,8 @@ def test_program_help_and_version(cli: Any) -> None:
     outcome = cli("--help")
     assert (outcome.code, outcome.err) == (0, "")
     listed = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
-    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
+    words = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+    assert sorted(name for name in listed if name in words) == sorted(words)
     assert "..." not in outcome.out.split("Commands:")[1]
     assert cli().out == cli("-h").out == outcome.out
     assert cli("--version").out == f"assay {__version__}\n"

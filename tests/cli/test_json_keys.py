@@ -407,6 +407,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (("completion", "bash"), {"shell": TEXT, "script": TEXT}),
+    (("trace", "list"), {"path": TEXT, "traces": Each({}, some=False)}),
     (
         ("cache",),
         {
@@ -567,7 +568,7 @@ def test_keys(cli: Any, words: tuple[str, ...], shape: Any) -> None:
 def test_every_command_is_listed_here() -> None:
     from assay.cli.app import COMMANDS
 
-    tested = {words[0] for words, _ in ANSWERS}
+    tested = {" ".join(words[:2]) for words, _ in ANSWERS} | {words[0] for words, _ in ANSWERS}
     # Benchmarks take long and are tested in tests/bench; doctor and pull depend on the machine and
     # have separate tests; the keys of the engine's commands are tested in tests/engine.
     elsewhere = {"bench", "chat", "doctor", "generate", "perplexity", "pull", "serve"}

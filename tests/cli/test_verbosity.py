@@ -66,10 +66,10 @@ def test_misspelled_before_the_command(cli: Cli) -> None:
 
 
 def test_every_command_has_both() -> None:
-    from assay.cli.app import COMMANDS, program
+    from assay.cli.app import COMMANDS, by_name, program
 
     group: Any = program(list(COMMANDS))
-    for command in (group, *group.commands.values()):
+    for command in (group, *group.commands.values(), *by_name(group).values()):
         options = [name for parameter in command.params for name in parameter.opts]
         assert {"--verbose", "--quiet"} <= set(options), command.name
         assert len(options) == len(set(options)), command.name

@@ -6,6 +6,7 @@ Only the module of the requested command is imported: a query of the model does 
 import contextlib
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -47,13 +48,22 @@ COMMANDS: Final = {
     "chat": "chat",
     "serve": "serve",
     "perplexity": "perplexity",
+    "trace list": "trace_list",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",
     "config": "config",
     "completion": "completion",
 }
-"""Every command and its module in this package, in the order of the help text."""
+"""Every command and its module in this package, in the order of the help text.
+
+The first word of a command of two words is a group.
+"""
+
+GROUPS: Final = {
+    "trace": "Record, read and compare traces of what ran, and when.",
+}
+"""The groups of commands, and their help."""
 
 _QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "scenarios")
 """Modules whose commands own no device, thread, process or temporary file."""
@@ -158,7 +168,10 @@ def _run(arguments: list[str]) -> int:
     if os.environ.get("_ASSAY_COMPLETE"):
         return _complete()
     # Options of every command may stand before its name.
-    command = next((word for word in arguments if word not in _GLOBAL_FLAGS), "--help")
+    words = [word for word in arguments if word not in _GLOBAL_FLAGS]
+    command = words[0] if words else "--help"
+    if command in GROUPS:
+        return _run_group(command, words[1:2], arguments)
     if command in COMMANDS:
         return _invoke([command], arguments)
     if command in ("--help", "-h"):
@@ -166,9 +179,22 @@ def _run(arguments: list[str]) -> int:
     first = command
     known = ("--help", "--version", "--verbose", "--quiet") if first.startswith("-") else ()
     kind = "option" if known else "command"
-    error = unknown_name(kind, first, known or COMMANDS)
+    error = unknown_name(kind, first, known or (*COMMANDS, *GROUPS))
     error.hint = error.hint or "assay --help lists the commands"
     raise error
+
+
+def _run_group(group: str, second: list[str], arguments: list[str]) -> int:
+    """Run a command of a group; the group alone prints its help."""
+    members = [name for name in COMMANDS if name.startswith(f"{group} ")]
+    if not second or second[0] in ("--help", "-h"):
+        return _invoke(members, [group, "--help"])
+    command = f"{group} {second[0]}"
+    if command not in COMMANDS:
+        error = unknown_name("command", command, members)
+        error.hint = error.hint or f"assay {group} --help lists the commands"
+        raise error
+    return _invoke([command], arguments)
 
 
 def _complete() -> int:
@@ -177,7 +203,7 @@ def _complete() -> int:
     completion: Any = import_module("typer.completion")
     completion.completion_init()
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
-    known = [word for word in words[1:] if word in COMMANDS][:1]
+    known = [name for name in COMMANDS if name.split() == words[1 : 1 + len(name.split())]]
     program(known or list(COMMANDS)).main(
         args=[], prog_name="assay", complete_var="_ASSAY_COMPLETE", standalone_mode=False
     )
@@ -188,7 +214,7 @@ def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
     from assay.cli import configuration
 
     command = program(commands)
-    configuration.apply(command, COMMANDS)
+    configuration.apply(command, by_name(command), COMMANDS)
     try:
         result = command.main(args=arguments, prog_name="assay", standalone_mode=False)
     except SystemExit as error:
@@ -214,12 +240,27 @@ def program(commands: Sequence[str]) -> Any:
     from assay.cli.configuration import read_environment
     from assay.cli.global_options import add_options
 
-    group: Any = get_command(_application(commands))
-    add_options(group)
-    for name, command in group.commands.items():
+    root: Any = get_command(_application(commands))
+    add_options(root)
+    for group in GROUPS:
+        if group in root.commands:
+            add_options(root.commands[group])
+    for name, command in by_name(root).items():
         add_options(command)
         read_environment(name, command)
-    return group
+    return root
+
+
+def by_name(root: Any) -> dict[str, Any]:
+    """The commands of a program by their whole names, in the order of the help text."""
+    found = {}
+    for name in COMMANDS:
+        command = root
+        for word in name.split():
+            command = getattr(command, "commands", {}).get(word)
+        if command is not None:
+            found[name] = command
+    return found
 
 
 def _application(commands: Sequence[str]) -> "typer.Typer":
@@ -240,9 +281,20 @@ def _application(commands: Sequence[str]) -> "typer.Typer":
         del version
 
     app.callback(help=ABOUT, epilog=EPILOG)(start)
+    groups: dict[str, typer.Typer] = {}
     for name in commands:
         module = import_module(f"assay.cli.{COMMANDS[name]}")
-        app.command(name)(getattr(module, f"{name.replace('-', '_')}_command"))
+        function = getattr(module, f"{re.sub('[- ]', '_', name)}_command")
+        group, _, member = name.rpartition(" ")
+        if not group:
+            app.command(name)(function)
+            continue
+        if group not in groups:
+            groups[group] = typer.Typer(rich_markup_mode=None, help=GROUPS[group])
+            # A callback keeps Typer from promoting a lone command.
+            groups[group].callback()(lambda: None)
+            app.add_typer(groups[group], name=group)
+        groups[group].command(member)(function)
     return app
 
 

@@ -10,7 +10,7 @@ import typer
 
 from assay import paths
 from assay.cli import options
-from assay.cli.output import NAME, Canvas, Line, Part, Report, count, table
+from assay.cli.output import NAME, Canvas, Line, Part, Report, count, size, table
 from assay.errors import InputError, unknown_name
 
 KINDS: Final = {
@@ -85,10 +85,10 @@ def _listing(as_json: bool) -> Report:
     total = sum(row["bytes"] for row in rows)
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield f"{paths.scratch()}: {_size(total)}"
+        yield f"{paths.scratch()}: {size(total)}"
         yield ""
         cells: list[tuple[Part, ...]] = [
-            ((row["kind"], NAME), f"{row['files']:,}", _size(row["bytes"]), KINDS[row["kind"]])
+            ((row["kind"], NAME), f"{row['files']:,}", size(row["bytes"]), KINDS[row["kind"]])
             for row in rows
         ]
         yield from table(("kind", "files", "size", "contents"), cells, canvas, right=(1, 2))
@@ -106,22 +106,8 @@ def _clearing(kinds: list[str], dry_run: bool, as_json: bool) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         verb = "would remove" if dry_run else "removed"
         for row in rows:
-            yield f"{verb} {row['kind']}: {count(row['files'], 'file')}, {_size(row['bytes'])}"
+            yield f"{verb} {row['kind']}: {count(row['files'], 'file')}, {size(row['bytes'])}"
         if not rows:
             yield "nothing to remove"
 
     return Report({"dry_run": dry_run, "removed": rows}, text, as_json)
-
-
-def _size(nbytes: int) -> str:
-    """Bytes in a unit that people read.
-
-    >>> _size(999), _size(1_234_567)
-    ('999 B', '1.2 MB')
-    """
-    size, unit = float(nbytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"

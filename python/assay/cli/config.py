@@ -22,13 +22,13 @@ def config_command(
     ASSAY_SERVE_PORT), these override assay.toml of the folder or the nearest one above it, and
     that overrides the user's assay/config.toml. ASSAY_CONFIG names one file to read instead.
     """
-    from assay.cli.app import COMMANDS, program
+    from assay.cli.app import COMMANDS, by_name, program
     from assay.errors import unknown_name
 
     if command is not None and command not in COMMANDS:
         raise unknown_name("command", command, COMMANDS)
     names = [command] if command is not None else list(COMMANDS)
-    group = program(names)
+    known = by_name(program(names))
     settings = configuration.read(COMMANDS)
     rows: list[dict[str, Any]] = [
         {
@@ -41,7 +41,7 @@ def config_command(
         if not one.command
     ]
     for name in names:
-        found = configuration.sources(group.commands[name], name, settings)
+        found = configuration.sources(known[name], name, settings)
         for option, (value, source) in found.items():
             if command is not None or source != "default":
                 shown = None if value is None else _shown(value)

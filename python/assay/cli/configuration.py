@@ -83,15 +83,35 @@ def _read(path: Path, commands: Collection[str]) -> Iterator[Setting]:
             if not isinstance(value, bool):
                 raise InputError(f"{path}: {name}: expected true or false, got {value!r}")
             yield Setting("", name, value, path)
+        elif any(command.startswith(f"{name} ") for command in commands):
+            yield from _read_group(path, name, value, commands)
         elif name not in commands:
             unknown = unknown_name("command", name, (*commands, *_GLOBAL))
             raise InputError(f"{path}: {unknown.message}", unknown.hint)
-        elif not isinstance(value, dict):
-            raise InputError(f"{path}: {name}: expected a table of options, got {value!r}")
         else:
-            for option, one in value.items():
-                _check_source(path, name, option)
-                yield Setting(name, option, one, path)
+            yield from _read_options(path, name, value)
+
+
+def _read_group(
+    path: Path, group: str, tables: Any, commands: Collection[str]
+) -> Iterator[Setting]:
+    """The tables of a group of commands, such as `[trace.import]`."""
+    if not isinstance(tables, dict):
+        raise InputError(f"{path}: {group}: expected a table of commands, got {tables!r}")
+    for member, options in tables.items():
+        name = f"{group} {member}"
+        if name not in commands:
+            unknown = unknown_name("command", name, commands)
+            raise InputError(f"{path}: {unknown.message}", unknown.hint)
+        yield from _read_options(path, name, options)
+
+
+def _read_options(path: Path, command: str, options: Any) -> Iterator[Setting]:
+    if not isinstance(options, dict):
+        raise InputError(f"{path}: {command}: expected a table of options, got {options!r}")
+    for option, value in options.items():
+        _check_source(path, command, option)
+        yield Setting(command, option, value, path)
 
 
 def _check_source(path: Path, command: str, option: str) -> None:
@@ -102,17 +122,20 @@ def _check_source(path: Path, command: str, option: str) -> None:
         )
 
 
-def apply(group: Any, commands: Collection[str]) -> None:
-    """Make the settings of the files the defaults of the commands that a program has."""
-    defaults: dict[str, dict[str, Any]] = {}
+def apply(root: Any, known: Mapping[str, Any], commands: Collection[str]) -> None:
+    """Make the settings of the files the defaults of `known`, the commands of a program."""
+    defaults: dict[str, Any] = {}
     for setting in read(commands):
         if not setting.command:
             _apply_global(setting)
-        elif (command := group.commands.get(setting.command)) is not None:
+        elif (command := known.get(setting.command)) is not None:
             parameter = find(command, setting)
-            defaults.setdefault(setting.command, {})[parameter.name] = _checked(parameter, setting)
+            place = defaults
+            for word in setting.command.split():
+                place = place.setdefault(word, {})
+            place[parameter.name] = _checked(parameter, setting)
     if defaults:
-        group.context_settings["default_map"] = defaults
+        root.context_settings["default_map"] = defaults
 
 
 def _apply_global(setting: Setting) -> None:
@@ -160,8 +183,11 @@ def environment_variable(command: str, option: str) -> str:
 
     >>> environment_variable("scenario-report", "--json")
     'ASSAY_SCENARIO_REPORT_JSON'
+    >>> environment_variable("trace list", "--json")
+    'ASSAY_TRACE_LIST_JSON'
     """
-    return f"ASSAY_{command}_{option.removeprefix('--')}".replace("-", "_").upper()
+    name = f"ASSAY_{command}_{option.removeprefix('--')}"
+    return name.replace("-", "_").replace(" ", "_").upper()
 
 
 def read_environment(name: str, command: Any) -> None:

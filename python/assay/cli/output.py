@@ -314,3 +314,17 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     ('1 input', '2 families')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(nbytes: int) -> str:
+    """Bytes in a unit that people read.
+
+    >>> size(999), size(1_234_567)
+    ('999 B', '1.2 MB')
+    """
+    size, unit = float(nbytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"

@@ -12,14 +12,15 @@ from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
 from assay.observe.header import TraceHeader
+from assay.observe.store import HEADER
 
 if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
 
-HEADER, EVENTS, STEPS = "header.json", "events.parquet", "steps.parquet"
-"""The files of a stored trace."""
+EVENTS, STEPS = "events.parquet", "steps.parquet"
+"""The tables of a stored trace, beside its header."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,36 @@
+"""`assay trace list`: the stored traces."""
+
+from collections.abc import Iterator
+
+from assay.cli import options
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, size, table
+from assay.observe import store
+
+
+def trace_list_command(as_json: options.Json = False) -> Report:
+    """List the stored traces, the latest first.
+
+    Traces are stored in the folder traces of the scratch folder (assay cache names it) unless
+    a command is given another place.
+    """
+    rows = [store.to_json(one) for one in store.stored()]
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield f"{store.folder()}: {len(rows)} stored" if rows else "no stored traces"
+        if not rows:
+            yield "assay trace import FILE stores a trace of another tool"
+            return
+        yield ""
+        cells: list[tuple[Part, ...]] = [
+            (
+                (row["name"], NAME),
+                row["source"] if row["readable"] else "cannot be read",
+                row["model"] or ("unknown", FAINT),
+                size(row["bytes"]),
+                row["modified"],
+            )
+            for row in rows
+        ]
+        yield from table(("name", "source", "model", "size", "stored"), cells, canvas, right=(3,))
+
+    return Report({"path": str(store.folder()), "traces": rows}, text, as_json)
