@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+EXTRAS: Final = {"polars": "loop", "pyarrow": "loop", "statsmodels": "loop"}
+"""Packages that an extra installs, and the extra."""
 
 
 class LazyModule:
@@ -20,5 +23,16 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         module, module_globals, name = self._target
-        module_globals[name] = import_module(module)
+        try:
+            module_globals[name] = import_module(module)
+        except ModuleNotFoundError as error:
+            package = module.partition(".")[0]
+            if error.name != package or package not in EXTRAS:
+                raise
+            from assay.errors import InputError
+
+            raise InputError(
+                f"{package} is needed and not installed",
+                f"install it with: pip install 'assay[{EXTRAS[package]}]'",
+            ) from None
         return getattr(module_globals[name], attribute)

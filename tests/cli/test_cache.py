@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.cache import KINDS
+from assay.cli.cache import KINDS, NAMED
 
 from .conftest import Cli
 
@@ -55,6 +55,17 @@ def test_clear_keeps_models_unless_named(cli: Cli, scratch: Path) -> None:
     assert files(scratch) == set()
 
 
+def test_what_was_recorded_is_removed_only_by_name(cli: Cli, scratch: Path) -> None:
+    kept = {"traces/one/header.json", "telemetry/day.parquet", "runs/r1/run.json"}
+    for name in kept:
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / name).write_bytes(b"x")
+    cli("cache", "clear")
+    assert files(scratch) == kept | {"models/small/model.gguf"}
+    assert cli("cache", "clear", "traces").out == "removed traces: 1 file, 1 B\n"
+    assert files(scratch) == kept - {"traces/one/header.json"} | {"models/small/model.gguf"}
+
+
 def test_clear_by_kind(cli: Cli, scratch: Path) -> None:
     assert cli("cache", "clear", "cubins").code == 0
     assert "cache/cubins/k.cubin" not in files(scratch)
@@ -83,4 +94,4 @@ def test_every_cache_of_the_package_is_listed(root: Path) -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cache", "paths.cache"):
                 found |= {one.value for one in node.args if isinstance(one, ast.Constant)}
-    assert found == set(KINDS) - {"models"}
+    assert found == set(KINDS) - set(NAMED)

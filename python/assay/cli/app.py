@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "serve": "serve",
     "perplexity": "perplexity",
     "trace list": "trace_list",
+    "trace export": "trace_export",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

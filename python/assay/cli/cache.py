@@ -21,8 +21,14 @@ KINDS: Final = {
     "patterns": "random weights of benchmark models",
     "ceilings": "measured peak rates of this machine, for assay bench and chat",
     "models": "downloaded models; assay pull downloads them again",
+    "traces": "stored traces, which cannot be made again",
+    "telemetry": "recorded samples of machines, which cannot be made again",
+    "runs": "records of runs and experiments, which cannot be made again",
 }
 """Every kind of data in the scratch folder, and what its removal costs."""
+
+NAMED: Final = ("models", "traces", "telemetry", "runs")
+"""Kinds that are removed only when they are named."""
 
 ACTIONS: Final = ("list", "clear")
 
@@ -33,7 +39,10 @@ def cache_command(
     ] = "list",
     kinds: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KIND]...", help="clear: kinds to remove; all but models."),
+        typer.Argument(
+            metavar="[KIND]...",
+            help="clear: kinds to remove; all but models, traces, telemetry and runs.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="clear: only say what would be removed.")
@@ -42,8 +51,8 @@ def cache_command(
 ) -> Report:
     """List cached data with its size, or remove it.
 
-    Everything in it can be made again. Downloaded models are removed only by name: `assay cache
-    clear models`.
+    What was computed can be computed again. Downloaded models, traces, telemetry and runs are
+    removed only by name: `assay cache clear models`.
     """
     if action not in ACTIONS:
         raise unknown_name("action", action, ACTIONS)
@@ -55,11 +64,11 @@ def cache_command(
         if chosen or dry_run:
             raise InputError("assay cache list takes neither kinds nor --dry-run")
         return _listing(as_json)
-    return _clearing(chosen or [kind for kind in KINDS if kind != "models"], dry_run, as_json)
+    return _clearing(chosen or [kind for kind in KINDS if kind not in NAMED], dry_run, as_json)
 
 
 def _folder(kind: str) -> Path:
-    return paths.scratch() / "models" if kind == "models" else paths.cache(kind)
+    return paths.scratch() / kind if kind in NAMED else paths.cache(kind)
 
 
 def _measure(folder: Path) -> tuple[int, int]:

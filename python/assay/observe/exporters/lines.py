@@ -1,0 +1,36 @@
+"""JSON lines: the header and the sizes of the tables, then a line a step, then a line an event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from assay.observe import json_rows
+from assay.observe.trace import Trace
+from assay.paths import replacing
+
+VERSION: Final = 1
+"""The version of the layout, under the key `assay_trace` of the first line."""
+
+
+def write(trace: Trace, path: Path, *, progress: Callable[[str], None] | None = None) -> None:
+    """Write a trace as JSON lines."""
+    steps = json_rows.steps_data(trace.steps)
+    first = {
+        "assay_trace": VERSION,
+        "header": json_rows.header_data(trace.header),
+        "steps": len(steps),
+        "events": len(trace.events),
+    }
+    with replacing(path) as file:
+        for row in (first, *steps):
+            file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+        written = 0
+        for lines in json_rows.to_lines(trace.events):
+            # No line holds a newline or a separator: JSON escapes control characters.
+            lines.to_frame().write_csv(file, include_header=False, quote_style="never")
+            written += len(lines)
+            if progress:
+                progress(f"{written:,} of {len(trace.events):,} events written")

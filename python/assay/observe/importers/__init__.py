@@ -1,0 +1,1 @@
+"""Traces of other tools, read into the tables of this package."""

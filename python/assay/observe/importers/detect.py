@@ -1,0 +1,79 @@
+"""Opens a trace of any kind: what a file is shows in its content, not in its name."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError
+from assay.observe.store import HEADER
+from assay.observe.trace import Trace
+
+HEAD: Final = 1 << 16
+"""Bytes of a file that tell what it is."""
+
+READABLE: Final = "a stored trace, JSON lines and CSV of assay"
+"""What can be read, for errors."""
+
+
+def open_trace(path: str | Path, *, progress: Callable[[str], None] | None = None) -> Trace:
+    """A stored trace, or a trace file of any tool that is known, read into memory."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: expected a trace, got nothing of that name")
+    kind = recognize(path)
+    if kind == "stored":
+        return Trace.open(path)
+    trace = import_module(f"assay.observe.importers.{kind}").read(path, progress=progress)
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def recognize(path: Path) -> str:
+    """The module that reads a file, or `stored`; an error that says what it looks like."""
+    if path.is_dir():
+        if (path / HEADER).is_file():
+            return "stored"
+        raise InputError(f"{path}: expected a trace, got a folder without {HEADER}", _HINT)
+    if not path.is_file():
+        raise InputError(f"{path}: expected a trace, got something that is not a file")
+    head = _head(path)
+    for module, pattern in _TEXT.items():
+        if pattern.match(head):
+            return module
+    raise InputError(f"{path}: expected a trace, got {_likeness(head)}", _HINT)
+
+
+_HINT: Final = f"assay reads {READABLE}"
+_TEXT: Final = {
+    "lines": re.compile(rb'\s*\{"assay_trace":'),
+    "table": re.compile(rb'"?kind"?,"?name"?,"?category"?,"?start_ns"?,'),
+}
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, decompressed."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head.startswith(b"\x1f\x8b"):
+        return head.removeprefix(b"\xef\xbb\xbf")
+    try:
+        with gzip.open(path) as file:
+            return file.read(HEAD)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: expected a gzip file, got: {error}") from None
+
+
+def _likeness(head: bytes) -> str:
+    """What the beginning of a file looks like, in words."""
+    if not head.strip():
+        return "an empty file"
+    text = head.decode("utf-8", "replace")
+    if text.isprintable() or text[:1] in "{[":
+        return f"text that begins with {text[:40]!r}"
+    return f"a file that begins with the bytes {head[:8].hex(' ')}"
