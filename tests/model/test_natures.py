@@ -142,6 +142,22 @@ def test_many_points_need_only_the_branch_taken() -> None:
     assert mixed.to_data()["rows"][1]["s.double"] is None
 
 
+@given(st.floats(0.01, 100), st.booleans())
+def test_solve_needs_only_the_branch_taken(required: float, wet: bool) -> None:
+    registry = build()
+    taken, other = ("s.water", "s.air") if wet else ("s.air", "s.water")
+    at = {"s.double": f"{required!r} kg"}
+    solution = registry.solve([taken], {"s.wet": float(wet)}, at)
+    assert solution.values[taken] == pytest.approx(required / 2)
+    with pytest.raises(MissingInputsError) as caught:
+        registry.solve([other], {"s.wet": float(wet)}, at)
+    assert list(caught.value.names) == [taken]
+    # What decides the choice is asked for as well, with both branches.
+    with pytest.raises(MissingInputsError) as undecided:
+        registry.solve([taken], {}, at)
+    assert set(undecided.value.names) == {"s.wet", other}
+
+
 def test_an_unknown_nature_is_refused() -> None:
     with pytest.raises(DeclarationError, match='unknown nature "half"'):
         Scope("s", "").variable("a", "a", "1", "", nature="half")

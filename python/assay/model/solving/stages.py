@@ -48,7 +48,8 @@ class StageSolver:
         function = PointFunction(
             self.registry,
             [*stage.unknowns, *upstream],
-            {**self.system.given, **pinned},
+            # A branch that is not taken may be without a value.
+            {**self.system.given, **pinned, **dict.fromkeys(self.system.idle, np.nan)},
             self.system.cones.variants,
             switch=self.system.cones.switch,
             definitions=[s.variable for s in defined],

@@ -13,6 +13,8 @@ from assay.errors import (
     OverdeterminedError,
     UnderdeterminedError,
 )
+from assay.model.inputs import Inputs
+from assay.model.resolving.resolver import Resolver
 from assay.model.solving.structure import Matching
 from assay.model.tapes.cones import Cones
 
@@ -43,7 +45,8 @@ class System:
     """Unknowns and the statements about them, among known values.
 
     Required variables count as known: variables computed from one use the required value, and its
-    definition becomes an equation.
+    definition becomes an equation. `idle` are inputs without a value that only branches not taken
+    would need.
     """
 
     def __init__(
@@ -63,10 +66,11 @@ class System:
         self.equal = equal
         self.notes: list[str] = []
         self.cones = Cones(registry, [*given, *equal, *unknown], variants, switch=switch)
+        self._resolver = Resolver(registry, Inputs({**given, **equal}), variants, switch=switch)
         self._check_names()
         self.user_statements = [Statement("requirement", name) for name in equal]
         self.user_statements += [Statement("own", name) for name in unknown if self._has_own(name)]
-        self._check_gaps()
+        self.idle = self._idle_inputs()
         self.intermediates = self._dependent_intermediates()
         variables = {*self.unknown, *self.intermediates}
         statements = [
@@ -125,6 +129,7 @@ class System:
             return False
         try:
             gaps = self.cones.missing_inputs(self.cones.definition(name))
+            gaps = gaps and self._missing_inputs([name])
         except AmbiguityError:
             self.notes.append(f"{name} has several relations and none was chosen: left free")
             return False
@@ -132,17 +137,47 @@ class System:
             self.notes.append(f"{name} is left free: its own relation lacks {', '.join(gaps)}")
         return not gaps
 
-    def _check_gaps(self) -> None:
-        gaps = self.cones.missing_inputs(
-            [n for s in self.user_statements for n in self._mentioned(s)]
-        )
-        if gaps:
+    def _idle_inputs(self) -> list[str]:
+        """Inputs without a value that nothing needs; raises where one is needed."""
+        names = [n for s in self.user_statements for n in self._mentioned(s)]
+        idle = self.cones.missing_inputs(names)
+        if idle and (gaps := self._missing_inputs([s.variable for s in self.user_statements])):
             raise MissingInputsError(
                 f"solving for {', '.join(self.unknown)} needs {len(gaps)} more inputs: "
                 + ", ".join(gaps),
                 gaps,
                 "give each a value, or list it among the unknowns",
             )
+        return idle
+
+    def _missing_inputs(self, names: Sequence[str]) -> list[str]:
+        """Inputs without a value below the definitions of the names, by the branches taken."""
+        missing: dict[str, None] = {}
+        seen: set[str] = set()
+        pending = [needed for name in names for needed in self._taken(name)]
+        while pending:
+            name = pending.pop(0)
+            if name in seen or name in self.cones.known or name in self.registry.constants:
+                continue
+            seen.add(name)
+            if self.registry.variable(name).is_root:
+                missing[name] = None
+            else:
+                pending += self._taken(name)
+        return list(missing)
+
+    def _taken(self, name: str) -> tuple[str, ...]:
+        """What the definition of a variable needs; of a choice that no unknown decides, one branch."""
+        relations = self.cones.relations(name)
+        if len(relations) > 1 or "select" not in relations[0].parts.get("expression", ""):
+            return self.cones.definition(name)
+        unknown = set(self.unknown)
+        fixed = {}
+        for needed in relations[0].inputs:
+            if unknown.isdisjoint(self.cones.upstream([needed])):
+                fixed[needed] = self._resolver.value(needed)
+        known = {needed: value for needed, value in fixed.items() if value is not None}
+        return relations[0].evaluate_partly(known)[1]
 
     def _mentioned(self, statement: Statement) -> tuple[str, ...]:
         name = statement.variable
