@@ -14,6 +14,7 @@ from typing import Any
 
 from assay.bench.harness.result import SCHEMA, Result, load
 from assay.bench.harness.table import markdown
+from generated_pages import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -162,23 +163,13 @@ def _checks(checks: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the pages, or says whether they are up to date."""
+    """Write the pages, or compare them."""
+    kernels = kernels_page(json.loads(FIGURES.read_text("utf-8")), stored_checks(RESULTS))
     pages = {
-        "kernels.md": kernels_page(json.loads(FIGURES.read_text("utf-8")), stored_checks(RESULTS)),
-        "benchmarks.md": benchmarks_page(stored_results(RESULTS)),
+        REFERENCE / "kernels.md": kernels,
+        REFERENCE / "benchmarks.md": benchmarks_page(stored_results(RESULTS)),
     }
-    if "--check" not in arguments:
-        for name, page in pages.items():
-            (REFERENCE / name).write_text(page, "utf-8")
-        return 0
-    stale = [name for name, page in pages.items() if not _holds(REFERENCE / name, page)]
-    if stale:
-        print(f"{' and '.join(stale)} out of date\nhint: run {COMMAND}", file=sys.stderr)
-    return 1 if stale else 0
-
-
-def _holds(path: Path, page: str) -> bool:
-    return path.is_file() and path.read_text("utf-8") == page
+    return write_or_check(pages, COMMAND, arguments)
 
 
 if __name__ == "__main__":

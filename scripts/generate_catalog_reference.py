@@ -14,6 +14,7 @@ from assay import stack
 from assay.catalog import accelerators, entries, models
 from assay.catalog.entries import CatalogEntry
 from assay.model import Registry
+from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "catalog.md"
 COMMAND = "python scripts/generate_catalog_reference.py"
@@ -97,16 +98,9 @@ def _group(group: str, found: Sequence[CatalogEntry]) -> Iterator[str]:
     yield ""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Write the page, or compare it."""
-    page = write_page()
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is out of date: run {COMMAND}", file=sys.stderr)
-    return 1
+    return write_or_check({PAGE: write_page()}, COMMAND, arguments)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ python scripts/generate_cli_reference.py --check  # exit with 1 if it is out of 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from assay.cli.app import ABOUT, COMMANDS, EXIT_CODES, by_name, program
+from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 COMMAND = "python scripts/generate_cli_reference.py"
@@ -106,17 +108,9 @@ def described(parameter: Any) -> str:
     return text
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or with --check compare it to what stands there."""
-    text = write_page()
-    if arguments == ["--check"]:
-        if PAGE.is_file() and PAGE.read_text() == text:
-            return 0
-        print(f"error: {PAGE.name} is out of date\nhint: run {COMMAND}", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text)
-    return 0
+def main(arguments: Sequence[str]) -> int:
+    """Write the page, or compare it."""
+    return write_or_check({PAGE: write_page()}, COMMAND, arguments)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from assay import stack
 from assay.model.inputs import read_inputs
 from assay.model.language.quantity import parse_quantity
 from assay.scenario import include
+from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "presets.md"
 CASES = Path(assay.catalog.__file__).parent / "cases" / "presets.json"
@@ -102,16 +103,9 @@ def _row(row: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Write the page, or compare it."""
-    page = write_page()
-    if "--check" not in arguments:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{PAGE.name} is out of date: run {COMMAND}", file=sys.stderr)
-    return 1
+    return write_or_check({PAGE: write_page()}, COMMAND, arguments)
 
 
 if __name__ == "__main__":

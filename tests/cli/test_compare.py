@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,15 @@ def test_sensitivity_of_a_job_that_does_not_fit_says_so(capsys: pytest.CaptureFi
     words = ("sensitivity", COST, "--preset", PRESET, "--with", "models/llama-3.1-70b")
     _, out, _ = call(capsys, *words, "--json")
     assert json.loads(out)["violated"] == ["parallelism.fits_memory"]
+
+
+def test_answers_are_figures_and_json_has_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("diff", PRESET, PRESET, "--with", "accelerators/h200_sxm", "--target", COST)
+    _, out, _ = call(capsys, *words, "--by", "input")
+    assert re.match(r"econ.cost.per_token: \$0\.0\d+ to \$0\.0\d+ per million tokens \(", out)
+    numbers = re.findall(r"(?<![\w.])[\d.]{2,}(?![\w])", out)
+    assert max(len(number.replace(".", "").lstrip("0")) for number in numbers) <= 5
+    _, out, _ = call(capsys, "sensitivity", COST, "--preset", PRESET)
+    assert "e+" not in out
+    _, out, _ = call(capsys, *words, "--json")
+    assert len(repr(json.loads(out)["before"])) > 12

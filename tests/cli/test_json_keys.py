@@ -263,6 +263,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "workload": TEXT,
             "tokens": NUMBER,
             "cost_of_all_tokens": MAYBE_NUMBER,
+            "cost_of_all_tokens_interval": (list, type(None)),
             "report": REPORT,
             "defaults": Each({"name": TEXT, "value": TEXT, "reason": TEXT}),
         },

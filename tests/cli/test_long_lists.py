@@ -21,6 +21,19 @@ def test_cone(cli: Cli) -> None:
     assert "--limit" not in whole.out + whole.err
 
 
+@pytest.mark.parametrize(("words", "noun"), [((), "variables"), (("--relations",), "relations")])
+def test_list(cli: Cli, words: tuple[str, ...], noun: str) -> None:
+    outcome = cli("list", *words)
+    found = len(cli("list", *words, "--json").data)
+    said = f"40 of {found:,} {noun}; --limit 0 lists all"
+    assert outcome.out.splitlines()[-1] == said
+    assert outcome.err == f"note: {said}\n"
+    assert len(outcome.out.splitlines()) < 300 < found
+    assert len(cli("list", *words, "--limit", "0").out.splitlines()) > found
+    assert len(cli("list", *words, "--limit", "3", "--json").data) == 3
+    assert "--limit" not in cli("list", *words, "--filter", "pue").out
+
+
 def test_short_cone_is_whole(cli: Cli) -> None:
     outcome = cli("cone", "thermal.dc.pue", "--depth", "1")
     assert "--limit" not in outcome.out + outcome.err
@@ -49,7 +62,7 @@ def test_validation_prints_the_worst_cases(cli: Cli) -> None:
     assert outcome.err.endswith("note: 2 cases of a suite at most; --limit 0 lists all\n")
 
 
-@pytest.mark.parametrize("command", [CONE, ("root-debt",), ("validate",)])
+@pytest.mark.parametrize("command", [CONE, ("list",), ("root-debt",), ("validate",)])
 def test_negative_limit(cli: Cli, command: tuple[str, ...]) -> None:
     outcome = cli(*command, "--limit", "-1")
     assert (outcome.code, outcome.out) == (2, "")

@@ -48,7 +48,7 @@ def test_list_filters(cli: Any, options: tuple[str, ...], expected: Any) -> None
     outcome = cli("list", *options, "--json")
     assert outcome.code == 0
     assert [row["name"] for row in outcome.data] == expected(stack.registry())
-    text = cli("list", *options).out
+    text = cli("list", *options, "--limit", "0").out
     assert all(row["name"] in text for row in outcome.data)
 
 

@@ -126,3 +126,21 @@ def test_step_outside_its_range_is_refused(step: float) -> None:
     registry = power_law(1)
     with pytest.raises(InputError, match="step: expected a number between 0 and 1"):
         sensitivities(registry, "s.y", read_inputs(registry, values(1)), {}, step=step)
+
+
+@examples(st.integers(1, 500), st.floats(0.01, 0.9))
+def test_counts_range_over_whole_numbers(at: int, step: float) -> None:
+    scope = Scope("s", "a product")
+    machines = scope.variable(
+        "machines", "n", "1", "machines", nature="count", bounds=(1, None), reference=BOOK
+    )
+    scope.variable("y", "y", "1", "twice as many", equals=2 * machines, reference=BOOK, target=True)
+    registry = Registry.from_scopes([scope])
+    inputs = read_inputs(registry, {"s.machines": float(at)})
+    [item] = sensitivities(registry, "s.y", inputs, {}, step=step).inputs
+    low, high = item.ends
+    assert low == int(low) >= 1
+    assert high == int(high)
+    assert abs(low - at * (1 - step)) <= 0.5 or low == 1
+    assert abs(high - at * (1 + step)) <= 0.5
+    assert (item.low, item.high) == (2 * low, 2 * high)

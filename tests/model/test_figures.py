@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.model.language.figures import figure, figure_column
+from assay.model.language.figures import figure, figure_column, figure_range
 from assay.model.language.units import parse_unit
 
 UNITS = (
@@ -89,3 +89,21 @@ def test_a_column_tells_different_values_apart() -> None:
     assert unit == "s"
     assert texts == ["1.00001", "1.00002", "-"]
     assert figure_column([2500.0, 0.5], parse_unit("W")) == ("W", ["2500", "0.5"])
+    # Two points without a value are alike and ask for no further digits.
+    assert figure_column([1 / 3, math.nan, math.nan], parse_unit("s")) == (
+        "s",
+        ["0.3333", "-", "-"],
+    )
+
+
+@given(st.sampled_from(UNITS), st.floats(1e-6, 1e12), st.floats(1.00001, 1e3))
+def test_a_range_is_in_one_unit_and_tells_its_ends_apart(
+    unit: str, first: float, ratio: float
+) -> None:
+    text = figure_range(first, first * ratio, parse_unit(unit))
+    low, high = text.split(" to ")
+    assert low != high.split(" ")[0]
+    sign = "$" if unit.startswith("USD") else ""
+    number, _, suffix = high.removeprefix(sign).partition(" ")
+    for shown, exact in ((low.removeprefix(sign), first), (number, first * ratio)):
+        assert read(shown, unit, sign, f" {suffix}") == pytest.approx(exact, rel=6e-4)

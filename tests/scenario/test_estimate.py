@@ -78,6 +78,9 @@ def test_cost_of_serving_is_the_price_of_a_token_times_the_tokens() -> None:
     found = estimate(stack.preset(BASES["serving"]), "serving", words)
     price = value(found, "econ.cost.per_output_token")
     assert found.served_cost == pytest.approx(2e9 * price)
+    assert found.served_cost_interval is not None
+    low, high = found.served_cost_interval
+    assert low < 2e9 * price < high
 
 
 def test_given_number_of_gpus_is_kept() -> None:

@@ -11,19 +11,16 @@ from assay.cli import options
 from assay.cli.output import (
     BAD,
     FAINT,
-    NAME,
-    VALUE,
     Canvas,
     Line,
-    Part,
     Report,
     count,
-    table,
     working,
     wrapped,
 )
 from assay.cli.question import CheckFailedError, Question, contradiction, read_question
 from assay.cli.ranges import read_axes, split_catalog
+from assay.cli.sweep_table import sweep_lines
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model.language.variables import Variable
 from assay.model.optimizing.sweep import Sweep, sweep
@@ -93,6 +90,12 @@ class CatalogSweep:
     def violated(self) -> list[str]:
         """Names of the constraints that are violated somewhere."""
         return list(dict.fromkeys(n for row in self.rows() for n in row["violated"]))
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The constraints of all combinations, as text."""
+        tables = [found.table for found in self.scenarios if found.table is not None]
+        return {name: text for one in tables for name, text in one.conditions.items()}
 
     def to_data(self) -> dict[str, Any]:
         """The tables as one, as plain data."""
@@ -178,30 +181,9 @@ def catalog_sweep_report(
 def _lines(
     found: CatalogSweep, rows: Sequence[Mapping[str, Any]], canvas: Canvas
 ) -> Iterator[Line]:
-    variables = (*found.axes, *found.targets)
-    symbols = [variable.symbol for variable in variables]
-    if len(set(symbols)) < len(symbols):
-        symbols = [variable.name for variable in variables]
-    for symbol, variable in zip(symbols, variables, strict=True):
-        yield f"{symbol}: {variable.name} [{variable.display}], {variable.meaning}"
-    yield ""
-    cells = [_row(found, variables, row) for row in rows]
-    right = tuple(range(len(found.groups), len(found.groups) + len(variables)))
-    yield from table((*found.groups, *symbols, "constraints"), cells, canvas, right=right)
-
-
-def _row(
-    found: CatalogSweep, variables: Sequence[Variable], row: Mapping[str, Any]
-) -> tuple[Part, ...]:
-    entries = [(row[group], NAME) for group in found.groups]
-    numbers = [("-" if row[v.name] is None else f"{row[v.name]:.5g}", VALUE) for v in variables]
-    if row["missing"]:
-        verdict: Part = (f"{count(len(row['missing']), 'input')} missing: {row['missing'][0]}", BAD)
-    elif row["violated"]:
-        verdict = (f"violated: {', '.join(row['violated'])}", BAD)
-    else:
-        verdict = "hold" if row["constraints"] == "true" else "unknown"
-    return (*entries, *numbers, verdict)
+    return sweep_lines(
+        rows, found.axes, found.targets, found.conditions, canvas, groups=found.groups
+    )
 
 
 def pareto_command(

@@ -7,7 +7,6 @@ import typer
 
 from assay.cli import options
 from assay.cli.output import (
-    BAD,
     FAINT,
     NAME,
     VALUE,
@@ -28,7 +27,6 @@ from assay.cli.question import (
     read_question,
 )
 from assay.cli.verdicts import (
-    STATUS,
     missing_report,
     unjudged_notes,
     validity_remarks,
@@ -36,12 +34,9 @@ from assay.cli.verdicts import (
     violation_lines,
 )
 from assay.errors import AssayError, InputError, MissingInputsError
-from assay.model.language.quantity import format_number
-from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum
-    from assay.model.optimizing.sweep import Sweep
     from assay.model.solving.solution import Solution
 
 
@@ -292,6 +287,7 @@ def sweep_command(
 ) -> Report:
     """Compute variables at every combination of values."""
     from assay.cli.ranges import read_axes, split_catalog
+    from assay.cli.sweep_table import sweep_lines
     from assay.model.optimizing.sweep import sweep
     from assay.scenario.includes import known_groups
 
@@ -337,42 +333,11 @@ def sweep_command(
     notes = [*found.notes, *question.notes]
     return Report(
         {**found.to_data(), "notes": notes},
-        lambda canvas: _sweep_lines(found, canvas),
+        lambda canvas: sweep_lines(
+            list(found.rows()), found.axes, found.targets, found.conditions, canvas
+        ),
         as_json,
         problem,
         notes,
         details=[*unjudged_notes(found.unknown)],
     )
-
-
-def _sweep_lines(found: "Sweep", canvas: Canvas) -> Iterator[Line]:
-    variables = (*found.axes, *found.targets)
-    symbols = [variable.symbol for variable in variables]
-    if len(set(symbols)) < len(symbols):
-        symbols = [variable.name for variable in variables]
-    columns = [_column(found, variable) for variable in variables]
-    for symbol, variable, (unit, _) in zip(symbols, variables, columns, strict=True):
-        yield f"{symbol}: {variable.name} [{unit}], {variable.meaning}"
-    yield ""
-    rows: list[tuple[Part, ...]] = []
-    for position, row in enumerate(found.rows()):
-        cells = [texts[position] for _, texts in columns]
-        verdict = STATUS[row["constraints"]]
-        if row["violated"]:
-            verdict = (f"{verdict[0]}: {', '.join(row['violated'])}", verdict[1])
-        rows.append((*cells, verdict))
-    right = tuple(range(len(variables)))
-    yield from table((*symbols, "constraints"), rows, canvas, right=right)
-    for name, at in found.violations.items():
-        where = f"violated at {len(at):,} of {count(len(found), 'point')}"
-        yield from wrapped(f"{where}: {name}: {found.conditions[name]}", canvas, style=BAD)
-
-
-def _column(found: "Sweep", variable: Variable) -> tuple[str, list[str]]:
-    """The unit and the texts of a column; an axis keeps the variable's unit."""
-    from assay.model.language.figures import figure_column
-
-    shown = found.columns[variable.name].tolist()
-    if variable in found.axes:
-        return variable.display.text, [format_number(value) for value in shown]
-    return figure_column([variable.display.to_coherent(v) for v in shown], variable.display)

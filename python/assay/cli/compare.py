@@ -23,10 +23,12 @@ from assay.cli.question import Question, one_of, read_question
 from assay.cli.verdicts import missing_report, remarks
 from assay.errors import InputError, MissingInputsError
 from assay.files import read_json
+from assay.model.language.figures import figure, figure_column, figure_range
+from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
 
 if TYPE_CHECKING:
-    from assay.model.comparing.difference import Change, Contribution, Difference
+    from assay.model.comparing.difference import Change, Difference
     from assay.model.comparing.sensitivity import InputSensitivity, Sensitivities
 
 MAX_LISTED: Final = 20
@@ -98,9 +100,7 @@ def _sensitivity_lines(found: "Sensitivities", limit: int, canvas: Canvas) -> It
 
 def _sensitivity_row(item: "InputSensitivity", found: "Sensitivities") -> tuple[Part, ...]:
     elasticity = "-" if item.elasticity is None else f"{item.elasticity:+.3f}"
-    low, high = (f"{item.variable.shown(end):.4g}" for end in item.ends)
-    unit = item.variable.display.text
-    ends = f"{low} to {high}" + ("" if unit == "1" else f" {unit}")
+    ends = figure_range(*item.ends, item.variable.display)
     reached = " to ".join(_percent(end, found.value) for end in (item.low, item.high))
     return ((elasticity, VALUE), (item.variable.name, NAME), ends, reached)
 
@@ -266,58 +266,54 @@ def _difference_lines(
     found: "Difference", variables: Mapping[str, Variable], limit: int, canvas: Canvas
 ) -> Iterator[Line]:
     target = found.target
-    change = _percent(found.after, found.before)
-    yield (
-        (target.name, NAME), ": ", (target.format(found.before), VALUE), " to ",
-        (target.format(found.after), VALUE), f" ({change})",
-    )  # fmt: skip
+    ends = figure_range(found.before, found.after, target.display)
+    yield ((target.name, NAME), ": ", (ends, VALUE), f" ({_percent(found.after, found.before)})")
     yield ""
     shown = found.contributions[: limit or None]
-    rows = [_contribution_row(item, found, variables) for item in shown]
-    header = ("contribution", "share", "from", "change")
+    unit, amounts = figure_column([item.amount for item in shown], _difference_unit(target))
+    total = found.after - found.before
+    rows: list[tuple[Part, ...]] = [
+        (
+            (f"{'+' if item.amount >= 0 else ''}{amount}", VALUE),
+            f"{item.amount / total:.1%}" if total else "-",
+            (item.label, NAME),
+            _changes_text(item.changes, variables),
+        )
+        for item, amount in zip(shown, amounts, strict=True)
+    ]
+    header = ("contribution" if unit == "1" else unit, "share", "from", "change")
     yield from table(header, rows, canvas, right=(0, 1)) or ["no input that it depends on differs"]
-    if len(shown) < len(found.contributions):
-        rest = sum(item.amount for item in found.contributions[len(shown) :])
-        many = count(len(found.contributions) - len(shown), "contribution")
-        yield ((f"{many} more sum to {_amount(rest, target)}; --limit 0 lists all", FAINT),)
+    yield from (((line, FAINT),) for line in _remainder(found, len(shown)))
+
+
+def _remainder(found: "Difference", listed: int) -> Iterator[str]:
+    """What the table leaves out: further contributions, idle inputs, and the sampling error."""
+    unit = _difference_unit(found.target)
+    if listed < len(found.contributions):
+        rest = figure(sum(item.amount for item in found.contributions[listed:]), unit).text
+        many = count(len(found.contributions) - listed, "contribution")
+        yield f"{many} more sum to {rest}; --limit 0 lists all"
     if found.unused:
         names = count(len(found.unused), "changed input")
-        yield (
-            (
-                f"{names} more does not reach it"
-                if len(found.unused) == 1
-                else f"{names} more do not reach it",
-                FAINT,
-            ),
-        )
+        yield f"{names} more {'does' if len(found.unused) == 1 else 'do'} not reach it"
     if found.orders is not None:
-        yield ((f"from {found.orders} sampled orders of the changes", FAINT),)
+        error = figure(max(item.error for item in found.contributions), unit).text
+        yield f"from {found.orders} sampled orders of the changes; standard error at most {error}"
 
 
-def _contribution_row(
-    item: "Contribution", found: "Difference", variables: Mapping[str, Variable]
-) -> tuple[Part, ...]:
-    total = found.after - found.before
-    share = f"{item.amount / total:.1%}" if total else "-"
-    amount = _amount(item.amount, found.target)
-    if item.error:
-        amount += f" +- {_amount(item.error, found.target).lstrip('+')}"
-    is_single = len(item.changes) == 1
-    about = (
-        _change_text(item.changes[0], variables) if is_single else count(len(item.changes), "input")
-    )
-    return ((amount, VALUE), share, (item.label, NAME), about)
+def _difference_unit(variable: Variable) -> Unit:
+    """The unit of a difference of two values: one without a zero point of its own."""
+    return variable.unit if variable.display.offset else variable.display
 
 
-def _amount(amount: float, target: Variable) -> str:
-    scale = target.shown(1.0) - target.shown(0.0)
-    return f"{'+' if amount >= 0 else '-'}{abs(amount) * scale:.4g} {target.display.text}"
-
-
-def _change_text(change: "Change", variables: Mapping[str, Variable]) -> str:
-    variable = variables[change.name]
+def _changes_text(changes: Sequence["Change"], variables: Mapping[str, Variable]) -> str:
+    if len(changes) > 1:
+        return count(len(changes), "input")
+    [change] = changes
+    if isinstance(change.before, float) and isinstance(change.after, float):
+        return figure_range(change.before, change.after, variables[change.name].display)
     ends = [
-        variable.format(end) if isinstance(end, float) else (end or "not given")
+        variables[change.name].figure(end).text if isinstance(end, float) else end or "not given"
         for end in (change.before, change.after)
     ]
     return f"{ends[0]} to {ends[1]}"

@@ -10,6 +10,8 @@ from assay.cli import options
 from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, table, working
 from assay.cli.scenarios import report_lines, report_problem
 from assay.errors import InputError
+from assay.model.language.figures import figure
+from assay.model.language.units import parse_unit
 from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate
 
 LOW_UTILIZATION: Final = 0.25
@@ -78,16 +80,14 @@ def _notes(found: Estimate) -> list[str]:
 
 def _lines(found: Estimate, canvas: Canvas) -> Iterator[Line]:
     if found.served_cost is not None:
-        yield (
-            (f"{found.tokens:.3g} output tokens", NAME),
-            ": ",
-            (f"${found.served_cost:,.0f}", VALUE),
-        )
+        ends = found.served_cost_interval or (None, None)
+        cost = figure(found.served_cost, parse_unit("USD"), *ends)
+        yield (("all output tokens", NAME), ": ", (cost.text, VALUE), cost.interval)
         yield ""
     yield from report_lines(found.report, canvas)
     yield ""
     rows: list[tuple[Part, ...]] = [
-        ((default.name, NAME), (default.value, VALUE), (default.reason, FAINT))
+        ((default.name, NAME), (default.figure, VALUE), (default.reason, FAINT))
         for default in found.defaults
     ]
     yield from table(("default", "value", "why"), rows, canvas)

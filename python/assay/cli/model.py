@@ -1,7 +1,7 @@
 """`assay stats`, `list`, `show` and `cone`: inspect the model."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -32,6 +32,12 @@ from assay.errors import InputError, unknown_name
 from assay.model.graphs.subgraph import Direction
 from assay.model.language.variables import Variable
 from assay.model.registry import Registry
+
+if TYPE_CHECKING:
+    from assay.model.language.relations import Relation
+    from assay.scenario.preset import Preset
+
+Item = TypeVar("Item")
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
@@ -72,6 +78,7 @@ def list_command(
     presets: Annotated[
         bool, typer.Option("--presets", help="List scenarios instead of variables.")
     ] = False,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
     """List variables, relations or presets."""
@@ -82,12 +89,12 @@ def list_command(
         {"--presets": presets, "--relations": relations}, {"--roots": roots, "--targets": targets}
     )
     if presets:
-        return _list_presets(match, as_json)
+        return _list_presets(match, limit, as_json)
     registry = stack.registry()
     if scope is not None and scope not in registry.scopes:
         raise unknown_name("scope", scope, registry.scopes)
     if relations:
-        return _list_relations(registry, match, scope, as_json)
+        return _list_relations(registry, match, scope, limit, as_json)
     found = [
         variable
         for variable in (*registry.constants.values(), *registry.variables.values())
@@ -97,11 +104,33 @@ def list_command(
         and (not targets or variable.target)
     ]
 
-    def text(canvas: Canvas) -> Iterable[Line]:
-        rows = [((v.name, NAME), v.display.text, v.meaning) for v in found]
+    def text(shown: Sequence[Variable], canvas: Canvas) -> Iterable[Line]:
+        rows = [((v.name, NAME), v.display.text, v.meaning) for v in shown]
         return table(("variable", "unit", "meaning"), rows, canvas)
 
-    return Report([variable_data(variable) for variable in found], text, as_json)
+    return _cut_list("variables", found, variable_data, text, limit, as_json)
+
+
+def _cut_list(
+    noun: str,
+    found: Sequence[Item],
+    data: Callable[[Item], Any],
+    text: Callable[[Sequence[Item], Canvas], Iterable[Line]],
+    limit: int | None,
+    as_json: bool,
+) -> Report:
+    """A list of at most so many rows, which says what it leaves out; in JSON all by default."""
+    rows_at_most = options.MAX_LISTED if limit is None else limit
+    left_out = cut(rows_at_most, **{noun: found})
+
+    def lines(canvas: Canvas) -> Iterator[Line]:
+        yield from text(found[: rows_at_most or None], canvas)
+        if left_out:
+            yield ""
+            yield ((left_out, FAINT),)
+
+    shown = [data(item) for item in found[: limit or None]]
+    return Report(shown, lines, as_json, notes=cut_notes(left_out))
 
 
 def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> None:
@@ -111,7 +140,7 @@ def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> No
 
 
 def _list_relations(
-    registry: Registry, match: str | None, scope: str | None, as_json: bool
+    registry: Registry, match: str | None, scope: str | None, limit: int | None, as_json: bool
 ) -> Report:
     found = [
         relation
@@ -120,32 +149,31 @@ def _list_relations(
         and scope in (None, relation.scope)
     ]
 
-    def text(canvas: Canvas) -> Iterator[Line]:
-        for relation in found:
+    def text(shown: "Sequence[Relation]", canvas: Canvas) -> Iterator[Line]:
+        for relation in shown:
             yield ((relation.name, NAME), (f"  {relation.kind}", FAINT))
             yield from wrapped(relation.text, canvas, "    ")
 
-    return Report([relation_data(relation) for relation in found], text, as_json)
+    return _cut_list("relations", found, relation_data, text, limit, as_json)
 
 
-def _list_presets(match: str | None, as_json: bool) -> Report:
+def _list_presets(match: str | None, limit: int | None, as_json: bool) -> Report:
     found = [stack.preset(name) for name in stack.presets()]
     found = [preset for preset in found if _matches(match, preset.name, preset.description)]
-    data = [
-        {
+
+    def data(preset: "Preset") -> dict[str, Any]:
+        return {
             "name": preset.name,
             "description": preset.description,
             "values": len(preset.assignments),
             "targets": [{"label": label, "variable": name} for label, name in preset.targets],
         }
-        for preset in found
-    ]
 
-    def text(canvas: Canvas) -> Iterable[Line]:
-        rows = [((preset.name, NAME), preset.description) for preset in found]
+    def text(shown: "Sequence[Preset]", canvas: Canvas) -> Iterable[Line]:
+        rows = [((preset.name, NAME), preset.description) for preset in shown]
         return table(("preset", "description"), rows, canvas)
 
-    return Report(data, text, as_json)
+    return _cut_list("presets", found, data, text, limit, as_json)
 
 
 def _matches(match: str | None, *texts: str) -> bool:

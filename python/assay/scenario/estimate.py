@@ -19,6 +19,7 @@ from assay.scenario.includes import include
 from assay.scenario.preset import Preset
 
 if TYPE_CHECKING:
+    from assay.model.resolving.resolution import Resolution
     from assay.scenario.report import ScenarioReport
 
 BASES = {"training": "llama3_8b_8_h100_training", "serving": "llama3_8b_h200_serving"}
@@ -60,10 +61,14 @@ TARGETS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A value that nobody asked for: taken from a catalog entry, assumed, or searched for."""
+    """A value that nobody asked for: taken from a catalog entry, assumed, or searched for.
+
+    `value` has all digits, `figure` those that people read.
+    """
 
     name: str
     value: str
+    figure: str
     reason: str
 
     def to_data(self) -> dict[str, Any]:
@@ -84,13 +89,21 @@ class Estimate:
     @property
     def served_cost(self) -> float | None:
         """Cost of serving all tokens in USD; None for training, whose report has it."""
-        if self.workload != "serving":
+        price = self._price_of_a_token
+        return None if price is None or price.value is None else price.value * self.tokens
+
+    @property
+    def served_cost_interval(self) -> tuple[float, float] | None:
+        """The 90 % interval of the cost of serving all tokens."""
+        price = self._price_of_a_token
+        if price is None or price.lower is None or price.upper is None:
             return None
-        for target in self.report.targets:
-            if target.target == "econ.cost.per_output_token" and target.resolution:
-                price = target.resolution.value
-                return None if price is None else price * self.tokens
-        return None
+        return price.lower * self.tokens, price.upper * self.tokens
+
+    @property
+    def _price_of_a_token(self) -> Resolution | None:
+        prices = (t for t in self.report.targets if t.target == "econ.cost.per_output_token")
+        return next((target.resolution for target in prices), None)
 
     def to_data(self) -> dict[str, Any]:
         """The estimate as plain data."""
@@ -98,6 +111,7 @@ class Estimate:
             "workload": self.workload,
             "tokens": self.tokens,
             "cost_of_all_tokens": self.served_cost,
+            "cost_of_all_tokens_interval": self.served_cost_interval,
             "report": self.report.to_data(),
             "defaults": [default.to_data() for default in self.defaults],
         }
@@ -309,7 +323,7 @@ def _with_values(scenario: Preset, values: Mapping[str, tuple[float, str]]) -> P
 def _entry_defaults(scenario: Preset, asked: set[str]) -> list[Default]:
     """Catalog entries that no word names."""
     return [
-        Default(part.group or part.path, part.path, "default entry")
+        Default(part.group or part.path, part.path, part.path, "default entry")
         for part in scenario.included
         if part.group not in asked
     ]
@@ -320,8 +334,9 @@ def _value_defaults(scenario: Preset, chosen: Mapping[str, tuple[float, str]]) -
     registry = scenario.registry
     found = []
     for name in sorted(scenario.own):
-        text = registry.variables[name].format(scenario.inputs.values[name])
+        variable, value = registry.variables[name], scenario.inputs.values[name]
         reason = chosen[name][1] if name in chosen else scenario.assignments[name].source
         if not reason.endswith("as asked"):
-            found.append(Default(name, text, reason))
+            text = variable.figure(value).text
+            found.append(Default(name, variable.format(value), text, reason))
     return found

@@ -144,4 +144,9 @@ def _range(variable: Variable, inputs: Inputs, name: str, step: float) -> tuple[
     else:
         at = inputs.values[name]
         low, high = sorted((at * (1 - step), at * (1 + step)))
-    return max(low, variable.lower), min(high, variable.upper)
+    low, high = max(low, variable.lower), min(high, variable.upper)
+    if variable.is_count:
+        # The whole numbers nearest to the change: a count of 1 stays 1.
+        below = round(low)
+        low, high = float(below if below >= variable.lower else math.ceil(low)), float(round(high))
+    return low, high

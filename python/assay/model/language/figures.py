@@ -83,16 +83,33 @@ def figure_column(values: Sequence[float], unit: Unit) -> tuple[str, list[str]]:
     >>> figure_column([3.000078e-6, 1.75e-6], parse_unit("USD/token"))
     ('USD per million tokens', ['3', '1.75'])
     """
+    scale, texts = _alike(values, unit)
+    name = f"{'USD' if scale.sign else ''}{scale.suffix}".strip()
+    return name or "1", texts
+
+
+def figure_range(first: float, second: float, unit: Unit) -> str:
+    """Two values in one unit, with as many digits as tell them apart.
+
+    >>> figure_range(6.11e-8, 6.42e-8, parse_unit("USD/token"))
+    '$0.0611 to $0.0642 per million tokens'
+    """
+    scale, texts = _alike((first, second), unit)
+    return " to ".join(f"{scale.sign}{text}" for text in texts) + scale.suffix
+
+
+def _alike(values: Sequence[float], unit: Unit) -> tuple[_Scale, list[str]]:
+    """The scale that suits the largest value, and all of them in it."""
     finite = [value for value in values if math.isfinite(value)]
     scale = _Scale.of(max(finite, key=abs, default=0.0), unit)
     shown = [scale.convert(value) for value in values]
-    distinct = len(set(shown))
+    # Values that are not finite are all printed as a dash.
+    distinct = len({number if math.isfinite(number) else None for number in shown})
     for digits in range(_DIGITS, 10):
         texts = [_significant(number, digits) for number in shown]
         if len(set(texts)) == distinct:
             break
-    name = f"{'USD' if scale.sign else ''}{scale.suffix}".strip()
-    return name or "1", texts
+    return scale, texts
 
 
 def _significant(number: float, digits: int) -> str:

@@ -1,0 +1,65 @@
+"""The table of a sweep, whether its axes are variables or entries of the catalog."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from assay.cli.output import BAD, NAME, VALUE, Canvas, Line, Part, count, table, wrapped
+from assay.cli.verdicts import STATUS
+from assay.model.language.figures import figure_column
+from assay.model.language.quantity import format_number
+from assay.model.language.variables import Variable
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def sweep_lines(
+    rows: Rows,
+    axes: Sequence[Variable],
+    targets: Sequence[Variable],
+    conditions: Mapping[str, str],
+    canvas: Canvas,
+    groups: Sequence[str] = (),
+) -> Iterator[Line]:
+    """What each column is, the rows, and the constraints that some of them violate.
+
+    Rows hold values in display units, `constraints`, `violated`, and `missing` where inputs are;
+    `groups` are the columns of catalog entries, `conditions` the constraints as text.
+    """
+    variables = (*axes, *targets)
+    symbols = [variable.symbol for variable in variables]
+    if len(set(symbols)) < len(symbols):
+        symbols = [variable.name for variable in variables]
+    columns = [_column(variable, rows, variable in axes) for variable in variables]
+    for symbol, variable, (unit, _) in zip(symbols, variables, columns, strict=True):
+        yield f"{symbol}: {variable.name} [{unit}], {variable.meaning}"
+    yield ""
+    cells: list[tuple[Part, ...]] = []
+    for position, row in enumerate(rows):
+        entries = [(row[group], NAME) for group in groups]
+        numbers = [(texts[position], VALUE) for _, texts in columns]
+        cells.append((*entries, *numbers, _verdict(row)))
+    right = tuple(range(len(groups), len(groups) + len(variables)))
+    yield from table((*groups, *symbols, "constraints"), cells, canvas, right=right)
+    violations = Counter(name for row in rows for name in row["violated"])
+    for name, times in violations.items():
+        where = f"violated at {times:,} of {count(len(rows), 'point')}"
+        yield from wrapped(f"{where}: {name}: {conditions[name]}", canvas, style=BAD)
+
+
+def _column(variable: Variable, rows: Rows, is_axis: bool) -> tuple[str, list[str]]:
+    """The unit and the texts of a column; an axis keeps the variable's unit and all digits."""
+    shown = [row[variable.name] for row in rows]
+    if is_axis:
+        texts = ["-" if value is None else format_number(value) for value in shown]
+        return variable.display.text, texts
+    values = [math.nan if v is None else variable.display.to_coherent(v) for v in shown]
+    return figure_column(values, variable.display)
+
+
+def _verdict(row: Mapping[str, Any]) -> Part:
+    if missing := row.get("missing"):
+        return (f"{count(len(missing), 'input')} missing: {missing[0]}", BAD)
+    status, style = STATUS[row["constraints"]]
+    return (f"{status}: {', '.join(row['violated'])}" if row["violated"] else status, style)
