@@ -1,0 +1,195 @@
+"""The grammar as an automaton, and the likeliest path of kernels through it (Viterbi)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.observe.structure import grammar
+from assay.observe.structure.grammar import Chain, Choice, Slot
+from assay.observe.structure.layout import Layout
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PROLOGUE, LAYER, EPILOGUE = 0, 1, 2
+"""Parts of a step that a state belongs to."""
+
+FAR: Final = 1e9
+"""The cost of what cannot be."""
+
+
+@dataclass(slots=True)
+class State:
+    """A place in the grammar that takes kernels."""
+
+    slot: Slot
+    kind: str
+    part: int
+    least: float = 0.0
+    most: float = 0.0
+
+
+@dataclass(slots=True)
+class Automaton:
+    """States and the costs of going from one to the next."""
+
+    states: list[State]
+    within: Floats
+    """Transitions inside a layer, or inside prologue or epilogue."""
+    onward: Floats
+    """All transitions but those into the next step."""
+    cut: Floats
+    """Transitions through the end of a step into the next one."""
+    enter: Floats
+    """Cost of beginning a trace in a state: at the start of a step."""
+
+
+@dataclass(slots=True)
+class _Builder:
+    states: list[State] = field(default_factory=list)
+    nodes: int = 0
+    jumps: list[tuple[int, int, float]] = field(default_factory=list)
+    entries: list[tuple[int, int, float]] = field(default_factory=list)
+    exits: list[tuple[int, int, float]] = field(default_factory=list)
+    direct: list[tuple[int, int, float]] = field(default_factory=list)
+
+    def node(self) -> int:
+        self.nodes += 1
+        return self.nodes - 1
+
+    def state(self, slot: Slot, kind: str, part: int, least: float = 0, most: float = 0) -> int:
+        self.states.append(State(slot, kind, part, least, most))
+        number = len(self.states) - 1
+        repeat = grammar.REPEATS.get(kind)
+        if repeat is not None:
+            self.direct.append((number, number, repeat))
+        return number
+
+    def chain(self, chain: Chain, first: int, last: int, part: int) -> None:
+        here = first
+        for position, element in enumerate(chain):
+            there = last if position == len(chain) - 1 else self.node()
+            if isinstance(element, Choice):
+                for cost, option in element.chains:
+                    if not option:
+                        self.jumps.append((here, there, cost))
+                        continue
+                    start = self.node()
+                    self.jumps.append((here, start, cost))
+                    self.chain(option, start, there, part)
+            else:
+                self.slot(element, here, there, part)
+            here = there
+        if not chain:
+            self.jumps.append((first, last, 0.0))
+
+    def slot(self, slot: Slot, first: int, last: int, part: int) -> None:
+        core = self.state(slot, slot.kind, part, slot.least, slot.most)
+        self.entries.append((first, core, 0.0))
+        self.exits.append((core, last, 0.0))
+        self.jumps.append((first, last, slot.skip))
+        if slot.kind in ("gemm", "moe_gemm"):
+            before = self.state(slot, "before_gemm", part)
+            after = self.state(slot, "after_gemm", part)
+            self.entries.append((first, before, 0.1))
+            self.direct += [(before, core, 0.0), (core, after, 0.0)]
+            self.exits.append((after, last, 0.0))
+        if slot.kind == "attention":
+            before = self.state(slot, "by_attention", part)
+            after = self.state(slot, "by_attention", part)
+            self.entries.append((first, before, 0.3))
+            self.direct += [(before, core, 0.0), (core, after, 0.0), (after, core, 2.0)]
+            self.exits.append((after, last, 0.0))
+
+
+def build(layout: Layout) -> Automaton:
+    """The automaton of a model's steps."""
+    make = _Builder()
+    step_start, layer_start, layer_end, step_end = (make.node() for _ in range(4))
+    layers_start, epilogue_start = make.node(), make.node()
+    make.chain(grammar.PROLOGUE, step_start, layers_start, PROLOGUE)
+    make.chain(grammar.layer_chain(layout), layer_start, layer_end, LAYER)
+    make.chain(grammar.epilogue_chain(layout), epilogue_start, step_end, EPILOGUE)
+    plain = _closed(make, [])
+    joints = [(layers_start, layer_start, 0.0), (layer_end, layer_start, 0.0),
+              (layer_end, epilogue_start, 0.0)]  # fmt: skip
+    onward = _closed(make, joints)
+    closure = _closure(make, joints)
+    ends = _ends(make, closure, step_end)
+    starts = _starts(make, closure, step_start)
+    cut = np.minimum(ends[:, None] + starts[None, :], FAR)
+    return Automaton(make.states, plain, onward, cut, starts)
+
+
+def _closure(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
+    """The least cost of going from node to node without a kernel."""
+    cost = np.full((make.nodes, make.nodes), FAR)
+    np.fill_diagonal(cost, 0.0)
+    for first, last, one in (*make.jumps, *joints):
+        cost[first, last] = min(cost[first, last], one)
+    for middle in range(make.nodes):
+        np.minimum(cost, cost[:, middle, None] + cost[None, middle, :], out=cost)
+    closure: Floats = np.minimum(cost, FAR)
+    return closure
+
+
+def _closed(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
+    """The least cost of going from state to state."""
+    closure = _closure(make, joints)
+    count = len(make.states)
+    leave = np.full((count, make.nodes), FAR)
+    for state, node, cost in make.exits:
+        leave[state, node] = cost
+    arrive = np.full((make.nodes, count), FAR)
+    for node, state, cost in make.entries:
+        arrive[node, state] = cost
+    reach = np.min(leave[:, :, None] + closure[None], axis=1)
+    found: Floats = np.min(reach[:, :, None] + arrive[None], axis=1)
+    for first, last, cost in make.direct:
+        found[first, last] = min(found[first, last], cost)
+    capped: Floats = np.minimum(found, FAR)
+    return capped
+
+
+def _ends(make: _Builder, closure: Floats, node: int) -> Floats:
+    found = np.full(len(make.states), FAR)
+    for state, leave, cost in make.exits:
+        found[state] = min(found[state], cost + closure[leave, node])
+    return found
+
+
+def _starts(make: _Builder, closure: Floats, node: int) -> Floats:
+    found = np.full(len(make.states), FAR)
+    for enter, state, cost in make.entries:
+        found[state] = min(found[state], cost + closure[node, enter])
+    return found
+
+
+def decode(
+    emissions: Floats, transitions: list[Floats], which: Ints, start: Floats, end: Floats
+) -> tuple[Ints, float]:
+    """The cheapest path, one state a kernel, and its cost.
+
+    `emissions` has a row a kernel; `which` names the matrix of transitions into each.
+    """
+    count, width = emissions.shape
+    back = np.empty((count, width), np.int16)
+    cost = start + emissions[0]
+    columns = np.arange(width)
+    turned = [np.ascontiguousarray(one.T) for one in transitions]
+    for position in range(1, count):
+        ways = turned[which[position]] + cost
+        best = ways.argmin(axis=1)
+        back[position] = best
+        cost = ways[columns, best] + emissions[position]
+    cost = cost + end
+    path = np.empty(count, np.int64)
+    path[-1] = cost.argmin()
+    total = float(cost[path[-1]])
+    for position in range(count - 1, 0, -1):
+        path[position - 1] = back[position, path[position]]
+    return path, total

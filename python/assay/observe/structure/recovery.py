@@ -1,0 +1,322 @@
+"""From the events of a foreign trace to its steps, and to the operation of each kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.lazy_import import LazyModule
+from assay.observe import schema
+from assay.observe.structure import labels, phases, step_annotations
+from assay.observe.structure.alignment import Aligner, Alignment
+from assay.observe.structure.layout import LayerKind, Layout
+from assay.observe.structure.passes import Run, find_passes
+from assay.observe.structure.sequence import Names, Sequence, sequences
+from assay.observe.structure.step_annotations import Annotation
+from assay.observe.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A trace with steps, phases, layers and operations, and how far they can be trusted."""
+
+    trace: Trace
+    degradations: list[str] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """The steps table as rows, with `layers` found and whether a step is `complete`."""
+    replays: int = 0
+    """Graph replays: kernels of one launch of a CUDA graph."""
+    annotated: dict[str, Any] | None = None
+    """How recovered steps agree with the annotations of the engine; None without any."""
+
+
+def is_tagged(trace: Trace) -> bool:
+    """Whether the events carry operations already, as those of the own engine do."""
+    device = pl.col("kind").is_in(list(schema.DEVICE_KINDS))
+    return bool(trace.events.select((device & pl.col("op").is_not_null()).any()).item())
+
+
+def recover(trace: Trace, layout: Layout | None = None) -> Recovery:
+    """Find the structure of a trace and write it into its tables.
+
+    A trace whose events carry operations already is passed through untouched.
+    """
+    if is_tagged(trace):
+        return Recovery(trace, steps=_known_steps(trace))
+    names, found = sequences(trace.events)
+    result = Recovery(trace)
+    if layout is None:
+        result.degradations.append(
+            "no model given: layers are counted by repetition, operations follow from names and "
+            "order alone; --model names a configuration"
+        )
+    columns = _Columns(trace.events.height)
+    rows: list[dict[str, Any]] = []
+    for sequence in found:
+        _recover_sequence(trace, names, sequence, layout, columns, rows, result)
+    result.trace = Trace(trace.header, columns.apply(trace.events), _steps_table(rows))
+    result.steps = rows
+    return result
+
+
+class _Columns:
+    """The columns that are recovered, as arrays over all events."""
+
+    def __init__(self, height: int) -> None:
+        self.step = np.full(height, -1, np.int64)
+        self.layer = np.full(height, -1, np.int32)
+        self.op = np.full(height, -1, np.int32)
+        self.phase = np.full(height, -1, np.int8)
+        self.operations: dict[str, int] = {}
+
+    def apply(self, events: pl.DataFrame) -> pl.DataFrame:
+        names = list(self.operations)
+        return events.with_columns(
+            _nullable(self.step, pl.Int64).alias("step"),
+            _nullable(self.layer, pl.Int32).alias("layer"),
+            _texts(self.phase, list(schema.PHASES)).alias("phase"),
+            _texts(self.op, names).alias("op"),
+        )
+
+
+def _nullable(values: NDArray[Any], kind: Any) -> pl.Series:
+    column = pl.Series(values, dtype=kind)
+    return column.set(column < 0, None)
+
+
+def _texts(codes: NDArray[Any], names: list[str]) -> pl.Series:
+    """Codes as text of few distinct values, null where negative."""
+    table = pl.Series(names, dtype=pl.String).cast(pl.Categorical())
+    if not names:
+        return pl.Series([None] * len(codes), dtype=pl.Categorical())
+    picked = _nullable(codes.astype(np.int64), pl.Int64).cast(pl.UInt32)
+    return table.gather(picked)
+
+
+def _recover_sequence(
+    trace: Trace,
+    names: Names,
+    sequence: Sequence,
+    layout: Layout | None,
+    columns: _Columns,
+    rows: list[dict[str, Any]],
+    result: Recovery,
+) -> None:
+    where = f"rank {sequence.rank} device {sequence.device}"
+    result.replays += int(sequence.replay.max(initial=-1)) + 1
+    count = len(layout.layers) if layout else None
+    passes = find_passes(sequence.codes, count, layout.period if layout else 1)
+    if not passes:
+        result.degradations.append(
+            f"{where}: no forward pass found among {len(sequence)} kernels and copies: no sequence "
+            "of kernels repeats as layers do"
+        )
+        return
+    aligned = _aligned(names, sequence, layout, passes)
+    if not aligned.believed:
+        result.degradations.append(
+            f"{where}: names of kernels contradict their durations: only order and durations count"
+        )
+    table, ops = labels.label(aligned)
+    offset = {code: columns.operations.setdefault(name, len(columns.operations))
+              for code, name in enumerate(table)}  # fmt: skip
+    renumber = np.array([*offset.values(), -1], np.int32)
+    bounds = _bounds(aligned)
+    whole = [_is_pass(aligned, one) for one in bounds]
+    kept = [one for one, keep in zip(bounds, whole, strict=True) if keep]
+    numbers = np.cumsum(whole) - 1
+    step = np.where(np.array(whole), numbers, -1)[aligned.steps]
+    columns.step[sequence.rows] = step
+    columns.layer[sequence.rows] = aligned.layers
+    columns.op[sequence.rows] = renumber[ops]
+    decided = _describe(trace, names, sequence, aligned, kept, where, layout, rows, result)
+    coded = np.array([schema.PHASES.index(one) if one else -1 for one in decided] or [-1], np.int8)
+    columns.phase[sequence.rows] = np.where(step >= 0, coded[np.maximum(step, 0)], -1)
+
+
+def _aligned(
+    names: Names, sequence: Sequence, layout: Layout | None, passes: list[list[Run]]
+) -> Alignment:
+    if layout is not None:
+        return Aligner(names, layout).align(sequence, passes)
+    # Without a configuration: the grammar that fits names and order best.
+    tried = [
+        Aligner(names, Layout("unknown", (LayerKind(*kind),), qk_norm=qk_norm)).align(
+            sequence, passes
+        )
+        for kind in (("attention", "dense"), ("attention", "moe"), ("mla", "moe"))
+        for qk_norm in (False, True)
+    ]
+    return min(tried, key=lambda one: one.cost)
+
+
+def _bounds(aligned: Alignment) -> list[slice]:
+    edges = [0, *(np.flatnonzero(np.diff(aligned.steps)) + 1).tolist(), len(aligned.steps)]
+    return [slice(first, last) for first, last in pairwise(edges)]
+
+
+def _is_pass(aligned: Alignment, where: slice) -> bool:
+    """Whether a step has layers: the trace may end with the inputs of one that it cuts off."""
+    return bool((aligned.layers[where] >= 0).any())
+
+
+def _describe(
+    trace: Trace,
+    names: Names,
+    sequence: Sequence,
+    aligned: Alignment,
+    steps: list[slice],
+    where: str,
+    layout: Layout | None,
+    rows: list[dict[str, Any]],
+    result: Recovery,
+) -> list[str | None]:
+    """Add the steps of one sequence to the table; returns their phases."""
+    shapes = [
+        phases.shape_of(sequence, names, aligned, one, aligned.scales[number])
+        for number, one in enumerate(steps)
+    ]
+    decided, notes = phases.decide(shapes)
+    annotated = _annotations(trace, sequence, aligned, steps)
+    if annotated:
+        result.annotated = _agreement(annotated, decided, result.annotated)
+        decided = [
+            one.phase if one and one.phase else phase
+            for one, phase in zip(annotated, decided, strict=True)
+        ]
+    else:
+        result.degradations += [f"{where}: {note}" for note in notes]
+    layers = [int(aligned.layers[one].max()) + 1 for one in steps]
+    expected = len(layout.layers) if layout else max(set(layers), key=layers.count)
+    if odd := [number for number, count in enumerate(layers) if count != expected]:
+        listed = ", ".join(f"{number} ({layers[number]})" for number in odd[:5])
+        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        result.degradations.append(
+            f"{where}: {len(odd)} of {len(steps)} steps do not have {expected} layers: step "
+            f"{listed}{more}"
+        )
+    for number, one in enumerate(steps):
+        shape, note = shapes[number], annotated[number] if annotated else None
+        start = int(sequence.start[one].min())
+        end = int((sequence.start[one] + sequence.dur[one]).max())
+        phase = decided[number]
+        rows.append(
+            {
+                "step": number,
+                "rank": sequence.rank if sequence.rank >= 0 else None,
+                "device": sequence.device if sequence.device >= 0 else None,
+                "phase": phase,
+                "start_ns": start,
+                "dur_ns": end - start,
+                "device_ns": int(sequence.dur[one].sum()),
+                **_sizes(phase, shape, note),
+                "source": "periodicity",
+                "kernels": one.stop - one.start,
+                "layers": layers[number],
+                "complete": layers[number] == expected,
+            }
+        )
+    return decided
+
+
+def _sizes(
+    phase: str | None, shape: phases.StepShape, note: Annotation | None
+) -> dict[str, int | None]:
+    if note is not None and note.phase:
+        return {
+            "batch": note.batch,
+            "prefill_tokens": note.prefill_tokens,
+            "context": note.context,
+            "requests": note.requests,
+        }
+    decode = phase == "decode"
+    prompt = shape.tokens if phase == "prefill" else 0 if decode else None
+    return {
+        "batch": shape.sequences if decode else None,
+        "prefill_tokens": prompt,
+        "context": None,
+        "requests": shape.sequences,
+    }
+
+
+def _annotations(
+    trace: Trace, sequence: Sequence, aligned: Alignment, steps: list[slice]
+) -> list[Annotation | None] | None:
+    ranges = step_annotations.find_ranges(trace.events)
+    if ranges is None:
+        return None
+    middles = []
+    for one in steps:
+        inside = np.flatnonzero(aligned.layers[one] >= 0) + one.start
+        middles.append(int(inside[len(inside) // 2]))
+    rows = sequence.rows[middles]
+    correlations = trace.events["correlation"].gather(pl.Series(rows.astype(np.uint32))).to_list()
+    calls = trace.events.filter(
+        (pl.col("kind") == "api")
+        & pl.col("correlation").is_in([one for one in correlations if one is not None])
+    )
+    launched = dict(zip(calls["correlation"].to_list(), calls["start_ns"].to_list(), strict=True))
+    host = np.array([launched.get(one, -1) for one in correlations], np.int64)
+    device = (sequence.start + sequence.dur // 2)[middles]
+    found = step_annotations.match(ranges, device, host)
+    return found if any(one is not None for one in found) else None
+
+
+def _agreement(
+    annotated: list[Annotation | None],
+    decided: list[str | None],
+    earlier: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Steps in an annotated range of their own, and those whose recovered phase is the same."""
+    known = [one for one in annotated if one is not None]
+    same = sum(
+        one is not None and one.phase == phase
+        for one, phase in zip(annotated, decided, strict=True)
+    )
+    before = earlier or {"steps": 0, "in_range": 0, "same_phase": 0}
+    return {
+        "steps": before["steps"] + len(annotated),
+        "in_range": before["in_range"] + len(known),
+        "same_phase": before["same_phase"] + same,
+    }
+
+
+def _steps_table(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    columns = schema.step_columns()
+    return pl.DataFrame([{name: row[name] for name in columns} for row in rows], schema=columns)
+
+
+def _known_steps(trace: Trace) -> list[dict[str, Any]]:
+    """Steps that a trace brings; their layers are those of its events."""
+    counted = (
+        trace.events.filter(
+            pl.col("kind").is_in(list(schema.DEVICE_KINDS)) & pl.col("step").is_not_null()
+        )
+        .group_by("step", "rank")
+        .agg(
+            kernels=pl.len(),
+            layers=(pl.col("layer").max() + 1).fill_null(0),
+            device=pl.col("device").min(),
+        )
+    )
+    joined = trace.steps.join(counted, on=["step", "rank"], how="left", nulls_equal=True)
+    return [
+        {
+            **row,
+            "kernels": row["kernels"] or 0,
+            "layers": row["layers"] or 0,
+            "complete": True,
+        }
+        for row in joined.sort("start_ns").iter_rows(named=True)
+    ]
