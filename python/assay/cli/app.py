@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 from assay.cli import verbosity
-from assay.cli.output import Report, one_line, prepare_streams, show, show_error, stdout_errors
+from assay.cli.output import Report, prepare_streams, show, show_error, stdout_errors
 from assay.errors import AssayError, InputError, unknown_name
+from assay.escaping import one_line
 
 if TYPE_CHECKING:
     import typer
@@ -50,6 +51,7 @@ COMMANDS: Final = {
     "perplexity": "perplexity",
     "trace list": "trace_list",
     "trace export": "trace_export",
+    "trace show": "trace_show",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from assay.cli import options, sampling
-from assay.cli.output import Report, one_line, stdout_errors
+from assay.cli.output import Report, stdout_errors
+from assay.escaping import one_line
 
 
 def generate_command(

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
+from assay.escaping import one_line as one_line
 
 Part = str | tuple[str, str]
 Line = str | tuple[Part, ...]
@@ -36,6 +37,11 @@ class Canvas(NamedTuple):
     branch: str = "|- "
     last: str = "`- "
     pass_by: str = "|  "
+
+    @property
+    def is_unicode(self) -> bool:
+        """Whether characters beyond ASCII can be drawn."""
+        return not self.branch.isascii()
 
 
 class Report(NamedTuple):
@@ -126,17 +132,6 @@ def _finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_finite(value) for value in data]
     return data
-
-
-def one_line(text: str) -> str:
-    r"""The text on one line, with control characters escaped.
-
-    >>> one_line("a\nb \x1b[2J")
-    'a\\nb \\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @contextmanager

@@ -1,0 +1,56 @@
+"""Colors of operations, kernels and phases: `palette.json`, which the page reads too."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from assay.observe.operations import parts
+
+
+@cache
+def palette() -> dict[str, Any]:
+    """The palette's data: families of operations, phases, and colors of names."""
+    text = files("assay.observe.timeline").joinpath("palette.json").read_text("utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+@cache
+def _operations() -> dict[str, tuple[str, int]]:
+    """The family of each operation, and its place there."""
+    return {
+        operation: (family, place)
+        for family, entry in palette()["families"].items()
+        for place, operation in enumerate(entry["operations"])
+    }
+
+
+def family(label: str) -> str:
+    """The family of an operation or kind; of a fused one, its first part that is no norm.
+
+    >>> family("input_norm+qkv_proj"), family("input_norm"), family("something")
+    ('projection', 'norm', 'none')
+    """
+    return _main_part(label)[0]
+
+
+def _main_part(label: str) -> tuple[str, int]:
+    found = [_operations().get(part, ("none", 0)) for part in parts(label)]
+    return next((one for one in found if one[0] not in ("norm", "none")), found[0])
+
+
+def label_color(label: str, by: str, theme: str) -> str:
+    """The color of a label as #rrggbb, in the theme light or dark."""
+    if by == "kernel":
+        colors = palette()["names"][theme]
+        return str(colors[zlib.crc32(label.encode()) % len(colors)])
+    if by == "phase":
+        phases = palette()["phases"]
+        return str(phases.get(label, phases["no phase"])[theme])
+    name, place = _main_part(label)
+    shades = palette()["families"][name][theme]
+    return str(shades[place % len(shades)])
