@@ -8,16 +8,26 @@ from assay._native import build_info
 if TYPE_CHECKING:
     from assay import jit
     from assay.engine import Engine, SamplingParams
+    from assay.observe.telemetry import telemetry
     from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
 
-__all__ = ["Engine", "SamplingParams", "__version__", "build_info", "capture_graph", "jit"]
+__all__ = [
+    "Engine",
+    "SamplingParams",
+    "__version__",
+    "build_info",
+    "capture_graph",
+    "jit",
+    "telemetry",
+]
 
 _ELSEWHERE = {
     "Engine": "assay.engine",
     "SamplingParams": "assay.engine",
     "capture_graph": "assay.runtime.graphs",
+    "telemetry": "assay.observe.telemetry",
 }
 """Names that are imported when they are first used, so that `import assay` stays light."""
 

@@ -52,6 +52,7 @@ COMMANDS: Final = {
     "trace list": "trace_list",
     "trace export": "trace_export",
     "trace show": "trace_show",
+    "telemetry record": "telemetry_record",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",
@@ -65,6 +66,7 @@ The first word of a command of two words is a group.
 
 GROUPS: Final = {
     "trace": "Record, read and compare traces of what ran, and when.",
+    "telemetry": "Record and watch what the machine is like.",
 }
 """The groups of commands, and their help."""
 

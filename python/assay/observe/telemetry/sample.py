@@ -46,7 +46,7 @@ class Sample:
     def row(self) -> dict[str, Any]:
         """The columns that have a value, by name."""
         reading = self.reading
-        found = {
+        found: dict[str, Any] = {
             "realtime_ns": self.realtime_ns,
             "monotonic_ns": self.monotonic_ns,
             "tick": self.tick,

@@ -121,5 +121,3 @@ class Sampler:
             if readings:
                 self._deliver(realtime_ns, monotonic_ns, tick * every, readings)
             self._cpu_s[number] = time.thread_time()
-
-

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Self
 
-from assay import __version__
+from assay._native import build_info
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Missing, Reading, RunHeader, Sample
 from assay.observe.telemetry.sampler import Sampler
@@ -105,9 +105,7 @@ class State:
             thread.start()
         for thread in threads:
             thread.join(max(deadline_s + 1.0 - time.monotonic(), 0.0))
-        self._ends = [
-            ends.get(number) or pump.status() for number, pump in enumerate(self._pumps)
-        ]
+        self._ends = [ends.get(number) or pump.status() for number, pump in enumerate(self._pumps)]
 
     def phase(self, name: str | None) -> _Phase:
         """Set the phase of the samples from now on; as a context manager, until its end."""
@@ -242,12 +240,10 @@ def telemetry(
         hostname=socket.gethostname(),
         rate_hz=rate,
         fast_only=False,
-        versions={"assay": __version__, "python": platform.python_version()},
+        versions={"assay": build_info()["version"], "python": platform.python_version()},
         labels=dict(labels or {}),
     )
-    state = State(
-        found, chosen, header, gaps, backlog=backlog, flush_s=flush_s, listener=listener
-    )
+    state = State(found, chosen, header, gaps, backlog=backlog, flush_s=flush_s, listener=listener)
     header.fast_only = state._sampler.fast_only
     return state
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -64,10 +65,8 @@ class JsonLines:
     def _discard(self) -> None:
         path = self._file.name
         # Closing flushes what Python still buffers, which may fail once more.
-        try:
+        with contextlib.suppress(OSError):
             self._file.close()
-        except OSError:
-            pass
         self._file = open(path, "ab+")  # noqa: SIM115
         self._file.truncate(self._end)
 

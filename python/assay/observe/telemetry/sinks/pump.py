@@ -67,6 +67,9 @@ class Pump:
         self._in_flight: list[Sample] = []
         self._status = SinkStatus(sink.name)
         self._closing = False
+        self._is_abandoned = False
+        # Its own: sinks must not disturb the random numbers of the program they run in.
+        self._random = random.Random()
         self._said_s = float("-inf")
         self.cpu_s = 0.0
         self._thread = threading.Thread(
@@ -118,7 +121,8 @@ class Pump:
         else:
             with self._changed:
                 # The thread may be stuck in a write; it gives up when that returns.
-                self._waiting.clear()
+                self._is_abandoned = True
+                self._changed.notify()
         return found
 
     def _run(self) -> None:
@@ -132,7 +136,7 @@ class Pump:
                 self._settle(rejected=len(batch), error=str(error))
             # Whatever a sink raises, its samples are kept and the others are not affected.
             except Exception as error:
-                wait_s = pause_s * random.uniform(0.8, 1.2)
+                wait_s = pause_s * self._random.uniform(0.8, 1.2)
                 if isinstance(error, RetryLaterError) and error.seconds is not None:
                     wait_s = error.seconds
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -147,6 +151,8 @@ class Pump:
     def _take(self) -> list[Sample] | None:
         """The batch that failed before, or the next; None when all is delivered at the end."""
         with self._changed:
+            if self._is_abandoned:
+                return None
             if self._in_flight:
                 return self._in_flight
             while True:
@@ -183,7 +189,7 @@ class Pump:
         """Wait before the next attempt; less when the recording is closing."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while (left := deadline - time.monotonic()) > 0:
+            while not self._is_abandoned and (left := deadline - time.monotonic()) > 0:
                 if self._closing:
                     left = min(left, _CLOSING_PAUSE_S)
                     deadline = min(deadline, time.monotonic() + left)

@@ -74,9 +74,7 @@ class Cgroup:
     def _all(self, name: str) -> list[Path]:
         """The files of that name, the group's own first, then its ancestors'."""
         if name not in self._folders:
-            self._folders[name] = [
-                folder for folder in self._groups() if (folder / name).is_file()
-            ]
+            self._folders[name] = [folder for folder in self._groups() if (folder / name).is_file()]
         return [folder / name for folder in self._folders[name]]
 
     def _groups(self) -> Iterator[Path]:

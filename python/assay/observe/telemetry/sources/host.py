@@ -46,9 +46,7 @@ class Host:
         self._times: list[Any] | None = None
         self._cgroup = Cgroup(root)
         self._rapl = Rapl(root / "sys/class/powercap")
-        self.devices = [
-            Device(self.name, socket.gethostname(), 0, "host", self._readers(), gaps)
-        ]
+        self.devices = [Device(self.name, socket.gethostname(), 0, "host", self._readers(), gaps)]
 
     @classmethod
     def find(cls, gaps: Gaps) -> Host | None:
@@ -80,7 +78,9 @@ class Host:
     def _readers(self) -> list[FieldReader]:
         cgroup, rapl = self._cgroup, self._rapl
         return [
-            FieldReader("cores", ("host_cpu_utilization", "host_cpu_steal"), self._cores, fast=True),
+            FieldReader(
+                "cores", ("host_cpu_utilization", "host_cpu_steal"), self._cores, fast=True
+            ),
             FieldReader(
                 "memory", ("host_memory_used_bytes", "host_memory_available_bytes"), self._memory
             ),
@@ -115,9 +115,7 @@ class Host:
             FieldReader(
                 "frequency_max", ("host_cpu_clock_max_hz",), self._frequency_max, ONCE, held=True
             ),
-            FieldReader(
-                "temperature", ("host_cpu_temperature_celsius",), self._temperature, 10.0
-            ),
+            FieldReader("temperature", ("host_cpu_temperature_celsius",), self._temperature, 10.0),
             FieldReader(
                 "sizes",
                 ("host_cpu_count", "host_cpu_usable", "host_memory_total_bytes"),
