@@ -25,7 +25,9 @@ NAMES = st.one_of(
         ["ampere_bf16_s16816gemm", "void at::native::copy<int, 4>(int*)", "ncclKernel"]
     ),
 )
-VALUES = st.one_of(st.none(), st.booleans(), INT64, st.floats(allow_nan=False), NAMES)
+VALUES = st.one_of(
+    st.none(), st.booleans(), INT64, st.floats(allow_nan=False, allow_infinity=False), NAMES
+)
 JSON = st.recursive(
     VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)
 )
@@ -36,7 +38,19 @@ ARGS = st.one_of(
     st.dictionaries(NAMES, JSON, max_size=2).map(lambda d: json.dumps(d, indent=1)),
     # What no tool should have written, and a damaged store may hold.
     st.sampled_from(
-        ["", "{", "}", "[1]", '"x"', '{"a":1', '{"a":NaN}', '{"a":1e999}', "{} ", "null"]
+        [
+            "",
+            "{",
+            "}",
+            "[1]",
+            '"x"',
+            '{"a":1',
+            '{"a":NaN}',
+            '{"a":Infinity}',
+            '{"a":1e999}',
+            "{} ",
+            "null",
+        ]
     ),
     NAMES,
 )
@@ -121,7 +135,7 @@ def traces(draw: st.DrawFn, max_events: int = 12) -> Trace:
 
 def assert_same(left: Trace, right: Trace) -> None:
     """Two traces have the same header, events and steps, in the same order."""
-    assert left.header == right.header
+    assert left.header == right.header, (left.header, right.header)
     for one, other in ((left.events, right.events), (left.steps, right.steps)):
         assert one.schema == other.schema
         for name in one.columns:

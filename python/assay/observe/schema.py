@@ -84,3 +84,11 @@ def step_columns() -> dict[str, Any]:
         # Where the boundaries come from: engine, annotation, periodicity.
         "source": pl.Categorical(),
     }
+
+
+def complete(events: pl.DataFrame) -> pl.DataFrame:
+    """The event table with every column in order and of its type; absent ones are null."""
+    return events.select(
+        (pl.col(name).cast(kind) if name in events.columns else pl.lit(None, kind)).alias(name)
+        for name, kind in event_columns().items()
+    )

@@ -11,6 +11,7 @@ from assay.errors import unknown_name
 from assay.observe.trace import Trace
 
 FORMATS: Final = {
+    "perfetto": ("perfetto", "a trace of ui.perfetto.dev: TrackEvent protobuf"),
     "jsonl": ("lines", "JSON lines: an event a line"),
     "csv": ("table", "CSV: an event a row"),
 }

@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
-from assay.observe import json_rows
+from assay.observe import json_rows, records
 from assay.observe.trace import Trace
 from assay.paths import replacing
-
-VERSION: Final = 1
-"""The version of the layout, under the key `assay_trace` of the first line."""
 
 
 def write(trace: Trace, path: Path, *, progress: Callable[[str], None] | None = None) -> None:
     """Write a trace as JSON lines."""
     steps = json_rows.steps_data(trace.steps)
-    first = {
-        "assay_trace": VERSION,
-        "header": json_rows.header_data(trace.header),
-        "steps": len(steps),
-        "events": len(trace.events),
-    }
+    first = records.first_record(trace)
     with replacing(path) as file:
         for row in (first, *steps):
             file.write(json.dumps(row, allow_nan=False).encode() + b"\n")

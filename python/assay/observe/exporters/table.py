@@ -8,13 +8,12 @@ is one row. A lone apostrophe is the empty text; an empty cell is a value that i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from assay.lazy_import import LazyModule
-from assay.observe import json_rows, schema
+from assay.observe import json_rows, records, schema
 from assay.observe.trace import Trace
 from assay.paths import replacing
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 else:
     pl = LazyModule("polars", globals(), "pl")
 
-HEADER_KIND: Final = "trace"
-STEP_KIND: Final = "step"
 ARRAYS: Final = ("grid", "block")
 AXES: Final = ("x", "y", "z")
 _FORMULA: Final = "^(?:$|['=+\\-@\uff1d\uff0b\uff0d\uff20])"
@@ -42,16 +39,7 @@ def columns() -> list[str]:
 
 def write(trace: Trace, path: Path, *, progress: Callable[[str], None] | None = None) -> None:
     """Write a trace as CSV."""
-    counts = {"steps": len(trace.steps), "events": len(trace.events)}
-    first = {"assay_trace": 1, "header": json_rows.header_data(trace.header), **counts}
-    others: list[tuple[str, dict[str, Any]]] = [(HEADER_KIND, first)]
-    others += [(STEP_KIND, row) for row in json_rows.steps_data(trace.steps)]
-    head = pl.DataFrame(
-        {
-            "kind": [kind for kind, _ in others],
-            "args": [json.dumps(row, allow_nan=False) for _, row in others],
-        }
-    )
+    head = records.head(trace).select("kind", "args")
     with replacing(path) as file:
         absent = [pl.lit(None).alias(name) for name in columns() if name not in head.columns]
         _escaped(head.with_columns(absent).select(columns())).write_csv(file)

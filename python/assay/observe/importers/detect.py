@@ -17,7 +17,10 @@ from assay.observe.trace import Trace
 HEAD: Final = 1 << 16
 """Bytes of a file that tell what it is."""
 
-READABLE: Final = "a stored trace, JSON lines and CSV of assay"
+PACKET_KEY: Final = b"\x0a"
+"""The first byte of a Perfetto trace: the key of a packet."""
+
+READABLE: Final = "a stored trace, and Perfetto, JSON lines and CSV of assay"
 """What can be read, for errors."""
 
 
@@ -43,6 +46,8 @@ def recognize(path: Path) -> str:
     if not path.is_file():
         raise InputError(f"{path}: expected a trace, got something that is not a file")
     head = _head(path)
+    if _looks_like_packets(head):
+        return "perfetto"
     for module, pattern in _TEXT.items():
         if pattern.match(head):
             return module
@@ -67,6 +72,16 @@ def _head(path: Path) -> bytes:
             return file.read(HEAD)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: expected a gzip file, got: {error}") from None
+
+
+def _looks_like_packets(head: bytes) -> bool:
+    """Whether a packet of Perfetto begins here: its key and length, and another one after it."""
+    if head[:1] != PACKET_KEY or len(head) < 3:
+        return False
+    if head[1] >= 0x80:
+        # A packet of more than 127 bytes, as the first one is: ASCII has no such byte.
+        return True
+    return head[2 + head[1] : 3 + head[1]] in (PACKET_KEY, b"")
 
 
 def _likeness(head: bytes) -> str:

@@ -19,14 +19,6 @@ NO_START = "event without a start left out"
 NO_END = "event without an end closed where it began"
 
 
-def complete(events: pl.DataFrame) -> pl.DataFrame:
-    """The event table with every column in order and of its type; absent ones are null."""
-    return events.select(
-        (pl.col(name).cast(kind) if name in events.columns else pl.lit(None, kind)).alias(name)
-        for name, kind in schema.event_columns().items()
-    )
-
-
 def checked(events: pl.DataFrame, where: str) -> pl.DataFrame:
     """The same events; an error where one lacks what every event has."""
     for name in ("kind", "name", "start_ns", "dur_ns"):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
-from assay.observe import json_rows, schema
-from assay.observe.exporters.lines import VERSION
+from assay.observe import json_rows, records, schema
 from assay.observe.importers import frames
 from assay.observe.trace import Trace
 
@@ -24,25 +23,11 @@ def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
     """Read a trace from JSON lines."""
     with path.open("rb") as file:
         first = _object(file.readline(), f"{path}, line 1")
-        header, counts = read_first(first, f"{path}, line 1")
+        header, counts = records.read_first(first, f"{path}, line 1")
         rows = [_object(file.readline(), f"{path}, line {i + 2}") for i in range(counts[0])]
         steps = json_rows.read_steps(rows, f"{path}, line 2 and after")
         rest = file.read()
     return Trace(header, read_events(rest, counts[1], str(path), progress), steps)
-
-
-def read_first(first: Any, where: str) -> tuple[Any, tuple[int, int]]:
-    """The header of a trace, and how many steps and events the file has."""
-    if not isinstance(first, dict) or first.get("assay_trace") != VERSION:
-        found = first.get("assay_trace") if isinstance(first, dict) else first
-        raise InputError(
-            f"{where}: expected assay_trace {VERSION}, got {str(found)[:80]}",
-            "it was written by another version of assay",
-        )
-    counts = first.get("steps"), first.get("events")
-    if not all(isinstance(count, int) and count >= 0 for count in counts):
-        raise InputError(f"{where}: expected the numbers of steps and events")
-    return json_rows.read_header(first.get("header"), where), (counts[0] or 0, counts[1] or 0)
 
 
 def read_events(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
-from assay.observe import json_rows, schema
-from assay.observe.exporters.table import ARRAYS, AXES, HEADER_KIND, STEP_KIND, columns
+from assay.observe import records, schema
+from assay.observe.exporters.table import ARRAYS, AXES, columns
 from assay.observe.importers import frames
-from assay.observe.importers.lines import read_first
 from assay.observe.trace import Trace
 
 if TYPE_CHECKING:
@@ -37,21 +35,9 @@ def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
         raise InputError(
             f'{path}: expected the columns of a trace, got another: "{unknown[0][:80]}"'
         )
-    kinds = table["kind"]
-    if not len(table) or kinds[0] != HEADER_KIND:
-        raise InputError(f"{path}: expected a first row of kind {HEADER_KIND}")
-    where = f"{path}, line 2"
-    header, (step_count, event_count) = read_first(_json(table["args"][0], where), where)
-    is_step = (kinds == STEP_KIND).fill_null(False)
-    steps = [_json(text, f"{path}, a step") for text in table.filter(is_step)["args"]]
-    events = table.slice(1).filter(~is_step.slice(1))
-    if (len(steps), len(events)) != (step_count, event_count):
-        raise InputError(
-            f"{path}: expected {step_count:,} steps and {event_count:,} events, got "
-            f"{len(steps):,} and {len(events):,}",
-            "the file was cut short, or rows were added or removed",
-        )
-    return Trace(header, _events(events, str(path)), json_rows.read_steps(steps, str(path)))
+    args = _text(table["args"])
+    header, steps, events = records.read_head(table.with_columns(args), str(path))
+    return Trace(header, _events(events, str(path)), steps)
 
 
 def _events(table: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -64,10 +50,10 @@ def _events(table: pl.DataFrame, where: str) -> pl.DataFrame:
                 array = pl.concat_list(axes).list.to_array(3)
                 cells[name] = table.select(pl.when(known).then(array).alias(name))[name]
             elif kind in (pl.String, pl.Categorical):
-                cells[name] = _text(table[name])
+                cells[name] = table[name] if name == "args" else _text(table[name])
             else:
                 cells[name] = table[name]
-        return frames.checked(frames.complete(pl.DataFrame(cells)), where)
+        return frames.checked(schema.complete(pl.DataFrame(cells)), where)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{where}: expected events, got: {_first_line(error)}") from None
 
@@ -91,13 +77,6 @@ def _unescaped(found: re.Match[str]) -> str:
         # Half of a surrogate pair is no character: it was not escaped by us.
         return found[0] if 0xD800 <= ord(character) < 0xE000 else character
     return _ESCAPES.get(found[2], found[0])
-
-
-def _json(text: str | None, where: str) -> object:
-    try:
-        return json.loads(_plain((text or "").removeprefix("'")))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: expected a JSON object, got: {str(error)[:200]}") from None
 
 
 def _first_line(error: Exception) -> str:

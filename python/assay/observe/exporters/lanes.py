@@ -1,0 +1,66 @@
+"""Lanes of a timeline: slices on one track must nest, and events of one stream may overlap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+
+def lanes(tracks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """For each slice the lane of its track, counted from 0, so that slices of a lane nest.
+
+    Slices nest if of two that share a point in time one contains the other; slices that only touch
+    do not share one. Longer ones that start at the same time contain the others. Each slice takes
+    the first lane that has room.
+    """
+    found = np.zeros(len(tracks), np.int64)
+    order = np.lexsort((-ends, starts, tracks))
+    edges = np.flatnonzero(np.diff(tracks[order])) + 1
+    for chosen in np.split(order, edges):
+        begin, end = starts[chosen], ends[chosen]
+        if len(chosen) < 2 or (begin[1:] >= np.maximum.accumulate(end)[:-1]).all():
+            continue
+        found[chosen] = _nested(begin.tolist(), end.tolist())
+    return found
+
+
+def _nested(starts: list[int], ends: list[int]) -> list[int]:
+    """Lanes of the slices of one track, sorted by start, longer ones first."""
+    # The ends of the slices that are open in each lane, the innermost last.
+    open_ends: list[list[int]] = []
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        lane = 0
+        for stack in open_ends:
+            while stack and stack[-1] <= start:
+                stack.pop()
+            if not stack or end <= stack[-1]:
+                stack.append(end)
+                break
+            lane += 1
+        else:
+            open_ends.append([end])
+        found.append(lane)
+    return found
+
+
+def bracket_order(lane_ids: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The order of the begins (0 to n-1) and ends (n to 2n-1) of slices that nest in each lane.
+
+    Lane by lane and in time; at one time the ends of slices come first, the innermost first, then
+    the begins, the outermost first; a slice without a duration ends right after it begins.
+    """
+    count = len(lane_ids)
+    order = np.lexsort((-ends, starts, lane_ids))
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    is_point = starts == ends
+    tie = np.concatenate([2 * place, np.where(is_point, 2 * place + 1, -place - 1)])
+    times = np.concatenate([starts, ends])
+    return np.lexsort((tie, times, np.concatenate([lane_ids, lane_ids])))
