@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run test test-slow loom fuzz kernels validate lint format bench bundle
+.PHONY: help setup run test test-slow loom fuzz kernels validate lint format web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ format: setup ## format the Python and Rust sources in place
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	cargo fmt --all
+
+web: ## check, test and build the front end; needs Node 20 or later and npm
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
 bench: setup ## run every suite of assay bench
 	for suite in ceilings gemv gemm ops attention pool scheduler decode graph; do \

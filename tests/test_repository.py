@@ -10,7 +10,9 @@ import pytest
 
 # Sources that need characters beyond ASCII, each with its reason.
 NOT_ASCII: dict[str, str] = {}
-ASCII_SUFFIXES = {".py", ".pyi", ".rs", ".toml", ".sh", ".cu", ".cuh", ".h"}
+ASCII_SUFFIXES = {
+    ".py", ".pyi", ".rs", ".toml", ".sh", ".cu", ".cuh", ".h", ".ts", ".js", ".mjs", ".css",
+}  # fmt: skip
 ASCII_NAMES = {"Makefile", "run", ".gitignore"}
 
 # Folders that exist only on one machine.

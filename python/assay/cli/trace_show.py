@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,6 +19,7 @@ from assay.cli.output import (
     count,
     cut_notes,
     is_colorful,
+    size,
     table,
     working,
 )
@@ -75,6 +77,14 @@ def trace_show_command(
             f"{ROWS} rows if not given, JSON all.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page instead: one file with zoom, search and details, for any browser.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> Report:
     """Draw the timeline of a trace.
@@ -100,6 +110,8 @@ def trace_show_command(
         progress(f"drawing {count(opened.events.height, 'event')}")
         drawn = layout(opened)
         window = _window(opened, drawn, step, since, until)
+        if html is not None:
+            return _page(trace, opened, drawn, window, html, as_json, progress)
         shown = view(opened, drawn, window, by or default_label(opened), chart_columns(columns))
     notes = list(degradations(opened, drawn))
     hidden = _hidden(shown, limit)
@@ -111,6 +123,37 @@ def trace_show_command(
         as_json,
         notes=() if as_json else (*notes, *cut_notes(hidden)),
     )
+
+
+def _page(
+    name: str,
+    trace: "Trace",
+    drawn: "Layout",
+    window: "Window",
+    path: Path,
+    as_json: bool,
+    progress: Callable[[str], None],
+) -> Report:
+    """Write the page; the address that shows the window is in the answer."""
+    from assay.observe.timeline.page import address, write_page
+
+    if path.is_dir():
+        raise InputError(f"html: expected a file, got the folder {path}")
+    nbytes, left_out = write_page(trace, drawn, path, name=Path(name).name, progress=progress)
+    link = address(path, drawn, window)
+    data = {
+        "path": str(path),
+        "bytes": nbytes,
+        "events": drawn.events.height,
+        "address": link,
+        "left_out": left_out,
+    }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield f"{path}: {count(drawn.events.height, 'event')}, {size(nbytes)}"
+        yield f"open {link}"
+
+    return Report(data, text, as_json, notes=left_out)
 
 
 def _open(name: str, progress: Callable[[str], None]) -> "Trace":
