@@ -161,6 +161,15 @@ def test_states_of_a_gpu(
         ({"parallelism.interleave": 3}, {"layers_divide"}),
         ({"parallelism.pipeline": 1}, {"interleave_needs_stages"}),
         ({"training.batch": 9}, {"batch_divides", "interleave_needs_passes"}),
+        # DeepSeek-V3 (2024), sec. 3.2: 61 layers on 16 stages.
+        (
+            {"architecture.layers": 61, "parallelism.pipeline": 4, "parallelism.interleave": 1},
+            set(),
+        ),
+        (
+            {"architecture.layers": 3, "parallelism.pipeline": 4, "parallelism.interleave": 1},
+            {"layers_divide"},
+        ),
     ],
 )
 def test_splits_that_do_not_divide_violate_constraints(
@@ -180,3 +189,19 @@ def test_splits_that_do_not_divide_violate_constraints(
     found = registry.resolve("parallelism.bubble_overhead", given={**given, **change})
     names = {verdict.name for verdict in found.constraints if verdict.status == "false"}
     assert names == {f"parallelism.{name}" for name in violated}
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "interleave", "fullest"),
+    [(80, 8, 1, 10), (80, 8, 5, 10), (126, 16, 1, 7.875), (61, 16, 1, 4), (61, 1, 1, 61)],
+)
+def test_fullest_stage(
+    registry: Registry, layers: int, stages: int, interleave: int, fullest: float
+) -> None:
+    """Stages that cannot have the same number of layers hold more than the mean."""
+    given = {
+        "architecture.layers": layers,
+        "parallelism.pipeline": stages,
+        "parallelism.interleave": interleave,
+    }
+    assert registry.resolve("parallelism.fullest_stage", given=given).value == fullest

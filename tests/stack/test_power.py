@@ -128,6 +128,25 @@ def test_kernels_keep_their_measured_times_at_the_rated_limit() -> None:
     assert 1.1 < times[0] / times[-1] < 2
 
 
+def test_a_clock_at_which_bandwidth_falls_is_named() -> None:
+    """Measured: memory-bound kernels keep their time down to 0.71 of the clock, not at 0.45."""
+    measured = json.loads((DATA / "h200_power.json").read_text())["kernels"]
+    times: dict[str, dict[float, float]] = {}
+    for row in measured:
+        if row["load"] in ("linear 1", "linear 8", "decode attention 8 x 12080", "sums", "reads"):
+            times.setdefault(row["load"], {})[row["megahertz"]] = row["milliseconds"]
+    assert len(times) == 5
+    for by_clock in times.values():
+        assert by_clock[1410] / by_clock[1980] < 1.15
+        assert by_clock[900] / by_clock[1980] > 1.7
+    name = "kernels.device.clock_ratio.fit"
+    for limit, status in ((700.0, "true"), (500.0, "true"), (250.0, "false")):
+        preset = stack.preset(SERVING)
+        changed = {**preset.exact_inputs.values, "gpu.power.limit": limit}
+        found = preset.registry.resolve("serving.time_per_output_token", changed, preset.variants)
+        assert {v.name: v.status for v in found.validity}[name] == status, limit
+
+
 def test_an_h200_trains_no_slower_than_an_h100() -> None:
     preset = stack.preset(TRAINING)
     h200 = preset.with_includes([include("accelerators/h200_sxm", preset.registry)])

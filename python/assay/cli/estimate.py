@@ -15,7 +15,7 @@ from assay.model.language.units import parse_unit
 from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate
 
 LOW_UTILIZATION: Final = 0.25
-"""MFU below which the layouts that were tried are likely to be the limit."""
+"""MFU below which the answer says where the time goes."""
 
 
 def estimate_command(
@@ -69,12 +69,13 @@ def estimate_command(
 
 def _notes(found: Estimate) -> list[str]:
     notes = list(found.report.notes)
-    for target in found.report.targets:
-        value = target.resolution.value if target.resolution else None
-        if target.target == "training.mfu" and value is not None and value < LOW_UTILIZATION:
-            notes.insert(
-                0, f"MFU is only {value:.0%}: no better layout among those tried divides this model"
-            )
+    if found.utilization is not None and found.utilization < LOW_UTILIZATION:
+        losses = [f"{what} {share:.0%}" for what, share in found.losses.items() if share >= 0.01]
+        notes.insert(
+            0,
+            f"MFU is only {found.utilization:.0%} with the best layout of those tried; of a step take "
+            + ", ".join(losses),
+        )
     return notes
 
 

@@ -101,9 +101,33 @@ class Estimate:
         return price.lower * self.tokens, price.upper * self.tokens
 
     @property
+    def utilization(self) -> float | None:
+        """MFU of a training run."""
+        found = self._resolution("training.mfu")
+        return None if found is None else found.value
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Shares of a training step in which the GPUs do not compute, by what takes them."""
+        step = _value(self.preset, "training.step_time")
+        stages, passes = (
+            int(_value(self.preset, f"parallelism.{name}"))
+            for name in ("pipeline", "micro_batches")
+        )
+        bubble = f"pipeline bubbles ({passes} micro-batches on {stages} stages)"
+        return {
+            bubble: _value(self.preset, "training.bubble_time") / step,
+            "exposed communication": _value(self.preset, "training.exposed_communication_time")
+            / step,
+        }
+
+    @property
     def _price_of_a_token(self) -> Resolution | None:
-        prices = (t for t in self.report.targets if t.target == "econ.cost.per_output_token")
-        return next((target.resolution for target in prices), None)
+        return self._resolution("econ.cost.per_output_token")
+
+    def _resolution(self, name: str) -> Resolution | None:
+        found = (target.resolution for target in self.report.targets if target.target == name)
+        return next(found, None)
 
     def to_data(self) -> dict[str, Any]:
         """The estimate as plain data."""

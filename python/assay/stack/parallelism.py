@@ -9,6 +9,7 @@ from assay.model import (
     Scope,
     Variable,
     by_definition,
+    ceil,
     cited,
     equal,
     floor,
@@ -130,6 +131,25 @@ owned_parameters = scope.variable(
 )  # fmt: skip
 
 
+def is_whole(value: Expression) -> Expression:
+    """Whether a quotient is an integer."""
+    return equal(value, floor(value))
+
+
+_slots = pipeline * interleave
+fullest_stage = scope.variable(
+    "fullest_stage", "L_p", "1",
+    "layers of the fullest stage; where the first and last have one less each, embedding and head "
+    "take their place",
+    equals=where(
+        is_whole((architecture.layers + 2) / _slots),
+        architecture.layers / pipeline,
+        ceil(architecture.layers / _slots) * interleave,
+    ),
+    reference=_SPLIT,
+)  # fmt: skip
+
+
 def _memory(
     name: str, symbol: str, meaning: str, equals: Operand, reference: Reference
 ) -> Variable:
@@ -140,8 +160,10 @@ def _memory(
 
 
 def _kept_from(stage: int) -> Expression:
-    """Weights per GPU whose state is stored there, sharded from the given ZeRO stage on."""
-    return _PER_GPU * where(zero_stage >= stage, owned_parameters, shard_parameters)
+    """Weights per GPU of the fullest stage, sharded from the given ZeRO stage on."""
+    mean = where(zero_stage >= stage, owned_parameters, shard_parameters)
+    share = where(pipeline > 1, fullest_stage * pipeline / architecture.layers, 1)
+    return _PER_GPU * mean * share
 
 
 weight_memory = _memory(
@@ -226,7 +248,7 @@ in_flight = scope.variable(
 )  # fmt: skip
 activation_memory = _memory(
     "activations", "M_a", "activations on the first stage",
-    _PER_GPU * tokens * (architecture.layers / pipeline) * in_flight * activation_width,
+    _PER_GPU * tokens * fullest_stage * in_flight * activation_width,
     _ACTIVATIONS,
 )  # fmt: skip
 logit_memory = _memory(
@@ -266,11 +288,6 @@ memory = _memory(
 )  # fmt: skip
 
 
-def is_whole(value: Expression) -> Expression:
-    """Whether a quotient is an integer."""
-    return equal(value, floor(value))
-
-
 scope.inequality(
     "fits_memory", memory <= gpu.memory_capacity, "the memory needed per GPU fits its capacity",
     reference=_ZERO,
@@ -281,9 +298,11 @@ scope.inequality(
 )  # fmt: skip
 scope.inequality(
     "layers_divide",
-    is_whole(architecture.layers / (pipeline * interleave))
-    | is_whole((architecture.layers + 2) / (pipeline * interleave)),
-    "stages have the same number of layers, or the first and last one less each",
+    is_whole(architecture.layers / _slots)
+    | is_whole((architecture.layers + 2) / _slots)
+    | ((interleave <= 1) & (pipeline <= architecture.layers)),
+    "interleaved stages have the same number of layers, or the first and last one less each; others "
+    "have one at least, and wait for the longest",
     reference=_SPLIT,
 )
 scope.inequality(

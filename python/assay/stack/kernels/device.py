@@ -9,6 +9,7 @@ from assay.model import (
     Symbol,
     by_definition,
     equal,
+    fitted,
     minimum,
     number,
     where,
@@ -39,10 +40,18 @@ link_bandwidth = scope.variable(
     "link_bandwidth", "B_link", "byte/s", "rate of the links to other GPUs, one direction",
     display="GB/s", equals=Symbol("gpu.link.bandwidth") * _GPU, reference=_ONE_GPU,
 )  # fmt: skip
+_CLOCKS = fitted("docs/design/gpu-power.md", "kernels at 900, 1410 and 1980 MHz on an H200")
+_LOWEST_RATIO = 0.71
+"""1410 of 1980 MHz, where memory-bound kernels are 3 to 13 % slower; at 900 MHz 80 to 90 %."""
+_throttle, _reference = Symbol("gpu.throttle"), Symbol("gpu.throttle_reference")
 clock_ratio = scope.variable(
     "clock_ratio", "eta", "1", "clock under this load over the clock under which constants were fitted",
-    equals=Symbol("gpu.throttle") / Symbol("gpu.throttle_reference"), bounds=POSITIVE,
-    reference=by_definition("both are shares of the boost clock"),
+    bounds=POSITIVE, reference=_CLOCKS,
+)  # fmt: skip
+scope.approximation(
+    clock_ratio, _throttle / _reference, name="clock_ratio.fit",
+    valid=_throttle >= _LOWEST_RATIO * _reference, reference=_CLOCKS,
+    meaning="memory-bound kernels keep their bandwidth at this clock",
 )  # fmt: skip
 
 
