@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.bench.harness.comparison import compare
-from assay.bench.harness.table import conditions, markdown, rows
+from assay.bench.harness.table import TIMES_AT_MOST, conditions, markdown, rows
 
 Make = Callable[..., Any]
 
@@ -69,3 +69,15 @@ def test_markdown_keeps_its_columns(make_figure: Make, make_result: Make, name: 
     text = markdown(make_result(make_figure([1.0] * 7, name=name)))
     header, rule, line = [one for one in text.splitlines() if one.startswith("|")]
     assert header.count("|") == rule.count("|") == line.replace("\\|", "").count("|")
+
+
+@pytest.mark.parametrize(("own", "verdict"), [(3.9, "met"), (4.1, "MISSED")])
+def test_bars_are_printed_with_their_verdict(
+    make_figure: Make, make_result: Make, own: float, verdict: str
+) -> None:
+    figure = make_figure([own] * 7, unit="ms", rivals={"import numpy": [1.0] * 7})
+    barred = dataclasses.replace(figure, parameters={TIMES_AT_MOST: 4})
+    text = conditions(make_result(barred))
+    times = f"{own:.2f} ({own:.2f} to {own:.2f})"
+    assert f"thing: {times} times as long as import numpy, bar 4: {verdict}" in text
+    assert not any("bar" in line for line in conditions(make_result(figure)))

@@ -13,6 +13,9 @@ HEADER: Final = ("figure", "value", "unit", "spread", "of ceiling", "check")
 RIGHT: Final = (1, 3, 4)
 """Right-aligned columns."""
 
+TIMES_AT_MOST: Final = "times_at_most"
+"""The parameter of a case that may take so many times as long as its first rival."""
+
 BUSY: Final = 0.1
 """Background load, as a share of the cores, above which the table warns."""
 
@@ -107,6 +110,7 @@ def conditions(result: Result) -> list[str]:
     if background is not None and background > BUSY * machine["usable_cores"]:
         lines.append("the machine was busy with other work: judge by ratios and their intervals")
     lines += _ceilings(result)
+    lines += _bars(result)
     notes: dict[str, list[str]] = {}
     for figure in result.figures:
         if figure.note:
@@ -129,6 +133,19 @@ def _ceilings(result: Result) -> Iterator[str]:
     for (name, unit), values in found.items():
         low, high = number(min(values)), number(max(values))
         yield f"ceiling: {name}, {low if low == high else f'{low} to {high}'} {unit}"
+
+
+def _bars(result: Result) -> Iterator[str]:
+    """For each case with a bar, how many times as long as its rival it takes."""
+    for figure in result.figures:
+        most = figure.parameters.get(TIMES_AT_MOST)
+        if most is None or not figure.rivals:
+            continue
+        rival = figure.rivals[0]
+        times = [1 / ratio for ratio in figure.paired(rival)]
+        verdict = "met" if median(times) <= most else "MISSED"
+        found = _ratio(median(times), median_interval(times))
+        yield f"{figure.name}: {found} times as long as {rival.name}, bar {most:g}: {verdict}"
 
 
 def markdown(result: Result, comparison: Comparison | None = None) -> str:

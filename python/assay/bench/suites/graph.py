@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
-from assay.bench.harness.clocks import HostClock
+from assay.bench.harness.clocks import HostClock, SelfTimedClock
+from assay.bench.harness.table import TIMES_AT_MOST
 from assay.bench.rivals.process_start import environment
 from assay.bench.suites.generated_graphs import GeneratedGraph, generate, spread_point
 
@@ -43,7 +45,12 @@ COMMANDS: Final = (
 )
 """Commands of real scenarios, and how many times as long as `import numpy` each may take."""
 
+_SLOW_ROUNDS: Final = 7
+"""Rounds of cases that take a good part of a second: enough for an interval of the median."""
+
 _HOST: Final = HostClock()
+_SELF_TIMED: Final = SelfTimedClock()
+"""For calls so long that none is made to warm up: the check has filled the caches."""
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -65,9 +72,20 @@ def cases(settings: Settings) -> list[Case]:
             "ms",
             lambda: _jacobian(graph()),
         ),
-        Case(f"declare, load and check {load} relations", "s", lambda: _load(load)),
+        Case(
+            f"declare, load and check {load} relations",
+            "s",
+            lambda: _load(load),
+            rounds=_SLOW_ROUNDS,
+        ),
         *(
-            Case(f"{name}, warm, whole process", "ms", functools.partial(_command, words, most))
+            Case(
+                f"{name}, warm, whole process",
+                "ms",
+                functools.partial(_command, words),
+                {TIMES_AT_MOST: most},
+                rounds=_SLOW_ROUNDS,
+            )
             for name, words, most in COMMANDS
         ),
     ]
@@ -96,7 +114,8 @@ def _bulk(graphs: Callable[[], GeneratedGraph], varying: int, batch: int) -> Pre
     return PreparedCase(
         Subject("assay", call, _HOST, batch),
         Check("the resolver, at three points", error, 1e-12),
-        rivals=[_sympy(graph)],
+        # SymPy takes as long for a point, whatever varies: once is enough.
+        rivals=[_sympy(graph)] if varying == VARYING else (),
         note="one core",
     )
 
@@ -177,17 +196,19 @@ def _sympy(graph: GeneratedGraph) -> Subject | Absent:
     relations = list(dict.fromkeys(relation for relation in order if relation is not None))
     equations = [(relation.variable, relation.as_sympy().rhs) for relation in relations]
 
-    def call(_: int) -> None:
+    def call(_: int) -> float:
+        begun = time.perf_counter()
         values = {sympy.Symbol(name, real=True): value for name, value in graph.point.items()}
         for name, right in equations:
             values[sympy.Symbol(name, real=True)] = right.subs(
                 {symbol: values[symbol] for symbol in right.free_symbols}
             )
+        return time.perf_counter() - begun
 
-    return Subject("SymPy", call, _HOST, 1)
+    return Subject("SymPy", call, _SELF_TIMED, 1)
 
 
-def _command(words: Sequence[str], most: int) -> PreparedCase:
+def _command(words: Sequence[str]) -> PreparedCase:
     """A command from start to end, its caches warm, beside the import of NumPy."""
     command = [sys.executable, "-m", "assay", *words]
     numpy = [sys.executable, "-c", "import numpy"]
@@ -198,14 +219,15 @@ def _command(words: Sequence[str], most: int) -> PreparedCase:
         return 0.0 if answered else float("nan")
 
     return PreparedCase(
-        Subject("assay", lambda _: _start(command), _HOST),
+        Subject("assay", lambda _: _start(command), _SELF_TIMED),
         Check("an answer and exit code 0", error, 0.0),
-        rivals=[Subject("import numpy", lambda _: _start(numpy), _HOST)],
-        note=f"bar: {1 / most:.3g}, {most} times as long as import numpy",
+        rivals=[Subject("import numpy", lambda _: _start(numpy), _SELF_TIMED)],
     )
 
 
-def _start(command: list[str]) -> None:
+def _start(command: list[str]) -> float:
+    """Seconds of a process from start to end."""
+    begun = time.perf_counter()
     subprocess.run(
         command,
         check=True,
@@ -213,6 +235,7 @@ def _start(command: list[str]) -> None:
         stderr=subprocess.DEVNULL,
         env=environment(),
     )
+    return time.perf_counter() - begun
 
 
 SUITE = Suite(
