@@ -26,6 +26,7 @@ __all__ = [
     "BlockManager",
     "Buffer",
     "Context",
+    "EventTable",
     "GgufFile",
     "NativeArray",
     "NativeEvent",
@@ -41,6 +42,7 @@ __all__ = [
     "NativeStream",
     "NativeTask",
     "SafeTensorsFile",
+    "StepTable",
     "StoredTensor",
     "StoredTexts",
     "Tape",
@@ -59,6 +61,7 @@ __all__ = [
     "dlpack_export",
     "dlpack_import",
     "expression",
+    "import_kineto",
     "kernel_levels",
     "kernel_threads",
     "limit_kernel_threads",
@@ -66,6 +69,8 @@ __all__ = [
     "measure_scheduler",
     "pack_weights",
     "provoke_panic",
+    "read_event_shard",
+    "read_kineto",
     "replay_allocations",
     "rope_cos_sin",
     "weights_bytes",
@@ -1062,3 +1067,83 @@ def kernel_threads() -> tuple[int, int]:
 
 def limit_kernel_threads(count: int) -> None:
     """Set the maximum number of threads of CPU kernels in this process."""
+
+@final
+class EventTable:
+    """The events of a trace, with the columns of `assay.observe.schema`.
+
+    Polars, PyArrow and others take it without a copy: `polars.DataFrame(table)`.
+    """
+
+    @staticmethod
+    def from_columns(columns: dict[str, Sequence[Any]]) -> EventTable:
+        """A table of lists by name of the column; columns that are not given are null."""
+    @staticmethod
+    def concatenate(tables: Sequence[EventTable]) -> EventTable:
+        """The rows of the tables, one table after another."""
+    def shifted(self, offset_ns: int) -> EventTable:
+        """The same rows on a clock that is `offset_ns` ahead."""
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def write_parquet(
+        self, path: str | PathLike[str], metadata: dict[str, str] | None = None
+    ) -> None:
+        """Stores it as a Parquet file, whole or not at all."""
+
+@final
+class StepTable:
+    """The steps of a trace, with the columns of `assay.observe.schema`.
+
+    Polars, PyArrow and others take it without a copy: `polars.DataFrame(table)`.
+    """
+
+    @staticmethod
+    def from_columns(columns: dict[str, Sequence[Any]]) -> StepTable:
+        """A table of lists by name of the column; columns that are not given are null."""
+    @staticmethod
+    def concatenate(tables: Sequence[StepTable]) -> StepTable:
+        """The rows of the tables, one table after another."""
+    def shifted(self, offset_ns: int) -> StepTable:
+        """The same rows on a clock that is `offset_ns` ahead."""
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def write_parquet(
+        self, path: str | PathLike[str], metadata: dict[str, str] | None = None
+    ) -> None:
+        """Stores it as a Parquet file, whole or not at all."""
+
+def read_event_shard(
+    path: str | PathLike[str],
+) -> tuple[EventTable, dict[str, str], bool, int]:
+    """The complete batches of a shard: table, metadata, whether it was finished, bytes cut off."""
+
+@type_check_only
+class KinetoFacts(TypedDict):
+    described: dict[str, str]
+    processes: dict[str, str]
+    descriptions: list[str]
+    base_ns: int | None
+    rank: int | None
+    sums: dict[str, tuple[int, int]]
+    flows: int
+    repairs: dict[str, int]
+    degradations: list[str]
+
+def read_kineto(
+    path: str | PathLike[str],
+    args: bool = True,
+    kinds: Sequence[str] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[EventTable, KinetoFacts]:
+    """Read a trace of PyTorch's profiler, or another in Chrome's JSON: the events, and facts of it.
+
+    Without `args` members of an event that have no column are left out. `progress` is called with
+    the bytes of the file that were read, and all of them.
+    """
+
+def import_kineto(
+    path: str | PathLike[str],
+    into: str | PathLike[str],
+    progress: Callable[[int, int], object] | None = None,
+) -> KinetoFacts:
+    """Read such a trace into a Parquet file, some blocks at a time; returns facts of it."""

@@ -8,6 +8,7 @@ mod stored_texts;
 mod tape;
 mod tape_arguments;
 mod threads;
+mod trace;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -31,5 +32,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     block_manager::register(module)?;
     threads::register(module)?;
     formats::register(module)?;
+    trace::register(module)?;
     Ok(())
 }

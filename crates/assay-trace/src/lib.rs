@@ -1,5 +1,25 @@
 //! Event traces as Arrow columns, without Python and CUDA.
 //!
 //! A trace is a table of events ([`schema`]): what ran on which device, stream or thread, and when.
+//! [`EventBuilder`] makes a [`TraceTable`] event by event, [`TraceTable::from_columns`] from whole
+//! columns. [`ParquetFile`] stores tables; a [`ShardWriter`] stores what a process records while it
+//! runs. [`kineto`] reads traces of PyTorch's profiler.
 
+mod builder;
+mod columns;
+mod error;
+mod from_columns;
+mod interner;
+pub mod kineto;
+mod parquet_file;
 pub mod schema;
+mod shard;
+mod table;
+
+pub use builder::{BATCH_ROWS, Event, EventBuilder};
+pub use error::{Fault, Result, TraceError};
+pub use from_columns::Values;
+pub use parquet_file::ParquetFile;
+pub use schema::{Kind, Phase};
+pub use shard::{Shard, ShardWriter, read_shard};
+pub use table::TraceTable;

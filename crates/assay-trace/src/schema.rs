@@ -55,9 +55,41 @@ impl Kind {
             Kind::Instant => "instant",
         }
     }
+
+    /// The kind of a name.
+    pub fn of_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
-/// The phases of a step.
+/// The phase of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Prompts are read.
+    Prefill,
+    /// Each sequence gets a token.
+    Decode,
+    /// Both in one step.
+    Mixed,
+}
+
+impl Phase {
+    /// Every phase, in the order of its number.
+    pub const ALL: [Phase; 3] = [Phase::Prefill, Phase::Decode, Phase::Mixed];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        PHASES[self as usize]
+    }
+
+    /// The phase of a name.
+    pub fn of_name(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+}
+
+/// The names of the phases, in the order of their numbers.
 pub const PHASES: [&str; 3] = ["prefill", "decode", "mixed"];
 
 /// Strings of few distinct values.
@@ -100,5 +132,24 @@ pub fn events() -> Schema {
         Field::new("block", dimensions(), true),
         // A JSON object of what the source says besides.
         Field::new("args", DataType::Utf8, true),
+    ])
+}
+
+/// The columns of the table of steps, in order.
+pub fn steps() -> Schema {
+    Schema::new(vec![
+        Field::new("step", DataType::Int64, false),
+        Field::new("rank", DataType::Int32, true),
+        Field::new("phase", dictionary(DataType::UInt8), true),
+        Field::new("start_ns", DataType::Int64, false),
+        Field::new("dur_ns", DataType::Int64, false),
+        Field::new("device_ns", DataType::Int64, true),
+        // Sequences that decode, tokens of prompts, longest context, requests.
+        Field::new("batch", DataType::Int64, true),
+        Field::new("prefill_tokens", DataType::Int64, true),
+        Field::new("context", DataType::Int64, true),
+        Field::new("requests", DataType::Int64, true),
+        // Where the boundaries come from: engine, annotation, periodicity.
+        Field::new("source", dictionary(DataType::UInt8), true),
     ])
 }

@@ -1,0 +1,132 @@
+//! Errors of traces: where, expected, got.
+
+use std::fmt;
+use std::path::Path;
+
+/// The result of reading or writing a trace.
+pub type Result<T> = std::result::Result<T, TraceError>;
+
+/// The kinds of faults, each with a stable code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An I/O error.
+    Io,
+    /// The file ends before the value does.
+    Truncated,
+    /// Bytes that are not JSON where JSON is due.
+    Json,
+    /// A compressed stream that does not inflate.
+    Compression,
+    /// Not a trace of this format at all.
+    Format,
+    /// A value larger or deeper than a trace may have.
+    Limit,
+    /// A column that is missing, unknown, too short, or of another type.
+    Column,
+    /// A failure of the Arrow or Parquet library.
+    Arrow,
+}
+
+impl Fault {
+    /// A stable error code, for mapping to other languages.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Fault::Io => "io",
+            Fault::Truncated => "truncated",
+            Fault::Json => "json",
+            Fault::Compression => "compression",
+            Fault::Format => "format",
+            Fault::Limit => "limit",
+            Fault::Column => "column",
+            Fault::Arrow => "arrow",
+        }
+    }
+}
+
+/// A trace that cannot be read or written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// The kind of fault.
+    pub fault: Fault,
+    /// The thing at fault: `byte 1024`, `column "name"`.
+    pub place: String,
+    /// What was expected.
+    pub expected: String,
+    /// What was found.
+    pub got: String,
+    /// The file, once it is known.
+    pub file: Option<String>,
+}
+
+impl TraceError {
+    /// An error at a place.
+    pub fn new(
+        fault: Fault,
+        place: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        TraceError {
+            fault,
+            place: place.into(),
+            expected: expected.into(),
+            got: got.into(),
+            file: None,
+        }
+    }
+
+    /// An error at a byte of a file.
+    pub fn at(
+        fault: Fault,
+        offset: u64,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self::new(fault, format!("byte {offset}"), expected, got)
+    }
+
+    /// The same error of a file.
+    #[must_use]
+    pub fn of_file(mut self, path: &Path) -> Self {
+        self.file.get_or_insert_with(|| path.display().to_string());
+        self
+    }
+
+    /// A stable error code, for mapping to other languages.
+    pub fn code(&self) -> &'static str {
+        self.fault.code()
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(out, "{file}: ")?;
+        }
+        if !self.place.is_empty() {
+            write!(out, "{}: ", self.place)?;
+        }
+        write!(out, "expected {}, got {}", self.expected, self.got)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl From<std::io::Error> for TraceError {
+    fn from(error: std::io::Error) -> Self {
+        TraceError::new(Fault::Io, "", "a file to read or write", error.to_string())
+    }
+}
+
+impl From<arrow_schema::ArrowError> for TraceError {
+    fn from(error: arrow_schema::ArrowError) -> Self {
+        TraceError::new(Fault::Arrow, "", "Arrow columns", error.to_string())
+    }
+}
+
+impl From<parquet::errors::ParquetError> for TraceError {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        TraceError::new(Fault::Arrow, "", "a Parquet table", error.to_string())
+    }
+}
