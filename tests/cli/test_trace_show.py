@@ -137,8 +137,27 @@ def test_blocks_in_a_unicode_terminal(stored: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_trace_without_operations_is_colored_by_kernel(cli: Any, tmp_path: Path) -> None:
-    folder = synthetic_trace(2_000, mapped=False).save(tmp_path / "bare")
+    rows = [
+        {"kind": "kernel", "name": f"k{at % 2}", "start_ns": at * 10, "dur_ns": 9, "stream": 1}
+        for at in range(9)
+    ]
+    trace = Trace(TraceHeader(), pl.DataFrame(rows, schema=schema.event_columns()))
+    folder = trace.save(tmp_path / "bare")
     outcome = cli("trace", "show", str(folder))
     assert outcome.code == 0
     assert "spans are colored by kernel" in outcome.err
-    assert cli("trace", "show", str(folder), "--json").data["by"] == "kernel"
+    data = cli("trace", "show", str(folder), "--json").data
+    assert data["by"] == "kernel"
+    assert data["degradations"] == ["no step was recognized, so that no operation is known"]
+
+
+def test_steps_and_operations_of_a_foreign_trace_are_recovered(cli: Any, tmp_path: Path) -> None:
+    trace = synthetic_trace(4_000, mapped=False)
+    folder = Trace(trace.header, trace.events).save(tmp_path / "foreign")
+    tagged = synthetic_trace(4_000)
+    data = cli("trace", "show", str(folder), "--step", "1", "--json").data
+    assert data["by"] == "op"
+    known = tagged.events.filter((pl.col("step") == 1) & (pl.col("op") == "gate_up_proj"))
+    [found] = [one for one in data["sums"] if one["name"] == "gate_up_proj"]
+    assert (found["count"], found["ns"]) == (known.height, known["dur_ns"].sum())
+    assert any("no model given" in one for one in data["degradations"])

@@ -7,6 +7,7 @@ import type { Statistics } from "./statistics";
 import { count, duration, percent, printable, shortened } from "./text";
 
 const ROWS = 40;
+const LINKS = 6;
 const HEADLINE = ["dur_ns", "op", "layer", "step", "phase", "grid", "block"] as const;
 
 export interface PanelActions {
@@ -141,22 +142,24 @@ export class Panel {
     );
   }
 
-  /** Rows with the same correlation: the call that launched a kernel, and the kernel. */
+  /** Rows with the same correlation: the call that launched a kernel, and what it launched. */
   private async linked(row: number): Promise<number[]> {
     const column = await this.data.column("correlation");
     if (!column || column.nulls?.[row]) return [];
     const wanted = column.values[row];
     const found: number[] = [];
-    for (let at = 0; at < this.data.rows && found.length < 8; at++) {
+    for (let at = 0; at < this.data.rows; at++) {
       if (column.values[at] === wanted && at !== row && !column.nulls?.[at]) found.push(at);
     }
-    return found;
+    // The call first: a replay of a graph has hundreds of kernels.
+    const isKernel = (one: number): number => Number(this.data.isOnDevice(one));
+    return found.sort((one, other) => isKernel(one) - isKernel(other) || one - other);
   }
 
   private links(rows: readonly number[]): HTMLElement[] {
     if (!rows.length) return [];
     const list = element("ul", { class: "at-links" });
-    for (const row of rows) {
+    for (const row of rows.slice(0, LINKS)) {
       const name = this.data.name.words[this.data.name.codes[row]] ?? "(no name)";
       const attributes = { type: "button" };
       const onClick = () => this.actions.select(row);
@@ -168,6 +171,8 @@ export class Panel {
       const when = duration(this.data.start[row]);
       list.append(element("li", {}, link, element("span", { class: "at-muted" }, ` at ${when}`)));
     }
+    const rest = rows.length - LINKS;
+    if (rest > 0) list.append(element("li", { class: "at-muted" }, `and ${count(rest)} more`));
     return [heading("Linked by correlation"), list];
   }
 

@@ -5,7 +5,7 @@ import type { TimelineData, Track } from "./data";
 const GROUP_HEIGHT = 24;
 const LANE_GAP = 6;
 const THIN = 8;
-const TRACK_HEIGHTS = { stream: 22, ranges: 16, thread: 16 } as const;
+const TRACK_HEIGHTS = { stream: 28, ranges: 18, thread: 18 } as const;
 
 /** A band of a track on the screen. */
 export interface TrackBand {

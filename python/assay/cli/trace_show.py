@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -38,6 +39,7 @@ LANES: Final = 16
 ROWS: Final = 10
 """Lanes, operations and kernels that are printed unless `--limit` says otherwise."""
 WIDEST: Final = 200
+NO_STEPS: Final = "no step was recognized, so that no operation is known"
 HEADINGS: Final = ("", "time", "share", "count")
 TITLES: Final = {"op": "operation", "kernel": "kernel", "phase": "phase"}
 
@@ -77,6 +79,15 @@ def trace_show_command(
             f"{ROWS} rows if not given, JSON all.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="The model that ran, for a trace of another tool: a config.json, its folder, a "
+            "GGUF file, or a name of the catalog.",
+        ),
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -92,6 +103,7 @@ def trace_show_command(
     Times count from the trace's first event. Each lane is a stream of a device or a thread; how
     full a column is shows how busy the lane is, its color the operation that takes most of it.
     Without color, letters name the operations, capitals where the lane is busy half the time.
+    Steps and operations of a trace of another tool are found as by assay trace summary.
     """
     from assay.observe.timeline import usage
     from assay.observe.timeline.lanes import layout
@@ -106,7 +118,7 @@ def trace_show_command(
         raise InputError(f"width: expected 40 to 1000 columns, got {width}")
     columns = width or max(60, min(shutil.get_terminal_size().columns, WIDEST))
     with working(f"reading {trace}") as progress:
-        opened = _open(trace, progress)
+        opened = _structured(_open(trace, progress), model, progress)
         progress(f"drawing {count(opened.events.height, 'event')}")
         drawn = layout(opened)
         window = _window(opened, drawn, step, since, until)
@@ -161,6 +173,23 @@ def _open(name: str, progress: Callable[[str], None]) -> "Trace":
     from assay.observe.importers.detect import open_trace
 
     return open_trace(store.find(name), progress=progress)
+
+
+def _structured(trace: "Trace", model: str | None, progress: Callable[[str], None]) -> "Trace":
+    """The trace with steps and operations, recovered where its events have none."""
+    from assay.observe.structure.layout import read_layout
+    from assay.observe.structure.recovery import is_tagged, recover
+    from assay.observe.trace import Trace
+
+    if is_tagged(trace):
+        return trace
+    progress("finding steps and operations")
+    found = recover(trace, read_layout(model) if model else None)
+    # Without a step there is no structure to speak of; what the trace says itself is kept.
+    known = found.trace if found.steps else trace
+    gaps = found.degradations if found.steps else [NO_STEPS]
+    header = replace(trace.header, degradations=[*trace.header.degradations, *gaps])
+    return Trace(header, known.events, known.steps)
 
 
 def _window(
