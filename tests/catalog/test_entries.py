@@ -210,3 +210,15 @@ def test_computed_value_passes_on_its_number_and_not_its_text() -> None:
 def test_incomplete_or_unknown_facts_are_refused(item: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_value("here", item, {})
+
+
+def test_grids_of_us_states_surround_the_mean_of_the_country() -> None:
+    """Hydropower in Oregon is below it, coal in Utah above."""
+    intensity = {
+        entry.name: entry.given["carbon.grid.intensity"]
+        for entry in entries.entries("grids")
+        if entry.name.startswith("us_")
+    }
+    mean = intensity.pop("us_average")
+    assert len(intensity) == 10
+    assert intensity["us_oregon"] < 0.5 * mean < mean < intensity["us_utah"]

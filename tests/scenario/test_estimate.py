@@ -36,6 +36,13 @@ def test_state_of_the_us_with_and_without_prefix() -> None:
     assert read_place("New York")[0] == "us_new_york"
 
 
+def test_grid_of_a_place_is_its_own_where_the_catalog_has_it() -> None:
+    assert read_place("virginia")[1] == "us_virginia"
+    assert read_place("united_kingdom") == ("united_kingdom", "united_kingdom")
+    # No grid of Nebraska is known.
+    assert read_place("us_nebraska")[1] == "us_average"
+
+
 def test_unknown_place_lists_those_known() -> None:
     with pytest.raises(UnknownNameError, match='unknown place "mars"') as found:
         read_place("mars")
