@@ -52,6 +52,8 @@ COMMANDS: Final = {
     "trace list": "trace_list",
     "trace export": "trace_export",
     "trace show": "trace_show",
+    "trace summary": "trace_summary",
+    "trace steps": "trace_steps",
     "telemetry record": "telemetry_record",
     "bench": "bench",
     "doctor": "doctor",

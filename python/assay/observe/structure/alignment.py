@@ -1,38 +1,39 @@
 """Kernels aligned with the grammar of a step: every kernel gets a step, a layer and a slot.
 
-The trace is decoded in units that reach from the middle of one forward pass to the middle of the
-next, so that each holds one end of a step; equal units are decoded once.
+What repeats is decoded once: inside a run of equal layers the path repeats with them. Decoded are the
+islands between: the end of one pass and the beginning of the next, or a break inside a pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.observe.structure import automaton, grammar
-from assay.observe.structure.automaton import EPILOGUE, FAR, LAYER, PROLOGUE, Automaton
+from assay.observe.structure.automaton import EPILOGUE, FAR, LAYER, PROLOGUE, Automaton, Island
 from assay.observe.structure.layout import Layout
 from assay.observe.structure.names import CLASS_CODES
 from assay.observe.structure.passes import Run
 from assay.observe.structure.sequence import Names, Sequence
+from assay.observe.structure.timing import Timing
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
-_OVERHEAD_NS: Final = 2500.0
-"""What a GEMM takes besides reading its weights: launch ramp, first loads, epilogue."""
-_SPREAD: Final = 0.5
-"""Standard deviation of the logarithm of a GEMM's time about the one its weights predict."""
-_SCALES: Final = np.geomspace(0.03, 1.2, 16)
+_SCALES: Final = np.geomspace(0.03, 1.2, 12)
 """Shares of a layer's time that its weights may take; which one is found by trying."""
 _SAMPLE: Final = 4
-"""Periods of a pass that its scale is found on."""
-_LIES: Final = 3.0
-"""Cost a layer by which names may contradict durations before they are not believed."""
+"""Periods of a run that its path is found on; that of an inner one repeats."""
+_LIES: Final = 1.3
+"""Mean cost of names that are not believed: names that say nothing cost 1."""
+_FITS: Final = 2.0
+"""Cost of GEMM times a layer up to which order and durations alone explain a pass."""
+_RECURS: Final = 1.5
+"""Cost of a kernel of the layers outside them."""
 _CUT: Final = 1.0
 _GAPS: Final = (0.0, 0.8, 1.6)
 """What an idle gap before a kernel says for the start of a step: none, some, a long one."""
@@ -45,17 +46,30 @@ class Alignment:
     """One entry a kernel of a sequence; -1 where there is none."""
 
     states: Ints
-    steps: Ints
+    passes: Ints
+    """Number of the forward pass; -1 before the first."""
     layers: Ints
     misfit: Floats
     """Cost of the name in its slot."""
     automaton: Automaton
     believed: bool
     """Whether the classes of names were used."""
-    first_complete: bool
-    """Whether the first step begins inside the trace."""
     cost: float
     scales: list[float] = field(default_factory=list)
+    """Nanoseconds a parameter takes, by pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Kernels to decode, or kernels of a run whose path repeats."""
+
+    first: int
+    stop: int
+    passes: tuple[int, int]
+    """Passes before and after it; the same one inside a pass."""
+    run: Run | None
+    """The run that is repeated, or the one after kernels that are decoded."""
+    repeats: bool
 
 
 class Aligner:
@@ -66,54 +80,33 @@ class Aligner:
         self.layout = layout
         self.automaton = automaton.build(layout)
         states = self.automaton.states
+        self.ways = automaton.Transitions(self.automaton.onward)
         self.kinds = np.array([grammar.KIND_CODES[state.kind] for state in states])
         self.parts = np.array([state.part for state in states])
-        self.least = np.array([state.least for state in states])
-        self.most = np.array([state.most for state in states])
-        self.is_core = np.isin(
-            self.kinds, [grammar.KIND_CODES[kind] for kind in ("gemm", "moe_gemm")]
-        )
-        self.is_attention = self.kinds == grammar.KIND_CODES["attention"]
-        free = [
-            grammar.KIND_CODES[kind] for kind in ("prepare", "sampling", "collect", "attention")
-        ]
-        self.is_small = ~self.is_core & ~np.isin(self.kinds, free)
-        self.is_host = np.isin(self.kinds, free[:3])
-        self.by_name = self._name_costs(names)
+        self.timing = Timing(states, layout.parameters.get("lm_head", 0.0))
+        norms = [grammar.KIND_CODES[kind] for kind in ("norm", "all_reduce", "all_gather")]
+        self.recurs = np.where((self.parts == LAYER) | np.isin(self.kinds, norms), 0.0, _RECURS)
+        self.by_name = self._name_costs(names.classes, names.further)
         self.believed = True
         self.weights = self._layer_weights()
-        self.decoded: dict[tuple[bytes, int], tuple[Ints, float]] = {}
-        self.scales: dict[bytes, float] = {}
-        far = np.full_like(self.automaton.onward, FAR)
-        onward = self.automaton.onward
-        self.matrices = [
-            np.block([[onward, np.minimum(self.automaton.cut + _CUT - gap, FAR)], [far, onward]])
-            for gap in _GAPS
-        ]
-        # Inside one graph replay no step ends.
-        self.matrices.append(np.block([[onward, far], [far, onward]]))
+        self.decoded: dict[tuple[object, ...], tuple[Ints, Ints, float]] = {}
+        self.fitted: dict[bytes, float] = {}
+        self.tiles: dict[tuple[bytes, float], Ints] = {}
 
-    def _name_costs(self, names: Names) -> Floats:
+    def _name_costs(self, classes: Ints, further: list[tuple[int, ...]]) -> Floats:
         table = grammar.name_costs()
-        costs = table[names.classes]
-        for row, further in enumerate(names.further):
-            for code in further:
+        costs = table[classes]
+        for row, codes in enumerate(further):
+            for code in codes:
                 costs[row] = np.minimum(costs[row], table[code])
         return costs[:, self.kinds]
 
     def _layer_weights(self) -> float:
         """Parameters a layer reads at least."""
-        parameters, kinds = self.layout.parameters, self.layout.kinds
+        parameters = self.layout.parameters
         totals = []
-        for kind in kinds:
-            used: tuple[str, ...] = (
-                "o_proj",
-                "qkv_proj",
-                "q_a_proj",
-                "kv_a_proj",
-                "q_b_proj",
-                "kv_b_proj",
-            )
+        for kind in self.layout.kinds:
+            used: tuple[str, ...] = ("o_proj", "qkv_proj", "q_a_proj", "kv_a_proj", "q_b_proj")
             if kind.mixer == "linear":
                 used = ("ssm_in_proj", "ssm_out_proj")
             total = sum(parameters.get(name, 0.0) for name in used)
@@ -127,45 +120,65 @@ class Aligner:
 
     def align(self, sequence: Sequence, passes: list[list[Run]]) -> Alignment:
         """Decode a sequence whose forward passes are known."""
-        if self.weights:
-            self._check_names(sequence, passes)
+        self._check_names(sequence, passes)
         scales = [self._scale(sequence, one) for one in passes]
-        middles = [self._middle(one) for one in passes]
-        width = len(self.parts)
+        layer_ns = [self._layer_ns(sequence, one) for one in passes]
+        inside = self._inside(len(sequence), passes)
+        of_layers = np.zeros(int(sequence.codes.max()) + 1, bool)
+        of_layers[sequence.codes[inside]] = True
+        recurs = of_layers[sequence.codes]
+        stretches = self._stretches(len(sequence), passes)
+        typical = self._typical(sequence, stretches)
+        tiles = {
+            run: self._tile(sequence, run, scale, ns)
+            for one, scale, ns in zip(passes, scales, layer_ns, strict=True)
+            for run in one
+        }
         path = np.empty(len(sequence), np.int64)
-        block = np.empty(len(sequence), np.int64)
-        bounds = [0, *middles, len(sequence)]
-        last, total = -1, 0.0
-        interior = self._interior(len(sequence), passes)
-        keys = [sequence.codes[a:b].tobytes() for a, b in pairwise(bounds)]
-        durations = self._typical(sequence, bounds, keys)
-        for number, (first, stop) in enumerate(pairwise(bounds)):
-            if first == stop:
+        number = np.empty(len(sequence), np.int64)
+        total = 0.0
+        for one in stretches:
+            where = slice(one.first, one.stop)
+            if one.repeats and one.run is not None:
+                path[where] = np.resize(tiles[one.run], one.stop - one.first)
+                number[where] = one.passes[0]
                 continue
-            # The last unit may end anywhere: it is not that of another step with equal kernels.
-            place = -2 if number == 0 else -3 - last if number == len(passes) else last
-            key = (keys[number], place)
+            last = int(path[one.first - 1]) if one.first else -1
+            codes = sequence.codes[where].tobytes()
+            following = -1 if one.run is None else int(tiles[one.run][0])
+            key = (codes, last, following, one.passes[0] == one.passes[1])
             if key not in self.decoded:
-                pair = (scales[max(number - 1, 0)], scales[min(number, len(scales) - 1)])
-                self.decoded[key] = self._unit(
-                    sequence, slice(first, stop), durations[keys[number]],
-                    interior[first:stop], pair, last,
-                    number == 0, number == len(passes),
+                pair = [max(min(side, len(passes) - 1), 0) for side in one.passes]
+                self.decoded[key] = self._island(
+                    sequence, one, typical[codes], inside[where], recurs[where],
+                    [(scales[side], layer_ns[side]) for side in pair], last, following,
                 )  # fmt: skip
-            found, unit_cost = self.decoded[key]
-            total += unit_cost
-            path[first:stop] = found % width
-            block[first:stop] = found // width + number - 1
-            last = int(path[stop - 1])
-        return self._alignment(sequence, path, block, scales, total)
+            found, sides, cost = self.decoded[key]
+            path[where] = found
+            number[where] = np.where(sides == 1, one.passes[1], one.passes[0])
+            total += cost
+        return self._alignment(sequence, path, number, scales, total)
 
-    def _middle(self, one: list[Run]) -> int:
-        """A place inside a pass: the end of a period near its middle."""
-        run = max(one, key=lambda run: run.stop - run.start)
-        periods = max((run.stop - run.start) // run.period // 2, 1)
-        return run.start + periods * run.period
+    def _stretches(self, length: int, passes: list[list[Run]]) -> list[_Stretch]:
+        """The sequence as islands and repetitions in turn."""
+        found: list[_Stretch] = []
+        here, before = 0, -1
+        for number, one in enumerate(passes):
+            for run in one:
+                # A run's first and last periods are decoded with what is next to them.
+                periods = (run.stop - run.start) // run.period
+                edge = min(2, (periods - 1) // 2)
+                first = run.start + edge * run.period
+                last = run.start + (periods - edge) * run.period
+                if first < here:
+                    continue
+                found.append(_Stretch(here, first, (before, number), run, False))
+                found.append(_Stretch(first, last, (number, number), run, True))
+                here, before = last, number
+        found.append(_Stretch(here, length, (before, len(passes)), None, False))
+        return [one for one in found if one.stop > one.first]
 
-    def _interior(self, length: int, passes: list[list[Run]]) -> NDArray[np.bool_]:
+    def _inside(self, length: int, passes: list[list[Run]]) -> Flags:
         """Kernels that are of a layer for certain: all of a run but its first and last period."""
         inside = np.zeros(length, bool)
         for one in passes:
@@ -173,173 +186,165 @@ class Aligner:
                 inside[run.start + run.period : run.stop - run.period] = True
         return inside
 
-    def _typical(
-        self, sequence: Sequence, bounds: list[int], keys: list[bytes]
-    ) -> dict[bytes, Floats]:
-        """Median durations of equal units: one slow kernel does not change an alignment."""
-        members: dict[bytes, list[int]] = {}
-        for number, key in enumerate(keys):
-            members.setdefault(key, []).append(number)
-        found = {}
-        for key, numbers in members.items():
-            rows = [sequence.dur[bounds[n] : bounds[n + 1]] for n in numbers[:33]]
-            found[key] = np.maximum(np.median(np.stack(rows), axis=0), 1.0)
-        return found
-
-    def _emissions(self, names: Ints, durations: Floats, scale: float) -> Floats:
-        return self._named(names) + self._timed(durations, scale)
+    def _typical(self, sequence: Sequence, stretches: list[_Stretch]) -> dict[bytes, Floats]:
+        """Median durations of equal islands: one slow kernel does not change an alignment."""
+        members: dict[bytes, list[_Stretch]] = {}
+        for one in stretches:
+            if not one.repeats:
+                key = sequence.codes[one.first : one.stop].tobytes()
+                members.setdefault(key, []).append(one)
+        return {
+            key: np.maximum(
+                np.median(np.stack([sequence.dur[s.first : s.stop] for s in equal[:33]]), axis=0),
+                1.0,
+            )
+            for key, equal in members.items()
+        }
 
     def _named(self, names: Ints) -> Floats:
-        if self.believed:
-            return self.by_name[names]
-        return self._blind()[names]
+        return (self.by_name if self.believed else self._blind())[names]
 
     def _blind(self) -> Floats:
-        """Name costs that know only what a copy or a memset is."""
-        table = grammar.name_costs()
+        """Name costs that know copies, memsets and collectives only."""
         classes = self.names.classes.copy()
-        classes[np.array([kind == "kernel" for kind in self.names.kinds], bool)] = CLASS_CODES[
-            "unknown"
-        ]
-        return table[classes][:, self.kinds]
+        known = [CLASS_CODES[one] for one in ("all_reduce", "all_gather", "reduce_scatter",
+                                              "all_to_all", "send_recv")]  # fmt: skip
+        kernel = np.array([kind == "kernel" for kind in self.names.kinds], bool)
+        classes[kernel & ~np.isin(classes, known)] = CLASS_CODES["unknown"]
+        return self._name_costs(classes, [])
 
-    def _timed(self, durations: Floats, scale: float) -> Floats:
-        """Cost of durations in each state, given nanoseconds a parameter."""
-        costs = np.zeros((len(durations), len(self.parts)))
-        if not scale:
-            return costs
-        logs = np.log(durations)[:, None]
-        core = self.is_core & (self.least > 0)
-        low = np.log(_OVERHEAD_NS + scale * self.least[core])
-        high = np.log(_OVERHEAD_NS + scale * self.most[core])
-        away = np.maximum(np.maximum(low - logs, logs - high), 0.0) / _SPREAD
-        costs[:, core] = np.where(away < 2, 0.5 * away**2, np.minimum(2 * away - 2, 8.0))
-        layer = scale * self.weights
-        small = np.log(max(8000.0, 0.12 * layer + 4000.0))
-        over = np.clip((logs - small) / _SPREAD, 0.0, 5.0)
-        costs[:, self.is_small] = over
-        # Between projections, the long kernel is attention.
-        shorter = np.clip(0.7 * (np.log(12_000.0) - logs), 0.0, 2.0)
-        costs[:, self.is_attention] = shorter
-        host = np.log(max(60_000.0, scale * self.layout.parameters.get("lm_head", 0.0)))
-        costs[:, self.is_host] = 0.5 * np.clip((logs - host) / _SPREAD, 0.0, 5.0)
-        return costs
+    def _longest(self, one: list[Run]) -> Run:
+        return max(one, key=lambda run: run.stop - run.start)
 
-    def _sample(self, sequence: Sequence, one: list[Run]) -> slice:
-        run = max(one, key=lambda run: run.stop - run.start)
-        middle = self._middle(one)
-        return slice(max(run.start, middle - _SAMPLE * run.period), middle)
+    def _layer_ns(self, sequence: Sequence, one: list[Run]) -> float:
+        run = self._longest(one)
+        return float(sequence.dur[run.start : run.stop].sum()) / max(run.layers, 1.0)
 
     def _scale(self, sequence: Sequence, one: list[Run]) -> float:
         """Nanoseconds a parameter takes in a pass: the one that fits its GEMMs best."""
         if not self.weights:
             return 0.0
-        where = self._sample(sequence, one)
-        key = sequence.codes[where].tobytes()
-        if key not in self.scales:
-            self.scales[key] = self._fit(sequence, one, where)[0]
-        return self.scales[key]
+        run = self._longest(one)
+        key = sequence.codes[run.start : run.start + run.period].tobytes()
+        if key not in self.fitted:
+            self.fitted[key] = self._fit(sequence, run)[0]
+        return self.fitted[key]
 
-    def _fit(
-        self, sequence: Sequence, one: list[Run], where: slice
-    ) -> tuple[float, float, float, float]:
-        """Scale, cost of its path, the part of durations in it, and layers of the sample."""
-        run = max(one, key=lambda run: run.stop - run.start)
-        length = where.stop - where.start
-        total = sum(piece.layers for piece in one)
-        layers = length / run.period * max(1.0, round(len(self.layout.layers) / max(total, 1.0)))
-        durations = np.maximum(sequence.dur[where].astype(float), 1.0)
-        # Each place of the period has one duration: its median over the sample.
-        periods = length // run.period
-        if periods > 1 and periods * run.period == length:
-            durations = np.tile(np.median(durations.reshape(periods, -1), axis=0), periods)
-        most = durations.sum() / layers / self.weights
-        names = sequence.names[where]
-        inside = np.where(self.parts == LAYER, 0.0, FAR)
-        which = np.zeros(length, np.int64)
-        named = self._named(names)
-        best = (0.0, np.inf, 0.0, layers)
+    def _sample(self, sequence: Sequence, run: Run) -> tuple[Floats, Floats]:
+        """Costs of names and durations of some periods; each place has its median over the run."""
+        periods = (run.stop - run.start) // run.period
+        table = sequence.dur[run.start : run.start + periods * run.period]
+        median = np.maximum(np.median(table.reshape(periods, run.period), axis=0), 1.0)
+        named = self._named(sequence.names[run.start : run.start + run.period])
+        named = named + np.where(self.parts == LAYER, 0.0, FAR)
+        return np.tile(named, (_SAMPLE, 1)), np.tile(median, _SAMPLE)
+
+    def _fit(self, sequence: Sequence, run: Run) -> tuple[float, float, float]:
+        """The best scale, the cost of GEMM times a layer, and that of names a kernel."""
+        named, durations = self._sample(sequence, run)
+        layers = _SAMPLE * max(run.layers * run.period / (run.stop - run.start), 1.0)
+        layer_ns = float(durations.sum()) / layers
+        best = (0.0, np.inf, 0.0, 0.0)
+        rows = np.arange(len(durations))
         for share in _SCALES:
-            timed = self._timed(durations, most * share)
-            path, cost = automaton.decode(
-                named + timed + inside, [self.automaton.onward], which, inside, inside
-            )
+            scale = layer_ns / self.weights * share
+            timed = self.timing.costs(durations, scale, layer_ns)
+            path, cost = automaton.decode_layers(self.ways, named + timed)
             if cost < best[1]:
-                part = float(timed[np.arange(length), path].sum())
-                best = (most * share, cost, part, layers)
-        return best
+                gemms = self.timing.gemm_cost(timed, path) / layers
+                best = (scale, cost, gemms, float(named[rows, path].mean()))
+        return best[0], best[2], best[3]
+
+    def _tile(self, sequence: Sequence, run: Run, scale: float, layer_ns: float) -> Ints:
+        """The path of one period of a run, from its start."""
+        key = (sequence.codes[run.start : run.start + run.period].tobytes(), round(scale, 6))
+        if key not in self.tiles:
+            named, durations = self._sample(sequence, run)
+            timed = self.timing.costs(durations, scale, layer_ns)
+            path, _ = automaton.decode_layers(self.ways, named + timed)
+            self.tiles[key] = path[run.period : 2 * run.period]
+        return self.tiles[key]
 
     def _check_names(self, sequence: Sequence, passes: list[list[Run]]) -> None:
-        """Stop to believe names where durations fit far better without them."""
-        if not self.believed or self.decoded or not passes:
+        """Stop to believe names that contradict the order of kernels, if durations explain it."""
+        if not self.weights or not self.believed or self.decoded or not passes:
             return
         one = max(passes, key=lambda one: one[-1].stop - one[0].start)
-        where = self._sample(sequence, one)
-        named = self._fit(sequence, one, where)
+        run = self._longest(one)
+        _, _, names = self._fit(sequence, run)
+        if names <= _LIES:
+            return
         self.believed = False
-        blind = self._fit(sequence, one, where)
-        if named[2] - blind[2] <= _LIES * named[3]:
-            self.believed = True
+        _, gemms, _ = self._fit(sequence, run)
+        self.believed = gemms > _FITS
 
-    def _unit(
+    def _island(
         self,
         sequence: Sequence,
-        where: slice,
+        one: _Stretch,
         durations: Floats,
-        inside: NDArray[np.bool_],
-        scales: tuple[float, float],
+        inside: Flags,
+        recurs: Flags,
+        times: list[tuple[float, float]],
         last: int,
-        is_first: bool,
-        is_last: bool,
-    ) -> tuple[Ints, float]:
-        """The path of one unit and its cost; states of the second step are numbered after those of the first."""
+        following: int,
+    ) -> tuple[Ints, Ints, float]:
+        """The path of kernels between the states `last` and `following`; -1 where there is none."""
+        where = slice(one.first, one.stop)
+        named = self._named(sequence.names[where]) + recurs[:, None] * self.recurs
+        named[np.ix_(inside, self.parts != LAYER)] = FAR
+        emissions = [named + self.timing.costs(durations, *time) for time in times]
         width = len(self.parts)
-        names = sequence.names[where]
-        named = self._named(names)
-        emissions = np.concatenate([named + self._timed(durations, one) for one in scales], axis=1)
-        start = np.full(2 * width, FAR)
-        if is_first:
-            start[width:] = self.automaton.enter
-            start[:width] = np.where(self.parts == PROLOGUE, FAR, _TRUNCATED)
-        else:
-            start[:width] = self.automaton.onward[last]
-        end = np.zeros(2 * width)
-        if not is_last:
-            end[:width] = FAR
-            end[width:] = np.where(self.parts == LAYER, 0.0, FAR)
-        if inside.any():
-            emissions[np.ix_(inside, np.tile(self.parts != LAYER, 2))] = FAR
-        which = self._gap_levels(sequence, where)
-        return automaton.decode(emissions, self.matrices, which, start, end)
+        never, free = np.full(width, FAR), np.zeros(width)
+        in_layer = np.where(self.parts == LAYER, 0.0, FAR)
+        start = (never if last < 0 else self.automaton.onward[last], never)
+        if last < 0:
+            inner = np.where(self.parts == PROLOGUE, FAR, _TRUNCATED)
+            start = (inner, np.minimum(self.automaton.enter, inner + in_layer))
+        cut = self._cuts(sequence, where)
+        end = (free, free)
+        if following >= 0:
+            end = (never, self.automaton.onward[:, following])
+        if one.passes[0] == one.passes[1]:
+            cut, end = np.full(len(durations), FAR), (end[1], never)
+        island = Island((emissions[0], emissions[1]), start, end, cut)
+        return automaton.decode(self.automaton, self.ways, island)
 
-    def _gap_levels(self, sequence: Sequence, where: slice) -> Ints:
+    def _cuts(self, sequence: Sequence, where: slice) -> Floats:
+        """Cost of a step that begins with a kernel: less after an idle gap, none in a replay."""
         gap = sequence.gap[where]
         usual = max(float(np.median(gap)), 1000.0)
-        levels = np.digitize(gap, [8 * usual, 40 * usual]).astype(np.int64)
+        costs = _CUT - np.array(_GAPS)[np.digitize(gap, [8 * usual, 40 * usual])]
         replay = sequence.replay[where]
-        inside = np.concatenate(([False], (replay[1:] == replay[:-1]) & (replay[1:] >= 0)))
-        levels[inside] = len(_GAPS)
-        return levels
+        costs[1:][(replay[1:] == replay[:-1]) & (replay[1:] >= 0)] = FAR
+        return costs
 
     def _alignment(
-        self, sequence: Sequence, path: Ints, block: Ints, scales: list[float], total: float
+        self, sequence: Sequence, path: Ints, number: Ints, scales: list[float], total: float
     ) -> Alignment:
         parts = self.parts[path]
-        previous = np.concatenate((path[:1], path[:-1]))
-        new_step = np.concatenate(([False], block[1:] != block[:-1]))
-        in_layer = parts == LAYER
+        before = np.concatenate((path[:1], path[:-1]))
+        new_pass = np.concatenate(([True], number[1:] != number[:-1]))
         auto = self.automaton
-        crossed = auto.onward[previous, path] < auto.within[previous, path] - 1e-6
-        enters = in_layer & (crossed | new_step | np.concatenate(([True], parts[:-1] != LAYER)))
-        steps = block - block.min()
+        crossed = auto.onward[before, path] < auto.within[before, path] - 1e-6
+        from_outside = np.concatenate(([True], parts[:-1] != LAYER))
+        in_layer = parts == LAYER
+        enters = in_layer & (crossed | new_pass | from_outside)
         count = np.cumsum(enters)
-        before = np.zeros(int(steps[-1]) + 1, np.int64)
-        firsts = np.flatnonzero(np.concatenate(([True], np.diff(steps) != 0)))
-        before[steps[firsts]] = count[firsts] - enters[firsts]
-        layers = np.where(in_layer, count - before[steps] - 1, -1)
-        costs = self._named(sequence.names)
-        misfit = costs[np.arange(len(path)), path]
-        first_complete = bool(parts[0] == PROLOGUE or (block[0] == 0 and parts[0] != EPILOGUE))
-        return Alignment(
-            path, steps, layers, misfit, auto, self.believed, first_complete, total, scales
-        )
+        first = np.maximum.accumulate(np.where(new_pass, np.arange(len(path)), 0))
+        layers = np.where(in_layer, count - (count - enters)[first] - 1, -1)
+        if len(scales):
+            self._count_from_end(path, parts, number, layers)
+        misfit = self._named(sequence.names)[np.arange(len(path)), path]
+        return Alignment(path, number, layers, misfit, auto, self.believed, total, scales)
+
+    def _count_from_end(self, path: Ints, parts: Ints, number: Ints, layers: Ints) -> None:
+        """Number the layers of a first step that the trace cuts off from the last one."""
+        if parts[0] != LAYER:
+            return
+        member = number == number[0]
+        if not (parts[member] == EPILOGUE).any():
+            return
+        missing = len(self.layout.layers) - int(layers[member].max()) - 1
+        if missing > 0:
+            layers[member & (layers >= 0)] += missing

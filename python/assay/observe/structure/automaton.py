@@ -41,11 +41,11 @@ class Automaton:
     within: Floats
     """Transitions inside a layer, or inside prologue or epilogue."""
     onward: Floats
-    """All transitions but those into the next step."""
-    cut: Floats
-    """Transitions through the end of a step into the next one."""
+    """All transitions inside a step."""
     enter: Floats
-    """Cost of beginning a trace in a state: at the start of a step."""
+    """Cost of beginning a step in a state."""
+    leave: Floats
+    """Cost of ending a step in a state."""
 
 
 @dataclass(slots=True)
@@ -121,8 +121,7 @@ def build(layout: Layout) -> Automaton:
     closure = _closure(make, joints)
     ends = _ends(make, closure, step_end)
     starts = _starts(make, closure, step_start)
-    cut = np.minimum(ends[:, None] + starts[None, :], FAR)
-    return Automaton(make.states, plain, onward, cut, starts)
+    return Automaton(make.states, plain, onward, starts, ends)
 
 
 def _closure(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
@@ -169,27 +168,86 @@ def _starts(make: _Builder, closure: Floats, node: int) -> Floats:
     return found
 
 
-def decode(
-    emissions: Floats, transitions: list[Floats], which: Ints, start: Floats, end: Floats
-) -> tuple[Ints, float]:
-    """The cheapest path, one state a kernel, and its cost.
+class Transitions:
+    """Transitions that can be worth their cost, as predecessors of each state."""
 
-    `emissions` has a row a kernel; `which` names the matrix of transitions into each.
-    """
-    count, width = emissions.shape
-    back = np.empty((count, width), np.int16)
-    cost = start + emissions[0]
-    columns = np.arange(width)
-    turned = [np.ascontiguousarray(one.T) for one in transitions]
-    for position in range(1, count):
-        ways = turned[which[position]] + cost
+    def __init__(self, costs: Floats) -> None:
+        count = len(costs)
+        # States in the order of the grammar have their predecessors nearby: few of many.
+        possible = costs <= grammar.NEVER + 0.5
+        width = max(int(possible.sum(axis=0).max()), 1)
+        self.before = np.zeros((count, width), np.int64)
+        self.costs = np.full((count, width), FAR)
+        for state in range(count):
+            found = np.flatnonzero(possible[:, state])
+            self.before[state, : len(found)] = found
+            self.costs[state, : len(found)] = costs[found, state]
+        self.rows = np.arange(count)
+
+    def step(self, cost: Floats) -> tuple[Floats, Ints]:
+        """Costs after one more kernel, without its emission, and the states they come from."""
+        ways = cost[self.before] + self.costs
         best = ways.argmin(axis=1)
-        back[position] = best
-        cost = ways[columns, best] + emissions[position]
-    cost = cost + end
+        return ways[self.rows, best], self.before[self.rows, best]
+
+
+@dataclass(slots=True)
+class Island:
+    """Kernels to decode; states of the step that begins inside have costs of their own."""
+
+    emissions: tuple[Floats, Floats]
+    """Costs of each kernel in each state, before and after the end of a step."""
+    start: tuple[Floats, Floats]
+    end: tuple[Floats, Floats]
+    cut: Floats
+    """Cost of a step that begins with a kernel; `FAR` where none can."""
+
+
+def decode(auto: Automaton, ways: Transitions, island: Island) -> tuple[Ints, Ints, float]:
+    """The cheapest path: a state a kernel, 1 for kernels after the end of a step, and its cost."""
+    count, width = island.emissions[0].shape
+    back = np.empty((2, count, width), np.int64)
+    before = island.start[0] + island.emissions[0][0]
+    after = island.start[1] + island.emissions[1][0]
+    for position in range(1, count):
+        ending = before + auto.leave
+        last = int(ending.argmin())
+        begun = ending[last] + island.cut[position] + auto.enter
+        before, back[0, position] = ways.step(before)
+        after, back[1, position] = ways.step(after)
+        fresh = begun < after
+        after = np.where(fresh, begun, after)
+        # States of the step before are numbered from -1 downward.
+        back[1, position][fresh] = -1 - last
+        before += island.emissions[0][position]
+        after += island.emissions[1][position]
+    before = before + island.end[0]
+    after = after + island.end[1]
+    side = int(after.min() <= before.min())
+    state = int((after if side else before).argmin())
+    total = float((after if side else before)[state])
+    path, sides = np.empty(count, np.int64), np.empty(count, np.int64)
+    for position in range(count - 1, -1, -1):
+        path[position], sides[position] = state, side
+        if position:
+            state = int(back[side, position, state])
+            if state < 0:
+                state, side = -1 - state, 0
+    return path, sides, total
+
+
+def decode_layers(ways: Transitions, emissions: Floats) -> tuple[Ints, float]:
+    """The cheapest path inside layers, begun and ended anywhere."""
+    count, width = emissions.shape
+    back = np.empty((count, width), np.int64)
+    cost = emissions[0]
+    for position in range(1, count):
+        cost, back[position] = ways.step(cost)
+        cost = cost + emissions[position]
+    state = int(cost.argmin())
+    total = float(cost[state])
     path = np.empty(count, np.int64)
-    path[-1] = cost.argmin()
-    total = float(cost[path[-1]])
-    for position in range(count - 1, 0, -1):
-        path[position - 1] = back[position, path[position]]
+    for position in range(count - 1, -1, -1):
+        path[position] = state
+        state = int(back[position, state]) if position else state
     return path, total

@@ -53,8 +53,9 @@ def _fuse(
     if not in_layer.any():
         return
     width = int(aligned.layers.max()) + 1
-    place = np.where(in_layer, aligned.steps * width + aligned.layers, 0)
-    places = int(aligned.steps.max() + 1) * width
+    steps = aligned.passes - aligned.passes.min()
+    place = np.where(in_layer, steps * width + aligned.layers, 0)
+    places = int(steps.max() + 1) * width
     plain = ops.copy()
     has = {
         name: _present(place[in_layer & (plain == code)], places) for name, code in number.items()

@@ -28,6 +28,8 @@ _PATTERNS: Final = (
     ("attention_aux", r"fwdcombine|flash.*combine|merge_?(attn_)?states?|splitkv.*(combine|reduce)"
                       r"|prepare_varlen|mla_metadata|reduce_segments|attn.*(combine|reduce|merge)"
                       r"|fwd_kernel_stage2|stream_?k_fixup|flash_attn_(mask|combine)"),
+    ("attention", r"batch_?(decode|prefill)|paged_?attention|unified_attention|flash_(attn_)?fwd"
+                  r"|fmha|mha_fwd|flash_attn_ext"),
     ("kv_cache", r"reshape_and_cache|concat_and_cache|kv_?cache|cache_kernel|set_?kv|store_?kv"
                  r"|append_paged|append_?kv|write_?kv|kv_?buffer|update_?kv|cpy_kv|set_rows"),
     ("attention", r"flash|fmha|attention|attn|paged_?kv|batch(decode|prefill)with|mla|sdpa|xqa"
@@ -59,7 +61,7 @@ _PATTERNS: Final = (
 )  # fmt: skip
 
 CLASSES: Final = (
-    *(name for name, _ in _PATTERNS),
+    *dict.fromkeys(name for name, _ in _PATTERNS),
     "memset",
     "copy_in",
     "copy_out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -63,9 +64,13 @@ def recover(trace: Trace, layout: Layout | None = None) -> Recovery:
         )
     columns = _Columns(trace.events.height)
     rows: list[dict[str, Any]] = []
+    aligners = _aligners(names, layout)
     for sequence in found:
-        _recover_sequence(trace, names, sequence, layout, columns, rows, result)
-    result.trace = Trace(trace.header, columns.apply(trace.events), _steps_table(rows))
+        _recover_sequence(trace, names, sequence, layout, aligners, columns, rows, result)
+    header = trace.header
+    if layout is not None and header.model is None:
+        header = dataclasses.replace(header, model=layout.name)
+    result.trace = Trace(header, columns.apply(trace.events), _steps_table(rows))
     result.steps = rows
     return result
 
@@ -109,6 +114,7 @@ def _recover_sequence(
     names: Names,
     sequence: Sequence,
     layout: Layout | None,
+    aligners: list[Aligner],
     columns: _Columns,
     rows: list[dict[str, Any]],
     result: Recovery,
@@ -123,7 +129,7 @@ def _recover_sequence(
             "of kernels repeats as layers do"
         )
         return
-    aligned = _aligned(names, sequence, layout, passes)
+    aligned = _aligned(sequence, aligners, passes)
     if not aligned.believed:
         result.degradations.append(
             f"{where}: names of kernels contradict their durations: only order and durations count"
@@ -136,7 +142,8 @@ def _recover_sequence(
     whole = [_is_pass(aligned, one) for one in bounds]
     kept = [one for one, keep in zip(bounds, whole, strict=True) if keep]
     numbers = np.cumsum(whole) - 1
-    step = np.where(np.array(whole), numbers, -1)[aligned.steps]
+    ordinal = np.cumsum(np.diff(aligned.passes, prepend=aligned.passes[:1]) != 0)
+    step = np.where(np.array(whole), numbers, -1)[ordinal]
     columns.step[sequence.rows] = step
     columns.layer[sequence.rows] = aligned.layers
     columns.op[sequence.rows] = renumber[ops]
@@ -145,30 +152,35 @@ def _recover_sequence(
     columns.phase[sequence.rows] = np.where(step >= 0, coded[np.maximum(step, 0)], -1)
 
 
-def _aligned(
-    names: Names, sequence: Sequence, layout: Layout | None, passes: list[list[Run]]
-) -> Alignment:
+def _aligners(names: Names, layout: Layout | None) -> list[Aligner]:
+    """Grammars to try: the model's, or without a configuration those of usual models."""
     if layout is not None:
-        return Aligner(names, layout).align(sequence, passes)
-    # Without a configuration: the grammar that fits names and order best.
-    tried = [
-        Aligner(names, Layout("unknown", (LayerKind(*kind),), qk_norm=qk_norm)).align(
-            sequence, passes
-        )
+        return [Aligner(names, layout)]
+    return [
+        Aligner(names, Layout("unknown", (LayerKind(*kind),), qk_norm=qk_norm))
         for kind in (("attention", "dense"), ("attention", "moe"), ("mla", "moe"))
         for qk_norm in (False, True)
     ]
-    return min(tried, key=lambda one: one.cost)
+
+
+def _aligned(sequence: Sequence, aligners: list[Aligner], passes: list[list[Run]]) -> Alignment:
+    """The alignment by the grammar that fits best."""
+    return min((one.align(sequence, passes) for one in aligners), key=lambda one: one.cost)
 
 
 def _bounds(aligned: Alignment) -> list[slice]:
-    edges = [0, *(np.flatnonzero(np.diff(aligned.steps)) + 1).tolist(), len(aligned.steps)]
+    edges = [0, *(np.flatnonzero(np.diff(aligned.passes)) + 1).tolist(), len(aligned.passes)]
     return [slice(first, last) for first, last in pairwise(edges)]
 
 
 def _is_pass(aligned: Alignment, where: slice) -> bool:
     """Whether a step has layers: the trace may end with the inputs of one that it cuts off."""
     return bool((aligned.layers[where] >= 0).any())
+
+
+def _scale(aligned: Alignment, where: slice) -> float:
+    number = int(aligned.passes[where.start])
+    return aligned.scales[number] if 0 <= number < len(aligned.scales) else 0.0
 
 
 def _describe(
@@ -183,10 +195,7 @@ def _describe(
     result: Recovery,
 ) -> list[str | None]:
     """Add the steps of one sequence to the table; returns their phases."""
-    shapes = [
-        phases.shape_of(sequence, names, aligned, one, aligned.scales[number])
-        for number, one in enumerate(steps)
-    ]
+    shapes = [phases.shape_of(sequence, names, aligned, one, _scale(aligned, one)) for one in steps]
     decided, notes = phases.decide(shapes)
     annotated = _annotations(trace, sequence, aligned, steps)
     if annotated:
@@ -197,7 +206,7 @@ def _describe(
         ]
     else:
         result.degradations += [f"{where}: {note}" for note in notes]
-    layers = [int(aligned.layers[one].max()) + 1 for one in steps]
+    layers = [_layer_count(aligned.layers[one]) for one in steps]
     expected = len(layout.layers) if layout else max(set(layers), key=layers.count)
     if odd := [number for number, count in enumerate(layers) if count != expected]:
         listed = ", ".join(f"{number} ({layers[number]})" for number in odd[:5])
@@ -228,6 +237,12 @@ def _describe(
             }
         )
     return decided
+
+
+def _layer_count(layers: Ints) -> int:
+    """Layers of a step; those of a first step that is cut off are numbered from the last."""
+    found = layers[layers >= 0]
+    return int(found.max() - found.min()) + 1
 
 
 def _sizes(

@@ -29,7 +29,7 @@ def summarize(recovered: Recovery) -> dict[str, Any]:
         "kernels": kinds.get("kernel", 0),
         "copies": kinds.get("memcpy", 0) + kinds.get("memset", 0),
         "device_ns": total,
-        "steps": [_step(row) for row in recovered.steps],
+        "steps": [describe_step(row) for row in recovered.steps],
         "mapped_share": mapped / total if total else 0.0,
         "operations": by_operation,
         "unmapped": _unmapped(device),
@@ -41,7 +41,8 @@ def summarize(recovered: Recovery) -> dict[str, Any]:
     }
 
 
-def _step(row: dict[str, Any]) -> dict[str, Any]:
+def describe_step(row: dict[str, Any]) -> dict[str, Any]:
+    """A step for people and programs."""
     names = ("step", "rank", "phase", "start_ns", "dur_ns", "device_ns", "batch",
              "prefill_tokens", "context", "requests", "source", "kernels", "layers",
              "complete")  # fmt: skip

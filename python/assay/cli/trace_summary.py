@@ -1,0 +1,190 @@
+"""`assay trace summary`: steps and operations of a trace, and what is not mapped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    cut,
+    cut_notes,
+    facts,
+    table,
+    working,
+)
+from assay.escaping import clipped
+
+if TYPE_CHECKING:
+    from assay.observe.structure.recovery import Recovery
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="The model that ran: a config.json, its folder, a GGUF file, or a name of the "
+        "catalog such as models/llama-3.1-8b. Without it, names and order alone count.",
+    ),
+]
+NAME_WIDTH = 60
+"""Columns of a kernel's name: templates have thousands of characters."""
+
+
+def trace_summary_command(
+    trace: options.TraceArgument,
+    model: Model = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Store the trace with what was found."),
+    ] = None,
+    limit: options.Limit = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Find steps, phases, layers and operations, and sum the device's time.
+
+    Steps are found by the repetition of layers, operations by order, durations, shapes and
+    classes of names. A trace whose events carry operations keeps them. What is not mapped is
+    listed by time.
+    """
+    from assay.observe.structure.summary import summarize
+
+    with working(f"reading {trace}") as say:
+        recovered = recover_structure(trace, model, say)
+        data = {"trace": trace, **summarize(recovered)}
+        if out is not None:
+            say(f"storing {out}")
+            recovered.trace.save(Path(out))
+    limit_rows = options.MAX_LISTED if limit is None else limit
+    hidden = cut(limit_rows, operations=data["operations"], unmapped=data["unmapped"])
+    return Report(
+        data,
+        lambda canvas: _text(data, canvas, limit_rows or len(data["unmapped"]) + 100),
+        as_json,
+        notes=[*data["degradations"], *([] if as_json else cut_notes(hidden))],
+    )
+
+
+def recover_structure(trace: str, model: str | None, say: Any) -> "Recovery":
+    """Open a trace and find its structure."""
+    from assay.observe.importers.detect import open_trace
+    from assay.observe.store import find
+    from assay.observe.structure.layout import read_layout
+    from assay.observe.structure.recovery import recover
+
+    layout = read_layout(model) if model is not None else None
+    opened = open_trace(find(trace), progress=say)
+    say(f"finding the structure of {count(opened.events.height, 'event')}")
+    return recover(opened, layout)
+
+
+def milliseconds(nanoseconds: float) -> str:
+    """A duration for a table."""
+    return f"{nanoseconds / 1e6:,.3f}"
+
+
+def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
+    yield from facts(
+        (
+            ("trace", data["trace"]),
+            ("model", data["model"] or ""),
+            (
+                "device",
+                f"{milliseconds(data['device_ns'])} ms in {count(data['kernels'], 'kernel')} and "
+                f"{count(data['copies'], 'copy', 'copies')}",
+            ),
+            ("mapped", f"{100 * data['mapped_share']:.2f} % of device time"),
+            ("annotations", _agreement(data["annotations"])),
+        ),
+        canvas,
+    )
+    yield ""
+    yield from _phases(data["steps"], canvas)
+    if rows := data["operations"][:limit]:
+        yield ""
+        cells: list[tuple[Part, ...]] = [
+            (
+                (row["name"], NAME),
+                str(row["layers"]) if row["layers"] else ("", FAINT),
+                f"{row['count']:,}",
+                (milliseconds(row["ns"]), VALUE),
+                f"{100 * row['share']:.2f}",
+            )
+            for row in rows
+        ]
+        titles = ("operation", "layers", "count", "ms", "%")
+        yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+    if data["collectives"]:
+        yield ""
+        yield from _collectives(data["collectives"], canvas)
+    if rows := data["unmapped"][:limit]:
+        yield ""
+        cells = [
+            (
+                clipped(row["name"], NAME_WIDTH),
+                f"{row['count']:,}",
+                (milliseconds(row["ns"]), VALUE),
+            )
+            for row in rows
+        ]
+        yield from table(("not mapped", "count", "ms"), cells, canvas, right=(1, 2))
+
+
+def _phases(steps: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    if not steps:
+        yield "no steps found"
+        return
+    cells: list[tuple[Part, ...]] = []
+    for phase in ("prefill", "decode", "mixed", None):
+        members = [step for step in steps if step["phase"] == phase]
+        if not members:
+            continue
+        batches = sorted({step["batch"] for step in members if step["batch"]})
+        shown = "" if not batches else str(batches[0])
+        if len(batches) > 1:
+            shown += f"-{batches[-1]}"
+        cells.append(
+            (
+                (phase or "unknown", NAME),
+                str(len(members)),
+                shown,
+                (milliseconds(median(step["dur_ns"] for step in members)), VALUE),
+                milliseconds(median(step["device_ns"] for step in members)),
+            )
+        )
+    titles = ("phase", "steps", "batch", "median ms", "device ms")
+    yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+
+
+def _collectives(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (
+            (row["name"], NAME),
+            "" if row["rank"] is None else str(row["rank"]),
+            f"{row['count']:,}",
+            (milliseconds(row["waiting_ns"]), VALUE),
+            (milliseconds(row["transfer_ns"]), VALUE),
+        )
+        for row in rows
+    ]
+    titles = ("collective", "rank", "count", "waiting ms", "transfer ms")
+    yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+
+
+def _agreement(found: dict[str, int] | None) -> str:
+    if found is None:
+        return ""
+    return (
+        f"{found['in_range']} of {found['steps']} steps in an annotated range, "
+        f"{found['same_phase']} with the recovered phase"
+    )
