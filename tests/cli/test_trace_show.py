@@ -52,6 +52,9 @@ def test_json_has_lanes_and_sums(cli: Any, stored: str) -> None:
     assert list(data["sums"][0]) == ["name", "op", "count", "ns", "share"]
     assert data["sums"][0]["name"] == "gate_up_proj"
     assert data["device_ns"] == sum(one["ns"] for one in data["sums"])
+    few = cli("trace", "show", stored, "--json", "--limit", "1").data
+    assert [len(few[key]) for key in ("lanes", "sums", "kernels")] == [1, 1, 1]
+    assert few["device_ns"] == data["device_ns"]
 
 
 def test_a_window_clips(cli: Any, stored: str) -> None:

@@ -150,7 +150,10 @@ export class Chart {
           {
             class: `at-lane at-${band.kind}`,
             title: shortened(band.text, 300),
-            attributes: { type: "button", "aria-expanded": String(!band.isCollapsed) },
+            attributes: {
+              type: "button",
+              ...(band.canCollapse ? { "aria-expanded": String(!band.isCollapsed) } : {}),
+            },
             onClick: () => band.canCollapse && this.actions.toggle(band.key),
           },
           element("span", { class: "at-sign" }, sign),

@@ -3,12 +3,19 @@
 // Spans of a track do not overlap, so prefix sums of durations give the exact busy time of any
 // stretch, and a pyramid of maxima its longest span. The cost of a row is that of its pixels.
 
-const RADIX = 16;
+const RADIX = 4;
+
+/** Of each group of rows the longest, and how long it is. */
+interface Level {
+  readonly rows: Int32Array;
+  readonly lengths: Float64Array;
+}
 
 export class Detail {
   /** Busy time of rows before each row. */
   readonly busy: Float64Array;
-  private readonly levels: Int32Array[] = [];
+  private readonly lengths: Float64Array;
+  private readonly levels: Level[] = [];
 
   constructor(
     readonly start: Float64Array,
@@ -16,55 +23,60 @@ export class Detail {
   ) {
     const rows = start.length;
     this.busy = new Float64Array(rows + 1);
+    this.lengths = new Float64Array(rows);
     for (let row = 0; row < rows; row++) {
-      this.busy[row + 1] = this.busy[row] + (stop[row] - start[row]);
+      this.lengths[row] = stop[row] - start[row];
+      this.busy[row + 1] = this.busy[row] + this.lengths[row];
     }
+    let below: Level | null = null;
     for (let size = rows; size > RADIX; size = Math.ceil(size / RADIX)) {
-      this.levels.push(this.maxima(this.levels.at(-1) ?? null, size));
+      below = this.above(below, size);
+      this.levels.push(below);
     }
   }
 
-  private maxima(below: Int32Array | null, size: number): Int32Array {
-    const found = new Int32Array(Math.ceil(size / RADIX));
-    for (let group = 0; group < found.length; group++) {
-      let best = below ? below[group * RADIX] : group * RADIX;
-      const end = Math.min((group + 1) * RADIX, size);
-      for (let at = group * RADIX + 1; at < end; at++) {
-        const row = below ? below[at] : at;
-        if (this.length(row) > this.length(best)) best = row;
-      }
-      found[group] = best;
+  private above(below: Level | null, size: number): Level {
+    const groups = Math.ceil(size / RADIX);
+    const level = { rows: new Int32Array(groups), lengths: new Float64Array(groups) };
+    const lengths = below?.lengths ?? this.lengths;
+    for (let group = 0; group < groups; group++) {
+      let best = group * RADIX;
+      const end = Math.min(best + RADIX, size);
+      for (let at = best + 1; at < end; at++) if (lengths[at] > lengths[best]) best = at;
+      level.rows[group] = below ? below.rows[best] : best;
+      level.lengths[group] = lengths[best];
     }
-    return found;
-  }
-
-  private length(row: number): number {
-    return this.stop[row] - this.start[row];
+    return level;
   }
 
   /** The longest span of rows `low` to `high`, which are not empty. */
   longest(low: number, high: number): number {
     let best = low;
     let longest = -1;
-    let below: Int32Array | null = null;
-    let level = 0;
-    const visit = (at: number): void => {
-      const row = below ? below[at] : at;
-      const length = this.stop[row] - this.start[row];
-      if (length > longest) {
-        longest = length;
-        best = row;
+    let rows: Int32Array | null = null;
+    let lengths = this.lengths;
+    for (let level = 0; ; level++) {
+      // Both ends up to whole groups, then the groups a level above.
+      const isLast = high - low <= 2 * RADIX || level >= this.levels.length;
+      const left = isLast ? high : Math.ceil(low / RADIX) * RADIX;
+      const right = isLast ? high : Math.floor(high / RADIX) * RADIX;
+      for (let at = low; at < left; at++) {
+        if (lengths[at] > longest) {
+          longest = lengths[at];
+          best = rows ? rows[at] : at;
+        }
       }
-    };
-    while (high - low > 2 * RADIX && level < this.levels.length) {
-      while (low % RADIX !== 0) visit(low++);
-      while (high % RADIX !== 0) visit(--high);
-      low /= RADIX;
-      high /= RADIX;
-      below = this.levels[level++];
+      for (let at = right; at < high; at++) {
+        if (lengths[at] > longest) {
+          longest = lengths[at];
+          best = rows ? rows[at] : at;
+        }
+      }
+      if (isLast) return best;
+      low = left / RADIX;
+      high = right / RADIX;
+      ({ rows, lengths } = this.levels[level]);
     }
-    while (low < high) visit(low++);
-    return best;
   }
 
   /** The first row of a track, from `low` to `high`, that ends after a time. */

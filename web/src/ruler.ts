@@ -145,6 +145,8 @@ export class Ruler {
     const height = STEPS_HEIGHT - 4;
     context.font = `500 11px ${SANS}`;
     let drawn = -1;
+    context.globalAlpha = 0.85;
+    const named: [string, number, string][] = [];
     for (const step of this.visible(viewport)) {
       const left = ((step.start - viewport.from) / viewport.length) * width;
       const right = ((step.end - viewport.from) / viewport.length) * width;
@@ -154,13 +156,13 @@ export class Ruler {
       const wide = Math.max(Math.min(right, width) - low - (right - left > 3 ? 1 : 0), 0.6);
       const color = phaseColor(step.phase, theme);
       context.fillStyle = color;
-      context.globalAlpha = 0.85;
       context.fillRect(low, top, wide, height);
-      context.globalAlpha = 1;
       drawn = Math.ceil(right) === Math.ceil(left) ? Math.ceil(right) : right;
-      const text = stepText(step, wide);
-      if (!text) continue;
-      context.fillStyle = inkOn(color);
+      if (wide > 16) named.push([stepText(step, wide), low, inkOn(color)]);
+    }
+    context.globalAlpha = 1;
+    for (const [text, low, color] of named) {
+      context.fillStyle = color;
       context.fillText(text, low + 6, top + height / 2 + 0.5);
     }
     context.fillStyle = ink.rule;

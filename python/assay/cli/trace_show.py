@@ -130,7 +130,7 @@ def trace_show_command(
     if by is None and shown.by == "kernel":
         notes.append("no event has an operation: spans are colored by kernel")
     return Report(
-        shown.to_data,
+        lambda: shown.to_data(limit),
         lambda canvas: _text(trace, shown, canvas, columns, limit, hidden),
         as_json,
         notes=() if as_json else (*notes, *cut_notes(hidden)),

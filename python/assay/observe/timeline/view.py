@@ -42,8 +42,9 @@ class View:
         """Sum of the time of kernels and copies in the window."""
         return sum(one.ns for one in self.sums)
 
-    def to_data(self) -> dict[str, Any]:
-        """The view as JSON."""
+    def to_data(self, limit: int | None = None) -> dict[str, Any]:
+        """The view as JSON, with at most so many lanes, sums and kernels; all without a limit."""
+        most = limit or None
         return {
             "source": self.trace.header.source,
             "events": self.drawn.events.height,
@@ -56,9 +57,9 @@ class View:
             },
             "by": self.by,
             "device_ns": self.device_ns,
-            "lanes": [self._lane_data(lane, cells) for lane, cells in self.lanes],
-            "sums": [one.to_data() for one in self.sums],
-            "kernels": [one.to_data() for one in self.kernels],
+            "lanes": [self._lane_data(lane, cells) for lane, cells in self.lanes[:most]],
+            "sums": [one.to_data() for one in self.sums[:most]],
+            "kernels": [one.to_data() for one in self.kernels[:most]],
             "steps": self.steps,
             "degradations": degradations(self.trace, self.drawn),
         }
