@@ -55,6 +55,7 @@ COMMANDS: Final = {
     "trace summary": "trace_summary",
     "trace steps": "trace_steps",
     "telemetry record": "telemetry_record",
+    "telemetry watch": "telemetry_watch",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

@@ -39,7 +39,8 @@ def telemetry_record_command(
         typer.Option(
             "--sink",
             metavar="SINK",
-            help="jsonl:PATH, or module:Class; may be repeated.",
+            help="parquet[:FOLDER] (the default), jsonl:PATH, prometheus:[HOST:]PORT, otlp[:URL], "
+            "s3://BUCKET/PREFIX, or a class of yours as module:Class. May be repeated.",
         ),
     ] = None,
     rate: Rate = 1.0,
@@ -73,13 +74,12 @@ def telemetry_record_command(
     """
     state = telemetry(sink, rate=rate, run=run, workload=workload, endpoints=endpoint)
     state.phase(phase)
-    with until_signal() as stop, working(f"recording {state.run}") as say:
+    with until_signal() as stop, working(f"recording {state.run}") as say, state:
         begun_s, begun_cpu_s = time.monotonic(), time.process_time()
-        with state:
-            say(f"recording {state.run} at {rate:g} Hz; ctrl-c ends it")
-            _wait(state, stop, None if duration is None else begun_s + duration, say)
-            wall_s = time.monotonic() - begun_s
-            process_s = time.process_time() - begun_cpu_s
+        say(f"recording {state.run} at {rate:g} Hz; ctrl-c ends it")
+        _wait(state, stop, None if duration is None else begun_s + duration, say)
+        wall_s = time.monotonic() - begun_s
+        process_s = time.process_time() - begun_cpu_s
     data = _data(state, process_s / wall_s if wall_s > 0 else 0.0)
     return Report(data, lambda canvas: _text(data, canvas), as_json, notes=state.notes())
 

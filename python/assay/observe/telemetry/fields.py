@@ -239,6 +239,7 @@ FIELDS: Final = _table(
     Field("engine_e2e_seconds_count", float, "1", "counter", "request latencies"),
     Field("engine_queue_seconds_sum", float, "s", "counter", "sum of the times in the queue"),
     Field("engine_queue_seconds_count", float, "1", "counter", "times in the queue"),
+    Field("endpoint_up", int, "1", "gauge", "1 where the endpoint answered, else 0"),
     Field("endpoint_scrape_seconds", float, "s", "gauge", "time the endpoint took to answer"),
 )  # fmt: skip
 

@@ -100,6 +100,7 @@ class Pump:
     def status(self) -> SinkStatus:
         """The counts now."""
         with self._changed:
+            self._status.name = self.sink.name
             self._status.backlog = len(self._waiting) + len(self._in_flight)
             found = SinkStatus(**{name: getattr(self._status, name) for name in _STATUS_FIELDS})
         return found

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.observe.telemetry.gaps import Gaps
+from assay.observe.telemetry.sources.amd import Amd
+from assay.observe.telemetry.sources.endpoint import Endpoint, bearer_token, find_endpoints
+from assay.observe.telemetry.sources.engine import EngineCounters
 from assay.observe.telemetry.sources.host import Host
 from assay.observe.telemetry.sources.nvidia import Nvidia
 from assay.observe.telemetry.sources.source import Source
@@ -14,7 +17,18 @@ from assay.observe.telemetry.sources.source import Source
 def find_sources(
     gaps: Gaps, *, endpoints: Sequence[str] | None = None, engine: Any = None
 ) -> list[Source]:
-    """Every source that is there; why another one is not is listed in `gaps`."""
-    del endpoints, engine
-    found: list[Source | None] = [Nvidia.find(gaps), Host.find(gaps)]
+    """Every source that is there; why another one is not is listed in `gaps`.
+
+    `endpoints` are URLs; None looks for servers on this machine.
+    """
+    if endpoints is None:
+        servers = find_endpoints(gaps)
+    else:
+        token = bearer_token()
+        servers = [
+            Endpoint(url, gaps, index=index, token=token) for index, url in enumerate(endpoints)
+        ]
+    found: list[Source | None] = [Nvidia.find(gaps), Amd.find(gaps), Host.find(gaps), *servers]
+    if engine is not None:
+        found.append(EngineCounters(engine))
     return [source for source in found if source is not None]

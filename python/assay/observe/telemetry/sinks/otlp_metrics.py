@@ -1,0 +1,140 @@
+"""Samples as an OTLP request: resource, scope, metrics, data points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from assay._native import build_info
+from assay.observe.telemetry.fields import FIELDS, Field
+from assay.observe.telemetry.sample import RunHeader, Sample
+from assay.observe.telemetry.sources.exposition import histograms
+from assay.observe.telemetry.sources.servers import histogram_name
+
+_CUMULATIVE: Final = 2
+"""AGGREGATION_TEMPORALITY_CUMULATIVE."""
+
+GEN_AI: Final = {
+    "ttft": ("gen_ai.server.time_to_first_token", "s"),
+    "itl": ("gen_ai.server.time_per_output_token", "s"),
+    "e2e": ("gen_ai.server.request.duration", "s"),
+}
+"""Histograms of servers under the names of OpenTelemetry's conventions for generative AI.
+
+A server's inter-token latency is the nearest that it has to the time per output token.
+"""
+
+
+def request_of(samples: Sequence[Sample], header: RunHeader, attributes: Mapping[str, str]) -> Any:
+    """The request for these samples."""
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+    request: Any = metrics_service_pb2.ExportMetricsServiceRequest()
+    resource = request.resource_metrics.add()
+    for name, value in {
+        **attributes,
+        "host.name": header.hostname,
+        "assay.run": header.run,
+        "assay.workload": header.workload,
+        "assay.fingerprint": header.fingerprint,
+        **{f"assay.{name}": value for name, value in header.labels.items()},
+    }.items():
+        if value is not None:
+            _add_attribute(resource.resource.attributes, name, value)
+    scope = resource.scope_metrics.add()
+    scope.scope.name = "assay.telemetry"
+    scope.scope.version = build_info()["version"]
+    metrics: dict[str, Any] = {}
+    start_ns = min((sample.realtime_ns for sample in samples), default=0)
+    for sample in samples:
+        for name, found in sample.reading.values.items():
+            field = FIELDS.get(name)
+            if field is None or isinstance(found, str) or not math.isfinite(found):
+                continue
+            _add_point(scope, metrics, field, sample, found, start_ns)
+        if sample.reading.series and sample.reading.source == "endpoint":
+            _add_histograms(scope, metrics, sample, start_ns)
+    return request
+
+
+def metric_name(field: Field) -> str:
+    """OpenTelemetry's name, or ours with dots: hw.gpu.utilization, assay.gpu.sm_clock_hz."""
+    if field.otel is not None:
+        return field.otel
+    group, _, rest = field.name.partition("_")
+    return f"assay.{group}.{rest}"
+
+
+def _add_point(
+    scope: Any, metrics: dict[str, Any], field: Field, sample: Sample, value: float, start_ns: int
+) -> None:
+    name = metric_name(field)
+    if name not in metrics:
+        metric = metrics[name] = scope.metrics.add()
+        metric.name, metric.unit = name, field.unit
+        metric.description = field.meaning
+        if field.kind == "counter":
+            metric.sum.aggregation_temporality = _CUMULATIVE
+            metric.sum.is_monotonic = True
+    metric = metrics[name]
+    points = metric.sum.data_points if field.kind == "counter" else metric.gauge.data_points
+    point = points.add()
+    point.time_unix_nano = sample.realtime_ns
+    if field.kind == "counter":
+        point.start_time_unix_nano = start_ns
+    if field.type is int:
+        point.as_int = int(value)
+    else:
+        point.as_double = float(value)
+    _add_all(point.attributes, _identity(sample))
+    _add_all(point.attributes, field.otel_attributes)
+
+
+def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_ns: int) -> None:
+    series = sample.reading.series or {}
+    for which, (name, unit) in GEN_AI.items():
+        own = histogram_name(series, which)
+        if own is None:
+            continue
+        for found in histograms(series, own):
+            if name not in metrics:
+                metric = metrics[name] = scope.metrics.add()
+                metric.name, metric.unit = name, unit
+                metric.description = f"{own} of the server"
+                metric.histogram.aggregation_temporality = _CUMULATIVE
+            point = metrics[name].histogram.data_points.add()
+            point.time_unix_nano, point.start_time_unix_nano = sample.realtime_ns, start_ns
+            point.count, point.sum = found.count, found.sum
+            point.explicit_bounds.extend(found.bounds)
+            point.bucket_counts.extend(found.counts)
+            _add_all(point.attributes, _identity(sample))
+            _add_all(point.attributes, found.labels)
+
+
+def _identity(sample: Sample) -> list[tuple[str, str]]:
+    reading = sample.reading
+    if reading.source in ("nvidia", "amd"):
+        found = [
+            ("hw.id", reading.device),
+            ("hw.name", reading.name),
+            ("hw.type", "gpu"),
+            ("hw.vendor", reading.source),
+            ("assay.index", str(reading.index)),
+        ]
+    else:
+        found = [("assay.source", reading.source), ("assay.device", reading.device)]
+    if sample.phase is not None:
+        found.append(("assay.phase", sample.phase))
+    return found
+
+
+def _add_all(attributes: Any, pairs: Iterable[tuple[str, str]]) -> None:
+    for name, value in pairs:
+        _add_attribute(attributes, name, value)
+
+
+def _add_attribute(attributes: Any, name: str, value: str) -> None:
+    one = attributes.add()
+    one.key = name
+    one.value.string_value = value
