@@ -34,6 +34,8 @@ _FITS: Final = 2.0
 """Cost of GEMM times a layer up to which order and durations alone explain a pass."""
 _RECURS: Final = 1.5
 """Cost of a kernel of the layers outside them."""
+_DIFFERS: Final = 2.0
+"""Cost of a kernel at the edge of a run whose state is not that of its equals inside."""
 _CUT: Final = 1.0
 _GAPS: Final = (0.0, 0.8, 1.6)
 """What an idle gap before a kernel says for the start of a step: none, some, a long one."""
@@ -134,6 +136,9 @@ class Aligner:
             for one, scale, ns in zip(passes, scales, layer_ns, strict=True)
             for run in one
         }
+        equals = np.full(len(sequence), -1, np.int64)
+        for run, tile in tiles.items():
+            equals[run.start : run.stop] = np.resize(tile, run.stop - run.start)
         path = np.empty(len(sequence), np.int64)
         number = np.empty(len(sequence), np.int64)
         total = 0.0
@@ -146,11 +151,12 @@ class Aligner:
             last = int(path[one.first - 1]) if one.first else -1
             codes = sequence.codes[where].tobytes()
             following = -1 if one.run is None else int(tiles[one.run][0])
-            key = (codes, last, following, one.passes[0] == one.passes[1])
+            inner = one.passes[0] == one.passes[1]
+            key = (codes, equals[where].tobytes(), last, following, inner)
             if key not in self.decoded:
                 pair = [max(min(side, len(passes) - 1), 0) for side in one.passes]
                 self.decoded[key] = self._island(
-                    sequence, one, typical[codes], inside[where], recurs[where],
+                    sequence, one, typical[codes], inside[where], recurs[where], equals[where],
                     [(scales[side], layer_ns[side]) for side in pair], last, following,
                 )  # fmt: skip
             found, sides, cost = self.decoded[key]
@@ -285,6 +291,7 @@ class Aligner:
         durations: Floats,
         inside: Flags,
         recurs: Flags,
+        equals: Ints,
         times: list[tuple[float, float]],
         last: int,
         following: int,
@@ -293,6 +300,9 @@ class Aligner:
         where = slice(one.first, one.stop)
         named = self._named(sequence.names[where]) + recurs[:, None] * self.recurs
         named[np.ix_(inside, self.parts != LAYER)] = FAR
+        known = np.flatnonzero(equals >= 0)
+        named[known] += _DIFFERS
+        named[known, equals[known]] -= _DIFFERS
         emissions = [named + self.timing.costs(durations, *time) for time in times]
         width = len(self.parts)
         never, free = np.full(width, FAR), np.zeros(width)
@@ -335,7 +345,7 @@ class Aligner:
         layers = np.where(in_layer, count - (count - enters)[first] - 1, -1)
         if len(scales):
             self._count_from_end(path, parts, number, layers)
-        misfit = self._named(sequence.names)[np.arange(len(path)), path]
+        misfit = (self.by_name if self.believed else self._blind())[sequence.names, path]
         return Alignment(path, number, layers, misfit, auto, self.believed, total, scales)
 
     def _count_from_end(self, path: Ints, parts: Ints, number: Ints, layers: Ints) -> None:

@@ -57,7 +57,7 @@ _PATTERNS: Final = (
     ("fill", r"fillfunctor|fill_kernel|memset|zero_kernel|\bfill"),
     ("reduce", r"reduce|triton_(red|per)_"),
     ("elementwise", r"elementwise|triton_poi|copy|cat(array|_)|cast|convert|add_kernel|mul_kernel"
-                    r"|pointwise|unary|binary|transpose|where|concat"),
+                    r"|pointwise|unary|binary|transpose|where|concat|memcpy"),
 )  # fmt: skip
 
 CLASSES: Final = (

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.observe.structure.alignment import Alignment
+from assay.observe.structure.names import CLASS_CODES
 from assay.observe.structure.sequence import Names, Sequence
 
 Ints = NDArray[np.int64]
 
 _ROWWISE = ("input_norm", "post_attention_norm", "kv_cache_write", "rope", "activation", "qk_norm")
+_SURE = frozenset(range(3))
+"""Those of which one must agree: the others may work on several rows, or parts of one, at once."""
 
 
 @dataclass(slots=True)
@@ -30,63 +33,114 @@ class StepShape:
     """Whether one graph replay holds all of its layers."""
     scale: float
     """Nanoseconds a parameter takes in its GEMMs; 0 where not known."""
-    layer_ns: int
     attention: frozenset[int]
     """Names of the kernels that are attention."""
 
 
-def shape_of(
-    sequence: Sequence, names: Names, aligned: Alignment, where: slice, scale: float
-) -> StepShape:
-    """The shape of the step whose kernels are at `where`."""
+def shapes_of(
+    sequence: Sequence, names: Names, aligned: Alignment, steps: list[slice], scales: list[float]
+) -> list[StepShape]:
+    """The shapes of all steps of a sequence."""
+    number = np.full(len(sequence), -1, np.int64)
+    for step, where in enumerate(steps):
+        number[where] = step
+    in_layer = (aligned.layers >= 0) & (number >= 0)
+    tokens = _tokens(sequence, aligned, number, in_layer, len(steps))
+    replayed = _replayed(sequence.replay[in_layer], number[in_layer], len(steps))
+    attention = _attention(sequence, aligned, number, len(steps))
+    sequences = _sequences(sequence, names, aligned, number, tokens)
+    return [
+        StepShape(
+            tokens[step], sequences[step], bool(replayed[step]), scales[step], attention[step]
+        )
+        for step in range(len(steps))
+    ]
+
+
+def _slots(aligned: Alignment) -> list[str]:
+    return [state.slot.operation for state in aligned.automaton.states]
+
+
+def _tokens(
+    sequence: Sequence,
+    aligned: Alignment,
+    number: Ints,
+    in_layer: NDArray[np.bool_],
+    count: int,
+) -> list[int | None]:
+    """Rows that two kinds of row-wise kernels of a step agree on."""
     states = aligned.automaton.states
-    slots = [states[code].slot.operation for code in aligned.states[where].tolist()]
-    kinds = [states[code].kind for code in aligned.states[where].tolist()]
-    grid = sequence.grid[where]
-    layers = aligned.layers[where]
-    in_layer = layers >= 0
-    rows: dict[int, set[str]] = {}
-    for place in np.flatnonzero(in_layer).tolist():
-        if slots[place] in _ROWWISE and grid[place, 0] > 0 and kinds[place] != "after_gemm":
-            rows.setdefault(int(grid[place, 0]), set()).add(slots[place])
-    agreed = {
-        count: len(which)
-        for count, which in rows.items()
-        if len(which) > 1 and which & {"input_norm", "post_attention_norm", "kv_cache_write"}
-    }
-    tokens = max(agreed, key=lambda count: (agreed[count], count)) if agreed else None
-    replay = sequence.replay[where][in_layer]
-    replayed = bool(len(replay)) and replay[0] >= 0 and bool((replay == replay[0]).mean() > 0.95)
-    attention = {
-        int(code)
-        for code, kind in zip(sequence.names[where].tolist(), kinds, strict=True)
-        if kind == "attention"
-    }
-    return StepShape(
-        tokens,
-        _sequences(sequence, names, where, slots, tokens),
-        replayed,
-        scale,
-        int(sequence.dur[where][in_layer].sum()),
-        frozenset(attention),
-    )
+    code = np.array(
+        [
+            _ROWWISE.index(state.slot.operation) if state.slot.operation in _ROWWISE else -1
+            for state in states
+        ]
+    )[aligned.states]
+    chosen = in_layer & (code >= 0) & (sequence.grid[:, 0] > 0)
+    rows = sequence.grid[chosen, 0].astype(np.int64)
+    packed = np.unique((number[chosen] << 40) + (rows << 8) + code[chosen])
+    votes: list[dict[int, set[int]]] = [{} for _ in range(count)]
+    for one in packed.tolist():
+        votes[one >> 40].setdefault((one >> 8) & 0xFFFFFFFF, set()).add(one & 0xFF)
+    found: list[int | None] = []
+    for vote in votes:
+        agreed = {
+            size: len(which) for size, which in vote.items() if len(which) > 1 and which & _SURE
+        }
+        found.append(max(agreed, key=lambda size: (agreed[size], size)) if agreed else None)
+    return found
+
+
+def _replayed(replay: Ints, number: Ints, count: int) -> NDArray[np.bool_]:
+    """Whether nearly all layers of a step are in the replay of its middle kernel."""
+    found = np.zeros(count, bool)
+    edges = np.searchsorted(number, np.arange(count + 1))
+    for step in range(count):
+        mine = replay[edges[step] : edges[step + 1]]
+        if len(mine):
+            middle = mine[len(mine) // 2]
+            found[step] = middle >= 0 and (mine == middle).mean() > 0.95
+    return found
+
+
+def _attention(
+    sequence: Sequence, aligned: Alignment, number: Ints, count: int
+) -> list[frozenset[int]]:
+    states = aligned.automaton.states
+    is_attention = np.array([state.kind == "attention" for state in states])[aligned.states]
+    chosen = is_attention & (number >= 0)
+    packed = np.unique((number[chosen] << 32) + sequence.names[chosen])
+    found: list[set[int]] = [set() for _ in range(count)]
+    for one in packed.tolist():
+        found[one >> 32].add(one & 0xFFFFFFFF)
+    return [frozenset(names) for names in found]
 
 
 def _sequences(
-    sequence: Sequence, names: Names, where: slice, slots: list[str], tokens: int | None
-) -> int | None:
+    sequence: Sequence,
+    names: Names,
+    aligned: Alignment,
+    number: Ints,
+    tokens: list[int | None],
+) -> list[int | None]:
     """Sequences that are sampled: the entries of 4 or 8 bytes that are copied to the host."""
+    after = ("sampling", "collect_outputs", "select_logits")
+    is_after = np.array([slot in after for slot in _slots(aligned)])[aligned.states]
+    rows = np.flatnonzero(is_after & (number >= 0))
+    is_copy = np.array(names.classes == CLASS_CODES["copy_out"])[sequence.names[rows]]
+    edges = np.searchsorted(number[rows], np.arange(len(tokens) + 1))
+    found: list[int | None] = []
+    for step, rows_of_step in enumerate(tokens):
+        mine = slice(edges[step], edges[step + 1])
+        sizes = sequence.bytes[rows[mine]][is_copy[mine]].tolist()
+        found.append(_agreed(sizes, sequence.grid[rows[mine]], rows_of_step))
+    return found
+
+
+def _agreed(sizes: list[int], grids: NDArray[np.int32], tokens: int | None) -> int | None:
+    """The count that all copies agree on: one entry of 4 or 8 bytes a sequence."""
     possible: set[int] | None = None
-    dims: set[int] = set()
-    for place, (name, size) in enumerate(
-        zip(sequence.names[where].tolist(), sequence.bytes[where].tolist(), strict=True)
-    ):
-        if slots[place] not in ("sampling", "collect_outputs", "select_logits"):
-            continue
-        dims.update(int(one) for one in sequence.grid[where][place])
-        text = names.texts[name].lower()
-        if names.kinds[name] != "memcpy" or not ("dtoh" in text or "host" in text.split("->")[-1]):
-            continue
+    for size in sizes:
         if size > 0:
             entries = {size // width for width in (4, 8) if size % width == 0}
             possible = entries if possible is None else possible & entries
@@ -96,7 +150,7 @@ def _sequences(
         return tokens
     if len(possible) == 1:
         return possible.pop()
-    confirmed = possible & dims
+    confirmed = possible & set(grids.ravel().tolist())
     return confirmed.pop() if len(confirmed) == 1 else None
 
 

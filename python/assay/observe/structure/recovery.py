@@ -195,7 +195,8 @@ def _describe(
     result: Recovery,
 ) -> list[str | None]:
     """Add the steps of one sequence to the table; returns their phases."""
-    shapes = [phases.shape_of(sequence, names, aligned, one, _scale(aligned, one)) for one in steps]
+    scales = [_scale(aligned, one) for one in steps]
+    shapes = phases.shapes_of(sequence, names, aligned, steps, scales)
     decided, notes = phases.decide(shapes)
     annotated = _annotations(trace, sequence, aligned, steps)
     if annotated:
