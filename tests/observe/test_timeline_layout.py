@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -14,10 +15,12 @@ from synthetic_traces import synthetic_trace
 from assay.errors import InputError
 from assay.observe import schema
 from assay.observe.header import TraceHeader
+from assay.observe.operations import LAYER_OPERATIONS, STEP_OPERATIONS
 from assay.observe.timeline import usage
 from assay.observe.timeline.codes import codes
 from assay.observe.timeline.lanes import layout
 from assay.observe.timeline.nesting import innermost, merged, tracks
+from assay.observe.timeline.palette import family, palette
 from assay.observe.timeline.view import view
 from assay.observe.timeline.window import Window, step_window, time_window
 from assay.observe.trace import Trace
@@ -105,7 +108,8 @@ def test_columns_hold_the_clipped_time(
     for row in rows:
         end = min(row["start_ns"] + row["dur_ns"], low + length)
         expected[row["name"]] += max(end - max(row["start_ns"], low), 0)
-    sums = {one.name: one.ns for one in usage.device_sums(drawn, window, "kernel")}
+    # Spans without duration count, but take no time.
+    sums = {one.name: one.ns for one in usage.device_sums(drawn, window, "kernel") if one.ns}
     assert sums == {name: ns for name, ns in expected.items() if ns}
 
 
@@ -170,6 +174,27 @@ def test_the_window_of_a_step_is_its_row() -> None:
 def test_a_window_outside_the_trace_is_refused(since: int, until: int | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         time_window(1_000, 1_100, since, until)
+
+
+def test_durations_stay_within_64_bit_time() -> None:
+    rows = [
+        {"kind": "kernel", "name": "a", "start_ns": 2**62, "dur_ns": 2**62 + 5},
+        {"kind": "kernel", "name": "b", "start_ns": 2**62 - 9, "dur_ns": -4},
+        {"kind": "host", "name": "c", "start_ns": -5, "dur_ns": 3},
+    ]
+    drawn = layout(Trace(TraceHeader(), pl.DataFrame(rows, schema=schema.event_columns())))
+    assert (drawn.end >= drawn.start).all()
+    assert (drawn.origin_ns, drawn.end_ns) == (-5, 2**63 - 1)
+
+
+def test_every_operation_and_kind_has_a_family_of_colors() -> None:
+    known = [*LAYER_OPERATIONS, *STEP_OPERATIONS, *schema.KINDS]
+    assert [one for one in known if one != "kernel" and family(one) == "none"] == []
+    entries = palette()["families"]
+    named = [one for entry in entries.values() for one in entry["operations"]]
+    assert len(named) == len(set(named))
+    colors = [color for entry in entries.values() for color in (*entry["light"], *entry["dark"])]
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors)
 
 
 def test_a_trace_without_times_is_refused() -> None:

@@ -24,6 +24,7 @@ from assay.cli.output import (
     table,
     working,
 )
+from assay.cli.trace_summary import Model
 from assay.errors import InputError, unknown_name
 from assay.escaping import clipped
 
@@ -45,9 +46,7 @@ TITLES: Final = {"op": "operation", "kernel": "kernel", "phase": "phase"}
 
 
 def trace_show_command(
-    trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="A stored trace, or a file of another tool.")
-    ],
+    trace: options.TraceArgument,
     step: Annotated[
         int | None, typer.Option("--step", metavar="N", help="Show this step only.")
     ] = None,
@@ -79,15 +78,7 @@ def trace_show_command(
             f"{ROWS} rows if not given, JSON all.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="The model that ran, for a trace of another tool: a config.json, its folder, a "
-            "GGUF file, or a name of the catalog.",
-        ),
-    ] = None,
+    model: Model = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -118,7 +109,7 @@ def trace_show_command(
         raise InputError(f"width: expected 40 to 1000 columns, got {width}")
     columns = width or max(60, min(shutil.get_terminal_size().columns, WIDEST))
     with working(f"reading {trace}") as progress:
-        opened = _structured(_open(trace, progress), model, progress)
+        opened = _open(trace, model, progress)
         progress(f"drawing {count(opened.events.height, 'event')}")
         drawn = layout(opened)
         window = _window(opened, drawn, step, since, until)
@@ -168,27 +159,24 @@ def _page(
     return Report(data, text, as_json, notes=left_out)
 
 
-def _open(name: str, progress: Callable[[str], None]) -> "Trace":
+def _open(name: str, model: str | None, progress: Callable[[str], None]) -> "Trace":
+    """A trace with steps and operations, recovered where its events have none."""
     from assay.observe import store
     from assay.observe.importers.detect import open_trace
-
-    return open_trace(store.find(name), progress=progress)
-
-
-def _structured(trace: "Trace", model: str | None, progress: Callable[[str], None]) -> "Trace":
-    """The trace with steps and operations, recovered where its events have none."""
     from assay.observe.structure.layout import read_layout
     from assay.observe.structure.recovery import is_tagged, recover
     from assay.observe.trace import Trace
 
+    model_layout = read_layout(model) if model is not None else None
+    trace = open_trace(store.find(name), progress=progress)
     if is_tagged(trace):
         return trace
-    progress("finding steps and operations")
-    found = recover(trace, read_layout(model) if model else None)
+    progress(f"finding the structure of {count(trace.events.height, 'event')}")
+    found = recover(trace, model_layout)
     # Without a step there is no structure to speak of; what the trace says itself is kept.
     known = found.trace if found.steps else trace
     gaps = found.degradations if found.steps else [NO_STEPS]
-    header = replace(trace.header, degradations=[*trace.header.degradations, *gaps])
+    header = replace(known.header, degradations=[*known.header.degradations, *gaps])
     return Trace(header, known.events, known.steps)
 
 

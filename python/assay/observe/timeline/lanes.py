@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from assay.observe.trace import Trace
 else:
     pl = LazyModule("polars", globals(), "pl")
+
+_LATEST: Final = 2**63 - 1
 
 STREAM, RANGES, THREAD = "stream", "ranges", "thread"
 """Kinds of lane: kernels and copies of a stream, ranges marked on a stream, a thread."""
@@ -80,7 +82,10 @@ def layout(trace: Trace) -> Layout:
     place = pl.when(on_device).then(1).when(marked).then(0).otherwise(2)
     on_stream = place < 2
     keyed = events.with_columns(
-        pl.col("dur_ns").fill_null(0).clip(lower_bound=0),
+        # Neither negative nor past the end of 64-bit time.
+        pl.min_horizontal(
+            pl.col("dur_ns").fill_null(0).clip(lower_bound=0), _LATEST - pl.col("start_ns")
+        ).alias("dur_ns"),
         place.cast(pl.Int8).alias("place"),
         pl.when(on_stream).then(pl.col("device")).alias("device_key"),
         pl.when(on_stream).then(stream).alias("stream_key"),
