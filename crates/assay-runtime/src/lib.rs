@@ -3,8 +3,8 @@
 //! [`backend`] is the contract every device implements, [`streams`] the stream and event state
 //! machine of devices that run in this process, and [`sim`] the simulated device. On top of it:
 //! [`memory`] (caching allocator, quotas, residency), [`scheduler`] (weighted fair queueing of
-//! tasks over the device's lanes), [`dispatch`] (streams, captured graphs, timing) and [`transfer`]
-//! (staged copies).
+//! tasks over the device's lanes), [`dispatch`] (streams, captured graphs, timing), [`transfer`]
+//! (staged copies) and [`trace`] (when each launch ran).
 
 pub mod backend;
 pub mod clock;
@@ -14,4 +14,5 @@ pub mod scheduler;
 pub mod sim;
 pub mod streams;
 mod sync;
+pub mod trace;
 pub mod transfer;

@@ -9,6 +9,7 @@ use assay_runtime::backend::{
 };
 use assay_runtime::clock::Clock;
 use assay_runtime::streams::DEFAULT_STREAM;
+use assay_runtime::trace::{DeviceSpans, Tracer};
 use std::sync::Arc;
 
 impl CpuDevice {
@@ -266,5 +267,24 @@ impl Backend for CpuDevice {
 
     fn destroy_graph(&self, graph: GraphId) -> Result<()> {
         self.shared.lock().destroy_graph(graph)
+    }
+
+    fn tracer(&self) -> Option<&dyn Tracer> {
+        Some(self)
+    }
+}
+
+impl Tracer for CpuDevice {
+    fn start(&self, capacity: usize) -> Result<()> {
+        self.shared.trace.start(capacity);
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<DeviceSpans> {
+        drop(
+            self.shared
+                .run_until(self.shared.lock(), |state| state.streams.is_idle()),
+        );
+        Ok(self.shared.trace.stop())
     }
 }

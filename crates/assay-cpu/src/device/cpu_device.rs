@@ -12,6 +12,7 @@ use assay_runtime::backend::{
     BackendError, DeviceKind, DeviceProperties, KernelId, Operation, Result,
 };
 use assay_runtime::clock::MonotonicClock;
+use assay_runtime::trace::SpanLog;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -81,6 +82,7 @@ impl CpuDevice {
                 memory: CpuMemory::new(memory_bytes),
                 kernels: RwLock::new(HashMap::new()),
                 clock: MonotonicClock::new(),
+                trace: SpanLog::default(),
             }),
             properties: DeviceProperties {
                 name: memory::cpu_name(),

@@ -2,13 +2,20 @@
 
 use super::kernel::{CpuKernel, KernelCall};
 use super::shared::Shared;
-use super::state::{State, Work};
+use super::state::{Queued, State, Work};
 use super::transfers;
 use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_runtime::clock::Clock;
 use assay_runtime::streams::{Command, DEFAULT_STREAM, StreamFailure};
+use assay_runtime::trace;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
+
+thread_local! {
+    /// The times of the graph that this thread replays; kept, so that no replay allocates.
+    static TIMES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Shared {
     pub fn kernel(&self, kernel: KernelId) -> Result<Arc<CpuKernel>> {
@@ -56,10 +63,10 @@ impl Shared {
         &'a self,
         state: MutexGuard<'a, State>,
         stream: StreamId,
-        work: &Work,
+        queued: &Queued,
     ) -> MutexGuard<'a, State> {
         drop(state);
-        let failure = self.perform(stream, work).err();
+        let failure = self.perform_queued(stream, queued).err();
         self.finish(stream, failure)
     }
 
@@ -79,20 +86,24 @@ impl Shared {
         work: Work,
     ) -> Result<()> {
         let operation = work.operation();
-        let Some(work) = state.streams.capture_work(operation, stream, work)? else {
+        let queued = Queued {
+            work,
+            ticket: trace::current_ticket(),
+        };
+        let Some(queued) = state.streams.capture_work(operation, stream, queued)? else {
             return Ok(());
         };
         if stream == DEFAULT_STREAM {
-            return self.run_inline(state, &work);
+            return self.run_inline(state, &queued);
         }
-        state.streams.enqueue(stream, Command::Work(work));
+        state.streams.enqueue(stream, Command::Work(queued));
         self.progress(state, stream);
         Ok(())
     }
 
     /// Runs work of the default stream in this thread. A failure is returned by this call and does not
     /// fail the stream.
-    fn run_inline(&self, state: MutexGuard<'_, State>, work: &Work) -> Result<()> {
+    fn run_inline(&self, state: MutexGuard<'_, State>, queued: &Queued) -> Result<()> {
         let stream = DEFAULT_STREAM;
         let mut state = self.run_until(state, |state| state.streams.is_stream_idle(stream));
         // The failure of an event it waited for: reported once, then the stream goes on.
@@ -101,7 +112,7 @@ impl Shared {
         }
         state.streams.start(stream);
         drop(state);
-        let outcome = self.perform(stream, work);
+        let outcome = self.perform_queued(stream, queued);
         drop(self.finish(stream, None));
         outcome.map_err(BackendError::from)
     }
@@ -114,6 +125,52 @@ impl Shared {
         } else {
             self.wake(&state);
         }
+    }
+
+    /// Runs the work, and keeps when its launches ran where a trace is captured.
+    fn perform_queued(
+        &self,
+        stream: StreamId,
+        queued: &Queued,
+    ) -> std::result::Result<(), StreamFailure> {
+        if queued.ticket == 0 || !self.trace.is_on() {
+            return self.perform(stream, &queued.work);
+        }
+        // Taken, not borrowed: a kernel may call a host function, which queues work of its own.
+        let mut times = TIMES.take();
+        times.clear();
+        times.push(self.clock.now_ns());
+        let outcome = match &queued.work {
+            Work::Graph(works) => self.perform_nodes(stream, works, |_| {
+                times.push(self.clock.now_ns());
+            }),
+            work => {
+                let outcome = self.perform(stream, work);
+                times.push(self.clock.now_ns());
+                outcome
+            }
+        };
+        self.trace.push(queued.ticket, &times);
+        TIMES.set(times);
+        outcome
+    }
+
+    /// Runs the nodes of a graph in order, and calls `ended` after each.
+    fn perform_nodes(
+        &self,
+        stream: StreamId,
+        works: &[Work],
+        mut ended: impl FnMut(u32),
+    ) -> std::result::Result<(), StreamFailure> {
+        for (node, work) in (0..).zip(works) {
+            self.perform(stream, work)
+                .map_err(|failure| StreamFailure {
+                    node: Some(node),
+                    ..failure
+                })?;
+            ended(node);
+        }
+        Ok(())
     }
 
     /// Runs the work; a failure names the node of a graph.
@@ -130,16 +187,7 @@ impl Shared {
                 bytes,
             } => transfers::fill(&self.memory, *destination, *value, *bytes),
             Work::Launch(launch) => self.call(launch),
-            Work::Graph(works) => {
-                for (node, work) in (0..).zip(works.iter()) {
-                    self.perform(stream, work)
-                        .map_err(|failure| StreamFailure {
-                            node: Some(node),
-                            ..failure
-                        })?;
-                }
-                Ok(())
-            }
+            Work::Graph(works) => return self.perform_nodes(stream, works, |_| ()),
         };
         outcome.map_err(|error| StreamFailure {
             operation: work.operation(),

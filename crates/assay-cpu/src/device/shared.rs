@@ -5,6 +5,7 @@ use super::memory::CpuMemory;
 use super::state::State;
 use assay_runtime::backend::KernelId;
 use assay_runtime::clock::MonotonicClock;
+use assay_runtime::trace::SpanLog;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -18,6 +19,7 @@ pub(super) struct Shared {
     pub memory: CpuMemory,
     pub kernels: RwLock<HashMap<KernelId, Arc<CpuKernel>>>,
     pub clock: MonotonicClock,
+    pub trace: SpanLog,
 }
 
 impl Shared {

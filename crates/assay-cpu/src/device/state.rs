@@ -5,6 +5,13 @@ use assay_runtime::streams::StreamTable;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Work on a stream, with its ticket where a trace is captured.
+#[derive(Clone, Debug)]
+pub(super) struct Queued {
+    pub work: Work,
+    pub ticket: u64,
+}
+
 /// One operation on a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
@@ -40,7 +47,7 @@ impl Work {
 /// Everything behind the device's lock.
 #[derive(Default)]
 pub(super) struct State {
-    pub streams: StreamTable<Work>,
+    pub streams: StreamTable<Queued>,
     graphs: HashMap<GraphId, Arc<[Work]>>,
     /// The device is being dropped; workers end.
     pub shut_down: bool,
@@ -52,7 +59,10 @@ impl State {
     pub fn end_capture(&mut self, stream: StreamId) -> Result<GraphId> {
         let captured = self.streams.end_capture(stream)?;
         let graph = GraphId(self.streams.new_id());
-        self.graphs.insert(graph, captured.into_work().collect());
+        self.graphs.insert(
+            graph,
+            captured.into_work().map(|queued| queued.work).collect(),
+        );
         Ok(graph)
     }
 

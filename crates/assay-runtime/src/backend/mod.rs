@@ -26,6 +26,7 @@ pub use types::{
 };
 
 use crate::clock::Clock;
+use crate::trace::Tracer;
 
 /// The result of a backend call.
 pub type Result<T> = std::result::Result<T, BackendError>;
@@ -136,4 +137,9 @@ pub trait Backend: Send + Sync {
 
     /// Destroys a graph; launches already queued still run.
     fn destroy_graph(&self, graph: GraphId) -> Result<()>;
+
+    /// Its tracer; none where it cannot tell when a launch ran.
+    fn tracer(&self) -> Option<&dyn Tracer> {
+        None
+    }
 }

@@ -140,6 +140,7 @@ impl Shared {
             index,
             kind: request.work.kind(),
             name: Arc::clone(&request.name),
+            kernel: request.work.kernel(),
             stream,
             bytes: request.bytes,
             flops: request.flops,

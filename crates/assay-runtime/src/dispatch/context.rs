@@ -6,6 +6,7 @@ use super::options::DispatchOptions;
 use super::record::Recorder;
 use super::timeline::{Anchor, Timeline};
 use crate::backend::{Backend, StreamId};
+use crate::trace::WorkLog;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +18,8 @@ pub(super) struct DispatchContext {
     timeline: OnceLock<Timeline>,
     pub recorder: Arc<Recorder>,
     pub meter: Meter,
+    /// What is queued while a trace is captured.
+    pub trace: WorkLog,
     pub options: DispatchOptions,
     /// Failures on all streams, so that callers look for failures only after one.
     pub failures: AtomicU64,
@@ -34,6 +37,7 @@ impl DispatchContext {
             backend,
             recorder,
             meter: Meter::default(),
+            trace: WorkLog::default(),
             options,
             failures: AtomicU64::new(0),
         }

@@ -11,6 +11,7 @@ use super::work::{Graph, WorkId, WorkRequest};
 use crate::backend::{Backend, StreamId, StreamPriority};
 use crate::memory::{MemoryError, MemoryResource, Residency};
 use crate::scheduler::ProgressEngine;
+use crate::trace::WorkTrace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -171,6 +172,16 @@ impl DispatchController {
     /// The events between nodes take time, so this takes longer than a graph launch.
     pub fn replay_timed(&self, name: &str, graph: &Graph, stream: StreamId) -> Result<Vec<Span>> {
         self.shared.replay_timed(name, graph, stream)
+    }
+
+    /// Begins a trace of `capacity` launches; false if the device has no tracer.
+    pub fn start_trace(&self, capacity: usize) -> Result<bool> {
+        self.shared.start_trace(capacity)
+    }
+
+    /// Waits for the work in flight, ends the trace and returns it.
+    pub fn stop_trace(&self) -> Result<WorkTrace> {
+        self.shared.stop_trace()
     }
 
     /// Records the spills and restores of evictable buffers since the last call.

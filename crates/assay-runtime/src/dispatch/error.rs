@@ -103,6 +103,8 @@ pub enum DispatchError {
         /// The work.
         name: String,
     },
+    /// A trace is captured already.
+    Traced,
     /// A device call that is not about one operation failed.
     Backend(BackendError),
     /// A thread panicked inside the controller, which may have left it inconsistent.
@@ -132,6 +134,7 @@ impl DispatchError {
             DispatchError::CaptureEnded { .. } => "capture_ended",
             DispatchError::Captured { .. } => "captured",
             DispatchError::Abandoned { .. } => "abandoned",
+            DispatchError::Traced => "traced",
             DispatchError::Backend(error) => error.code(),
             DispatchError::Poisoned => "poisoned",
         }
@@ -229,6 +232,10 @@ impl fmt::Display for DispatchError {
             DispatchError::Abandoned { name } => write!(
                 f,
                 "\"{name}\" abandoned: expected a grant, got the end of the controller"
+            ),
+            DispatchError::Traced => f.write_str(
+                "trace: expected one trace of a device at a time, got a second\nhint: end the \
+                 first one",
             ),
             DispatchError::Backend(error) => error.fmt(f),
             DispatchError::Poisoned => f.write_str(

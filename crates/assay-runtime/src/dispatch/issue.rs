@@ -97,7 +97,12 @@ impl StreamState {
         // Work that a task is charged for is always timed.
         let timed = context.options.timing == Timing::Full || grant.is_some();
         let start = timed.then(|| context.record_start(stream)).flatten();
-        if let Err(source) = request.work.enqueue(&*context.backend, stream) {
+        let ticket = context.trace.ticket();
+        let queued = match ticket {
+            0 => request.work.enqueue(&*context.backend, stream),
+            _ => super::tracing::enqueue(context, ticket, &request),
+        };
+        if let Err(source) = queued {
             return Err(RejectedWork::new(&request, submitted_ns, source));
         }
         self.since_last_event += 1;

@@ -29,6 +29,7 @@ mod shared;
 mod stream_state;
 mod submit;
 pub(crate) mod timeline;
+mod tracing;
 mod wait;
 mod waiting_work;
 mod work;

@@ -1,7 +1,9 @@
 //! Work that can be dispatched, and graphs of captured work.
 
 use super::record::{WorkKind, WorkRecord};
-use crate::backend::{Address, Backend, CopyDirection, GraphId, Launch, Result, Space, StreamId};
+use crate::backend::{
+    Address, Backend, CopyDirection, GraphId, KernelId, Launch, Result, Space, StreamId,
+};
 use crate::scheduler::{Lane, Task};
 use std::fmt;
 use std::sync::Arc;
@@ -45,6 +47,13 @@ impl Work {
             } => WorkKind::Copy(CopyDirection::between(*source, *destination)),
             Work::Fill { .. } => WorkKind::Fill,
             Work::Graph(_) => WorkKind::Graph,
+        }
+    }
+
+    pub(super) fn kernel(&self) -> Option<KernelId> {
+        match self {
+            Work::Launch(launch) => Some(launch.kernel),
+            _ => None,
         }
     }
 
@@ -119,6 +128,8 @@ pub struct GraphNode {
     pub kind: WorkKind,
     /// The operation it belongs to.
     pub name: Arc<str>,
+    /// The kernel it launches, where it is a launch.
+    pub kernel: Option<KernelId>,
     /// The stream it was captured on.
     pub stream: StreamId,
     /// Bytes it moves.
@@ -131,7 +142,7 @@ pub struct GraphNode {
 pub struct Graph {
     backend: Arc<dyn Backend>,
     id: GraphId,
-    nodes: Vec<GraphNode>,
+    nodes: Arc<[GraphNode]>,
     /// The work of each node, for a replay node by node.
     works: Vec<Work>,
     bytes: u64,
@@ -150,7 +161,7 @@ impl Graph {
             id,
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             flops: nodes.iter().map(|node| node.flops).sum(),
-            nodes,
+            nodes: nodes.into(),
             works,
         }
     }
@@ -168,6 +179,11 @@ impl Graph {
     /// Its nodes in the order of capture.
     pub fn nodes(&self) -> &[GraphNode] {
         &self.nodes
+    }
+
+    /// Its nodes, which outlive it.
+    pub(super) fn shared_nodes(&self) -> Arc<[GraphNode]> {
+        Arc::clone(&self.nodes)
     }
 
     /// Bytes that one replay moves.

@@ -1,0 +1,123 @@
+//! The times of work that runs on threads of this process.
+
+use super::spans::{DeviceSpans, LaunchSpan, WorkSpans};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Times between launches: work of n launches has n + 1.
+///
+/// One time serves as the end of a launch and the start of the next, since nothing runs between
+/// two launches but the loop over them.
+#[derive(Default)]
+pub struct SpanLog {
+    is_on: AtomicBool,
+    buffer: Mutex<Buffer>,
+}
+
+#[derive(Default)]
+struct Buffer {
+    works: Vec<(u64, usize, usize)>,
+    times: Vec<u64>,
+    capacity: usize,
+    dropped: u64,
+}
+
+impl SpanLog {
+    /// Whether times are kept.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Begins with an empty buffer of this many launches, allocated now.
+    pub fn start(&self, capacity: usize) {
+        *self.lock() = Buffer {
+            works: Vec::with_capacity(capacity / 64 + 1),
+            times: Vec::with_capacity(capacity),
+            capacity,
+            dropped: 0,
+        };
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Adds the work of a ticket.
+    pub fn push(&self, ticket: u64, times: &[u64]) {
+        let mut buffer = self.lock();
+        // Work that ends after the trace was stopped belongs to none.
+        if !self.is_on.load(Ordering::Acquire) {
+            return;
+        }
+        if buffer.times.len() + times.len() > buffer.capacity {
+            buffer.dropped += times.len().saturating_sub(1) as u64;
+            return;
+        }
+        let first = buffer.times.len();
+        buffer.times.extend_from_slice(times);
+        buffer.works.push((ticket, first, times.len()));
+    }
+
+    /// Ends, and returns what was kept.
+    pub fn stop(&self) -> DeviceSpans {
+        let mut buffer = self.lock();
+        self.is_on.store(false, Ordering::Release);
+        let buffer = std::mem::take(&mut *buffer);
+        let mut spans = Vec::with_capacity(buffer.times.len());
+        let mut works = Vec::with_capacity(buffer.works.len());
+        for (ticket, first, count) in buffer.works {
+            let times = buffer.times.get(first..first + count).unwrap_or_default();
+            works.push(WorkSpans {
+                ticket,
+                first: spans.len(),
+                count: times.len().saturating_sub(1),
+                launches: None,
+            });
+            spans.extend(times.windows(2).map(|pair| LaunchSpan {
+                start_ns: pair[0],
+                end_ns: pair[1],
+                ..LaunchSpan::default()
+            }));
+        }
+        DeviceSpans {
+            works,
+            spans,
+            dropped: buffer.dropped,
+            clock_error_ns: 0,
+            resolution_ns: 1,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        // Nothing can panic midway under it.
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_fits_and_counts_the_rest() {
+        let log = SpanLog::default();
+        log.push(1, &[0, 1]);
+        assert!(log.stop().works.is_empty(), "off: nothing is kept");
+        log.start(5);
+        assert!(log.is_on());
+        log.push(1, &[10, 12, 15]);
+        log.push(2, &[20, 21, 22, 23]);
+        log.push(3, &[30, 31]);
+        let kept = log.stop();
+        assert_eq!(kept.dropped, 3);
+        let tickets: Vec<u64> = kept.works.iter().map(|work| work.ticket).collect();
+        assert_eq!(tickets, [1, 3]);
+        let durations: Vec<u64> = kept
+            .spans
+            .iter()
+            .map(|one| one.end_ns - one.start_ns)
+            .collect();
+        assert_eq!(durations, [2, 3, 1]);
+        assert_eq!(kept.of(&kept.works[1]).len(), 1);
+        assert!(!log.is_on());
+        log.push(4, &[40, 41]);
+        assert!(log.stop().works.is_empty());
+    }
+}
