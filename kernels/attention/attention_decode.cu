@@ -131,7 +131,9 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
 #if FUSED_ROPE
                  , const float* cos_sin_table, const ELEMENT* query_norm, const ELEMENT* key_norm, float epsilon
 #endif
+                 TRACE_PARAMETER
 ) {
+    TRACE_SPAN(0);
     __shared__ Shared shared;
 #if !CLUSTER
     __shared__ u32 finished_splits;

@@ -33,7 +33,8 @@ KERNEL __launch_bounds__(128)
 attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, const int* block_tables,
                   const int* query_start_loc, const int* seq_lens, ELEMENT* out, int queries, int tokens, int heads,
                   int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
-                  int token_stride, float scale) {
+                  int token_stride, float scale TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];
     const int sequence = blockIdx.z, head = blockIdx.y, kv_head = head / (heads / kv_heads);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

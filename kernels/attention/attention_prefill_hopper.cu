@@ -58,7 +58,9 @@ KERNEL __launch_bounds__(384, 1)
 attention_prefill_hopper(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap keys,
                          const __grid_constant__ TensorMap values, const int* block_tables, const int* query_start_loc,
                          const int* seq_lens, ELEMENT* out, int* tile_counter, int queries, int tokens, int head_tiles,
-                         int head_tiles_per_kv_head, int sequences, int block_tokens, int table_width, float scale) {
+                         int head_tiles_per_kv_head, int sequences, int block_tokens, int table_width,
+                         float scale TRACE_PARAMETER) {
+    TRACE_SPAN(blockDim.x - 1);
     extern __shared__ u8 dynamic[];
     __shared__ u64 barriers[5 + 4 * STAGES];
     __shared__ WorkTile work_tiles[2];

@@ -66,7 +66,8 @@ KERNEL __launch_bounds__(THREADS)
 rope_write(const ELEMENT* qkv, const int* positions, const int* slot_mapping, const float* cos_sin_table,
            CACHE_ELEMENT* keys, CACHE_ELEMENT* values, ELEMENT* q_out, const ELEMENT* query_norm,
            const ELEMENT* key_norm, int heads, int kv_heads, int head_dim, int rotary_dim, int block_tokens,
-           i64 block_stride, int head_stride, int token_stride, float epsilon) {
+           i64 block_stride, int head_stride, int token_stride, float epsilon TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     const int row = blockIdx.x, lane = threadIdx.x % LANES_PER_HEAD;
     const int head = blockIdx.y * (THREADS / LANES_PER_HEAD) + threadIdx.x / LANES_PER_HEAD;
     const int all_heads = heads + 2 * kv_heads;

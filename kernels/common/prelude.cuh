@@ -134,6 +134,41 @@ DEVICE void wait_on_dependency() {
 #endif
 }
 
+// --- tracing: when a launch ran, by the GPU's global timer. TRACE is 0 (off), 1 (starts) or 2 (starts and ends) ---
+
+#ifndef TRACE
+#define TRACE 0
+#endif
+#if TRACE
+DEVICE u64 global_timer() {
+    u64 nanoseconds;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds)::"memory");
+    return nanoseconds;
+}
+// A slot is two words: the start, stored by one thread after the wait, and the latest end of all CTAs.
+DEVICE void wait_and_stamp(u64* slot) {
+    wait_on_dependency();
+    if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
+        *slot = global_timer();
+}
+// Stamps the end when the thread of this number leaves the kernel, by whichever return. Fire and forget: the thread
+// does not wait for the reduction.
+struct TraceSpan {
+    u64* slot;
+    u32 thread;
+    DEVICE ~TraceSpan() {
+        if (TRACE > 1 && threadIdx.x == thread)
+            asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(slot + 1), "l"(global_timer()) : "memory");
+    }
+};
+#define TRACE_PARAMETER , u64* trace_slot
+#define TRACE_SPAN(thread) const TraceSpan trace_span = {trace_slot, u32(thread)}
+#define wait_on_dependency() wait_and_stamp(trace_slot)
+#else
+#define TRACE_PARAMETER
+#define TRACE_SPAN(thread)
+#endif
+
 // --- reductions: in a fixed order, so that equal inputs give equal bits ---
 
 struct Sum {

@@ -38,7 +38,8 @@
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Element* x,
      const Element* __restrict__ gain, const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows,
-     int outputs, float epsilon) {
+     int outputs, float epsilon TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     // One epilogue serves EPILOGUE_TILES tiles, so that each thread computes at most one result in it.
     constexpr int RESULTS_PER_TILE = OUTPUTS_PER_CTA * MAX_ROWS;
     constexpr int EPILOGUE_TILES = THREADS / RESULTS_PER_TILE < 16 ? THREADS / RESULTS_PER_TILE : 16;

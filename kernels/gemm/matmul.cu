@@ -37,7 +37,8 @@ DEVICE void load(float (&to)[TILE_K][TILE + PAD], const TYPE* from, int first, i
 
 KERNEL __launch_bounds__(256) matmul(const TYPE* a, const TYPE* b, const OUTPUT* addend, const TYPE* bias, OUTPUT* out,
                                      int m, int n, int k, i64 a_row, i64 a_column, i64 a_batch, i64 b_row,
-                                     i64 b_column, i64 b_batch, i64 out_row, i64 out_batch) {
+                                     i64 b_column, i64 b_batch, i64 out_row, i64 out_batch TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     __shared__ float a_tile[TILE_K][TILE + PAD], b_tile[TILE_K][TILE + PAD];
     const int first_row = blockIdx.y * TILE, first_column = blockIdx.x * TILE;
     const int x = threadIdx.x % 16 * ITEMS, y = threadIdx.x / 16 * ITEMS;

@@ -33,7 +33,8 @@ static_assert(PASSES * WARPS * SLICES_PER_PASS * SLICE_K == INPUTS && WARPS * 32
 KERNEL __launch_bounds__(WARPS * 32, CTAS_PER_SM)
 small_m_gemm(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ gain,
              const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows, int outputs,
-             float epsilon) {
+             float epsilon TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     extern __shared__ u8 rings[];
     __shared__ float warp_partials[2][WARPS][16 * MAX_ROWS];
     __shared__ float squares[PASSES][WARPS][MAX_ROWS];

@@ -22,7 +22,8 @@ DEVICE float activation(float v) {
     return v;
 }
 
-KERNEL activate(const ELEMENT* x, const ELEMENT* residual, ELEMENT* out, int count) {
+KERNEL activate(const ELEMENT* x, const ELEMENT* residual, ELEMENT* out, int count TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const i64 at = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * VECTOR;

@@ -12,7 +12,8 @@
 typedef AccessType<ACCESS_BYTES>::Type Access;
 
 KERNEL gather_rows(const u8* x, const int* rows, const int* sampled_tokens, u8* out, int row_bytes, int count,
-                   int sampled_count) {
+                   int sampled_count TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const int at = (blockIdx.x * blockDim.x + threadIdx.x) * ACCESS_BYTES;

@@ -16,7 +16,8 @@ typedef VectorAccess<ELEMENT, VECTOR> Access;
 
 KERNEL __launch_bounds__(THREADS)
 normalize(const ELEMENT* x, ELEMENT* residual, const ELEMENT* __restrict__ weight, const ELEMENT* __restrict__ bias,
-          ELEMENT* out, int width, float epsilon) {
+          ELEMENT* out, int width, float epsilon TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     float v[CHUNKS_PER_THREAD][VECTOR], gain[CHUNKS_PER_THREAD][VECTOR];
     const i64 row = i64(blockIdx.x) * width;
     launch_dependents();

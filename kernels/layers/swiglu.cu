@@ -9,7 +9,8 @@
 
 typedef VectorAccess<ELEMENT, VECTOR> Access;
 
-KERNEL swiglu(const ELEMENT* gate_up, ELEMENT* out, int half) {
+KERNEL swiglu(const ELEMENT* gate_up, ELEMENT* out, int half TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const int at = (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR;

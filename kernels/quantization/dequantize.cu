@@ -7,7 +7,8 @@
 // Arguments: weights, scales (as gemv.cu), out (outputs x inputs), inputs.
 #include "packed_layout.cuh"
 
-KERNEL dequantize(const u8* weights, const void* scales, OUTPUT* out, int inputs) {
+KERNEL dequantize(const u8* weights, const void* scales, OUTPUT* out, int inputs TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const int k = (blockIdx.x * blockDim.x + threadIdx.x) * 8;

@@ -53,7 +53,8 @@ DEVICE float dequantize_q6_k(const u8* block, int i) {
     return scale * float((lower | upper << 4) - 32);
 }
 
-KERNEL dequantize_blocks(const u8* blocks, OUTPUT* out, int count) {
+KERNEL dequantize_blocks(const u8* blocks, OUTPUT* out, int count TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -10,7 +10,8 @@
 #include "prelude.cuh"
 
 KERNEL penalize(ELEMENT* logits, const int* counts, const u8* prompt_mask, const float* repetition,
-                const float* presence, const float* frequency, int vocabulary) {
+                const float* presence, const float* frequency, int vocabulary TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
     const int token = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;

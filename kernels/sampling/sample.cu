@@ -70,7 +70,8 @@ DEVICE u64 split_mix_64(u64 seed, u64 step) {
 KERNEL __launch_bounds__(THREADS)
 sample(const ELEMENT* logits, const float* temperature, const int* top_k, const float* top_p, const float* min_p,
        const SEED* seeds, const STEP* steps, int* tokens, float* logprobs, float* __restrict__ probabilities,
-       int vocabulary) {
+       int vocabulary TRACE_PARAMETER) {
+    TRACE_SPAN(0);
     __shared__ ClusterSum cluster_sum;
     __shared__ ArgMax warp_bests[CTA_WARPS];
     [[maybe_unused]] __shared__ u64 cta_best;

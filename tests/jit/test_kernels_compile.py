@@ -33,3 +33,29 @@ def test_every_variant_compiles(name: str, architecture: str) -> None:
 def test_every_kernel_has_a_variant() -> None:
     for name in KERNELS:
         assert any(True for each in ARCHITECTURES for _ in variants(name, each)), name
+
+
+TRACED = [name for name, text in _native.cuda_sources() if "TRACE_SPAN(" in text]
+
+
+@pytest.mark.parametrize("name", [name for name in TRACED if name.endswith(".cu")])
+def test_kernels_compile_with_the_times_they_store(name: str) -> None:
+    options = next(iter(variants(name, "sm_90a")))
+    sizes = []
+    for trace in ({}, {"TRACE": 1}, {"TRACE": 2}):
+        flags = [f"-D{option}={value}" for option, value in {**options, **trace}.items()]
+        source = dict(_native.cuda_sources())[name]
+        sizes.append(len(cuda.compile(source, "sm_90a", name, flags)))
+    assert sizes[0] < sizes[2]
+
+
+def test_every_kernel_of_a_step_stores_its_times() -> None:
+    needed = (
+        "gemv",
+        "small_m_gemm",
+        "attention_decode",
+        "attention_prefill",
+        "normalize",
+        "sample",
+    )
+    assert {f"{name}.cu" for name in needed} <= set(TRACED)

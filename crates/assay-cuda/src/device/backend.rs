@@ -9,6 +9,7 @@ use assay_runtime::backend::{
     Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority,
 };
 use assay_runtime::clock::Clock;
+use assay_runtime::trace::{LaunchKind, Tracer, current_ticket};
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -292,6 +293,7 @@ impl Backend for CudaDevice {
             });
         }
         self.copy_on(&stream, source, destination, bytes)?;
+        self.trace_unstamped(&stream, LaunchKind::Copy, "memcpy")?;
         self.note_captured(&stream);
         Ok(())
     }
@@ -304,6 +306,7 @@ impl Backend for CudaDevice {
         }
         self.memory.check_range(operation, destination, bytes)?;
         self.fill_on(&stream, destination, value, bytes)?;
+        self.trace_unstamped(&stream, LaunchKind::Fill, "memset")?;
         self.note_captured(&stream);
         Ok(())
     }
@@ -319,6 +322,7 @@ impl Backend for CudaDevice {
         match &*self.code(launch.kernel)? {
             Code::Function(function) => {
                 function.launch(stream, launch.into(), &launch.arguments)?;
+                self.trace_unstamped(stream, LaunchKind::Kernel, &function.name)?;
             }
             Code::Operation {
                 name,
@@ -365,6 +369,9 @@ impl Backend for CudaDevice {
         stream.outside_capture(operation)?;
         let found = self.graphs().get(&graph).cloned();
         let found = found.ok_or(BackendError::UnknownGraph { operation, graph })?;
+        if let Some((region, _)) = found.region {
+            self.tracer.add_replay(self, region, current_ticket())?;
+        }
         found.launch(&stream)
     }
 
@@ -380,6 +387,13 @@ impl Backend for CudaDevice {
                 stream.synchronize(operation, &self.watchdog)?;
             }
         }
-        Ok(())
+        match found.region {
+            Some((_, slots)) => self.memory.free_device(slots, &[]),
+            None => Ok(()),
+        }
+    }
+
+    fn tracer(&self) -> Option<&dyn Tracer> {
+        Some(self)
     }
 }

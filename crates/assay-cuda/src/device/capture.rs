@@ -27,6 +27,7 @@ impl CudaDevice {
         }
         let driver = self.context.enter(operation)?;
         let before = self.record_before(stream)?;
+        self.begin_graph_region(stream)?;
         // Relaxed: calls of other threads do not affect the capture, and the layers above refuse what
         // this thread may not do.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -55,6 +56,7 @@ impl CudaDevice {
         {
             clocks.tick(member.branch);
         }
+        self.end_traced_node(stream);
     }
 
     pub(super) fn record(&self, event: &Event, stream: &Arc<Stream>) -> Result<()> {
@@ -127,6 +129,7 @@ impl CudaDevice {
         let Some(clocks) = lock(&capture).take() else {
             return Err(refused);
         };
+        let region = self.end_graph_region(stream)?;
         let driver = self.context.enter(operation)?;
         let mut captured = ptr::null_mut();
         // SAFETY: the stream lives; stores one handle, null where the capture failed.
@@ -154,8 +157,12 @@ impl CudaDevice {
         let graph = Graph {
             context: Arc::clone(&self.context),
             handle,
+            region: region.as_ref().map(|region| (region.id, region.slots)),
             launched_on: Mutex::new(Vec::new()),
         };
+        if let Some(region) = region {
+            self.tracer.add_graph(region);
+        }
         let id = GraphId(self.fresh_number());
         self.graphs().insert(id, Arc::new(graph));
         Ok(id)

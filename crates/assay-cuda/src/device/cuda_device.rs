@@ -10,6 +10,7 @@ use super::kernel::{Function, Module};
 use super::memory::Memory;
 use super::stream::Stream;
 use super::sync::lock;
+use super::trace::DeviceTracer;
 use super::watchdog::Watchdog;
 use crate::blas::{BlasHandle, WORKSPACE_BYTES, unavailable_message};
 use crate::compiler::{Architecture, CubinCache};
@@ -82,6 +83,7 @@ pub struct CudaDevice {
     pub(super) workspaces: Mutex<HashMap<StreamId, DevicePointer>>,
     /// Loaded modules by the hash of their source.
     pub(super) modules: Mutex<HashMap<String, Arc<Module>>>,
+    pub(super) tracer: DeviceTracer,
     pub(super) next_stream: AtomicU32,
     pub(super) next_number: AtomicU64,
     // Last: fields drop in order, and the context must outlive everything in it.
@@ -145,6 +147,7 @@ impl CudaDevice {
             blas: OnceLock::new(),
             workspaces: Mutex::default(),
             modules: Mutex::default(),
+            tracer: DeviceTracer::default(),
             next_stream: AtomicU32::new(default_id.0 + 1),
             next_number: AtomicU64::new(1),
             memory: Memory::new(&context, options.ordinal, facts.memory_bytes)?,

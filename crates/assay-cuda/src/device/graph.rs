@@ -3,7 +3,7 @@
 use super::context::PrimaryContext;
 use super::stream::Stream;
 use super::sync::lock;
-use assay_runtime::backend::{Operation, Result};
+use assay_runtime::backend::{DevicePointer, Operation, Result};
 use cudarc::driver::sys::CUgraphExec;
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 pub(super) struct Graph {
     pub context: Arc<PrimaryContext>,
     pub handle: CUgraphExec,
+    /// Its region in traces, and the slots of its launches; none if it stores no times.
+    pub region: Option<(u64, DevicePointer)>,
     /// Streams it was launched on. Locked during a launch: only one thread may launch a graph.
     pub launched_on: Mutex<Vec<Arc<Stream>>>,
 }

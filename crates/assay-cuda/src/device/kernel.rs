@@ -165,6 +165,8 @@ pub struct LaunchOptions {
     /// Programmatic dependent launch: the kernel may start before the previous one has finished, and
     /// waits itself (`griddepcontrol.wait`).
     pub programmatic_dependent_launch: bool,
+    /// Its last parameter is the slot where it stores when it ran (`TRACE`).
+    pub stores_times: bool,
 }
 
 /// A kernel of a module.
@@ -230,6 +232,11 @@ impl From<&Launch> for LaunchConfig {
 }
 
 impl Function {
+    /// Whether its last parameter is the slot where it stores when it ran.
+    pub fn stores_times(&self) -> bool {
+        self.options.stores_times
+    }
+
     /// The size in bytes of each parameter.
     pub fn parameters(&self) -> &[usize] {
         &self.parameters

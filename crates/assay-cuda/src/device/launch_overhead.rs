@@ -26,6 +26,7 @@ impl CudaDevice {
             "nothing",
             LaunchOptions {
                 programmatic_dependent_launch: true,
+                ..LaunchOptions::default()
             },
         )?;
         let stream = &self.default_stream;

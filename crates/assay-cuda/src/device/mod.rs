@@ -18,6 +18,7 @@ mod queue;
 mod stream;
 mod sync;
 mod tensor_map;
+mod trace;
 mod watchdog;
 
 pub use cuda_device::{CudaDevice, CudaOptions, OperationBody, Queue};

@@ -4,6 +4,7 @@ use super::cuda_device::{CudaDevice, Queue};
 use super::kernel::{Function, LaunchConfig};
 use crate::blas::{GemmPointers, GemmProblem};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Operation, Result, StreamId};
+use assay_runtime::trace::LaunchKind;
 
 impl Queue<'_> {
     /// The device.
@@ -16,6 +17,11 @@ impl Queue<'_> {
         self.stream.id
     }
 
+    /// Whether what is queued belongs to a trace: its kernels store when they ran.
+    pub fn is_traced(&self) -> bool {
+        self.device.has_region(self.stream)
+    }
+
     /// Allocates zeroed device memory, usable by every stream; also during a capture.
     pub fn allocate_zeros(&self, bytes: u64) -> Result<DevicePointer> {
         self.device.memory.allocate_zeros(bytes)
@@ -26,7 +32,9 @@ impl Queue<'_> {
         self.device.context.enter(Operation::Launch)?;
         let workspace = self.device.workspace(self.stream.id)?;
         let blas = self.device.blas()?;
-        blas.gemm(problem, pointers, workspace, self.stream.handle())
+        let before = self.device.captured_nodes(self.stream)?;
+        blas.gemm(problem, pointers, workspace, self.stream.handle())?;
+        self.device.trace_gemm(self.stream, before)
     }
 
     /// Whether cuBLASLt supports a problem.
@@ -38,7 +46,9 @@ impl Queue<'_> {
     /// Queues a fill of device memory of the call.
     pub fn fill(&self, destination: DevicePointer, value: u8, bytes: u64) -> Result<()> {
         self.device
-            .fill_on(self.stream, destination.into(), value, bytes)
+            .fill_on(self.stream, destination.into(), value, bytes)?;
+        self.device
+            .trace_unstamped(self.stream, LaunchKind::Fill, "memset")
     }
 
     /// Queues a copy between disjoint ranges of device memory of the call.
@@ -49,7 +59,9 @@ impl Queue<'_> {
         bytes: u64,
     ) -> Result<()> {
         self.device
-            .copy_on(self.stream, source.into(), destination.into(), bytes)
+            .copy_on(self.stream, source.into(), destination.into(), bytes)?;
+        self.device
+            .trace_unstamped(self.stream, LaunchKind::Copy, "memcpy")
     }
 
     /// Queues a kernel.
@@ -59,7 +71,12 @@ impl Queue<'_> {
         config: LaunchConfig,
         arguments: &[KernelArgument],
     ) -> Result<()> {
-        function.launch(self.stream, config, arguments)
+        match function.stores_times() || self.is_traced() {
+            true => self
+                .device
+                .launch_traced(self.stream, function, config, arguments),
+            false => function.launch(self.stream, config, arguments),
+        }
     }
 
     /// Queues a kernel whose parameters are whole words.
@@ -69,6 +86,8 @@ impl Queue<'_> {
         config: LaunchConfig,
         words: &mut [u64],
     ) -> Result<()> {
-        function.launch_words(self.stream, config, words)
+        function.launch_words(self.stream, config, words)?;
+        self.device
+            .trace_unstamped(self.stream, LaunchKind::Kernel, &function.name)
     }
 }

@@ -3,6 +3,7 @@
 use super::context::{FaultSite, PrimaryContext};
 use super::driver_event::DriverEvent;
 use super::sync::lock;
+use super::trace::Region;
 use super::watchdog::Watchdog;
 use crate::library::{NOT_READY, SUCCESS};
 use assay_runtime::backend::{BackendError, CaptureClocks, Operation, Result, StreamId};
@@ -31,6 +32,8 @@ pub(super) struct Stream {
     handle: CUstream,
     /// The capture it currently belongs to.
     pub capture: Mutex<Option<CaptureMembership>>,
+    /// The launches whose times are not flushed yet.
+    pub region: Mutex<Option<Region>>,
     last_kernel: Mutex<Option<Arc<str>>>,
 }
 
@@ -54,6 +57,7 @@ impl Stream {
             context: Arc::clone(context),
             handle,
             capture: Mutex::new(None),
+            region: Mutex::new(None),
             last_kernel: Mutex::new(None),
         })
     }

@@ -2,11 +2,12 @@
 
 use super::functions;
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUlaunchConfig, CUmemPool_attribute,
-    CUmemPoolProps, CUmemoryPool, CUmodule, CUpointer_attribute, CUresult, CUstream,
-    CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill,
-    CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent,
+    CUfunction, CUfunction_attribute, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode,
+    CUgraphNodeType, CUkernel, CUlaunchConfig, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool,
+    CUmodule, CUpointer_attribute, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
+    CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -77,6 +78,19 @@ functions! {
         cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
         cuStreamEndCapture(CUstream, *mut CUgraph);
         cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);
+        cuStreamGetCaptureInfo_v3(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut *const CUgraphEdgeData,
+            *mut usize,
+        );
+        cuGraphGetNodes(CUgraph, *mut CUgraphNode, *mut usize);
+        cuGraphNodeGetType(CUgraphNode, *mut CUgraphNodeType);
+        cuGraphKernelNodeGetParams_v2(CUgraphNode, *mut CUDA_KERNEL_NODE_PARAMS);
+        cuKernelGetName(*mut *const c_char, CUkernel);
         cuGraphDestroy(CUgraph);
         cuGraphExecDestroy(CUgraphExec);
         cuGraphLaunch(CUgraphExec, CUstream);

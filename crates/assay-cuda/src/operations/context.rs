@@ -3,12 +3,12 @@
 use super::error::launch_error;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
-use crate::sources;
+use crate::sources::{self, SOURCES};
 use assay_operations::Activation;
 use assay_runtime::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// A macro of a kernel's source (`-D`): its name and its value.
 pub(super) type Define = (&'static str, DefineValue);
@@ -42,6 +42,29 @@ impl From<&'static str> for DefineValue {
     fn from(name: &'static str) -> Self {
         DefineValue::Name(name)
     }
+}
+
+/// What traced kernels store: 2 for starts and ends, 1 for starts (`ASSAY_TRACE_ENDS=0`).
+fn trace_level() -> u64 {
+    static LEVEL: OnceLock<u64> = OnceLock::new();
+    *LEVEL.get_or_init(|| match std::env::var("ASSAY_TRACE_ENDS").as_deref() {
+        Ok("0") => 1,
+        _ => 2,
+    })
+}
+
+/// Whether a source can be compiled to store when its kernel ran.
+fn stores_times(file: &str) -> bool {
+    static TRACED: OnceLock<Vec<&str>> = OnceLock::new();
+    let traced = TRACED.get_or_init(|| {
+        let traced = SOURCES
+            .iter()
+            .filter(|(_, text)| text.contains("TRACE_SPAN("));
+        traced
+            .filter_map(|(name, _)| name.strip_suffix(".cu"))
+            .collect()
+    });
+    traced.contains(&file)
 }
 
 /// The most macros of a kernel.
@@ -132,15 +155,18 @@ impl OperationContext {
         kernel: &'static str,
         defines: &[Define],
     ) -> Result<Arc<Function>> {
-        if defines.len() > MAX_DEFINES {
+        let stores_times = queue.is_traced() && stores_times(file);
+        if defines.len() + usize::from(stores_times) > MAX_DEFINES {
             let got = defines.len();
             return Err(launch_error(format!(
                 "{kernel}: expected at most {MAX_DEFINES} macros, got {got}"
             )));
         }
         let mut filled = [None; MAX_DEFINES];
-        for (slot, define) in filled.iter_mut().zip(defines) {
-            *slot = Some(*define);
+        let trace = stores_times.then_some(("TRACE", trace_level().into()));
+        let all = defines.iter().copied().chain(trace);
+        for (slot, define) in filled.iter_mut().zip(all) {
+            *slot = Some(define);
         }
         let variant = Variant {
             kernel,
@@ -153,7 +179,8 @@ impl OperationContext {
         if let Some(known) = functions.get(&variant) {
             return Ok(Arc::clone(known));
         }
-        let compiled = Arc::new(compile(queue, file, kernel, defines)?);
+        let defines: Vec<Define> = filled.iter().flatten().copied().collect();
+        let compiled = Arc::new(compile(queue, file, kernel, &defines, stores_times)?);
         functions.insert(variant, Arc::clone(&compiled));
         Ok(compiled)
     }
@@ -184,6 +211,7 @@ fn compile(
     file: &'static str,
     kernel: &'static str,
     defines: &[Define],
+    stores_times: bool,
 ) -> Result<Function> {
     let name = format!("{file}.cu");
     let Some(text) = sources::source(&name) else {
@@ -209,6 +237,7 @@ fn compile(
         kernel,
         LaunchOptions {
             programmatic_dependent_launch: true,
+            stores_times,
         },
     )
 }
