@@ -8,6 +8,7 @@ from assay._native import build_info
 if TYPE_CHECKING:
     from assay import jit
     from assay.engine import Engine, SamplingParams
+    from assay.observe.capture import capture
     from assay.observe.telemetry import telemetry
     from assay.runtime.graphs import capture_graph
 
@@ -18,6 +19,7 @@ __all__ = [
     "SamplingParams",
     "__version__",
     "build_info",
+    "capture",
     "capture_graph",
     "jit",
     "telemetry",
@@ -26,6 +28,7 @@ __all__ = [
 _ELSEWHERE = {
     "Engine": "assay.engine",
     "SamplingParams": "assay.engine",
+    "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
     "telemetry": "assay.observe.telemetry",
 }

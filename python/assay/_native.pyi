@@ -1,7 +1,8 @@
 """Type stubs of the extension module; stubtest checks them against the built module."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import (
     Any,
     Final,
@@ -25,9 +26,11 @@ __all__ = [
     "BlockFormat",
     "BlockManager",
     "Buffer",
+    "CapturedEvents",
     "Context",
     "EventTable",
     "GgufFile",
+    "HostLog",
     "NativeArray",
     "NativeEvent",
     "NativeGrant",
@@ -49,6 +52,7 @@ __all__ = [
     "TapeBlock",
     "TapeError",
     "TapeReport",
+    "WorkTrace",
     "build_info",
     "cuda_attention_limits",
     "cuda_borrow",
@@ -73,6 +77,7 @@ __all__ = [
     "read_kineto",
     "replay_allocations",
     "rope_cos_sin",
+    "set_trace_step",
     "weights_bytes",
 ]
 
@@ -811,6 +816,10 @@ class Context:
 
         The copy is charged to the task of the stream, if it has one.
         """
+    def start_trace(self, capacity: int) -> bool:
+        """Begin to keep what the device runs, up to `capacity` launches; False if it has no tracer."""
+    def stop_trace(self) -> WorkTrace:
+        """Wait for the work in flight, end the trace and return it."""
     def totals(self) -> dict[str, Any]:
         """Totals over all records."""
     def take_records(
@@ -1147,3 +1156,85 @@ def import_kineto(
     progress: Callable[[int, int], object] | None = None,
 ) -> KinetoFacts:
     """Read such a trace into a Parquet file, some blocks at a time; returns facts of it."""
+
+def set_trace_step(step: int | None) -> None:
+    """Say which step of the engine this thread's work belongs to from now on; None: to none."""
+
+@final
+class HostLog:
+    """Sections of host code of one engine, in the order in which they ended.
+
+    A section begins where the one before it ended, so that no time between them is lost.
+    """
+
+    def __new__(cls, capacity: int) -> HostLog: ...
+    def begin(self, thread: int) -> int:
+        """Begin a section now, in the thread of this ID; returns the time."""
+    def lap(self, section: int, step: int | None, copied_bytes: int = 0) -> int:
+        """End a section, and begin the next; returns the time."""
+    def now_ns(self) -> int:
+        """The time now on the log's clock."""
+    @property
+    def dropped(self) -> int:
+        """Sections that were dropped."""
+    def __len__(self) -> int: ...
+
+@final
+class WorkTrace:
+    """The work of one device while a trace was captured, and when each launch of it ran."""
+
+    def names(self) -> list[tuple[str, str | None, str | None]]:
+        """The distinct names of launches: label, operation of the table, kernel."""
+    def counts(self) -> tuple[int, int, int]:
+        """How many pieces of work were queued, have times, and have none."""
+    @property
+    def dropped(self) -> int:
+        """Launches that were not kept, for want of room."""
+    @property
+    def clock_error_ns(self) -> int:
+        """How far the device's clock may be off the host's, in nanoseconds."""
+    @property
+    def resolution_ns(self) -> int:
+        """The resolution of the device's clock, in nanoseconds."""
+
+@final
+class CapturedEvents:
+    """The events of a capture."""
+
+    def __new__(cls) -> CapturedEvents: ...
+    def add_host(
+        self,
+        log: HostLog,
+        sections: Sequence[tuple[str, str, str | None]],
+        phases_by_step: Mapping[int, str],
+        *,
+        offset_ns: int,
+        pid: int,
+        device: int,
+    ) -> None:
+        """Add the sections of an engine; `sections` names them by number."""
+    def add_work(
+        self,
+        trace: WorkTrace,
+        log: HostLog,
+        meanings: Sequence[tuple[str | None, int | None, bool]],
+        phases_by_step: Mapping[int, str],
+        *,
+        offset_ns: int,
+        pid: int,
+        device: int,
+        host_calls: bool,
+    ) -> dict[int, tuple[int, int, int, int]]:
+        """Add the work of a device; `meanings` says what each name of `trace.names()` is.
+
+        Returns first start, last end and union of the launches by step, and how many there are.
+        """
+    def __len__(self) -> int: ...
+    def write_events(self, path: Path) -> None:
+        """Write the events as Parquet, and forget them."""
+    def write_steps(
+        self,
+        path: Path,
+        rows: Sequence[tuple[int, str, int, int, int | None, int, int, int, int]],
+    ) -> None:
+        """Write a table of steps as Parquet."""

@@ -408,7 +408,40 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (("completion", "bash"), {"shell": TEXT, "script": TEXT}),
-    (("trace", "list"), {"path": TEXT, "traces": Each({}, some=False)}),
+    (
+        ("trace", "capture", "synthetic", "--steps", "2"),
+        {
+            "path": TEXT,
+            "model": TEXT,
+            "device": TEXT,
+            "batch": COUNT,
+            "context": COUNT,
+            "steps": COUNT,
+            "bytes": COUNT,
+            "dropped": COUNT,
+            "overhead": {"measured": FLAG, "reason": TEXT, "command": TEXT},
+            "degradations": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("trace", "list"),
+        {
+            "path": TEXT,
+            "traces": Each(
+                {
+                    "name": TEXT,
+                    "path": TEXT,
+                    "readable": FLAG,
+                    "source": MAYBE_TEXT,
+                    "engine": MAYBE_TEXT,
+                    "model": MAYBE_TEXT,
+                    "bytes": COUNT,
+                    "modified": TEXT,
+                },
+                some=False,
+            ),
+        },
+    ),
     (
         ("cache",),
         {

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "chat": "chat",
     "serve": "serve",
     "perplexity": "perplexity",
+    "trace capture": "trace_capture",
     "trace list": "trace_list",
     "trace export": "trace_export",
     "trace show": "trace_show",

@@ -71,6 +71,14 @@ def serve_command(
             help="Time to finish requests after SIGTERM or ctrl-c.",
         ),
     ] = 30.0,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FOLDER",
+            help="Let clients capture traces into FOLDER: POST /start_profile and /stop_profile.",
+        ),
+    ] = None,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -115,9 +123,13 @@ def serve_command(
             show_progress(f"serving {described.name} on {engine.device} at {url}")
         _log_to_stderr(access_log=access_log)
         limits = Limits(requests=max_requests, body_bytes=max_body)
-        serve(
-            create_app(engine, described, api_key=key, limits=limits), listener, drain_seconds=drain
-        )
+        profiler = None
+        if trace is not None:
+            from assay.observe.capture.profiler import TraceProfiler
+
+            profiler = TraceProfiler(trace)
+        app = create_app(engine, described, api_key=key, limits=limits, profiler=profiler)
+        serve(app, listener, drain_seconds=drain)
     return 0
 
 

@@ -32,6 +32,7 @@ from assay.runtime.memory import (
 )
 
 if TYPE_CHECKING:
+    from assay._native import WorkTrace
     from assay.runtime import cuda
 else:
     cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
@@ -228,6 +229,14 @@ class Device(ContextStack):
     def now_ns(self) -> int:
         """The device's clock; on `sim` it is virtual."""
         return self._context.now_ns()
+
+    def start_trace(self, capacity: int) -> bool:
+        """Begin to keep when each launch runs, for `capacity` of them; False without a tracer."""
+        return self._context.start_trace(capacity)
+
+    def stop_trace(self) -> WorkTrace:
+        """Wait for the work in flight, end the trace and return it."""
+        return self._context.stop_trace()
 
     def stream(self, priority: Literal["low", "normal", "high"] = "normal") -> Stream:
         """Create a stream."""

@@ -5,11 +5,11 @@ use super::kernel::KernelCall;
 use super::state::Work;
 use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
-    Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
+    Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority, Tracer,
 };
 use assay_runtime::clock::Clock;
 use assay_runtime::streams::DEFAULT_STREAM;
-use assay_runtime::trace::{DeviceSpans, Tracer};
+use assay_runtime::trace::DeviceSpans;
 use std::sync::Arc;
 
 impl CpuDevice {

@@ -6,10 +6,10 @@ use super::stream::Stream;
 use super::sync::lock;
 use assay_runtime::backend::{
     Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
-    Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority,
+    Launch, MemoryInfo, Operation, Result, StreamId, StreamPriority, Tracer,
 };
 use assay_runtime::clock::Clock;
-use assay_runtime::trace::{LaunchKind, Tracer, current_ticket};
+use assay_runtime::trace::{LaunchKind, current_ticket};
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -370,7 +370,7 @@ impl Backend for CudaDevice {
         let found = self.graphs().get(&graph).cloned();
         let found = found.ok_or(BackendError::UnknownGraph { operation, graph })?;
         if let Some((region, _)) = found.region {
-            self.tracer.add_replay(self, region, current_ticket())?;
+            self.trace_replay(region, current_ticket())?;
         }
         found.launch(&stream)
     }

@@ -25,6 +25,7 @@ use super::panic_guard::guarded;
 use super::records::{self, RecordTuple};
 use super::stream::PyStream;
 use super::stream_operations::{self, HostCall};
+use super::tracing::PyWorkTrace;
 use super::transfer;
 
 /// A device with its memory pool, dispatch controller, transfer engine and records.
@@ -439,6 +440,27 @@ impl PyContext {
                 offset,
             };
             transfer::download(py, &self.runtime, name, part, into, stream)
+        })
+    }
+
+    /// Begin to keep what the device runs, up to `capacity` launches; False if it has no tracer.
+    fn start_trace(&self, py: Python<'_>, capacity: usize) -> PyResult<bool> {
+        guarded("trace", || {
+            self.runtime.begin(py, "trace")?;
+            py.detach(|| self.runtime.dispatch.start_trace(capacity))
+                .map_err(|error| errors::dispatch(&error))
+        })
+    }
+
+    /// Wait for the work in flight, end the trace and return it.
+    fn stop_trace(&self, py: Python<'_>) -> PyResult<PyWorkTrace> {
+        guarded("trace", || {
+            self.runtime.begin(py, "trace")?;
+            py.detach(|| {
+                let trace = self.runtime.dispatch.stop_trace();
+                let trace = trace.map_err(|error| errors::dispatch(&error))?;
+                Ok(PyWorkTrace::new(&self.runtime, trace))
+            })
         })
     }
 

@@ -44,6 +44,7 @@ mod stream_operations;
 mod stream_tasks;
 mod submit;
 mod task;
+mod tracing;
 mod transfer;
 mod uses;
 mod weights;
@@ -84,5 +85,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;
     module.add_function(wrap_pyfunction!(cuda_array::cuda_borrow, module)?)?;
     measuring::register(module)?;
+    tracing::register(module)?;
     module.add_function(wrap_pyfunction!(panic_guard::provoke_panic, module)?)
 }

@@ -15,18 +15,19 @@ mod capture_clocks;
 pub mod contract;
 mod error;
 mod operation;
+mod tracer;
 mod types;
 
 pub use capture_clocks::CaptureClocks;
 pub use error::BackendError;
 pub use operation::Operation;
+pub use tracer::Tracer;
 pub use types::{
     Address, CopyDirection, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,
     HostPointer, KernelArgument, KernelId, Launch, MemoryInfo, Space, StreamId, StreamPriority,
 };
 
 use crate::clock::Clock;
-use crate::trace::Tracer;
 
 /// The result of a backend call.
 pub type Result<T> = std::result::Result<T, BackendError>;

@@ -5,8 +5,8 @@ use super::meter::Meter;
 use super::options::DispatchOptions;
 use super::record::Recorder;
 use super::timeline::{Anchor, Timeline};
+use super::work_log::WorkLog;
 use crate::backend::{Backend, StreamId};
-use crate::trace::WorkLog;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 

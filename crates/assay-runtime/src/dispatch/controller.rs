@@ -8,10 +8,10 @@ use super::options::DispatchOptions;
 use super::record::{Recorder, Span};
 use super::shared::{Shared, lock};
 use super::work::{Graph, WorkId, WorkRequest};
+use super::work_log::WorkTrace;
 use crate::backend::{Backend, StreamId, StreamPriority};
 use crate::memory::{MemoryError, MemoryResource, Residency};
 use crate::scheduler::ProgressEngine;
-use crate::trace::WorkTrace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -33,6 +33,7 @@ mod tracing;
 mod wait;
 mod waiting_work;
 mod work;
+mod work_log;
 
 pub use capture::Capture;
 pub use controller::{DispatchController, StreamUsage};
@@ -41,3 +42,4 @@ pub use memory::RecordedMemory;
 pub use options::{DispatchOptions, Timing};
 pub use record::{RecordTotals, Recorder, Span, WorkKind, WorkRecord};
 pub use work::{Graph, GraphNode, Work, WorkId, WorkRequest};
+pub use work_log::{TracedWork, WorkTrace};

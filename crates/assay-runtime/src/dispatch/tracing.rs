@@ -4,8 +4,9 @@ use super::context::DispatchContext;
 use super::error::DispatchError;
 use super::shared::Shared;
 use super::work::{Work, WorkRequest};
+use super::work_log::{TracedWork, WorkTrace};
 use crate::backend;
-use crate::trace::{TracedWork, WorkTrace, with_ticket};
+use crate::trace::with_ticket;
 use std::sync::Arc;
 
 /// Queues work under a ticket, and keeps what it is.

@@ -116,6 +116,8 @@ class Case:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
     """Number of rounds, for cases whose rounds take long."""
+    max_seconds: float | None = None
+    """After this long fewer rounds suffice; by default the plan's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
     """Prepare a case, check it, measure it, check it again."""
     if case.rounds is not None:
         plan = replace(plan, min_rounds=case.rounds, max_rounds=case.rounds)
+    if case.max_seconds is not None:
+        plan = replace(plan, max_seconds=case.max_seconds)
     prepared = case.prepare()
     present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
     subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]

@@ -13,7 +13,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from assay.engine.core import output_processor, probing
+from assay.engine.core import output_processor, probing, recording
 from assay.engine.core import prompts as prompting
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.exclusive import EngineLock, exclusive
@@ -72,6 +72,8 @@ class Engine:
         """Outputs of the requests of `generate` and `stream`, which other calls must not take."""
         self._abandoned: deque[str] = deque()
         """Requests of streams that were left early while a call was running."""
+        self._recording: recording.Recorder | None = None
+        """The recorder that the engine has taken up."""
         self._lock = EngineLock()
         self._closed = False
 
@@ -115,6 +117,11 @@ class Engine:
     def context_limit(self) -> int:
         """Maximum tokens of a prompt and its output together."""
         return self._state.context_limit
+
+    @property
+    def degradations(self) -> list[str]:
+        """What the engine does less well than configured, one line each."""
+        return self._state.degradations
 
     @property
     def has_work(self) -> bool:
@@ -359,7 +366,39 @@ class Engine:
     def _advance(self) -> None:
         """Run one step and keep its outputs for those who wait for them."""
         self._abort_abandoned()
+        if recording.active is not self._recording:
+            self._take_up_recorder(recording.active)
+        recorder = self._state.recorder
+        if recorder is not None:
+            recorder.begin()
         self._keep(self._deliver(run_step(self._state, self._counters)))
+        if recorder is not None:
+            recorder.lap(recording.DELIVER)
+            recorder.end_step()
+
+    @exclusive
+    def release_recorder(self) -> None:
+        """End the recording of this engine; the step in flight is collected first.
+
+        `assay.capture` calls it; a call of another thread that is under way ends first.
+        """
+        if self._recording is not None:
+            self._take_up_recorder(None)
+
+    def _take_up_recorder(self, recorder: recording.Recorder | None) -> None:
+        """Record with another recorder, or with none, from the next step on."""
+        state = self._state
+        before = state.recorder
+        if before is not None:
+            before.begin()
+        # The step in flight belongs to the recorder that saw its launch.
+        self._synchronize()
+        if before is not None:
+            before.end_step()
+        state.recorder = None
+        self._recording = recorder
+        if recorder is not None:
+            state.recorder = recorder.attach(self)
 
     def _keep(self, outputs: Sequence[StepOutput]) -> None:
         for output in outputs:

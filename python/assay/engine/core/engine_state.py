@@ -11,6 +11,7 @@ from assay.engine.core.batch_scheduler import BatchScheduler
 from assay.engine.core.degradations import Degradations
 from assay.engine.core.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.core.kv_memory import KvMemory
+from assay.engine.core.recording import EngineRecorder
 from assay.engine.loading import ModelFiles
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
@@ -50,6 +51,7 @@ class EngineState:
         self._prefix_caching = prefix_caching
         self._growth_failed = False
         self._degradations = Degradations()
+        self._recorder: EngineRecorder | None = None
         # The limit is the process's: without one here, another engine's stays in force.
         if settings.threads:
             limit_kernel_threads(settings.threads)
@@ -70,6 +72,17 @@ class EngineState:
                 "close the engine and load it again",
             )
         return self._runner
+
+    @property
+    def recorder(self) -> EngineRecorder | None:
+        """What times the steps; None while nothing does."""
+        return self._recorder
+
+    @recorder.setter
+    def recorder(self, recorder: EngineRecorder | None) -> None:
+        self._recorder = recorder
+        if self._runner is not None:
+            self._runner.recorder = recorder
 
     @property
     def async_scheduling(self) -> bool:
@@ -226,7 +239,7 @@ class EngineState:
     def _build_runner(self) -> ModelRunner:
         settings = self.settings
         max_num_samples = settings.max_batch * (1 + settings.speculation_depth)
-        return ModelRunner(
+        runner = ModelRunner(
             self.model,
             self.device,
             self.kv,
@@ -239,3 +252,5 @@ class EngineState:
             # Splits are summed in another order: deterministic mode reads a context unsplit.
             num_splits=1 if settings.deterministic else settings.attention_split,
         )
+        runner.recorder = self._recorder
+        return runner

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from assay.engine.core import output_processor
+from assay.engine.core import output_processor, recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.logprobs import TopLogprobs, top_logprobs
@@ -40,6 +40,9 @@ def run_step(state: EngineState, counters: Counter[str]) -> list[RequestChunks]:
     if not _can_launch_ahead(state, step):
         return collect_outputs(state, counters, step)
     _advance_to_pending(state, counters, step)
+    if state.recorder is not None:
+        state.recorder.collecting(step.number)
+        state.recorder.lap(recording.COMMIT)
     try:
         state.in_flight = _launch(state, step)
     except AssayError:
@@ -56,10 +59,15 @@ def collect_outputs(
 
     `advanced` says that the requests already count the step's tokens as pending.
     """
+    recorder = state.recorder
+    if recorder is not None:
+        recorder.collecting(step.number)
     tokens, logprobs = state.runner.collect(step)
     top: list[TopLogprobs] = [()] * len(tokens)
     if counts := _top_logprobs_counts(step.scheduled):
         top = top_logprobs(state.runner.logits(len(tokens)), max(counts))
+        if recorder is not None:
+            recorder.lap(recording.LOGPROBS)
     counters["steps"] += 1
     outputs = []
     row = 0
@@ -78,6 +86,8 @@ def collect_outputs(
             _commit_computed_tokens(state, counters, sequence, num_known, len(chunks))
         counters["generated_tokens"] += sum(chunk.token_id is not None for chunk in chunks)
         outputs.append((request, chunks))
+    if recorder is not None:
+        recorder.lap(recording.APPEND_TOKENS)
     return outputs
 
 
@@ -89,13 +99,21 @@ def _launch(state: EngineState, after: InFlightStep | None) -> InFlightStep | No
     scheduled = state.scheduler.schedule()
     if not scheduled:
         return None
+    recorder, number = state.recorder, None
+    if recorder is not None:
+        number = recorder.launching(scheduled)
+        recorder.lap(recording.SCHEDULE)
+    copies = False
     for sequence in scheduled:
         if sequence.block_copy is not None:
             state.kv.copy_block(*sequence.block_copy)
+            copies = True
         if sequence.request.first_scheduled_time is None:
             sequence.request.first_scheduled_time = start
+    if recorder is not None and copies:
+        recorder.lap(recording.COPY_BLOCKS)
     logprobs = any(one.num_samples and one.request.params.logprobs is not None for one in scheduled)
-    return state.runner.launch(scheduled, logprobs=logprobs, after=after)
+    return state.runner.launch(scheduled, logprobs=logprobs, after=after, number=number)
 
 
 def _is_unfinished(sequence: ScheduledSequence) -> bool:

@@ -86,7 +86,8 @@ class GraphCache:
         self._enqueue = enqueue
         self._captures = captures
         self._degradations = degradations
-        self._programs: OrderedDict[tuple[StepShape, int], StepProgram] = OrderedDict()
+        self._programs: OrderedDict[tuple[StepShape, int, bool], StepProgram] = OrderedDict()
+        self._traced = False
         # Operations keep scratch memory for each stream: one stream serves all captures.
         self._stream = device.stream()
 
@@ -94,7 +95,7 @@ class GraphCache:
         self, shape: StepShape, buffer_index: int, make_buffers: Callable[[], StepBuffers]
     ) -> StepProgram:
         """The program of a step shape, captured if it can be."""
-        key = (shape, buffer_index)
+        key = (shape, buffer_index, self._traced)
         program = self._programs.get(key)
         if program is not None:
             self._programs.move_to_end(key)
@@ -120,6 +121,18 @@ class GraphCache:
                 label=_label(program.buffers.shape),
             )
         return program.graph
+
+    @property
+    def traced(self) -> bool:
+        """Whether programs store when their kernels ran; those that do are dropped at the end."""
+        return self._traced
+
+    @traced.setter
+    def traced(self, traced: bool) -> None:
+        self._traced = traced
+        if not traced:
+            for key in [key for key in self._programs if key[2]]:
+                self._programs.pop(key).close()
 
     def close(self) -> None:
         """Destroy all graphs."""

@@ -10,8 +10,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
+from assay.engine.core import recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.kv_memory import KvMemory
+from assay.engine.core.recording import EngineRecorder
 from assay.engine.core.request import Request
 from assay.engine.runner.step_buffers import InputLayout, StepShape, Workspace
 
@@ -58,6 +60,8 @@ class InputBatch:
         layout: InputLayout,
         shape: StepShape,
         buffer_index: int,
+        *,
+        recorder: EngineRecorder | None = None,
     ) -> None:
         """Upload the inputs of a step; it can be launched once this has returned."""
         if shape != self._shape:
@@ -71,7 +75,11 @@ class InputBatch:
         workspace = self._workspace
         words = workspace.staging[: layout.num_words]
         buffer = workspace.inputs[buffer_index].buffer
+        if recorder is not None:
+            recorder.lap(recording.BUILD_INPUTS)
         workspace.device.upload("step_inputs", words, buffer, 0)
+        if recorder is not None:
+            recorder.lap(recording.UPLOAD, words.nbytes)
 
     def _write_tokens(
         self, scheduled: Sequence[ScheduledSequence], layout: InputLayout, shape: StepShape

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.engine.core import recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.degradations import Degradations
 from assay.engine.core.kv_memory import KvMemory
+from assay.engine.core.recording import EngineRecorder
 from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import (
     DEFAULT_GRAPH_BUCKETS,
@@ -42,6 +44,8 @@ class InFlightStep(NamedTuple):
     buffer_index: int
     shape: StepShape
     sampled_tokens: Array
+    number: int | None = None
+    """Its number in the trace that is captured, if one is."""
 
     @property
     def num_samples(self) -> int:
@@ -78,6 +82,7 @@ class ModelRunner:
         self.graph_buckets = graph_buckets
         self.num_splits = num_splits
         self.degradations = Degradations()
+        self._recorder: EngineRecorder | None = None
         self.workspace = Workspace(
             device,
             model.shape,
@@ -93,6 +98,17 @@ class ModelRunner:
         )
         self._input_batch = InputBatch(self.workspace, kv)
 
+    @property
+    def recorder(self) -> EngineRecorder | None:
+        """What times the steps; None while nothing does."""
+        return self._recorder
+
+    @recorder.setter
+    def recorder(self, recorder: EngineRecorder | None) -> None:
+        self._recorder = recorder
+        # Kernels of a GPU store their own times, and are compiled for that.
+        self._graphs.traced = recorder is not None and self.device.capabilities.is_gpu
+
     def run(
         self, scheduled: Sequence[ScheduledSequence], *, logprobs: bool = False
     ) -> tuple[list[int], list[float] | None]:
@@ -105,6 +121,7 @@ class ModelRunner:
         *,
         logprobs: bool = False,
         after: InFlightStep | None = None,
+        number: int | None = None,
     ) -> InFlightStep:
         """Upload the inputs of a step and launch it, behind one that may still be in flight."""
         buffer_index = 0 if after is None else 1 - after.buffer_index
@@ -113,8 +130,10 @@ class ModelRunner:
             self._enqueue(program.buffers)
         else:
             program.graph.replay()
+        if self._recorder is not None:
+            self._recorder.lap(recording.LAUNCH)
         buffers = program.buffers
-        return InFlightStep(scheduled, buffer_index, buffers.shape, buffers.sampled_tokens)
+        return InFlightStep(scheduled, buffer_index, buffers.shape, buffers.sampled_tokens, number)
 
     def collect(self, step: InFlightStep) -> tuple[list[int], list[float] | None]:
         """Wait for a step; returns the sampled tokens and their log-probabilities."""
@@ -124,6 +143,8 @@ class ModelRunner:
         words = shape.num_samples * (2 if shape.logprobs else 1)
         outputs = self.workspace.readback[:words]
         self.device.download("step_outputs", step.sampled_tokens.buffer, 0, outputs)
+        if self._recorder is not None:
+            self._recorder.lap(recording.READ_BACK, outputs.nbytes)
         tokens: list[int] = outputs[:num_samples].tolist()
         if not shape.logprobs:
             return tokens, None
@@ -196,7 +217,11 @@ class ModelRunner:
             decode_only=decode_only,
         )
         program = self._program(shape, buffer_index)
-        self._input_batch.upload(scheduled, program.layout, shape, buffer_index)
+        if self._recorder is not None:
+            self._recorder.lap(recording.PREPARE)
+        self._input_batch.upload(
+            scheduled, program.layout, shape, buffer_index, recorder=self._recorder
+        )
         return program
 
     def _program(self, shape: StepShape, buffer_index: int) -> StepProgram:

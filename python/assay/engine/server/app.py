@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
@@ -34,6 +34,16 @@ class Limits:
     """Maximum bytes of a request body."""
 
 
+class Profiler(Protocol):
+    """Captures a trace of the engine while it serves."""
+
+    def start(self) -> str:
+        """Begin a trace; returns where it will be stored."""
+
+    def stop(self) -> str:
+        """End the trace and store it; returns where."""
+
+
 _ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": errors.ErrorResponse} for status in (400, 401, 404, 413, 429, 500, 503)
 }
@@ -46,8 +56,12 @@ def create_app(
     *,
     api_key: str | None = None,
     limits: Limits | None = None,
+    profiler: Profiler | None = None,
 ) -> FastAPI:
-    """An application that serves one model; it owns the engine and closes it on shutdown."""
+    """An application that serves one model; it owns the engine and closes it on shutdown.
+
+    With a `profiler` clients can capture traces, by `/start_profile` and `/stop_profile`.
+    """
     if api_key is not None:
         check_key(api_key)
     limits = limits or Limits()
@@ -114,6 +128,18 @@ def create_app(
     ) -> Response:
         """Complete a conversation."""
         return await chat(service, body, request)
+
+    if profiler is not None:
+
+        @app.post("/start_profile", responses=_ERROR_RESPONSES)
+        async def start_profile() -> dict[str, str]:
+            """Begin a trace of every step."""
+            return {"trace": await asyncio.to_thread(profiler.start)}
+
+        @app.post("/stop_profile", responses=_ERROR_RESPONSES)
+        async def stop_profile() -> dict[str, str]:
+            """End the trace and store it."""
+            return {"trace": await asyncio.to_thread(profiler.stop)}
 
     return app
 

@@ -7,14 +7,12 @@
 
 mod calibration;
 mod captured_nodes;
+mod clock_reading;
+mod launches;
 mod records;
 mod region;
+mod state;
 mod tracer;
 
 pub(super) use region::Region;
-pub(super) use tracer::DeviceTracer;
-
-/// The launches of a region; those beyond have no times.
-pub(super) const REGION_LAUNCHES: usize = 4096;
-/// Bytes of a slot: start and latest end.
-const SLOT_BYTES: u64 = 16;
+pub(super) use state::DeviceTracer;

@@ -1,9 +1,9 @@
 //! What was queued while a trace is captured.
 
-use super::spans::DeviceSpans;
-use super::ticket::current_step;
+use super::record::WorkKind;
+use super::work::GraphNode;
 use crate::backend::{GraphId, KernelId, StreamId};
-use crate::dispatch::{GraphNode, WorkKind};
+use crate::trace::{DeviceSpans, current_step};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

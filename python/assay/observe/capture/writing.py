@@ -1,0 +1,183 @@
+"""Stores what a capture recorded, without Polars and PyArrow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay._native import CapturedEvents, HostLog, build_info
+from assay.engine.core.recording import SECTIONS
+from assay.errors import InputError
+from assay.observe.capture import overhead
+from assay.observe.capture.engine_recorder import EngineRecorder
+from assay.observe.capture.operation_names import Meaning, OperationNames
+from assay.observe.header import TraceHeader
+from assay.observe.store import HEADER
+from assay.observe.trace import EVENTS, STEPS
+from assay.runtime.fingerprint import machine
+
+if TYPE_CHECKING:
+    from assay._native import WorkTrace
+    from assay.runtime import Device
+
+StepRow = tuple[int, str, int, int, int | None, int, int, int, int]
+DeviceTime = tuple[int, int, int, int]
+
+
+def store(
+    path: Path,
+    engines: Sequence[EngineRecorder],
+    works: Mapping[Device, WorkTrace],
+    *,
+    untraced: Sequence[str],
+    failure: BaseException | None,
+) -> tuple[TraceHeader, dict[int, int]]:
+    """Store a trace at `path`, all of it or nothing; returns its header, and launches by step."""
+    header = _header(engines, works, untraced, failure)
+    events = CapturedEvents()
+    device_times: dict[int, DeviceTime] = {}
+    phases = {step.number: step.phase for one in engines for step in one.steps}
+    for recorder in engines:
+        device = recorder.engine.device
+        events.add_host(
+            recorder.log,
+            [(one.name, one.kind, one.copy) for one in SECTIONS],
+            phases,
+            offset_ns=_monotonic_offset(recorder.log),
+            pid=os.getpid(),
+            device=device.ordinal,
+        )
+    for device, work in works.items():
+        users = [one for one in engines if one.engine.device is device]
+        log = users[0].log
+        device_times |= events.add_work(
+            work,
+            log,
+            _meanings(work, users),
+            phases,
+            offset_ns=_monotonic_offset(log),
+            pid=os.getpid(),
+            device=device.ordinal,
+            # On a CPU the call runs the work: the section "launch" is the same time.
+            host_calls=device.capabilities.executes_asynchronously,
+        )
+    rows = [row for one in engines for row in _steps(one, device_times)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        events.write_events(staging / EVENTS)
+        events.write_steps(staging / STEPS, rows)
+        (staging / HEADER).write_text(header.to_json(), encoding="utf-8")
+        if path.exists():
+            raise InputError(f"{path}: exists already", "name another folder, or remove it")
+        staging.rename(path)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    return header, {number: times[3] for number, times in device_times.items()}
+
+
+def _meanings(work: WorkTrace, users: Sequence[EngineRecorder]) -> list[Meaning]:
+    """What each name of the device's launches computes, in the model of its engines."""
+    # Engines of different models on one device label alike; the first names what both queue.
+    names = OperationNames(users[0].engine.model)
+    return [names.meaning(*name) for name in work.names()]
+
+
+def _monotonic_offset(log: HostLog) -> int:
+    """What to add to the log's times to get those of the monotonic clock."""
+    best: tuple[int, int] | None = None
+    for _ in range(5):
+        before = time.monotonic_ns()
+        then = log.now_ns()
+        after = time.monotonic_ns()
+        if best is None or after - before < best[0]:
+            best = (after - before, (before + after) // 2 - then)
+    assert best is not None
+    return best[1]
+
+
+def _steps(recorder: EngineRecorder, device_times: Mapping[int, DeviceTime]) -> list[StepRow]:
+    """A step lasts from its launch, or the end of the step before if that is later, to its end."""
+    offset = _monotonic_offset(recorder.log)
+    rows: list[StepRow] = []
+    last_end = 0
+    for step in recorder.steps:
+        device = device_times.get(step.number)
+        start = max(step.start_ns + offset, last_end)
+        # A step that was cut off ends where the device is known to have come.
+        reached = start if device is None else device[1]
+        end = max(start, reached if step.end_ns is None else step.end_ns + offset)
+        rows.append(
+            (
+                step.number,
+                step.phase,
+                start,
+                end - start,
+                None if device is None else device[2],
+                step.batch,
+                step.prefill_tokens,
+                step.context,
+                step.requests,
+            )
+        )
+        last_end = end
+    return rows
+
+
+def _header(
+    engines: Sequence[EngineRecorder],
+    works: Mapping[Device, WorkTrace],
+    untraced: Sequence[str],
+    failure: BaseException | None,
+) -> TraceHeader:
+    """The header: where the trace comes from, and what it lacks."""
+    degradations = [f"{name} has no tracer: host sections only" for name in untraced]
+    if failure is not None:
+        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
+        degradations.append(f"ended early by an exception: {reason}")
+    if not engines:
+        degradations.append("no engine took a step while it was captured")
+    dropped = 0
+    devices = {}
+    for recorder in engines:
+        dropped += recorder.log.dropped
+        degradations += recorder.engine.degradations
+        cut = [step.number for step in recorder.steps if step.end_ns is None]
+        if cut:
+            degradations.append(f"{len(cut)} steps were cut off, from step {cut[0]} on")
+    for device, work in works.items():
+        dropped += work.dropped
+        queued, _, without = work.counts()
+        devices[device.name] = {
+            "description": device.description,
+            "works": queued,
+            "works_without_times": without,
+            "clock_error_ns": work.clock_error_ns,
+            "clock_resolution_ns": work.resolution_ns,
+        }
+    if dropped:
+        degradations.append(f"{dropped} records were dropped, for want of room")
+    first = engines[0].engine.device if engines else None
+    # As it is read back: JSON has lists, not tuples.
+    found = json.loads(json.dumps(machine(first).to_data())) if first is not None else {}
+    models = {recorder.engine.files.name: None for recorder in engines}
+    return TraceHeader(
+        run=f"{os.getpid()}-{time.time_ns()}",
+        source="assay",
+        engine="assay",
+        model=", ".join(models) or None,
+        versions={"assay": build_info()["version"]},
+        hardware={**found, "devices": devices},
+        clock="monotonic",
+        processes={str(os.getpid()): "assay"},
+        dropped=dropped,
+        overhead=overhead.measured(found.get("fingerprint")),
+        degradations=list(dict.fromkeys(degradations)),
+    )
