@@ -1,6 +1,8 @@
 """Graceful shutdown of a server process."""
 
+import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -32,8 +34,6 @@ def process(
     drain_seconds: float, step_seconds: float = 0.01
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     folder = Path(__file__).parent
-    import os
-
     environment = {**os.environ, "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
     child = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(drain_seconds), str(step_seconds)],
@@ -52,6 +52,42 @@ def process(
         child.communicate()
 
 
+@contextmanager
+def streaming(
+    drain_seconds: float, tokens: int, step_seconds: float = 0.01
+) -> Iterator[tuple[subprocess.Popen[str], str, Iterator[str]]]:
+    """A server with a request under way: the process, its URL, and what follows the first event."""
+    body = {"model": "fake", "prompt": "abc", "max_tokens": tokens, "stream": True}
+    with (
+        process(drain_seconds, step_seconds) as (child, url),
+        httpx.stream(
+            "POST", f"{url}/v1/completions", json=body, trust_env=False, timeout=20
+        ) as answer,
+    ):
+        # Kept, since dropping the iterator closes the connection.
+        lines = (line for line in answer.iter_lines() if line)
+        first = next(lines)
+        yield child, url, itertools.chain([first], lines)
+
+
+def wait_until_draining(url: str) -> httpx.Response:
+    deadline = time.monotonic() + 10
+    while (health := httpx.get(f"{url}/health", trust_env=False)).status_code == 200:
+        assert time.monotonic() < deadline
+    return health
+
+
+def ended_well(child: subprocess.Popen[str]) -> bool:
+    assert child.wait(10) == 0
+    assert child.stdout is not None
+    return child.stdout.read() == "blocks 0 closed True\n"
+
+
+def log_of(child: subprocess.Popen[str]) -> str:
+    assert child.stderr is not None
+    return child.stderr.read()
+
+
 def wait_for_health(url: str) -> None:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -65,73 +101,35 @@ def wait_for_health(url: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_accepted_requests_are_completed(number: signal.Signals) -> None:
-    body = {"model": "fake", "prompt": "abc", "max_tokens": 60, "stream": True}
-    with (
-        process(20) as (child, url),
-        httpx.stream(
-            "POST", f"{url}/v1/completions", json=body, trust_env=False, timeout=20
-        ) as answer,
-    ):
-        lines = answer.iter_lines()
-        first = next(lines)
+    with streaming(20, tokens=60) as (child, _, lines):
         child.send_signal(number)
-        *events, done = (line for line in (first, *lines) if line)
+        *events, done = lines
         assert done == "data: [DONE]"
         # A slow reader gets several tokens in one event, but all of them.
         choices = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events]
         assert "".join(choice["text"] for choice in choices) == expected_text("abc", 60)
         assert choices[-1]["finish_reason"] == "length"
-        assert child.wait(10) == 0
-        assert child.stdout is not None
-        assert child.stdout.read() == "blocks 0 closed True\n"
+        assert ended_well(child)
 
 
 def test_requests_beyond_the_drain_time_end_with_an_error() -> None:
-    body = {"model": "fake", "prompt": "abc", "max_tokens": 500, "stream": True}
-    with (
-        process(0.2) as (child, url),
-        httpx.stream(
-            "POST", f"{url}/v1/completions", json=body, trust_env=False, timeout=20
-        ) as answer,
-    ):
-        lines = answer.iter_lines()
-        next(lines)
+    with streaming(0.2, tokens=500) as (child, _, lines):
         child.send_signal(signal.SIGTERM)
-        rest = [line for line in lines if line]
-        assert "the server is shutting down" in rest[-1]
-        assert child.wait(10) == 0
-        assert child.stdout is not None
-        assert child.stdout.read() == "blocks 0 closed True\n"
-
-
-LONG = {"model": "fake", "prompt": "abc", "max_tokens": 500, "stream": True}
-
-
-def log_of(child: "subprocess.Popen[str]") -> str:
-    assert child.stderr is not None
-    return child.stderr.read()
+        assert "the server is shutting down" in list(lines)[-1]
+        assert ended_well(child)
 
 
 def test_draining_server_says_so() -> None:
-    with (
-        process(1.5, 0.05) as (child, url),
-        httpx.stream(
-            "POST", f"{url}/v1/completions", json=LONG, trust_env=False, timeout=20
-        ) as answer,
-    ):
-        lines = answer.iter_lines()
-        next(lines)
+    with streaming(1.5, tokens=500, step_seconds=0.05) as (child, url, lines):
         child.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + 10
-        while (health := httpx.get(f"{url}/health", trust_env=False)).status_code == 200:
-            assert time.monotonic() < deadline
+        health = wait_until_draining(url)
         assert health.status_code == 503
         assert health.headers["retry-after"] == "1"
         assert health.json()["error"]["code"] == "unavailable"
-        refused = httpx.post(f"{url}/v1/completions", json=LONG, trust_env=False)
+        body = {"model": "fake", "prompt": "abc", "max_tokens": 5}
+        refused = httpx.post(f"{url}/v1/completions", json=body, trust_env=False)
         assert refused.status_code == 503
-        for _ in lines:
-            pass
+        assert list(lines)
         assert child.wait(10) == 0
         log = log_of(child)
     assert "assay.server draining, requests under way: 1; they have 1.5 s" in log
@@ -140,18 +138,9 @@ def test_draining_server_says_so() -> None:
 
 
 def test_second_ctrl_c_ends_at_once() -> None:
-    with (
-        process(30, 0.05) as (child, url),
-        httpx.stream(
-            "POST", f"{url}/v1/completions", json=LONG, trust_env=False, timeout=20
-        ) as answer,
-    ):
-        # Kept, since dropping the iterator closes the connection.
-        lines = answer.iter_lines()
-        next(lines)
+    with streaming(30, tokens=500, step_seconds=0.05) as (child, url, _lines):
         child.send_signal(signal.SIGINT)
-        while httpx.get(f"{url}/health", trust_env=False).status_code == 200:
-            pass
+        wait_until_draining(url)
         started = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.wait(5) == 130
@@ -162,17 +151,9 @@ def test_second_ctrl_c_ends_at_once() -> None:
 
 
 def test_second_sigterm_does_not_hurry() -> None:
-    body = {**LONG, "max_tokens": 100}
-    with (
-        process(20) as (child, url),
-        httpx.stream(
-            "POST", f"{url}/v1/completions", json=body, trust_env=False, timeout=20
-        ) as answer,
-    ):
-        lines = answer.iter_lines()
-        next(lines)
+    with streaming(20, tokens=100) as (child, _, lines):
         child.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         child.send_signal(signal.SIGTERM)
-        assert [line for line in lines if line][-1] == "data: [DONE]"
-        assert child.wait(10) == 0
+        assert list(lines)[-1] == "data: [DONE]"
+        assert ended_well(child)
