@@ -41,7 +41,7 @@ class Use(NamedTuple):
     """A pattern and how it is used."""
 
     where: str
-    pattern: "re.Pattern[str]"
+    pattern: "re.Pattern[Any]"
     method: str
 
 
@@ -56,43 +56,73 @@ def uses() -> Iterator[Use]:
 
 def _uses_of(path: Path, source: str) -> Iterator[Use]:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    module: Any = None
-    compiled = 0
-    for node in ast.walk(ast.parse(source)):
-        if not (
+    tree = ast.parse(source)
+    for call in _calls(tree):
+        if call.method not in ("compile", "escape"):
+            text = call.pattern
+            assert isinstance(text, ast.Constant), f"{name}: compile {ast.unparse(text)} once"
+            yield Use(f"{name}: {text.value}", re.compile(text.value), call.method)
+    compiled = sum(call.method == "compile" for call in _calls(tree))
+    assigned = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    named = sum(call.method == "compile" for node in assigned for call in _calls(node))
+    assert named == compiled, f"{name}: compile patterns at the top, under a name"
+    if compiled:
+        module = importlib.import_module(name)
+        for variable, value in vars(module).items():
+            if patterns := list(_patterns(value)):
+                used = _methods(variable, source)
+                assert used, f"{name}.{variable} is not used"
+                for pattern in patterns:
+                    for method in sorted(used):
+                        yield Use(f"{name}.{variable}", pattern, method)
+
+
+class Call(NamedTuple):
+    """A call of the module `re`."""
+
+    method: str
+    pattern: ast.expr
+
+
+def _calls(tree: ast.AST) -> Iterator[Call]:
+    for node in ast.walk(tree):
+        if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
             and node.func.value.id == "re"
         ):
-            continue
-        if node.func.attr == "compile":
-            compiled += 1
-        elif node.func.attr != "escape":
-            text = node.args[0]
-            assert isinstance(text, ast.Constant), f"{name}: compile {ast.unparse(text)} once"
-            yield Use(f"{name}: {text.value}", re.compile(text.value), node.func.attr)
-    if compiled:
-        module = importlib.import_module(name)
-        found = 0
-        for variable, value in vars(module).items():
-            patterns = value.values() if isinstance(value, dict) else [value]
-            patterns = [one for one in patterns if isinstance(one, re.Pattern)]
-            found += bool(patterns)
-            used = set(re.findall(rf"\b{variable}(?:\[\w+\])?\.({'|'.join(METHODS)})\(", source))
-            assert not patterns or used, f"{name}.{variable} is not used"
-            for pattern in patterns:
-                for method in sorted(used):
-                    yield Use(f"{name}.{variable}", pattern, method)
-        assert found == compiled, f"{name}: compile patterns at the top, under a name"
+            yield Call(node.func.attr, node.args[0])
 
 
-USES = sorted(set(uses()), key=lambda use: (use.where, use.method, use.pattern.pattern))
+def _patterns(value: Any) -> Iterator["re.Pattern[Any]"]:
+    """The patterns of a variable: itself, or those in a mapping or sequence."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _patterns(one)
+
+
+def _methods(variable: str, source: str) -> set[str]:
+    """The methods that are called on the patterns of a variable, or in a loop over them."""
+    methods = "|".join(METHODS)
+    used = set(re.findall(rf"\b{variable}(?:\[\w+\])?\.({methods})\(", source))
+    # A loop or a comprehension, whose variable is called within a few lines on either side.
+    for loop in re.finditer(rf"for ([\w, ]+) in {variable}\b", source):
+        near = source[max(0, loop.start() - 200) : loop.end() + 200]
+        for name in re.findall(r"\w+", loop[1]):
+            used.update(re.findall(rf"\b{name}\.({methods})\(", near))
+    return used
+
+
+USES = sorted(set(uses()), key=lambda use: (use.where, use.method, str(use.pattern.pattern)))
 
 
 def seconds(use: Use, text: str) -> float:
     method = getattr(use.pattern, use.method)
-    arguments = (" ", text) if use.method == "sub" else (text,)
+    given = text if isinstance(use.pattern.pattern, str) else text.encode()
+    arguments = (" ", given) if use.method == "sub" else (given,)
     start = time.process_time()
     result = method(*arguments)
     if use.method == "finditer":

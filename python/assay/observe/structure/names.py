@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# Bounded repetitions: names are input, and an unbounded one takes quadratic time.
 _PATTERNS: Final = (
-    ("splitk", r"split_?k_?reduce|splitkreduce|reduce_?split_?k|split_?k.*reduce_kernel"),
+    ("splitk", r"split_?k_?reduce|splitkreduce|reduce_?split_?k|split_?k.{0,300}reduce_kernel"),
     ("all_reduce", r"all_?reduce|cross_device_reduce|one_?shot|two_?shot|multimem_all_?red"),
     ("all_gather", r"all_?gather"),
     ("reduce_scatter", r"reduce_?scatter"),
@@ -22,11 +23,14 @@ _PATTERNS: Final = (
                  r"|sort_?(by_)?expert|expand_?input|expert_?first|blocked_?expert|scatter_?expert"
                  r"|routing_?(indices|data)|bitmatrix"),
     ("route_topk", r"topk_?gating|grouped_?topk|topk_?softmax|softmax_?topk|moe_?(fused_?)?gate"
-                   r"|moe.*topk|topk.*moe|routing|topk_sigmoid"),
-    ("moe_gemm", r"fused_?moe|moe_?gemm|group(ed)?_?gemm|moe_?mm|moe.*(gemm|wna16|marlin)"
-                 r"|marlin_?moe|m_?grouped|expert.*gemm|gemm.*expert|matmul_ogs|mul_mat_id"),
-    ("attention_aux", r"fwdcombine|flash.*combine|merge_?(attn_)?states?|splitkv.*(combine|reduce)"
-                      r"|prepare_varlen|mla_metadata|reduce_segments|attn.*(combine|reduce|merge)"
+                   r"|moe.{0,300}topk|topk.{0,300}moe|routing|topk_sigmoid"),
+    ("moe_gemm", r"fused_?moe|moe_?gemm|group(ed)?_?gemm|moe_?mm|moe.{0,300}(gemm|wna16|marlin)"
+                 r"|marlin_?moe|m_?grouped|expert.{0,300}gemm|gemm.{0,300}expert|matmul_ogs"
+                 r"|mul_mat_id"),
+    ("attention_aux", r"fwdcombine|flash.{0,300}combine|merge_?(attn_)?states?"
+                      r"|splitkv.{0,300}(combine|reduce)"
+                      r"|prepare_varlen|mla_metadata|reduce_segments"
+                      r"|attn.{0,300}(combine|reduce|merge)"
                       r"|fwd_kernel_stage2|stream_?k_fixup|flash_attn_(mask|combine)"),
     ("attention", r"batch_?(decode|prefill)|paged_?attention|unified_attention|flash_(attn_)?fwd"
                   r"|fmha|mha_fwd|flash_attn_ext"),

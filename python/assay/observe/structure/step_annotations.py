@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 _VLLM: Final = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
 _SGLANG: Final = re.compile(r"step\[(\w+)([^\]]*)\]")
-_FIELD: Final = re.compile(r"(\w+)=(\d+)")
+_FIELD: Final = re.compile(r"\b(\w+)=(\d{1,18})(?!\d)")
 _PROFILER: Final = re.compile(r"ProfilerStep#\d+")
 _SGLANG_PHASES: Final = {
     "DECODE": "decode", "TARGET_VERIFY": "decode", "DRAFT_EXTEND": "decode",

@@ -21,7 +21,9 @@ _LINE: Final = re.compile(
     r"(?:\s+-?[0-9.]+)?\s*(?:#.*)?",
     re.ASCII,
 )
-_ONE_LABEL: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\\n]|\\.)*)"', re.ASCII)
+_ONE_LABEL: Final = re.compile(
+    r'(?<![a-zA-Z0-9_])([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\\n]|\\.)*)"', re.ASCII
+)
 _ESCAPES: Final = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 
 
