@@ -111,6 +111,8 @@ class RecordedNvml:
             pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL: ("ullVal", wide, 2),
             pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL: ("ullVal", wide, 0),
             pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: ("uiVal", narrow, 0),
+            pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: ("ullVal", wide, 5_000),
+            pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: ("ullVal", wide, 7_000),
         }[number]
 
     def _do_nvmlDeviceGetPowerUsage(self, handle: int) -> int:

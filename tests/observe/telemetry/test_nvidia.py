@@ -1,5 +1,7 @@
 """NVIDIA's source over a recorded NVML: units, missing fields, periods."""
 
+from typing import Any
+
 import pynvml
 import pytest
 from recorded_nvml import BUS_BITS, MEMORY_MHZ, UUID, RecordedNvml
@@ -195,3 +197,49 @@ def test_throttle_bits_are_those_of_nvml() -> None:
     ]
     assert not is_limited(int(Throttle.IDLE | Throttle.APPLICATION_CLOCKS))
     assert is_limited(int(Throttle.IDLE | Throttle.POWER_CAP))
+
+
+def test_expensive_calls_are_made_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver whose calls cost a millisecond each: the budget of a core's time holds."""
+    spent = 0.0
+
+    class Expensive(RecordedNvml):
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            if not name.startswith("nvmlDevice") and not name.startswith("nvmlGpm"):
+                return found
+
+            def call(*arguments: Any) -> Any:
+                nonlocal spent
+                spent += 1e-3
+                return found(*arguments)
+
+            return call
+
+    monkeypatch.setattr("time.thread_time", lambda: spent)
+    nvml = Expensive()
+    clock, gaps = Clock(), Gaps()
+    source = Nvidia(nvml, gaps, clock)
+    for second in range(20):
+        clock.now = 100.0 + second
+        source.read(fast_only=False)
+    settled = spent
+    seconds = 200
+    for second in range(20, 20 + seconds):
+        clock.now = 100.0 + second
+        (reading,) = source.read(fast_only=False)
+        # What matters most is read at every tick all the same.
+        assert {"gpu_utilization", "gpu_power_watts", "gpu_throttle"} <= set(reading.values)
+    source.close()
+    (said,) = [one.reason for one in gaps.listed() if one.field == "rate"]
+    assert "gpm" in said
+    # Four calls a second cannot be spared; everything else shares what is left.
+    assert (spent - settled) / seconds < 0.006
+    assert nvml.calls["nvmlGpmSampleGet"] > 5
+
+
+def test_cheap_calls_are_not_stretched() -> None:
+    nvml = RecordedNvml()
+    readings(nvml, [float(second) for second in range(12)])
+    assert nvml.calls["nvmlGpmSampleGet"] == 12
+    assert "rate" not in {name for name, _ in nvml.gaps}  # type: ignore[attr-defined]

@@ -137,3 +137,19 @@ def test_the_real_host_costs_little(tmp_path: Path) -> None:
 def test_rates_that_cannot_be_sampled_are_refused(rate: float) -> None:
     with pytest.raises(InputError, match="rate: expected more than 0 and at most 50 Hz"):
         assay.telemetry([Collecting()], rate=rate, sources=[])
+
+
+def test_a_sink_that_cannot_open_leaves_nothing_behind(tmp_path: Path) -> None:
+    class Port(Collecting):
+        def open(self, header: RunHeader) -> None:
+            raise InputError("port in use")
+
+    first, source = Collecting(), Counting()
+    with (
+        pytest.raises(InputError, match="port in use"),
+        assay.telemetry([first, Port()], sources=[source]),
+    ):
+        pass
+    assert first.summary == Summary()
+    assert source.closed
+    assert source.reads == 0

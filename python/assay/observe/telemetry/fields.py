@@ -136,6 +136,16 @@ FIELDS: Final = _table(
         "DCGM_FI_PROF_PCIE_TX_BYTES",
     ),
     Field(
+        "gpu_pcie_receive_bytes", int, "By", "counter",
+        "bytes over PCIe to the GPU; the driver's counter may wrap around",
+        None, 1.0, "hw.gpu.io", (("network.io.direction", "receive"),),
+    ),
+    Field(
+        "gpu_pcie_transmit_bytes", int, "By", "counter",
+        "bytes over PCIe from the GPU; the driver's counter may wrap around",
+        None, 1.0, "hw.gpu.io", (("network.io.direction", "transmit"),),
+    ),
+    Field(
         "gpu_pcie_replays", int, "1", "counter", "PCIe packets sent again",
         "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
     ),

@@ -78,9 +78,12 @@ class Sampler:
         """Stop reading; a source that hangs in its driver or server is left behind."""
         self._stop.set()
         deadline = time.monotonic() + timeout_s
-        for thread, source in zip(self._threads, self._sources, strict=True):
-            thread.join(max(deadline - time.monotonic(), 0.0))
-            if thread.is_alive():
+        threads: list[threading.Thread | None] = [*self._threads]
+        threads += [None] * (len(self._sources) - len(threads))
+        for thread, source in zip(threads, self._sources, strict=True):
+            if thread is not None:
+                thread.join(max(deadline - time.monotonic(), 0.0))
+            if thread is not None and thread.is_alive():
                 self._gaps.note(
                     source.name,
                     socket.gethostname(),

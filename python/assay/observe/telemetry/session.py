@@ -75,8 +75,17 @@ class State:
 
     def start(self) -> None:
         """Open the sinks and begin to sample."""
-        for pump in self._pumps:
-            pump.sink.open(self.header)
+        opened: list[Sink] = []
+        try:
+            for pump in self._pumps:
+                pump.sink.open(self.header)
+                opened.append(pump.sink)
+        except BaseException:
+            # One sink that cannot open must not leave another one's file or port behind.
+            for sink in opened:
+                sink.close(Summary())
+            self._sampler.stop()
+            raise
         for pump in self._pumps:
             pump.start()
         self._begun_s = time.monotonic()

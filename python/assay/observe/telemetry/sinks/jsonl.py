@@ -36,9 +36,10 @@ class JsonLines:
                 self._file.seek(self._end - 1)
                 if self._file.read(1) != b"\n":
                     self._append(b"\n")
+            described = {"record": "header", "format": FORMAT, **dataclasses.asdict(header)}
+            self._append(_line(described))
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}") from None
-        self._append(_line({"record": "header", "format": FORMAT, **dataclasses.asdict(header)}))
 
     def write(self, samples: Sequence[Sample]) -> None:
         """Append a line a sample and sync."""

@@ -12,6 +12,7 @@ from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Reading, Value
 from assay.observe.telemetry.sources.gpm import Gpm
 from assay.observe.telemetry.sources.source import (
+    BUDGET,
     ONCE,
     Device,
     FieldReader,
@@ -51,6 +52,8 @@ class Nvidia:
                 self.devices.append(self._open(index, gaps))
             except nvml.NVMLError as error:
                 gaps.note(self.name, f"GPU {index}", "all fields", str(error))
+        for device in self.devices:
+            device.budget = BUDGET / len(self.devices)
 
     @classmethod
     def find(cls, gaps: Gaps) -> Nvidia | None:
@@ -135,7 +138,9 @@ class _Gpu:
             FieldReader(
                 "utilization", ("gpu_utilization", "gpu_memory_busy"), self._utilization, fast=True
             ),
-            FieldReader("memory", ("gpu_memory_used_bytes",), self._memory, fast=True),
+            FieldReader(
+                "memory", ("gpu_memory_used_bytes",), self._memory, fast=True, elastic=True
+            ),
             FieldReader(
                 "power",
                 ("gpu_power_watts", "gpu_energy_joules", "gpu_memory_temperature_celsius"),
@@ -143,12 +148,14 @@ class _Gpu:
                 fast=True,
             ),
             FieldReader("sm_clock", ("gpu_sm_clock_hz",), self._sm_clock, fast=True),
-            FieldReader("memory_clock", ("gpu_memory_clock_hz",), self._memory_clock),
-            FieldReader("temperature", ("gpu_temperature_celsius",), self._temperature),
+            FieldReader("memory_clock", ("gpu_memory_clock_hz",), self._memory_clock, elastic=True),
+            FieldReader(
+                "temperature", ("gpu_temperature_celsius",), self._temperature, elastic=True
+            ),
             FieldReader(
                 "throttle", ("gpu_throttle", "gpu_throttle_vendor"), self._throttle, fast=True
             ),
-            FieldReader("errors", ("gpu_ecc_corrected",), self._errors, every_s=10.0),
+            FieldReader("counters", ("gpu_ecc_corrected",), self._counters, every_s=10.0),
             FieldReader("processes", ("processes",), self._processes, every_s=5.0),
             FieldReader("power_limit", ("gpu_power_limit_watts",), self._limit, 10.0, held=True),
             FieldReader("sm_clock_max", ("gpu_sm_clock_max_hz",), self._sm_max, 10.0, held=True),
@@ -177,7 +184,10 @@ class _Gpu:
             ),
         ]
         if gpm is not None:
-            found.append(FieldReader("gpm", gpm.fields, gpm.read, gpm.window_s, fast=True))
+            # A longer window loses no traffic: GPM's figures are averages over it.
+            found.append(
+                FieldReader("gpm", gpm.fields, gpm.read, gpm.window_s, fast=True, elastic=True)
+            )
         else:
             # NVML measures PCIe over 20 ms, during which the call does not return.
             found += [
@@ -282,13 +292,15 @@ class _Gpu:
         milliwatts = self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle)
         return {"gpu_power_limit_watts": milliwatts / 1000}
 
-    def _errors(self) -> Values:
+    def _counters(self) -> Values:
         nvml = self._nvml
         return self._field_values(
             {
                 "gpu_ecc_corrected": nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL,
                 "gpu_ecc_uncorrected": nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
                 "gpu_pcie_replays": nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
+                "gpu_pcie_receive_bytes": nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
+                "gpu_pcie_transmit_bytes": nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
             }
         )
 

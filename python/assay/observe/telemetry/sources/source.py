@@ -14,6 +14,19 @@ from assay.observe.telemetry.sample import Reading, Value
 ONCE = math.inf
 """The period of a reader that reads once."""
 
+BUDGET = 0.003
+"""Share of a core that reading the devices of a source may take at 1 Hz.
+
+Calls of a driver cost from ten microseconds to a millisecond each, and a machine may have sixteen
+GPUs. Where reading everything costs more, the elastic readers read more rarely.
+"""
+
+_LONGEST_S = 30.0
+"""The longest period that an elastic reader gets."""
+
+_SETTLED = 5
+"""Reads after which the cost of a reader is known."""
+
 
 class Source(Protocol):
     """Reads one or more devices; each source has a thread of its own."""
@@ -47,6 +60,8 @@ class FieldReader:
     """Whether it is read above the rate up to which everything is read."""
     held: bool = False
     """Whether its values are repeated between reads, as limits are."""
+    elastic: bool = False
+    """Whether it may be read more rarely where reading is expensive."""
     cpu_s: float = 0.0
     reads: int = 0
     _due_s: float = -math.inf
@@ -71,6 +86,10 @@ class Device:
     gaps: Gaps
     permanent: Callable[[BaseException], bool] = lambda error: False
     """Whether an error means that the device will never have the field."""
+    budget: float = BUDGET
+    """Share of a core that reading may take, at 1 Hz."""
+    stretch: float = 1.0
+    """By how much the periods of elastic readers are longer than they would be."""
 
     def read(self, now_s: float, *, fast_only: bool) -> Reading:
         """All fields that are due; what fails is listed and the rest is kept."""
@@ -81,7 +100,9 @@ class Device:
                 if reader.held:
                     values.update(_known(reader._last))
                 continue
-            reader._due_s = now_s + reader.every_s - 1e-3
+            stretch = self.stretch if reader.elastic and not fast_only else 1.0
+            every_s = reader.every_s if stretch == 1.0 else max(reader.every_s, 1.0) * stretch
+            reader._due_s = now_s + every_s - 1e-3
             begun = time.thread_time()
             try:
                 found = dict(reader.read())
@@ -101,7 +122,29 @@ class Device:
                 processes = listed
             reader._last = found
             values.update(_known(found))
+            if reader.reads == _SETTLED and not fast_only:
+                self._adjust()
         return Reading(self.source, self.device, self.index, self.name, values, processes)
+
+    def _adjust(self) -> None:
+        """Choose how rarely elastic readers read, so that the budget holds."""
+        fixed = elastic = 0.0
+        for reader in self.readers:
+            if reader.reads >= _SETTLED:
+                cost = reader.cpu_s / reader.reads / max(reader.every_s, 1.0)
+                elastic += cost * reader.elastic
+                fixed += cost * (not reader.elastic)
+        if fixed + elastic <= self.budget or elastic == 0.0:
+            return
+        self.stretch = min(elastic / max(self.budget - fixed, self.budget / 10), _LONGEST_S)
+        names = ", ".join(reader.name for reader in self.readers if reader.elastic)
+        self.gaps.note(
+            self.source,
+            self.device,
+            "rate",
+            f"reading costs {fixed + elastic:.2%} of a core, more than {self.budget:.2%}: {names} "
+            f"are read every {self.stretch:.0f} s",
+        )
 
     def costs(self) -> dict[str, float]:
         """CPU seconds by reader."""
