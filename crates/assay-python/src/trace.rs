@@ -191,6 +191,7 @@ fn options(args: bool, kinds: Option<Vec<String>>) -> PyResult<Options> {
     Ok(Options {
         args,
         kinds: kinds.transpose()?,
+        ..Options::default()
     })
 }
 

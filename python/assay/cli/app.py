@@ -51,6 +51,7 @@ COMMANDS: Final = {
     "perplexity": "perplexity",
     "trace capture": "trace_capture",
     "trace list": "trace_list",
+    "trace import": "trace_import",
     "trace export": "trace_export",
     "trace show": "trace_show",
     "trace summary": "trace_summary",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from assay.errors import InputError
@@ -43,6 +44,10 @@ class TraceHeader:
     def to_json(self) -> str:
         """One JSON object."""
         return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2)
+
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        path.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:

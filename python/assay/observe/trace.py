@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -56,19 +58,26 @@ class Trace:
     def save(self, path: str | Path) -> Path:
         """Store it at `path`, which must not exist; all of it or nothing."""
         folder = Path(path)
-        if folder.exists():
-            raise InputError(f"{folder}: exists already", "name another folder, or remove it")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
+        with staged(folder) as staging:
             self.events.write_parquet(staging / EVENTS)
             self.steps.write_parquet(staging / STEPS)
-            (staging / HEADER).write_text(self.header.to_json(), encoding="utf-8")
-            staging.rename(folder)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
+            self.header.write(staging / HEADER)
         return folder
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A hidden folder that becomes `folder`, which must not exist; nothing is left of a failure."""
+    if folder.exists():
+        raise InputError(f"{folder}: exists already", "name another folder, or remove it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        yield staging
+        staging.rename(folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
 
 
 def _read_table(path: Path, columns: dict[str, pl.DataType]) -> pl.DataFrame:

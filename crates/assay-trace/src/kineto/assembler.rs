@@ -138,7 +138,7 @@ fn assemble(
     progress: &mut Progress<'_>,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<(Facts, Late)> {
-    let mut source = Source::open(path)?;
+    let mut source = Source::open(path, options.block_bytes)?;
     let total = source.total;
     let head = read_head(&mut source)?;
     let (base_ns, rank) = (base_ns(&head.described), rank(&head.described));

@@ -24,6 +24,8 @@ pub struct Options {
     pub args: bool,
     /// The kinds to keep; all without.
     pub kinds: Option<Vec<Kind>>,
+    /// The least bytes that a thread reads at a time. The result does not depend on it.
+    pub block_bytes: usize,
 }
 
 impl Default for Options {
@@ -31,6 +33,7 @@ impl Default for Options {
         Options {
             args: true,
             kinds: None,
+            block_bytes: 8 << 20,
         }
     }
 }

@@ -22,20 +22,13 @@ pub(crate) fn read_head(source: &mut Source) -> Result<Head> {
     loop {
         let grown = source.extend_head()?;
         let bytes = source.head();
-        let text = match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            // The end of what was read may cut a character.
-            Err(error) if error.error_len().is_none() && grown => {
-                std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
-            }
+        // What was read may end inside a character, or reach events, which are mended later.
+        let (text, whole) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, true),
             Err(error) => {
-                let place = error.valid_up_to() as u64;
-                return Err(TraceError::at(
-                    Fault::Json,
-                    place,
-                    "UTF-8 text",
-                    "other bytes",
-                ));
+                let valid = &bytes[..error.valid_up_to()];
+                let whole = error.error_len().is_none();
+                (std::str::from_utf8(valid).unwrap_or_default(), whole)
             }
         };
         match scan_head(text) {
@@ -43,12 +36,20 @@ pub(crate) fn read_head(source: &mut Source) -> Result<Head> {
                 source.skip(place);
                 return Ok(head);
             }
+            Err(Stop::End) if !whole => {
+                let place = text.len() as u64;
+                return Err(TraceError::at(
+                    Fault::Json,
+                    place,
+                    "UTF-8 text",
+                    "other bytes",
+                ));
+            }
             Err(Stop::End) if grown => {}
             Err(Stop::End) => {
-                let got = if text.trim().is_empty() {
-                    "nothing"
-                } else {
-                    "a file that ends before"
+                let got = match text.trim() {
+                    "" => "nothing",
+                    _ => "a file that ends before",
                 };
                 let place = text.len() as u64;
                 return Err(TraceError::at(

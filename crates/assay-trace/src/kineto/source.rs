@@ -9,9 +9,6 @@ use memchr::memrchr;
 
 use crate::error::{Fault, Result, TraceError};
 
-/// A block is at least this long, except the last.
-const BLOCK_BYTES: usize = 8 << 20;
-
 /// No event, and nothing beside the events, may be longer.
 pub(crate) const VALUE_LIMIT: usize = 64 << 20;
 
@@ -60,6 +57,8 @@ pub(crate) struct Block {
 /// A file that is read from its start to its end.
 pub(crate) struct Source {
     stream: Stream,
+    /// The least bytes of a block, except the last.
+    block_bytes: usize,
     /// Bytes behind the last cut.
     carry: Vec<u8>,
     /// The place of the carry in the inflated file.
@@ -73,7 +72,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Opens a file; a compressed one is known by its first two bytes.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path, block_bytes: usize) -> Result<Self> {
         let mut file = File::open(path)?;
         let total = file.metadata()?.len();
         let mut magic = [0; 2];
@@ -94,6 +93,7 @@ impl Source {
         };
         Ok(Source {
             stream,
+            block_bytes: block_bytes.max(1),
             carry,
             offset: 0,
             ended: false,
@@ -166,7 +166,7 @@ impl Source {
     pub(crate) fn block(&mut self) -> Result<Option<Block>> {
         let mut searched = 0;
         let cut = loop {
-            if self.carry.len() >= BLOCK_BYTES
+            if self.carry.len() >= self.block_bytes
                 && let Some(cut) = last_boundary(&self.carry, searched)
             {
                 break cut;
@@ -175,7 +175,8 @@ impl Source {
             if searched > VALUE_LIMIT {
                 return Err(self.too_long("events of at most 64 MiB"));
             }
-            let missing = BLOCK_BYTES.saturating_sub(searched).max(BLOCK_BYTES / 4);
+            let missing = self.block_bytes.saturating_sub(searched);
+            let missing = missing.max(self.block_bytes / 4 + 1);
             if !self.more(missing)? {
                 break self.carry.len();
             }

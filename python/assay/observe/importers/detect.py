@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
+from assay.observe.importers import kineto
 from assay.observe.store import HEADER
 from assay.observe.trace import Trace
 
@@ -20,18 +20,28 @@ HEAD: Final = 1 << 16
 PACKET_KEY: Final = b"\x0a"
 """The first byte of a Perfetto trace: the key of a packet."""
 
-READABLE: Final = "a stored trace, and Perfetto, JSON lines and CSV of assay"
+READABLE: Final = (
+    "a stored trace, traces of PyTorch's profiler, and Perfetto, JSON lines and CSV of assay"
+)
 """What can be read, for errors."""
 
 
-def open_trace(path: str | Path, *, progress: Callable[[str], None] | None = None) -> Trace:
-    """A stored trace, or a trace file of any tool that is known, read into memory."""
+def open_trace(
+    path: str | Path, *, progress: Callable[[str], None] | None = None, args: bool = True
+) -> Trace:
+    """A stored trace, or a trace file of any tool that is known, read into memory.
+
+    Without `args` the column of that name may be empty, for who does not look at it: it is most
+    of what a large trace holds.
+    """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path}: expected a trace, got nothing of that name")
     kind = recognize(path)
     if kind == "stored":
         return Trace.open(path)
+    if kind == "kineto":
+        return kineto.read(path, progress=progress, args=args)
     trace = import_module(f"assay.observe.importers.{kind}").read(path, progress=progress)
     assert isinstance(trace, Trace)
     return trace
@@ -58,6 +68,10 @@ _HINT: Final = f"assay reads {READABLE}"
 _TEXT: Final = {
     "lines": re.compile(rb'\s*\{"assay_trace":'),
     "table": re.compile(rb'"?kind"?,"?name"?,"?category"?,"?start_ns"?,'),
+    # The list may stand behind a long description of the machine.
+    "kineto": re.compile(
+        rb'\s*(\{.*"(traceEvents|deviceProperties|baseTimeNanoseconds)"\s*:|\[\s*[\]{])', re.DOTALL
+    ),
 }
 
 
@@ -68,9 +82,9 @@ def _head(path: Path) -> bytes:
     if not head.startswith(b"\x1f\x8b"):
         return head.removeprefix(b"\xef\xbb\xbf")
     try:
-        with gzip.open(path) as file:
-            return file.read(HEAD)
-    except (OSError, EOFError, zlib.error) as error:
+        # A file that was cut off is inflated as far as it goes; its reader says what is missing.
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD)
+    except zlib.error as error:
         raise InputError(f"{path}: expected a gzip file, got: {error}") from None
 
 

@@ -1,0 +1,82 @@
+"""Traces of PyTorch's profiler (Kineto) and others in the JSON format of Chrome's trace viewer.
+
+`_native` reads the file; this makes the header. Members of an event without a column are in
+`args`: those of its own args as they are, those beside them under `@event`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay import _native
+from assay.lazy_import import LazyModule
+from assay.observe.header import TraceHeader
+from assay.observe.store import HEADER
+from assay.observe.trace import EVENTS, STEPS, Trace, staged
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from assay._native import KinetoFacts
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+Say = Callable[[str], None] | None
+"""Takes a line of progress."""
+
+VERSIONS = ("cuda_driver_version", "cuda_runtime_version", "cupti_version", "PyTorch_version")
+"""Members of a file that are versions of software."""
+
+
+def read(path: Path, *, progress: Say = None, args: bool = True) -> Trace:
+    """The trace in memory; without `args` it has only what columns hold."""
+    table, facts = _native.read_kineto(path, args, progress=_percent(path, progress))
+    return Trace(_header(facts), pl.DataFrame(table))
+
+
+def store(path: Path, folder: Path, *, progress: Say = None) -> dict[str, tuple[int, int]]:
+    """Store the trace without holding it in memory; returns events and nanoseconds by kind."""
+    with staged(folder) as staging:
+        facts = _native.import_kineto(path, staging / EVENTS, _percent(path, progress))
+        _native.StepTable.from_columns({}).write_parquet(staging / STEPS)
+        _header(facts).write(staging / HEADER)
+    return facts["sums"]
+
+
+def _percent(path: Path, progress: Say) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(f"reading {path}: {done / max(total, 1):.0%}")
+
+
+def _header(facts: KinetoFacts) -> TraceHeader:
+    described = {name: _value(text) for name, text in facts["described"].items()}
+    if facts["descriptions"]:
+        described["metadataEvents"] = [_value(text) for text in facts["descriptions"]]
+    if facts["flows"]:
+        described["flows"] = facts["flows"]
+    devices = described.get("deviceProperties")
+    degradations = facts["degradations"]
+    if facts["base_ns"] is None:
+        degradations.append("the file does not say what its clock counts from")
+    return TraceHeader(
+        source="kineto",
+        versions={name: str(described[name]) for name in VERSIONS if name in described},
+        hardware={"devices": devices} if devices else {},
+        clock="unknown" if facts["base_ns"] is None else "realtime",
+        processes=facts["processes"],
+        repairs=facts["repairs"],
+        degradations=degradations,
+        metadata=described,
+    )
+
+
+def _value(text: str) -> Any:
+    """A JSON value; its text where Python cannot hold it, as when it nests too deep."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
