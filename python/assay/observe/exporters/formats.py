@@ -12,6 +12,8 @@ from assay.observe.trace import Trace
 
 FORMATS: Final = {
     "perfetto": ("perfetto", "a trace of ui.perfetto.dev: TrackEvent protobuf"),
+    "chrome": ("chrome", "Chrome JSON, legacy: chrome://tracing and tools for Kineto files"),
+    "chakra": ("chakra", "a Chakra execution trace of MLCommons, with dependencies"),
     "jsonl": ("lines", "JSON lines: an event a line"),
     "csv": ("table", "CSV: an event a row"),
 }

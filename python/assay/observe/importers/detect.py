@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
-from assay.observe.importers import kineto
+from assay.observe.importers import kineto, rocprof
 from assay.observe.store import HEADER
 from assay.observe.trace import Trace
 
@@ -21,7 +21,8 @@ PACKET_KEY: Final = b"\x0a"
 """The first byte of a Perfetto trace: the key of a packet."""
 
 READABLE: Final = (
-    "a stored trace, traces of PyTorch's profiler, and Perfetto, JSON lines and CSV of assay"
+    "stored traces, PyTorch profiler (Kineto) and Chrome JSON, Nsight Systems (nsys export --type "
+    "sqlite), rocprofv3 (json, csv), Chakra, and what assay trace export writes"
 )
 """What can be read, for errors."""
 
@@ -52,25 +53,36 @@ def recognize(path: Path) -> str:
     if path.is_dir():
         if (path / HEADER).is_file():
             return "stored"
+        if any(rocprof.is_csv(one) for one in path.rglob("*.csv")):
+            return "rocprof"
         raise InputError(f"{path}: expected a trace, got a folder without {HEADER}", _HINT)
     if not path.is_file():
         raise InputError(f"{path}: expected a trace, got something that is not a file")
     head = _head(path)
+    if head.startswith(b"SQLite format 3\0"):
+        return "nsight"
+    if _looks_like_chakra(head):
+        return "chakra"
     if _looks_like_packets(head):
         return "perfetto"
     for module, pattern in _TEXT.items():
         if pattern.match(head):
             return module
+    if rocprof.is_csv(path):
+        return "rocprof"
     raise InputError(f"{path}: expected a trace, got {_likeness(head)}", _HINT)
 
 
 _HINT: Final = f"assay reads {READABLE}"
 _TEXT: Final = {
+    "chrome": re.compile(rb'\s*\{.{0,200}"assay_trace":\s*\{', re.DOTALL),
     "lines": re.compile(rb'\s*\{"assay_trace":'),
+    "rocprof": re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:'),
     "table": re.compile(rb'"?kind"?,"?name"?,"?category"?,"?start_ns"?,'),
     # The list may stand behind a long description of the machine.
     "kineto": re.compile(
-        rb'\s*(\{.*"(traceEvents|deviceProperties|baseTimeNanoseconds)"\s*:|\[\s*[\]{])', re.DOTALL
+        rb'\s*(\{.*"(traceEvents|deviceProperties|baseTimeNanoseconds|distributedInfo)"\s*:|\[\s*[\]{])',
+        re.DOTALL,
     ),
 }
 
@@ -95,7 +107,13 @@ def _looks_like_packets(head: bytes) -> bool:
     if head[1] >= 0x80:
         # A packet of more than 127 bytes, as the first one is: ASCII has no such byte.
         return True
-    return head[2 + head[1] : 3 + head[1]] in (PACKET_KEY, b"")
+    after = 2 + head[1]
+    return after == len(head) or head[after : after + 1] == PACKET_KEY
+
+
+def _looks_like_chakra(head: bytes) -> bool:
+    """Whether a length stands here, and GlobalMetadata with a version like 1.0.0 after it."""
+    return bool(re.match(rb"(?:[\x80-\xff]{0,4}[\x00-\x7f])\x0a[\x01-\x20]\d+\.\d+", head))
 
 
 def _likeness(head: bytes) -> str:

@@ -50,3 +50,20 @@ def with_durations(
         repairs[NEGATIVE_DURATION] += count
         events = events.with_columns(pl.when(~negative).then("dur_ns").otherwise(0).alias("dur_ns"))
     return events
+
+
+def lines(text: bytes, where: str) -> pl.Series:
+    """The lines of a text."""
+    if not text.strip():
+        return pl.Series("line", [], pl.String)
+    try:
+        return pl.read_csv(
+            text,
+            has_header=False,
+            separator="\x01",
+            quote_char=None,
+            schema={"line": pl.String},
+        )["line"]
+    except pl.exceptions.PolarsError as error:
+        message = str(error).partition("\n")[0][:200]
+        raise InputError(f"{where}: expected lines of text, got: {message}") from None

@@ -27,33 +27,13 @@ def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
         rows = [_object(file.readline(), f"{path}, line {i + 2}") for i in range(counts[0])]
         steps = json_rows.read_steps(rows, f"{path}, line 2 and after")
         rest = file.read()
-    return Trace(header, read_events(rest, counts[1], str(path), progress), steps)
+    return Trace(header, _events(rest, counts[1], str(path), progress), steps)
 
 
-def read_events(
-    text: bytes,
-    count: int,
-    where: str,
-    progress: Callable[[str], None] | None = None,
-    *,
-    closing: str = "}",
+def _events(
+    text: bytes, count: int, where: str, progress: Callable[[str], None] | None = None
 ) -> pl.DataFrame:
-    """The events of so many lines, each of which ends with `closing`."""
-    if not text.strip():
-        lines = pl.Series("line", [], pl.String)
-    else:
-        try:
-            lines = pl.read_csv(
-                text,
-                has_header=False,
-                separator="\x01",
-                quote_char=None,
-                schema={"line": pl.String},
-                raise_if_empty=False,
-            )["line"]
-        except pl.exceptions.PolarsError as error:
-            message = str(error).partition("\n")[0][:200]
-            raise InputError(f"{where}: expected lines of text, got: {message}") from None
+    lines = frames.lines(text, where)
     if len(lines) != count:
         raise InputError(
             f"{where}: expected {count:,} events, got {len(lines):,}",
@@ -62,7 +42,7 @@ def read_events(
     tables = []
     for start in range(0, count, json_rows.CHUNK):
         chunk = lines.slice(start, json_rows.CHUNK)
-        tables.append(json_rows.from_lines(chunk, where, closing=closing))
+        tables.append(json_rows.from_lines(chunk, where))
         if progress:
             progress(f"{start + len(chunk):,} of {count:,} events read")
     if not tables:
