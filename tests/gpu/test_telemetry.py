@@ -11,6 +11,7 @@ from assay.observe.telemetry.sample import Sample
 from assay.observe.telemetry.sources.nvidia import Nvidia
 
 pytestmark = pytest.mark.gpu
+pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed (extra telemetry)")
 
 ALWAYS = {
     "gpu_utilization",

@@ -32,6 +32,8 @@ class RecordedNvml:
         self.gpm_samples = 0
         self.freed = 0
         self.is_open = False
+        self.xids: list[int] = []
+        self.event_sets = 0
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_do_"):
@@ -163,6 +165,22 @@ class RecordedNvml:
             for pid, at, share in rows
             if at > since_us
         ]
+
+    def _do_nvmlEventSetCreate(self) -> Any:
+        self.event_sets += 1
+        return pynvml.c_nvmlEventSet_t()
+
+    def _do_nvmlEventSetFree(self, events: Any) -> None:
+        self.event_sets -= 1
+
+    def _do_nvmlDeviceRegisterEvents(self, handle: int, kinds: int, events: Any) -> None:
+        assert kinds == pynvml.nvmlEventTypeXidCriticalError
+
+    def _do_nvmlEventSetWait_v2(self, events: Any, timeout_ms: int) -> Any:
+        assert timeout_ms == 0
+        if not self.xids:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+        return pynvml.c_nvmlEventData_t(eventData=self.xids.pop(0))
 
     def _do_nvmlGpmQueryDeviceSupport(self, handle: int) -> Any:
         return pynvml.c_nvmlGpmSupport_t(isSupportedDevice=int(self.gpm))

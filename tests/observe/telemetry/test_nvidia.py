@@ -177,6 +177,30 @@ def test_several_gpus_and_clean_end() -> None:
     assert nvml.freed == nvml.gpm_samples == 6
 
 
+def test_the_last_xid_error_is_kept() -> None:
+    nvml = RecordedNvml()
+    clock, gaps = Clock(), Gaps()
+    source = Nvidia(nvml, gaps, clock)
+    found = []
+    for second in range(0, 20, 5):
+        clock.now = 100.0 + second
+        if second == 5:
+            nvml.xids = [31, 79]
+        (reading,) = source.read(fast_only=False)
+        found.append(reading.values["gpu_xid_last"])
+    source.close()
+    assert found == [0, 79, 79, 79]
+    assert nvml.event_sets == 0
+
+
+def test_a_gpu_without_events_frees_its_event_set() -> None:
+    nvml = RecordedNvml()
+    nvml.fail["nvmlDeviceRegisterEvents"] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    (reading,) = readings(nvml, [0.0])
+    assert "gpu_xid_last" not in reading.values
+    assert nvml.event_sets == 0
+
+
 def test_throttle_bits_are_those_of_nvml() -> None:
     for bit, expected in [
         (pynvml.nvmlClocksEventReasonGpuIdle, Throttle.IDLE),

@@ -75,6 +75,18 @@ def test_fields_have_dcgms_names_and_units(exporter: PrometheusExporter) -> None
     assert found["assay_gpu_throttled", "thermal"] == 0
 
 
+def test_processes_of_a_shared_gpu_have_series(exporter: PrometheusExporter) -> None:
+    first = sample(0)
+    first.reading.processes = [
+        {"pid": 9, "name": 'a"b', "memory_bytes": 10, "utilization": 0.5},
+        {"pid": 8, "name": None, "memory_bytes": None, "utilization": None},
+    ]
+    exporter.write([first, sample(1)])
+    found = scrape(exporter)
+    assert found["assay_gpu_process_memory_bytes", ""] == 10
+    assert found["assay_gpu_process_utilization", ""] == 0.5
+
+
 def test_rare_fields_stay_until_the_next_read_and_devices_go_stale(
     exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,11 @@ FIELDS: Final = _table(
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", 1.0, "hw.errors", (("error.type", "uncorrected"),),
     ),
     Field(
+        "gpu_xid_last", int, "1", "gauge",
+        "the last XID error of the driver since the recording began; 0 for none",
+        "DCGM_FI_DEV_XID_ERRORS",
+    ),
+    Field(
         "gpu_pcie_receive_bytes_per_second", float, "By/s", "gauge", "PCIe traffic to the GPU",
         "DCGM_FI_PROF_PCIE_RX_BYTES",
     ),

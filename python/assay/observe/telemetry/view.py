@@ -221,6 +221,8 @@ def _gpu_rows(device: _Device) -> list[Row]:
     errors = values.get("gpu_ecc_uncorrected")
     if errors:
         rows.found.append(Row("ECC", f"{errors:,} uncorrected errors", is_bad=True))
+    if xid := values.get("gpu_xid_last"):
+        rows.found.append(Row("XID", f"error {xid} of the driver", is_bad=True))
     for process in device.processes:
         rows.found.append(Row(f"pid {process['pid']}", _process(process)))
     return rows.found

@@ -35,6 +35,8 @@ class PrometheusExporter:
         self.host, self.port = host, port
         self.name = f"prometheus:{host}:{port}"
         self._newest: dict[tuple[str, str], tuple[float, Sample, dict[str, Any]]] = {}
+        self._listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """The processes of each device, which are read more rarely than the rest."""
         self._lock = threading.Lock()
         self._server: Any = None
         self._thread: Any = None
@@ -72,6 +74,8 @@ class PrometheusExporter:
                 # Fields that are read more rarely keep their last value between two reads.
                 values.update(sample.reading.values)
                 self._newest[key] = (now_s, sample, values)
+                if sample.reading.processes is not None:
+                    self._listed[key] = sample.reading.processes
 
     def close(self, summary: Summary) -> None:
         """Stop serving."""
@@ -102,6 +106,7 @@ class PrometheusExporter:
                 families[metric].add_metric(self._labels(field, sample), float(value) * scale)
         yield from families.values()
         yield from self._throttling(newest)
+        yield from self._processes(newest)
 
     def _throttling(self, newest: Sequence[tuple[float, Sample, dict[str, Any]]]) -> Iterator[Any]:
         """One series a reason: a bitmask cannot be read in a dashboard."""
@@ -121,6 +126,31 @@ class PrometheusExporter:
                 family.add_metric((*labels, words), float(bool(mask & bit)))
         if family.samples:
             yield family
+
+    def _processes(self, newest: Sequence[tuple[float, Sample, dict[str, Any]]]) -> Iterator[Any]:
+        """Memory and use of a shared GPU, a series a process."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        labels = (*_GPU_LABELS, "pid", "process")
+        families = {
+            "memory_bytes": GaugeMetricFamily(
+                "assay_gpu_process_memory_bytes", "device memory of the process", labels=labels
+            ),
+            "utilization": GaugeMetricFamily(
+                "assay_gpu_process_utilization",
+                "share of time the process had a kernel running",
+                labels=labels,
+            ),
+        }
+        for _, sample, _ in newest:
+            device = self._labels(FIELDS["gpu_throttle"], sample)
+            key = (sample.reading.source, sample.reading.device)
+            for process in self._listed.get(key, ()):
+                named = (*device, str(process["pid"]), process["name"] or "")
+                for member, family in families.items():
+                    if process[member] is not None:
+                        family.add_metric(named, process[member])
+        yield from (family for family in families.values() if family.samples)
 
     def _names(self, field: Field) -> tuple[str, ...]:
         return _GPU_LABELS if field.name.startswith("gpu_") else _LABELS

@@ -14,6 +14,8 @@ _FIELDS: Final = {
     "preemptions": "engine_preemptions",
     "queried_tokens": "engine_prefix_cache_queries",
     "hit_tokens": "engine_prefix_cache_hits",
+    "prompt_tokens": "engine_prompt_tokens",
+    "generated_tokens": "engine_generation_tokens",
 }
 
 

@@ -5,35 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from assay.observe.telemetry import throttle
 from assay.observe.telemetry.gaps import Gaps
-from assay.observe.telemetry.sample import Reading, Value
+from assay.observe.telemetry.sample import Reading
 from assay.observe.telemetry.sources.gpm import Gpm
-from assay.observe.telemetry.sources.source import (
-    BUDGET,
-    ONCE,
-    Device,
-    FieldReader,
-    UnsupportedFieldError,
-    total_costs,
-)
-
-Values = Mapping[str, Value | None]
-
-_PERMANENT: Final = (
-    "NVML_ERROR_NOT_SUPPORTED",
-    "NVML_ERROR_NO_PERMISSION",
-    "NVML_ERROR_FUNCTION_NOT_FOUND",
-    "NVML_ERROR_ARGUMENT_VERSION_MISMATCH",
-    "NVML_ERROR_INVALID_ARGUMENT",
-    "NVML_ERROR_DEPRECATED",
-)
-"""Errors after which a field is not asked for again."""
-
-ALL_LINKS: Final = 0xFFFFFFFF
-"""Scope of an NVLink field that sums all links."""
+from assay.observe.telemetry.sources.nvidia_gpu import Gpu, permanent_codes
+from assay.observe.telemetry.sources.source import BUDGET, Device, total_costs
 
 
 class Nvidia:
@@ -46,7 +24,7 @@ class Nvidia:
         self._clock = clock
         nvml.nvmlInit()
         self.devices: list[Device] = []
-        self._gpms: list[Gpm] = []
+        self._closing: list[Callable[[], None]] = []
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 self.devices.append(self._open(index, gaps))
@@ -91,20 +69,21 @@ class Nvidia:
         return total_costs(self.devices)
 
     def close(self) -> None:
-        """Free GPM samples and leave NVML."""
-        for gpm in self._gpms:
-            gpm.close()
+        """Free GPM samples and event sets, and leave NVML."""
+        for close in self._closing:
+            close()
         self._nvml.nvmlShutdown()
 
     def _open(self, index: int, gaps: Gaps) -> Device:
         nvml = self._nvml
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         uuid = nvml.nvmlDeviceGetUUID(handle)
-        gpu = _Gpu(nvml, handle, uuid, gaps, self._clock)
-        codes = {getattr(nvml, name) for name in _PERMANENT if hasattr(nvml, name)}
+        gpu = Gpu(nvml, handle, uuid, gaps, self._clock)
+        codes = permanent_codes(nvml)
+        self._closing.append(gpu.close)
         gpm = Gpm.open(nvml, handle, uuid, gaps, self._clock)
         if gpm is not None:
-            self._gpms.append(gpm)
+            self._closing.append(gpm.close)
         return Device(
             self.name,
             uuid,
@@ -114,307 +93,3 @@ class Nvidia:
             gaps,
             lambda error: getattr(error, "value", None) in codes,
         )
-
-
-class _Gpu:
-    """Readers of one GPU."""
-
-    def __init__(
-        self, nvml: Any, handle: Any, uuid: str, gaps: Gaps, clock: Callable[[], float]
-    ) -> None:
-        self._nvml = nvml
-        self._handle = handle
-        self._uuid = uuid
-        self._gaps = gaps
-        self._clock = clock
-        self._refused: set[int] = set()
-        self._links: tuple[float, int, int] | None = None
-        self._seen_us = 0
-        self._names: dict[int, str | None] = {}
-
-    def readers(self, gpm: Gpm | None) -> list[FieldReader]:
-        """What is read at every tick, then what is read more rarely."""
-        found = [
-            FieldReader(
-                "utilization", ("gpu_utilization", "gpu_memory_busy"), self._utilization, fast=True
-            ),
-            FieldReader(
-                "memory", ("gpu_memory_used_bytes",), self._memory, fast=True, elastic=True
-            ),
-            FieldReader(
-                "power",
-                ("gpu_power_watts", "gpu_energy_joules", "gpu_memory_temperature_celsius"),
-                self._power,
-                fast=True,
-            ),
-            FieldReader("sm_clock", ("gpu_sm_clock_hz",), self._sm_clock, fast=True),
-            FieldReader("memory_clock", ("gpu_memory_clock_hz",), self._memory_clock, elastic=True),
-            FieldReader(
-                "temperature", ("gpu_temperature_celsius",), self._temperature, elastic=True
-            ),
-            FieldReader(
-                "throttle", ("gpu_throttle", "gpu_throttle_vendor"), self._throttle, fast=True
-            ),
-            FieldReader("counters", ("gpu_ecc_corrected",), self._counters, every_s=10.0),
-            FieldReader("processes", ("processes",), self._processes, every_s=5.0),
-            FieldReader("power_limit", ("gpu_power_limit_watts",), self._limit, 10.0, held=True),
-            FieldReader("sm_clock_max", ("gpu_sm_clock_max_hz",), self._sm_max, 10.0, held=True),
-            FieldReader(
-                "memory_clock_max", ("gpu_memory_clock_max_hz",), self._memory_max, ONCE, held=True
-            ),
-            FieldReader(
-                "memory_total", ("gpu_memory_total_bytes",), self._memory_total, ONCE, held=True
-            ),
-            FieldReader(
-                "slowdown_temperature",
-                ("gpu_slowdown_temperature_celsius",),
-                self._slowdown,
-                ONCE,
-                held=True,
-            ),
-            FieldReader(
-                "pcie_link",
-                ("gpu_pcie_generation", "gpu_pcie_width"),
-                self._pcie_link,
-                30.0,
-                held=True,
-            ),
-            FieldReader(
-                "dram_peak", ("gpu_dram_peak_bytes_per_second",), self._peak, ONCE, held=True
-            ),
-        ]
-        if gpm is not None:
-            # A longer window loses no traffic: GPM's figures are averages over it.
-            found.append(
-                FieldReader("gpm", gpm.fields, gpm.read, gpm.window_s, fast=True, elastic=True)
-            )
-        else:
-            # NVML measures PCIe over 20 ms, during which the call does not return.
-            found += [
-                FieldReader(
-                    "pcie",
-                    ("gpu_pcie_receive_bytes_per_second", "gpu_pcie_transmit_bytes_per_second"),
-                    self._pcie,
-                    every_s=5.0,
-                ),
-                FieldReader(
-                    "nvlink",
-                    ("gpu_nvlink_receive_bytes_per_second", "gpu_nvlink_transmit_bytes_per_second"),
-                    self._nvlink,
-                ),
-            ]
-        return found
-
-    def _first_of(self, *names: str) -> Any:
-        """The first of several functions that this version of NVML has."""
-        for name in names:
-            function = getattr(self._nvml, name, None)
-            if function is not None:
-                return function
-        raise UnsupportedFieldError(f"this nvidia-ml-py has no {names[0]}")
-
-    def _utilization(self) -> Values:
-        rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
-        return {"gpu_utilization": rates.gpu / 100, "gpu_memory_busy": rates.memory / 100}
-
-    def _memory(self) -> Values:
-        return {"gpu_memory_used_bytes": self._memory_info().used}
-
-    def _memory_total(self) -> Values:
-        return {"gpu_memory_total_bytes": self._memory_info().total}
-
-    def _memory_info(self) -> Any:
-        # The second version does not count the driver's reserved memory as used.
-        version = getattr(self._nvml, "nvmlMemory_v2", None)
-        return self._nvml.nvmlDeviceGetMemoryInfo(self._handle, version)
-
-    def _power(self) -> Values:
-        nvml = self._nvml
-        found = self._field_values(
-            {
-                "gpu_power_watts": nvml.NVML_FI_DEV_POWER_INSTANT,
-                "gpu_power_average_watts": nvml.NVML_FI_DEV_POWER_AVERAGE,
-                "gpu_energy_joules": nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION,
-                "gpu_memory_temperature_celsius": nvml.NVML_FI_DEV_MEMORY_TEMP,
-            }
-        )
-        for name in ("gpu_power_watts", "gpu_power_average_watts", "gpu_energy_joules"):
-            if name in found:
-                found[name] /= 1000
-        if "gpu_power_watts" not in found:
-            # Before Hopper's drivers there is one figure of power, an average on newer chips.
-            found["gpu_power_watts"] = nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000
-        return found
-
-    def _sm_clock(self) -> Values:
-        clock = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
-        return {"gpu_sm_clock_hz": clock * 1e6}
-
-    def _memory_clock(self) -> Values:
-        clock = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_MEM)
-        return {"gpu_memory_clock_hz": clock * 1e6}
-
-    def _sm_max(self) -> Values:
-        clock = self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
-        return {"gpu_sm_clock_max_hz": clock * 1e6}
-
-    def _memory_max(self) -> Values:
-        clock = self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_MEM)
-        return {"gpu_memory_clock_max_hz": clock * 1e6}
-
-    def _peak(self) -> Values:
-        clock = self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_MEM)
-        bits = self._nvml.nvmlDeviceGetMemoryBusWidth(self._handle)
-        return {"gpu_dram_peak_bytes_per_second": clock * 1e6 * 2 * bits / 8}
-
-    def _temperature(self) -> Values:
-        read = self._first_of("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
-        degrees = read(self._handle, self._nvml.NVML_TEMPERATURE_GPU)
-        return {"gpu_temperature_celsius": float(degrees)}
-
-    def _slowdown(self) -> Values:
-        degrees = self._nvml.nvmlDeviceGetTemperatureThreshold(
-            self._handle, self._nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        )
-        return {"gpu_slowdown_temperature_celsius": float(degrees)}
-
-    def _throttle(self) -> Values:
-        read = self._first_of(
-            "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
-        )
-        reasons = int(read(self._handle))
-        return {
-            "gpu_throttle": int(throttle.from_nvidia(reasons)),
-            "gpu_throttle_vendor": reasons,
-        }
-
-    def _limit(self) -> Values:
-        milliwatts = self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle)
-        return {"gpu_power_limit_watts": milliwatts / 1000}
-
-    def _counters(self) -> Values:
-        nvml = self._nvml
-        return self._field_values(
-            {
-                "gpu_ecc_corrected": nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL,
-                "gpu_ecc_uncorrected": nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
-                "gpu_pcie_replays": nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
-                "gpu_pcie_receive_bytes": nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
-                "gpu_pcie_transmit_bytes": nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
-            }
-        )
-
-    def _pcie_link(self) -> Values:
-        return {
-            "gpu_pcie_generation": self._nvml.nvmlDeviceGetCurrPcieLinkGeneration(self._handle),
-            "gpu_pcie_width": self._nvml.nvmlDeviceGetCurrPcieLinkWidth(self._handle),
-        }
-
-    def _pcie(self) -> Values:
-        read = self._nvml.nvmlDeviceGetPcieThroughput
-        receive = read(self._handle, self._nvml.NVML_PCIE_UTIL_RX_BYTES)
-        transmit = read(self._handle, self._nvml.NVML_PCIE_UTIL_TX_BYTES)
-        return {
-            "gpu_pcie_receive_bytes_per_second": receive * 1e3,
-            "gpu_pcie_transmit_bytes_per_second": transmit * 1e3,
-        }
-
-    def _nvlink(self) -> Values:
-        nvml = self._nvml
-        names = (
-            "gpu_nvlink_receive_bytes_per_second",
-            "gpu_nvlink_transmit_bytes_per_second",
-        )
-        found = self._field_values(
-            {
-                names[0]: (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS),
-                names[1]: (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS),
-            }
-        )
-        if len(found) < len(names):
-            raise UnsupportedFieldError("NVLink: not supported")
-        now = (self._clock(), int(found[names[0]]), int(found[names[1]]))
-        last, self._links = self._links, now
-        if last is None or now[0] <= last[0] or now[1] < last[1] or now[2] < last[2]:
-            return {}
-        seconds = now[0] - last[0]
-        return {
-            names[0]: (now[1] - last[1]) * 1024 / seconds,
-            names[1]: (now[2] - last[2]) * 1024 / seconds,
-        }
-
-    def _processes(self) -> Mapping[str, Any]:
-        nvml = self._nvml
-        found: dict[int, dict[str, Any]] = {}
-        for read in (
-            nvml.nvmlDeviceGetComputeRunningProcesses,
-            nvml.nvmlDeviceGetGraphicsRunningProcesses,
-        ):
-            for process in read(self._handle):
-                found[process.pid] = {
-                    "pid": process.pid,
-                    "name": self._process_name(process.pid),
-                    "memory_bytes": process.usedGpuMemory,
-                    "utilization": None,
-                }
-        for pid, share in self._process_utilization().items():
-            if pid in found:
-                found[pid]["utilization"] = share
-        self._names = {pid: name for pid, name in self._names.items() if pid in found}
-        return {"processes": list(found.values()), "gpu_processes": len(found)}
-
-    def _process_utilization(self) -> dict[int, float]:
-        """Share of time each process had a kernel running, of the newest interval."""
-        try:
-            samples = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._seen_us)
-        except self._nvml.NVMLError as error:
-            # Not found means that nothing ran since the last call.
-            if getattr(error, "value", None) != self._nvml.NVML_ERROR_NOT_FOUND:
-                self._gaps.note("nvidia", self._uuid, "processes.utilization", str(error))
-            return {}
-        newest: dict[int, tuple[int, float]] = {}
-        for sample in samples:
-            if sample.timeStamp >= newest.get(sample.pid, (0, 0.0))[0]:
-                newest[sample.pid] = (sample.timeStamp, sample.smUtil / 100)
-            self._seen_us = max(self._seen_us, sample.timeStamp)
-        return {pid: share for pid, (_, share) in newest.items() if 0 <= share <= 1}
-
-    def _process_name(self, pid: int) -> str | None:
-        if pid not in self._names:
-            try:
-                text = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
-                self._names[pid] = text.strip()
-            except OSError:
-                # In a container the driver's process ids are those of the host.
-                self._names[pid] = None
-        return self._names[pid]
-
-    def _field_values(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Several fields in one call; those that fail are listed, the rest is returned."""
-        asked = {name: key for name, key in wanted.items() if _number(key) not in self._refused}
-        if not asked:
-            return {}
-        found: dict[str, Any] = {}
-        answers = self._nvml.nvmlDeviceGetFieldValues(self._handle, list(asked.values()))
-        for (name, key), answer in zip(asked.items(), answers, strict=True):
-            if answer.nvmlReturn == 0:
-                found[name] = _value(answer)
-                continue
-            error = self._nvml.NVMLError(answer.nvmlReturn)
-            self._gaps.note("nvidia", self._uuid, name, str(error))
-            if answer.nvmlReturn in {getattr(self._nvml, code, None) for code in _PERMANENT}:
-                self._refused.add(_number(key))
-        return found
-
-
-def _number(key: Any) -> int:
-    return int(key[0] if isinstance(key, tuple) else key)
-
-
-_MEMBERS: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Members of NVML's value union, by value type."""
-
-
-def _value(answer: Any) -> float | int:
-    found: float | int = getattr(answer.value, _MEMBERS[answer.valueType])
-    return found
