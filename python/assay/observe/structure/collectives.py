@@ -28,7 +28,7 @@ def split(events: pl.DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
     The n-th collective of an operation in a layer of a step is the same one on every rank.
     """
     found = events.filter(
-        pl.col("op").cast(pl.String).is_in(OPERATIONS) & pl.col("step").is_not_null()
+        pl.col("op").is_in(list(OPERATIONS)) & pl.col("step").is_not_null()
     ).select(
         pl.col("op").cast(pl.String),
         "step",

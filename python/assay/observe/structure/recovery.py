@@ -44,6 +44,8 @@ class Recovery:
 
 def is_tagged(trace: Trace) -> bool:
     """Whether the events carry operations already, as those of the own engine do."""
+    if trace.events["op"].null_count() == trace.events.height:
+        return False
     device = pl.col("kind").is_in(list(schema.DEVICE_KINDS))
     return bool(trace.events.select((device & pl.col("op").is_not_null()).any()).item())
 

@@ -66,7 +66,15 @@ class Sequence:
 
 def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
     """The device events of a trace, one sequence for each rank, process and device."""
-    table = events.with_row_index("row").filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+    used = ("kind", "name", "start_ns", "dur_ns", "rank", "device", "stream", "pid", "correlation",
+            "grid", "block", "bytes")  # fmt: skip
+    table = (
+        events.lazy()
+        .with_row_index("row")
+        .filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+        .select("row", *used)
+        .collect()
+    )
     names, name_codes = _names(table)
     columns = {
         name: table[name].fill_null(-1).cast(pl.Int64).to_numpy()
@@ -173,10 +181,12 @@ def _gaps(start: Ints, dur: Ints) -> Ints:
 
 def _replays(events: pl.DataFrame) -> Ints:
     """Correlations of graph launches, or all that several kernels share."""
-    calls = events.filter(
-        (pl.col("kind") == "api") & pl.col("name").cast(pl.String).str.contains("GraphLaunch")
-    )
-    return np.unique(calls["correlation"].drop_nulls().to_numpy()).astype(np.int64)
+    calls = events.lazy().filter(pl.col("kind") == "api").select("name", "correlation").collect()
+    launches = [
+        one for one in calls["name"].unique().cast(pl.String) if one and "GraphLaunch" in one
+    ]
+    launched = calls.filter(pl.col("name").is_in(launches))["correlation"]
+    return np.unique(launched.drop_nulls().to_numpy()).astype(np.int64)
 
 
 def _replay_numbers(correlation: Ints, launches: Ints) -> Ints:

@@ -18,12 +18,18 @@ else:
 def summarize(recovered: Recovery) -> dict[str, Any]:
     """Counts and sums of the device's events, steps, operations, and what is not mapped."""
     trace = recovered.trace
-    device = trace.events.filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+    used = ("kind", "name", "start_ns", "dur_ns", "rank", "device", "step", "layer", "op")
+    device = (
+        trace.events.lazy()
+        .filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+        .select(used)
+        .collect()
+    )
     total = int(device["dur_ns"].sum() or 0)
     by_operation = _operations(device, total)
     mapped = sum(row["ns"] for row in by_operation)
     split, notes = collectives.split(device)
-    kinds = dict(device["kind"].cast(pl.String).value_counts().iter_rows())
+    kinds = dict(device["kind"].value_counts().iter_rows())
     return {
         "model": trace.header.model,
         "kernels": kinds.get("kernel", 0),
@@ -53,12 +59,13 @@ def _operations(device: pl.DataFrame, total: int) -> list[dict[str, Any]]:
     """Time by operation; a name that is none of the model's graph does not count as mapped."""
     rows = (
         device.filter(pl.col("op").is_not_null())
-        .group_by(pl.col("op").cast(pl.String))
+        .group_by("op")
         .agg(
             layers=pl.col("layer").drop_nulls().n_unique(),
             count=pl.len(),
             ns=pl.col("dur_ns").sum(),
         )
+        .with_columns(pl.col("op").cast(pl.String))
         .sort("ns", "op", descending=[True, False])
     )
     return [
@@ -75,12 +82,13 @@ def _operations(device: pl.DataFrame, total: int) -> list[dict[str, Any]]:
 
 
 def _unmapped(device: pl.DataFrame) -> list[dict[str, Any]]:
-    known = device["op"].cast(pl.String).drop_nulls().unique().to_list()
+    known = device["op"].drop_nulls().unique().cast(pl.String).to_list()
     foreign = [name for name in known if not operations.is_operation(name)]
     rows = (
-        device.filter(pl.col("op").is_null() | pl.col("op").cast(pl.String).is_in(foreign))
-        .group_by(pl.col("name").cast(pl.String))
+        device.filter(pl.col("op").is_null() | pl.col("op").is_in(foreign))
+        .group_by("name")
         .agg(count=pl.len(), ns=pl.col("dur_ns").sum())
+        .with_columns(pl.col("name").cast(pl.String))
         .sort("ns", "name", descending=[True, False])
     )
     return list(rows.iter_rows(named=True))
