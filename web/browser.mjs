@@ -1,5 +1,5 @@
 // Opens a timeline in Chromium, uses it, and prints what was seen and how long it took, as JSON:
-// node browser.mjs PAGE [--screenshot FILE] [--dark] [--query HASH]
+// node browser.mjs PAGE [--hash HASH] [--actions LIST] [--screenshot FILE] [--dark]
 
 import { execFileSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -112,7 +112,8 @@ async function use(page, actions) {
     } else if (name === "wheel") {
       await page.mouse.wheel(0, Number(value));
       await page.waitForTimeout(100);
-    } else if (name === "panel") found.panel = await page.locator(".at-panel").innerText();
+    } else if (name === "pinch") await pinch(page, ...value.split("x").map(Number));
+    else if (name === "panel") found.panel = await page.locator(".at-panel").innerText();
     else if (name === "view") {
       found.view = await page.evaluate(() => {
         const { from, to } = window.assayTimeline.viewport;
@@ -123,6 +124,20 @@ async function use(page, actions) {
     else throw new Error(`unknown action ${name}`);
   }
   return found;
+}
+
+/** Two fingers that move apart about a point. */
+async function pinch(page, x, y) {
+  const session = await page.context().newCDPSession(page);
+  const touch = (type, spread) =>
+    session.send("Input.dispatchTouchEvent", {
+      type,
+      touchPoints: type === "touchEnd" ? [] : [-1, 1].map((side) => ({ x: x + side * spread, y })),
+    });
+  await touch("touchStart", 20);
+  for (const spread of [40, 80, 160]) await touch("touchMove", spread);
+  await touch("touchEnd", 0);
+  await page.waitForTimeout(200);
 }
 
 /** Time of drawing while zooming from the whole trace to nanoseconds and back. */

@@ -95,11 +95,15 @@ def test_zoom_range_and_coloring_work(browse: Any, tmp_path: Path) -> None:
     assert wheel["view"][1] - wheel["view"][0] < (whole[1] - whole[0]) / 2
     keys = browse(page, "--actions", "key=w,wait=200,view")
     assert keys["view"][1] - keys["view"][0] < whole[1] - whole[0]
+    moved = browse(page, "--actions", "hover=600x300,wheel=-600,key=d,wait=200,view")
+    assert moved["view"][0] > wheel["view"][0]
+    fingers = browse(page, "--actions", "pinch=600x300,view")
+    assert fingers["view"][1] - fingers["view"][0] < (whole[1] - whole[0]) / 4
     picked = browse(page, "--actions", "range=400x160x700,panel")
     assert picked["panel"].startswith("Range")
     kernels = browse(page, "--actions", "color=kernel,wait=400,panel")
     assert "nvjet_tst_192x128" in kernels["panel"]
-    assert [one["problems"] for one in (wheel, keys, picked, kernels)] == [[]] * 4
+    assert [one["problems"] for one in (wheel, keys, fingers, picked, kernels)] == [[]] * 5
 
 
 def test_hostile_names_are_text(browse: Any, tmp_path: Path) -> None:
