@@ -94,8 +94,8 @@ def test_columns_hold_the_clipped_time(
     trace = Trace(TraceHeader(), pl.DataFrame(rows, schema=schema.event_columns()))
     drawn = layout(trace)
     window = Window(low, low + length)
-    label = usage.labels(drawn.events, "kernel")
-    cells = usage.columns(drawn, drawn.lanes[0], window, label.values, count)
+    label = usage.labels(drawn.events, "kernel").values[drawn.order]
+    cells = usage.columns(drawn, drawn.lanes[0], window, label, count)
     busy = {
         moment
         for row in rows

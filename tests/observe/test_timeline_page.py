@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -58,18 +59,20 @@ INTEGERS = st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_
 @settings(max_examples=60)
 @given(INTEGERS, st.sampled_from(["correlation", "bytes"]))
 def test_integers_survive(values: list[int | None], name: str) -> None:
-    found = encode(pl.DataFrame({name: pl.Series(values, dtype=pl.Int64)}), 0)
+    order = np.arange(len(values))[::-1]
+    found = encode(pl.DataFrame({name: pl.Series(values, dtype=pl.Int64)}), order, 0)
     if all(value is None for value in values):
         assert found.columns == []
         return
     [entry] = found.columns
-    assert unpacked(entry, zlib.decompress(found.blocks[name]), len(values)) == values
+    assert unpacked(entry, zlib.decompress(found.blocks[name]), len(values)) == values[::-1]
 
 
 def test_every_column_of_a_trace_survives() -> None:
     trace = synthetic_trace(400, layers=2)
     drawn = layout(trace)
-    found = encode(drawn.events, drawn.origin_ns)
+    assert sorted(drawn.order) == list(range(trace.events.height))
+    found = encode(drawn.events, drawn.order, drawn.origin_ns)
     assert not found.left_out
     by_name = {entry["name"]: entry for entry in found.columns}
     for name in schema.event_columns():
@@ -83,7 +86,7 @@ def test_every_column_of_a_trace_survives() -> None:
             values = [None if code == -1 else words[code] for code in values]
         if name == "start_ns":
             values = [value + drawn.origin_ns for value in values]
-        expected = column.to_list()
+        expected = column[drawn.order].to_list()
         if name in ("grid", "block"):
             expected = [one and " x ".join(map(str, one)) for one in expected]
         assert values == expected, name

@@ -41,8 +41,8 @@ class Blocks(NamedTuple):
     left_out: list[str]
 
 
-def encode(events: pl.DataFrame, origin_ns: int) -> Blocks:
-    """Encode every column that holds something; starts count from `origin_ns`."""
+def encode(events: pl.DataFrame, order: NDArray[np.int64], origin_ns: int) -> Blocks:
+    """Encode every column that holds something, its rows in an order; starts from `origin_ns`."""
     raw: dict[str, bytes] = {}
     columns: list[dict[str, Any]] = []
     left_out: list[str] = []
@@ -50,10 +50,9 @@ def encode(events: pl.DataFrame, origin_ns: int) -> Blocks:
         column = events[name]
         if column.null_count() == len(column):
             continue
-        if name == "start_ns":
-            column = column - origin_ns
         if isinstance(kind, pl.Array):
-            column = column.cast(pl.Array(pl.String, kind.size)).arr.join(" x ")
+            parts = [pl.col(name).arr.get(at) for at in range(kind.size)]
+            column = events.select(pl.concat_str(parts, separator=" x "))[name]
         if column.dtype in (pl.String, pl.Categorical):
             found = codes(column)
             size = sum(map(len, found.words))
@@ -63,12 +62,18 @@ def encode(events: pl.DataFrame, origin_ns: int) -> Blocks:
                 )
                 continue
             raw[f"{name}.words"] = json.dumps(found.words).encode()
-            planes, entry = _integers(pl.Series(found.values), is_delta=False)
+            planes, entry = _integers(found.values[order].astype(np.int64), None, is_delta=False)
             entry["kind"] = "text"
-        elif column.dtype.is_float():
-            planes, entry = _floats(column)
         else:
-            planes, entry = _integers(column, is_delta=name in DELTAS)
+            nulls = column.is_null().to_numpy()[order] if column.null_count() else None
+            values = column.fill_null(0).to_numpy()[order]
+            if column.dtype.is_float():
+                planes, entry = _floats(values.astype(np.float64), nulls)
+            else:
+                values = values.astype(np.int64)
+                if name == "start_ns":
+                    values -= origin_ns
+                planes, entry = _integers(values, nulls, is_delta=name in DELTAS)
         raw[name] = planes
         columns.append({"name": name, **entry})
     with ThreadPoolExecutor() as pool:
@@ -76,36 +81,30 @@ def encode(events: pl.DataFrame, origin_ns: int) -> Blocks:
         return Blocks(dict(zip(raw, packed, strict=True)), columns, left_out)
 
 
-def _integers(column: pl.Series, *, is_delta: bool) -> tuple[bytes, dict[str, Any]]:
-    has_nulls = column.null_count() > 0
-    filled = column.cast(pl.Int64)
-    if has_nulls:
-        filled = (filled.fill_null(strategy="forward") if is_delta else filled).fill_null(0)
-    values = filled.to_numpy()
+def _integers(
+    values: NDArray[np.int64], nulls: NDArray[np.bool_] | None, *, is_delta: bool
+) -> tuple[bytes, dict[str, Any]]:
     if is_delta:
+        if nulls is not None:
+            # A null repeats the value before it, so that no difference is large.
+            known = np.maximum.accumulate(np.where(nulls, -1, np.arange(len(values))))
+            values = np.where(known >= 0, values[known], 0)
         # Differences wrap around like the sums that undo them.
         values = np.diff(values, prepend=np.int64(0))
     coded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     width = max((int(coded.max(initial=0)).bit_length() + 7) // 8, 1)
-    planes = coded.view(np.uint8).reshape(-1, 8)[:, :width].T
-    return _with_nulls(planes, column), {
-        "kind": "integer",
-        "width": width,
-        "delta": is_delta,
-        "nulls": has_nulls,
-    }
+    entry = {"kind": "integer", "width": width, "delta": is_delta, "nulls": nulls is not None}
+    return _planes(coded, width, nulls), entry
 
 
-def _floats(column: pl.Series) -> tuple[bytes, dict[str, Any]]:
-    values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
-    planes = np.ascontiguousarray(values).view(np.uint8).reshape(-1, 8).T
-    has_nulls = column.null_count() > 0
-    entry = {"kind": "float", "width": 8, "delta": False, "nulls": has_nulls}
-    return _with_nulls(planes, column), entry
+def _floats(
+    values: NDArray[np.float64], nulls: NDArray[np.bool_] | None
+) -> tuple[bytes, dict[str, Any]]:
+    entry = {"kind": "float", "width": 8, "delta": False, "nulls": nulls is not None}
+    return _planes(values, 8, nulls), entry
 
 
-def _with_nulls(planes: NDArray[np.uint8], column: pl.Series) -> bytes:
-    data = np.ascontiguousarray(planes).tobytes()
-    if column.null_count():
-        data += column.is_null().cast(pl.UInt8).to_numpy().tobytes()
-    return data
+def _planes(values: NDArray[Any], width: int, nulls: NDArray[np.bool_] | None) -> bytes:
+    """The bytes of 64-bit values by place, the lowest first; then 1 for each null."""
+    data = values.view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
+    return data if nulls is None else data + nulls.astype(np.uint8).tobytes()

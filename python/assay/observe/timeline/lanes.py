@@ -56,7 +56,9 @@ class Layout:
 
     lanes: list[Lane]
     events: pl.DataFrame
-    """Events that have a start, in the order of the arrays."""
+    """Events that have a start, as the trace has them."""
+    order: NDArray[np.int64]
+    """Row of `events` for each row of the layout."""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     track: NDArray[np.int32]
@@ -69,19 +71,25 @@ class Layout:
 
 def layout(trace: Trace) -> Layout:
     """Sort the events of a trace into lanes and tracks."""
-    events = trace.events.filter(pl.col("start_ns").is_not_null())
+    events = trace.events
+    if events["start_ns"].null_count():
+        events = events.filter(pl.col("start_ns").is_not_null())
     if not events.height:
         raise InputError(
             "the trace has no events with a start time: expected at least one",
             "assay trace summary lists what a trace holds",
         )
-    kind, stream = pl.col("kind").cast(pl.String), pl.col("stream")
-    on_device = kind.is_in(DEVICE_KINDS)
+    kind, stream = pl.col("kind"), pl.col("stream")
+    on_device = kind.is_in(list(DEVICE_KINDS)).fill_null(False)
     # Frameworks mark ranges on streams too; syncs name a stream, but it is a thread that waits.
     marked = (kind == "range") & stream.is_not_null() & pl.col("device").is_not_null()
     place = pl.when(on_device).then(1).when(marked).then(0).otherwise(2)
     on_stream = place < 2
-    keyed = events.with_columns(
+    # Only what decides the order is moved: names and arguments stay where they are.
+    keyed = events.select(
+        "rank",
+        "pid",
+        "start_ns",
         # Neither negative nor past the end of 64-bit time.
         pl.min_horizontal(
             pl.col("dur_ns").fill_null(0).clip(lower_bound=0), _LATEST - pl.col("start_ns")
@@ -109,9 +117,11 @@ def layout(trace: Trace) -> Layout:
         .with_row_index("lane")
     )
     ordered = (
-        keyed.join(found.select("lane", *keys), on=list(keys), nulls_equal=True)
-        .with_columns((pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
-        .sort("lane", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True)
+        keyed.with_row_index("row")
+        .join(found.select("lane", *keys), on=list(keys), nulls_equal=True)
+        .select("row", "lane", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+        # The row decides between equal spans: a sort on more threads orders them the same way.
+        .sort("lane", "start_ns", "end_ns", "row", descending=[False, False, True, False])
     )
     start, end = ordered["start_ns"].to_numpy(), ordered["end_ns"].to_numpy()
     track = np.zeros(len(start), np.int32)
@@ -138,7 +148,8 @@ def layout(trace: Trace) -> Layout:
         first = rows.stop
     return Layout(
         lanes,
-        ordered.select(trace.events.columns),
+        events,
+        ordered["row"].to_numpy().astype(np.int64),
         start,
         end,
         track,

@@ -45,9 +45,9 @@ def write_page(
     """Write the page, all of it or nothing; its size in bytes, and what was left out."""
     say = progress or (lambda text: None)
     # A track is a run of rows, so that the page finds what is visible by bisection.
-    order = np.lexsort((drawn.start, drawn.track, _lane_of_row(drawn)))
+    order = drawn.order[np.lexsort((drawn.start, drawn.track, _lane_of_row(drawn)))]
     say("compressing columns")
-    packed = encode(drawn.events[order], drawn.origin_ns)
+    packed = encode(drawn.events, order, drawn.origin_ns)
     description = {
         "format": FORMAT,
         "name": name,

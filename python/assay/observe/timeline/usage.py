@@ -60,12 +60,12 @@ class Sum:
 
 def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
     """Time on devices by label, the largest first; spans are clipped to the window."""
-    inside = _inside(drawn, window) & drawn.events["kind"].is_in(DEVICE_KINDS).to_numpy()
-    rows = np.flatnonzero(inside)
+    on_device = drawn.events["kind"].is_in(DEVICE_KINDS).to_numpy()[drawn.order]
+    rows = np.flatnonzero(_inside(drawn, window) & on_device)
     if not len(rows):
         return []
     times = _clipped(drawn, window, rows)
-    events = drawn.events[rows]
+    events = drawn.events.select("name", "op", "kind", "phase")[drawn.order[rows]]
     label = labels(events, by)
     count = np.bincount(label.values, minlength=len(label.words))
     total = np.zeros(len(label.words), np.int64)

@@ -102,7 +102,8 @@ class View:
 def view(trace: Trace, drawn: Layout, window: Window, by: str, count: int) -> View:
     """Aggregate a window of a trace to `count` columns."""
     label = labels(drawn.events, by)
-    lanes = [(one, columns(drawn, one, window, label.values, count)) for one in drawn.lanes]
+    codes = label.values[drawn.order]
+    lanes = [(one, columns(drawn, one, window, codes, count)) for one in drawn.lanes]
     sums = device_sums(drawn, window, by)
     return View(
         trace,
