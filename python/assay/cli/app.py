@@ -53,6 +53,7 @@ COMMANDS: Final = {
     "trace list": "trace_list",
     "trace import": "trace_import",
     "trace export": "trace_export",
+    "trace diff": "trace_diff",
     "trace show": "trace_show",
     "trace summary": "trace_summary",
     "trace steps": "trace_steps",

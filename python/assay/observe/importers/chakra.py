@@ -7,7 +7,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from assay.observe.header import TraceHeader
 from assay.observe.importers import frames
 from assay.observe.trace import Trace
 from assay.observe.wire.decoding import Fields, delimited, split, texts
-from assay.observe.wire.encoding import LENGTH, VARINT
+from assay.observe.wire.encoding import FIXED32, FIXED64, LENGTH, VARINT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -280,20 +280,38 @@ def _value(data: memoryview, number: int, value: int, start: int, where: str) ->
 
 def _list(content: bytes, number: int, where: str) -> list[Any]:
     """A list of values, each as an attribute with the number before has it."""
-    buffer = np.frombuffer(content, np.uint8)
-    fields = split(buffer, np.zeros(1, np.int64), np.array([len(content)]), where)
-    found: list[Any] = []
     kind = number - 1
-    for wire, value, start in zip(
-        fields.wire.tolist(), fields.value.tolist(), fields.start.tolist(), strict=True
-    ):
+    found: list[Any] = []
+    for wire, value, start in _values(content, where):
         if wire != LENGTH or kind in (29, 31):
-            found.append(_value(buffer.data, kind, value, start, where))
+            found.append(_value(memoryview(content), kind, value, start, where))
         elif kind in _FORMATS:
             form = _FORMATS[kind]
             whole = value // struct.calcsize(form) * struct.calcsize(form)
             found += [one[0] for one in struct.iter_unpack(form, content[start : start + whole])]
         else:
             numbers = _varints(content[start : start + value], where)
-            found += [_value(buffer.data, kind, one, 0, where) for one in numbers]
+            found += [_value(memoryview(b""), kind, one, 0, where) for one in numbers]
     return found
+
+
+def _values(content: bytes, where: str) -> Iterator[tuple[int, int, int]]:
+    """Wire type, number or length, and place of the values of a list: short, hence one by one."""
+    position = 0
+    while position < len(content):
+        wire = content[position] & 7
+        position += 1
+        size = {FIXED64: 8, FIXED32: 4}.get(wire)
+        if size is not None:
+            value = int.from_bytes(content[position : position + size], "little")
+        else:
+            begin = position
+            while position < len(content) and content[position] >= 0x80:
+                position += 1
+            position += 1
+            value = (_varints(content[begin:position], where) or [0])[0]
+            size = value if wire == LENGTH else 0
+        if position + size > len(content) or wire not in (VARINT, FIXED64, LENGTH, FIXED32):
+            raise InputError(f"{where}: expected a value of a list, got the end of it")
+        yield wire, value, position
+        position += size
