@@ -178,3 +178,12 @@ def test_rack_power_limit_is_violated_by_too_many_nodes() -> None:
         "cluster.it_power", {**SITE, "cluster.rack.nodes": "10 node"}
     )
     assert [v.name for v in resolution.violated] == ["cluster.rack.within_limit"]
+
+
+@pytest.mark.parametrize(("nodes", "racks"), [(1, 1), (4, 1), (5, 2), (128, 32)])
+def test_racks_are_counted_and_cite_no_work(nodes: int, racks: int) -> None:
+    registry = stack.registry()
+    given = {"cluster.nodes": float(nodes), "cluster.rack.nodes": 4.0}
+    assert registry.resolve("cluster.racks", given).value == racks
+    (relation,) = registry.variables["cluster.racks"].defining_equations
+    assert relation.reference.kind == "definition"
