@@ -1,14 +1,24 @@
-"""Nothing is sent anywhere: only two modules can use the network."""
+"""Nothing is sent anywhere that was not named: few modules can use the network."""
 
 import ast
 from pathlib import Path
 
+import pytest
+
 NETWORK = {
-    "aiohttp", "ftplib", "http", "httpx", "imaplib", "poplib", "requests", "smtplib", "socket",
-    "socketserver", "ssl", "urllib", "urllib3", "websockets", "xmlrpc",
+    "aiohttp", "ftplib", "http", "httpx", "imaplib", "obstore", "poplib", "requests", "smtplib",
+    "socket", "socketserver", "ssl", "urllib", "urllib3", "websockets", "xmlrpc",
 }  # fmt: skip
 SERVER = "engine/server/http_server.py"
 """Listens for the clients of `assay serve`."""
+TELEMETRY = {
+    # Asks the metrics endpoints that were named, and the usual ports of this machine.
+    "observe/telemetry/sources/endpoint.py": {"http", "socket", "ssl", "urllib"},
+    # Sinks that a caller names, with their address.
+    "observe/telemetry/sinks/otlp.py": {"http", "ssl", "urllib"},
+    "observe/telemetry/sinks/s3.py": {"obstore", "urllib"},
+}
+"""What `assay telemetry` connects to; nothing else is imported from there for the network."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 
@@ -28,7 +38,8 @@ def test_only_the_server_opens_sockets(root: Path) -> None:
     users = {
         str(path.relative_to(package)): imported(path) & NETWORK for path in package.rglob("*.py")
     }
-    assert {name: used for name, used in users.items() if used} == {SERVER: {"socket"}}
+    used = {name: modules for name, modules in users.items() if modules}
+    assert used == {SERVER: {"socket"}, **TELEMETRY}
     # It listens; it connects nowhere.
     calls = {
         node.attr
@@ -50,3 +61,25 @@ def test_only_pull_and_benchmarks_start_programs(root: Path) -> None:
     }
     assert PULL in users
     assert {name for name in users if not name.startswith("bench/")} == {PULL}
+
+
+def test_telemetry_looks_for_servers_on_this_machine_only(root: Path) -> None:
+    text = (root / "python/assay/observe/telemetry/sources/endpoint.py").read_text()
+    (call,) = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "connect_ex"
+    ]
+    assert ast.unparse(call.args[0]).startswith("('127.0.0.1', ")
+
+
+def test_without_a_sink_that_is_named_telemetry_stays_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay.observe.telemetry import telemetry
+
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    state = telemetry(run="r", sources=[])
+    assert [one.name for one in state.sinks] == [f"parquet:{tmp_path}/telemetry/r"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import socket
+import platform
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ class Sampler:
             if thread is not None and thread.is_alive():
                 self._gaps.note(
                     source.name,
-                    socket.gethostname(),
+                    platform.node(),
                     "close",
                     f"the source did not return within {timeout_s:g} s and was left behind",
                 )
@@ -119,7 +119,7 @@ class Sampler:
             # A source that breaks as a whole is listed, and tried again at the next tick.
             except Exception as error:
                 reason = str(error) or type(error).__name__
-                self._gaps.note(source.name, socket.gethostname(), "all fields", reason)
+                self._gaps.note(source.name, platform.node(), "all fields", reason)
                 readings = []
             if readings:
                 self._deliver(realtime_ns, monotonic_ns, tick * every, readings)

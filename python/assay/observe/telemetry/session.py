@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -246,7 +245,7 @@ def telemetry(
         run=name,
         workload=workload,
         fingerprint=fingerprint if fingerprint is not None else machine_fingerprint(),
-        hostname=socket.gethostname(),
+        hostname=platform.node(),
         rate_hz=rate,
         fast_only=False,
         versions={"assay": build_info()["version"], "python": platform.python_version()},

@@ -6,7 +6,6 @@ name. Series of endpoints are not exported again: Prometheus scrapes the endpoin
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -58,7 +57,7 @@ class PrometheusExporter:
             self._server, self._thread = prometheus_client.start_http_server(
                 self.port, addr=self.host, registry=registry
             )
-        except (OSError, OverflowError, socket.gaierror) as error:
+        except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"{self.name}: cannot listen: {reason}") from None
         self.port = self._server.server_port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ class Host:
         self._times: list[Any] | None = None
         self._cgroup = Cgroup(root)
         self._rapl = Rapl(root / "sys/class/powercap")
-        self.devices = [Device(self.name, socket.gethostname(), 0, "host", self._readers(), gaps)]
+        self.devices = [Device(self.name, platform.node(), 0, "host", self._readers(), gaps)]
 
     @classmethod
     def find(cls, gaps: Gaps) -> Host | None:
@@ -56,7 +56,7 @@ class Host:
         except ImportError:
             gaps.note(
                 "host",
-                socket.gethostname(),
+                platform.node(),
                 "all fields",
                 "psutil is not installed (pip install 'assay[telemetry]')",
             )
