@@ -91,12 +91,33 @@ function byLane(data: TimelineData): TextColumn {
   return { codes, words };
 }
 
-/** The color of each word of a mode. */
-export function colorsOf(words: readonly string[], mode: ColorMode, theme: Theme): string[] {
-  return words.map((word) => {
+/** Labels of a mode, and for each the place of its device time among all, from 0. */
+export interface Labels extends TextColumn {
+  readonly ranks: Int32Array;
+}
+
+/** Rank labels by their time on devices. */
+export function ranked(data: TimelineData, labels: TextColumn): Labels {
+  const times = new Float64Array(labels.words.length);
+  for (let row = 0; row < data.rows; row++) {
+    if (data.isOnDevice(row)) times[labels.codes[row]] += data.stop[row] - data.start[row];
+  }
+  const ranks = new Int32Array(labels.words.length);
+  [...times.keys()]
+    .sort((one, other) => times[other] - times[one] || one - other)
+    .forEach((code, rank) => {
+      ranks[code] = rank;
+    });
+  return { ...labels, ranks };
+}
+
+/** The color of each label; the kernels and streams with the most time differ from each other. */
+export function colorsOf(labels: Labels, mode: ColorMode, theme: Theme): string[] {
+  const distinct = palette.names[theme];
+  return labels.words.map((word, code) => {
     if (mode === "op") return operationColor(word, theme);
     if (mode === "phase") return phaseColor(word, theme);
-    return nameColor(word, theme);
+    return distinct[labels.ranks[code]] ?? nameColor(word, theme);
   });
 }
 

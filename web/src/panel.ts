@@ -1,7 +1,7 @@
 // The panel beside the chart: what is selected, or a summary of what is visible.
 
-import { type ColorMode, colorsOf, type Theme } from "./colors";
-import type { StepEntry, TextColumn, TimelineData } from "./data";
+import { type ColorMode, colorsOf, type Labels, type Theme } from "./colors";
+import type { StepEntry, TimelineData } from "./data";
 import { element, swatch } from "./dom";
 import type { Statistics } from "./statistics";
 import { count, duration, percent, printable, shortened } from "./text";
@@ -19,7 +19,7 @@ export interface PanelActions {
 export interface Coloring {
   readonly mode: ColorMode;
   readonly theme: Theme;
-  readonly labels: TextColumn;
+  readonly labels: Labels;
 }
 
 type Fact = readonly [string, string];
@@ -188,7 +188,7 @@ export class Panel {
     if (!found.sums.length) {
       return [element("p", { class: "at-empty" }, "Nothing ran on a device here.")];
     }
-    const colors = colorsOf(coloring.labels.words, coloring.mode, coloring.theme);
+    const colors = colorsOf(coloring.labels, coloring.mode, coloring.theme);
     const largest = found.sums[0].time;
     const table = element("table", { class: "at-sums" });
     const head = element("tr");
@@ -210,7 +210,12 @@ export class Panel {
       const onClick = () => this.actions.search(word);
       const attributes = { type: "button" };
       const options = { class: "at-link", title: shortened(word, 400), attributes, onClick };
-      const label = element("button", options, swatch(colors[one.code]), shortened(word, 160));
+      const label = element(
+        "button",
+        options,
+        swatch(colors[one.code]),
+        shortened(word.replace(/^void /, ""), 160),
+      );
       body.append(
         element(
           "tr",

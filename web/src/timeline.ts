@@ -1,8 +1,16 @@
 // The timeline: puts bar, chart and panel together and keeps what is selected, found and visible.
 
 import { Chart, type Hit } from "./chart";
-import { COLOR_MODES, type ColorMode, colorsOf, labelsOf, type Theme } from "./colors";
-import type { StepEntry, TextColumn, TimelineData } from "./data";
+import {
+  COLOR_MODES,
+  type ColorMode,
+  colorsOf,
+  type Labels,
+  labelsOf,
+  ranked,
+  type Theme,
+} from "./colors";
+import type { StepEntry, TimelineData } from "./data";
 import { Detail } from "./detail";
 import { element } from "./dom";
 import { helpDialog } from "./help";
@@ -34,7 +42,7 @@ export class Timeline {
   private readonly toolbar: Toolbar;
   private readonly help = helpDialog();
   private readonly root: HTMLElement;
-  private readonly labels = new Map<ColorMode, TextColumn>();
+  private readonly labels = new Map<ColorMode, Labels>();
   private readonly collapsed = new Set<string>();
   private mode: ColorMode;
   private theme: Theme;
@@ -115,7 +123,7 @@ export class Timeline {
     this.chart.setSelection(row, null);
     if (isFitted) this.chart.bringIntoView(row);
     const labels = this.labelsOf(this.mode);
-    const color = colorsOf([labels.words[labels.codes[row]]], this.mode, this.theme)[0];
+    const color = colorsOf(labels, this.mode, this.theme)[labels.codes[row]];
     this.panel.showSpan(row, color).catch((error: Error) => this.panel.root.append(error.message));
     this.sayFound();
   }
@@ -162,15 +170,15 @@ export class Timeline {
   private restyle(): void {
     this.toolbar.setColor(this.mode);
     const labels = this.labelsOf(this.mode);
-    this.chart.setLook(labels, colorsOf(labels.words, this.mode, this.theme), this.theme);
+    this.chart.setLook(labels, colorsOf(labels, this.mode, this.theme), this.theme);
     if (this.selected !== null) this.select(this.selected, false);
     this.settle();
   }
 
-  private labelsOf(mode: ColorMode): TextColumn {
+  private labelsOf(mode: ColorMode): Labels {
     let found = this.labels.get(mode);
     if (!found) {
-      found = labelsOf(this.data, mode);
+      found = ranked(this.data, labelsOf(this.data, mode));
       this.labels.set(mode, found);
     }
     return found;

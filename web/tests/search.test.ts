@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { colorsOf, labelsOf, ranked } from "../src/colors";
 import { TimelineData } from "../src/data";
 import { Detail } from "../src/detail";
 import { Search } from "../src/search";
@@ -40,6 +41,7 @@ async function made(counts: number[]): Promise<TimelineData> {
       { name: "start_ns", ...integer },
       { name: "dur_ns", ...integer },
       { name: "name", ...integer, kind: "text", width: 1 },
+      { name: "kind", ...integer, kind: "text", width: 1 },
     ],
     lanes,
     steps: [],
@@ -58,6 +60,8 @@ async function made(counts: number[]): Promise<TimelineData> {
       start.map(() => random(NAMES.length)),
       1,
     ),
+    kind: new Uint8Array(rows),
+    "kind.words": new TextEncoder().encode('["kernel"]'),
     "name.words": new TextEncoder().encode(JSON.stringify(NAMES)),
   };
   return TimelineData.load(async (name) => blocks[name]);
@@ -85,6 +89,19 @@ test("every match is visited once, in the order of time, forward and backward", 
       assert.equal(search.position(row), at + 1);
     });
   }
+});
+
+test("the names with the most time differ in color", async () => {
+  const data = await made([50, 30]);
+  const labels = ranked(data, labelsOf(data, "kernel"));
+  const colors = colorsOf(labels, "kernel", "light");
+  const used = NAMES.map((name) => colors[labels.words.indexOf(name)]);
+  assert.equal(new Set(used).size, NAMES.length);
+  const { sums } = statistics(data, new Detail(data.start, data.stop), labels, 0, data.end);
+  assert.deepEqual(
+    sums.map((one) => labels.ranks[one.code]),
+    sums.map((_, rank) => rank),
+  );
 });
 
 test("an expression that is none is refused", async () => {

@@ -262,7 +262,9 @@ def _sums(
     is_block = style.is_unicode and style.is_colorful
     cells: list[tuple[Part, ...]] = []
     for row in rows:
-        color = label_color(row.name, shown.by, style.theme) if keys else _op_color(row, style)
+        color = (
+            shown.color(row.name, style.theme) if keys else label_color(row.op, "op", style.theme)
+        )
         cells.append(
             (
                 ("\u25a0" if is_block else keys.get(row.name, ""), color),
@@ -279,9 +281,3 @@ def _sums(
     )
     fitted = [(*cell[:4], clipped(str(cell[4]), max(room, 24))) for cell in cells]
     return table((*HEADINGS, title), fitted, Canvas(style.width), right=(1, 2, 3))
-
-
-def _op_color(row: "Sum", style: "Style") -> str:
-    from assay.observe.timeline.palette import label_color
-
-    return label_color(row.op, "op", style.theme)

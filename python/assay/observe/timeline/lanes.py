@@ -164,8 +164,10 @@ def _group(trace: Trace, row: dict[str, Any]) -> str:
     rank = "" if row["rank"] is None else f"rank {row['rank']} "
     if row["place"] < 2:
         return f"{rank}device {_shown(row['device_key'])}"
+    if row["pid"] is None:
+        return f"{rank}no process"
     name = trace.header.processes.get(str(row["pid"]))
-    return f"{rank}{name or 'process'} {_shown(row['pid'])}"
+    return f"{rank}{name or 'process'} {row['pid']}"
 
 
 def _names(trace: Trace, found: pl.DataFrame) -> list[str]:
@@ -177,7 +179,8 @@ def _names(trace: Trace, found: pl.DataFrame) -> list[str]:
     for row, key in zip(rows, keys, strict=True):
         if row["place"] == 2:
             given = trace.header.processes.get(f"{row['pid']}/{row['tid_key']}")
-            names.append(given or f"thread {_shown(row['tid_key'])}")
+            number = row["tid_key"]
+            names.append(given or ("no thread" if number is None else f"thread {number}"))
             continue
         owner = f" of process {_shown(row['pid'])}" if times[key] > 1 else ""
         marks = " ranges" if row["place"] == 0 else ""

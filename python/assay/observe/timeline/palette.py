@@ -43,11 +43,17 @@ def _main_part(label: str) -> tuple[str, int]:
     return next((one for one in found if one[0] not in ("norm", "none")), found[0])
 
 
-def label_color(label: str, by: str, theme: str) -> str:
-    """The color of a label as #rrggbb, in the theme light or dark."""
+def label_color(label: str, by: str, theme: str, rank: int | None = None) -> str:
+    """The color of a label as #rrggbb, in the theme light or dark.
+
+    The kernels with the most time differ in color: `rank` counts them from 0. Others have the color
+    of a checksum of their name.
+    """
     if by == "kernel":
         colors = palette()["names"][theme]
-        return str(colors[zlib.crc32(label.encode()) % len(colors)])
+        if rank is None or rank >= len(colors):
+            rank = zlib.crc32(label.encode())
+        return str(colors[rank % len(colors)])
     if by == "phase":
         phases = palette()["phases"]
         return str(phases.get(label, phases["no phase"])[theme])

@@ -84,7 +84,7 @@ def host_keys(view: View, style: Style, keys: dict[str, str]) -> Iterator[Line]:
         if room < 0:
             parts.append("..")
             break
-        parts += [(sign, label_color(word, view.by, style.theme)), text]
+        parts += [(sign, view.color(word, style.theme)), text]
     yield tuple(parts)
 
 
@@ -125,9 +125,7 @@ def _colored(view: View, style: Style, cells: Columns, signs: list[str]) -> list
         if column < len(labels) and labels[column] == labels[low]:
             continue
         text = "".join(signs[low:column])
-        color = (
-            label_color(view.words[labels[low]], view.by, style.theme) if labels[low] >= 0 else ""
-        )
+        color = view.color(view.words[labels[low]], style.theme) if labels[low] >= 0 else ""
         parts.append((text, color))
         low = column
     return parts

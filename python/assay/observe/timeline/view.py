@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.lazy_import import LazyModule
+from assay.observe.timeline.palette import label_color
 from assay.observe.timeline.usage import Columns, Sum, columns, device_sums, labels
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class View:
     kernels: list[Sum]
     steps: list[dict[str, Any]]
     """Steps that overlap the window."""
+    ranks: dict[str, int]
+    """Labels by device time, from 0."""
+
+    def color(self, label: str, theme: str) -> str:
+        """The color of a label of this view."""
+        return label_color(label, self.by, theme, self.ranks.get(label))
 
     @property
     def device_ns(self) -> int:
@@ -115,6 +122,7 @@ def view(trace: Trace, drawn: Layout, window: Window, by: str, count: int) -> Vi
         sums,
         sums if by == "kernel" else device_sums(drawn, window, "kernel"),
         _steps(trace, window),
+        {one.name: rank for rank, one in enumerate(sums)},
     )
 
 
