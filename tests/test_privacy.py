@@ -9,14 +9,16 @@ NETWORK = {
     "aiohttp", "ftplib", "http", "httpx", "imaplib", "obstore", "poplib", "requests", "smtplib",
     "socket", "socketserver", "ssl", "urllib", "urllib3", "websockets", "xmlrpc",
 }  # fmt: skip
+TEXT_ONLY = "urllib.parse"
+"""Takes URLs apart and opens none."""
 SERVER = "engine/server/http_server.py"
 """Listens for the clients of `assay serve`."""
 TELEMETRY = {
     # Asks the metrics endpoints that were named, and the usual ports of this machine.
-    "observe/telemetry/sources/endpoint.py": {"http", "socket", "ssl", "urllib"},
+    "observe/telemetry/sources/endpoint.py": {"http", "socket", "ssl"},
     # Sinks that a caller names, with their address.
-    "observe/telemetry/sinks/otlp.py": {"http", "ssl", "urllib"},
-    "observe/telemetry/sinks/s3.py": {"obstore", "urllib"},
+    "observe/telemetry/sinks/otlp.py": {"http", "ssl"},
+    "observe/telemetry/sinks/s3.py": {"obstore"},
 }
 """What `assay telemetry` connects to; nothing else is imported from there for the network."""
 PULL = "engine/loading/pulling.py"
@@ -27,8 +29,10 @@ def imported(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {one.name.partition(".")[0] for one in node.names}
+            found |= {one.name.partition(".")[0] for one in node.names if one.name != TEXT_ONLY}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            if node.module == TEXT_ONLY:
+                continue
             found.add(node.module.partition(".")[0])
     return found
 
