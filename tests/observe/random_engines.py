@@ -37,6 +37,8 @@ REALISTIC = {
     "sum": ["void vllm::moe_sum_kernel<bf16, 8>", "triton_red_fused_sum_{n}"],
     "all_reduce": ["ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
                    "void vllm::cross_device_reduce_1stage<bf16, 4>"],
+    "conv": ["_causal_conv1d_update_kernel"],
+    "scan": ["fused_recurrent_gated_delta_rule_fwd_kernel", "selective_state_update_{n}"],
     "embedding": ["void at::native::indexSelectSmallIndex<bf16>", "triton_poi_fused_embedding_0"],
     "gather": ["void at::native::vectorized_gather_kernel<16, long>",
                "void at::native::index_elementwise_kernel<128, 4>"],
@@ -124,6 +126,13 @@ class Generator:
             }  # fmt: skip
         if self.family == "moe_shared":
             config |= {"model_type": "deepseek_v2", "n_shared_experts": pick([1, 2])}
+        if self.family == "hybrid":
+            config |= {
+                "model_type": "qwen3_next", "num_hidden_layers": 4 * self.random.randint(3, 7),
+                "full_attention_interval": 4, "linear_num_key_heads": 16,
+                "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+                "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+            }  # fmt: skip
         if self.family == "mla":
             config |= {
                 "model_type": "deepseek_v3", "kv_lora_rank": 512, "q_lora_rank": 1536,
@@ -177,23 +186,43 @@ class Generator:
     # Layers.
 
     def mixer(self, layer: int, tokens: int, context: int, tile: str) -> list[Kernel]:
+        if self.family == "hybrid" and (layer + 1) % 4:
+            return self.recurrent(layer, tokens, tile)
         return (self.latent if self.family == "mla" else self.attention)(
             layer, tokens, context, tile
         )
 
+    def recurrent(self, layer: int, tokens: int, tile: str) -> list[Kernel]:
+        hidden, keys, values = self.config["hidden_size"], 16 * 128, 32 * 128
+        size = tokens * (2 * keys + values)
+        state = self._jitter(1e9 * (4e-6 + 8 * tokens * 32 * 128 * 128 / self.bandwidth))
+        return [
+            self.gemm("ssm_in_proj", hidden * 2 * (keys + values), tokens, layer, tile),
+            self.gemm("ssm_in_proj", hidden * 64, tokens, layer, tile, key="beta"),
+            self.kernel("conv", "ssm_conv", self.small_ns(size), (tokens, 8, 1), layer),
+            self.kernel("scan", "ssm_scan", state, (tokens, 32, 1), layer),
+            self.kernel("norm", "ssm_norm", self.small_ns(tokens * values), (tokens, 1, 1), layer,
+                        "gated_norm"),
+            self.gemm("ssm_out_proj", values * hidden, tokens, layer, tile),
+        ]  # fmt: skip
+
     def attention(self, layer: int, tokens: int, context: int, tile: str) -> list[Kernel]:
         c, style = self.config, self.style
         hidden, heads, kv = c["hidden_size"], c["num_attention_heads"], c["num_key_value_heads"]
+        # The output gate of a hybrid's attention is projected with its queries.
+        queries = heads * (2 if self.family == "hybrid" else 1)
         out: list[Kernel] = []
         if style["separate_qkv"]:
-            for part, size in (("q", heads), ("k", kv), ("v", kv)):
+            for part, size in (("q", queries), ("k", kv), ("v", kv)):
                 out.append(
                     self.gemm("qkv_proj", hidden * size * 128, tokens, layer, tile, key=part)
                 )
         else:
-            out.append(self.gemm("qkv_proj", hidden * (heads + 2 * kv) * 128, tokens, layer, tile))
+            out.append(
+                self.gemm("qkv_proj", hidden * (queries + 2 * kv) * 128, tokens, layer, tile)
+            )
         width = tokens * (heads + kv) * 128 / self.ranks
-        if c["model_type"] in ("qwen3", "qwen3_moe"):
+        if c["model_type"] in ("qwen3", "qwen3_moe", "qwen3_next"):
             out.append(self.kernel("norm", "qk_norm", self.small_ns(width), (tokens, 2, 1), layer))
         if style["rope_with_cache"]:
             out.append(self.kernel("rope", "rope+kv_cache_write", self.small_ns(width),

@@ -34,23 +34,14 @@ class Layout:
     qk_norm: bool = False
     rope: bool = True
     post_norm: bool = True
+    period: int = 1
+    """Layers after which their kinds repeat."""
     notes: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The distinct kinds, in order of their first layer."""
         return tuple(dict.fromkeys(self.layers))
-
-    @property
-    def period(self) -> int:
-        """Layers after which the kinds repeat; a prefix of other layers does not count."""
-        count = len(self.layers)
-        for period in range(1, count + 1):
-            # Dense first layers of a MoE are a prefix: only the second half must repeat.
-            tail = self.layers[count // 2 :]
-            if all(tail[i] == tail[i - period] for i in range(period, len(tail))):
-                return period
-        return count
 
 
 def read_layout(source: str | Path) -> Layout:
@@ -100,8 +91,29 @@ def from_shapes(
         # Learned positions and ALiBi take the place of RoPE.
         not shapes["positions"] and config.get("model_type") not in ("bloom", "mpt"),
         shapes["norm.layer_count"] > 1,
+        _period(list(zip(mixers, mlps, _windows(layers, config), strict=True))),
         tuple(notes),
     )
+
+
+def _windows(layers: int, config: Mapping[str, Any]) -> list[str]:
+    """Kinds of attention: windowed layers launch other grids."""
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) == layers:
+        return [str(kind) for kind in kinds]
+    pattern = config.get("sliding_window_pattern")
+    if isinstance(pattern, int) and pattern > 1:
+        return ["windowed" if (i + 1) % pattern else "full" for i in range(layers)]
+    return [""] * layers
+
+
+def _period(kinds: list[tuple[str, ...]]) -> int:
+    """Layers after which kinds repeat; dense first layers of a MoE are a prefix and do not count."""
+    tail = kinds[len(kinds) // 2 :]
+    for period in range(1, len(tail)):
+        if all(tail[i] == tail[i - period] for i in range(period, len(tail))):
+            return period
+    return max(len(tail), 1)
 
 
 def _mixers(layers: int, shapes: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:

@@ -39,8 +39,10 @@ def find_passes(codes: Ints, layers: int | None, group: int = 1) -> list[list[Ru
     layers of a MoE, a stray kernel) consists of several runs.
     """
     pieces = _pieces(codes, layers, group)
-    if layers is None:
-        layers = _usual_layers(pieces)
+    usual, share = _usual_layers(pieces)
+    # Pieces that are alike and short are passes of a pipeline stage, which has part of the layers.
+    if layers is None or (usual < 0.5 * layers and share > 0.6 and len(pieces) > 2):
+        layers = usual or None
     return _joined(pieces, layers, len(codes))
 
 
@@ -58,7 +60,7 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
             periods = (stop - start) / lag + 1
             if taken[start : stop + lag].mean() > 0.1 or not _is_layer(codes, start, lag):
                 continue
-            enough, share = _needed(periods, layers, group)
+            enough, share = _needed(codes[start : start + lag], periods, layers, group)
             run = Run(start, stop + lag, lag, periods * share)
             if enough:
                 found.append(run)
@@ -73,15 +75,15 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
     return sorted(found, key=lambda run: run.start)
 
 
-def _needed(periods: float, layers: int | None, group: int) -> tuple[bool, int]:
+def _needed(period: Ints, periods: float, layers: int | None, group: int) -> tuple[bool, int]:
     """Whether so many repetitions are a pass, and how many layers one repetition has."""
     if layers is None:
         return periods >= _UNKNOWN_PERIODS, 1
-    if periods >= max(0.5 * layers, 2):
-        return True, 1
-    if group > 1 and periods >= max(0.5 * layers / group, 2):
+    # Kernels that every layer has show how many layers a period has: some have two a layer.
+    most = int(np.unique(period, return_counts=True)[1].max())
+    if group > 1 and group <= most <= 3 * group and periods >= max(0.5 * layers / group, 2):
         return True, group
-    return False, 1
+    return periods >= max(0.5 * layers, 2), 1
 
 
 def _candidate_lags(codes: Ints) -> list[int]:
@@ -110,12 +112,12 @@ def _is_layer(codes: Ints, start: int, lag: int) -> bool:
     return len(np.unique(codes[start : start + lag])) >= _DISTINCT
 
 
-def _usual_layers(pieces: list[Run]) -> int | None:
-    """How often layers repeat in most passes."""
+def _usual_layers(pieces: list[Run]) -> tuple[int, float]:
+    """How often layers repeat in most pieces, and in which share of them; 0 without any."""
     if not pieces:
-        return None
+        return 0, 0.0
     values, counts = np.unique([round(run.layers) for run in pieces], return_counts=True)
-    return int(values[counts.argmax()])
+    return int(values[counts.argmax()]), float(counts.max() / len(pieces))
 
 
 def _joined(pieces: list[Run], layers: int | None, length: int) -> list[list[Run]]:

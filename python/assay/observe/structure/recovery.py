@@ -15,6 +15,7 @@ from assay.observe import schema
 from assay.observe.structure import labels, phases, step_annotations
 from assay.observe.structure.alignment import Aligner, Alignment
 from assay.observe.structure.layout import LayerKind, Layout
+from assay.observe.structure.names import CLASS_CODES
 from assay.observe.structure.passes import Run, find_passes
 from assay.observe.structure.sequence import Names, Sequence, sequences
 from assay.observe.structure.step_annotations import Annotation
@@ -125,6 +126,8 @@ def _recover_sequence(
     result.replays += int(sequence.replay.max(initial=-1)) + 1
     count = len(layout.layers) if layout else None
     passes = find_passes(sequence.codes, count, layout.period if layout else 1)
+    # A pipeline stage has part of the layers.
+    passes = passes or find_passes(sequence.codes, None)
     if not passes:
         result.degradations.append(
             f"{where}: no forward pass found among {len(sequence)} kernels and copies: no sequence "
@@ -135,6 +138,11 @@ def _recover_sequence(
     if not aligned.believed:
         result.degradations.append(
             f"{where}: names of kernels contradict their durations: only order and durations count"
+        )
+    elif (silent := _silent_share(names, sequence)) > 0.5:
+        result.degradations.append(
+            f"{where}: names say nothing of {100 * silent:.0f} % of kernel time: order and "
+            "durations count"
         )
     table, ops = labels.label(aligned)
     offset = {code: columns.operations.setdefault(name, len(columns.operations))
@@ -152,6 +160,12 @@ def _recover_sequence(
     decided = _describe(trace, names, sequence, aligned, kept, where, layout, rows, result)
     coded = np.array([schema.PHASES.index(one) if one else -1 for one in decided] or [-1], np.int8)
     columns.phase[sequence.rows] = np.where(step >= 0, coded[np.maximum(step, 0)], -1)
+
+
+def _silent_share(names: Names, sequence: Sequence) -> float:
+    """Share of device time in kernels whose names are of no class."""
+    unknown = (names.classes == CLASS_CODES["unknown"])[sequence.names]
+    return float(sequence.dur[unknown].sum()) / max(float(sequence.dur.sum()), 1.0)
 
 
 def _aligners(names: Names, layout: Layout | None) -> list[Aligner]:

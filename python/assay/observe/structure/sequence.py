@@ -67,7 +67,7 @@ class Sequence:
 def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
     """The device events of a trace, one sequence for each rank, process and device."""
     used = ("kind", "name", "start_ns", "dur_ns", "rank", "device", "stream", "pid", "correlation",
-            "grid", "block", "bytes")  # fmt: skip
+            "node", "grid", "block", "bytes")  # fmt: skip
     table = (
         events.lazy()
         .with_row_index("row")
@@ -78,7 +78,7 @@ def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
     names, name_codes = _names(table)
     columns = {
         name: table[name].fill_null(-1).cast(pl.Int64).to_numpy()
-        for name in ("rank", "device", "pid", "start_ns", "dur_ns", "stream", "bytes")
+        for name in ("rank", "device", "pid", "start_ns", "dur_ns", "stream", "bytes", "node")
     }
     known = table["correlation"].is_not_null().to_numpy()
     correlation = table["correlation"].fill_null(-1).to_numpy()
@@ -91,7 +91,7 @@ def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
         start = columns["start_ns"][members]
         stream = columns["stream"][members]
         launched = correlation[members]
-        order = _launch_order(start, stream, launched, known[members])
+        order = _launch_order(start, stream, launched, known[members], columns["node"][members])
         members = members[order]
         found.append(
             Sequence(
@@ -155,10 +155,11 @@ def _groups(columns: dict[str, Ints]) -> Iterator[tuple[int, int, Ints]]:
             yield int(columns["rank"][first]), int(columns["device"][first]), members
 
 
-def _launch_order(start: Ints, stream: Ints, correlation: Ints, known: Flags) -> Ints:
+def _launch_order(start: Ints, stream: Ints, correlation: Ints, known: Flags, node: Ints) -> Ints:
     """The order of launch: by correlation where it is known and believable, else by start.
 
     Launch order is the same in every step; start times of several streams interleave at random.
+    Inside a replay, nodes are numbered in the order of their capture.
     """
     by_start = np.lexsort((correlation, start))
     if not known.all():
@@ -168,7 +169,7 @@ def _launch_order(start: Ints, stream: Ints, correlation: Ints, known: Flags) ->
     steps = np.diff(correlation[by_start][on_main])
     if len(steps) and (steps < 0).mean() > _OUT_OF_ORDER:
         return by_start
-    return np.lexsort((start, correlation))
+    return np.lexsort((start, node, correlation))
 
 
 def _gaps(start: Ints, dur: Ints) -> Ints:
