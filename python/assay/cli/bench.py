@@ -33,8 +33,8 @@ def bench_command(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler "
-            "or graph.",
+            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler, "
+            "graph, tracing (its overhead) or trace (reading traces).",
         ),
     ],
     device: Annotated[

@@ -11,6 +11,36 @@ pub(crate) fn integer(word: &str) -> Option<i64> {
 /// None for NaN, infinities and numbers beyond 64 bits. Exact for any count of digits, as a double
 /// is not: 3845985858698.706 has 16.
 pub(crate) fn thousandfold(word: &str) -> Option<i64> {
+    thousandths(word).or_else(|| any_thousandfold(word))
+}
+
+/// The common case: digits with at most three behind the point, of which no sum overflows.
+fn thousandths(word: &str) -> Option<i64> {
+    let bytes = word.as_bytes();
+    if bytes.len() > 17 {
+        return None;
+    }
+    let (mut value, mut places) = (0_i64, None);
+    for &byte in bytes {
+        match byte {
+            b'0'..=b'9' => {
+                value = value * 10 + i64::from(byte - b'0');
+                places = places.map(|places| places + 1);
+            }
+            b'.' if places.is_none() => places = Some(0),
+            _ => return None,
+        }
+    }
+    match places {
+        Some(3) => Some(value),
+        Some(2) => Some(value * 10),
+        Some(1) => Some(value * 100),
+        None if bytes.len() <= 15 && !bytes.is_empty() => Some(value * 1000),
+        _ => None,
+    }
+}
+
+fn any_thousandfold(word: &str) -> Option<i64> {
     let (negative, rest) = match word.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, word),
@@ -28,7 +58,9 @@ pub(crate) fn thousandfold(word: &str) -> Option<i64> {
         None => (rest, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    if whole.is_empty() || !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number in quotes was not checked by the scanner.
+    if whole.is_empty() || !digits(whole) || !digits(fraction) {
         return None;
     }
     // Digits before the point once the number is multiplied.
@@ -88,6 +120,12 @@ mod tests {
             ("Infinity", None),
             ("-Infinity", None),
             ("null", None),
+            ("", None),
+            (".", None),
+            ("1.x", None),
+            ("1e", None),
+            ("99999999999999.9", Some(99_999_999_999_999_900)),
+            ("9999999999999999.9", None),
         ];
         for (word, expected) in cases {
             assert_eq!(thousandfold(word), expected, "{word}");

@@ -5,6 +5,28 @@ use memchr::memchr2;
 /// Values may nest this deep; Python's reader gives up earlier.
 const DEPTH_LIMIT: usize = 1024;
 
+/// Values that are neither numbers nor strings; some writers leave the last three.
+const WORDS: [&[u8]; 6] = [
+    b"true",
+    b"false",
+    b"null",
+    b"NaN",
+    b"Infinity",
+    b"-Infinity",
+];
+
+/// Bytes that end a number or word.
+const DELIMITERS: [bool; 256] = {
+    let mut table = [false; 256];
+    let bytes = b",}] \n\r\t:\"{[";
+    let mut index = 0;
+    while index < bytes.len() {
+        table[bytes[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
 /// Why a value could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -101,7 +123,7 @@ impl<'a> Scanner<'a> {
         let mut escaped = false;
         let bytes = self.text.as_bytes();
         loop {
-            let Some(found) = memchr2(b'"', b'\\', &bytes[self.place..]) else {
+            let Some(found) = quote_or_backslash(&bytes[self.place..]) else {
                 return Err(Stop::End);
             };
             self.place += found;
@@ -137,25 +159,12 @@ impl<'a> Scanner<'a> {
     pub(crate) fn scalar(&mut self) -> Scan<&'a str> {
         self.next()?;
         let bytes = &self.text.as_bytes()[self.place..];
-        let delimits = |byte: &u8| {
-            matches!(
-                byte,
-                b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b':' | b'"' | b'{' | b'['
-            )
-        };
+        let delimits = |byte: &u8| DELIMITERS[usize::from(*byte)];
         let Some(length) = bytes.iter().position(delimits) else {
             return Err(Stop::End);
         };
         let word = &bytes[..length];
-        let known = [
-            &b"true"[..],
-            b"false",
-            b"null",
-            b"NaN",
-            b"Infinity",
-            b"-Infinity",
-        ];
-        if !is_number(word) && !known.contains(&word) {
+        if !is_number(word) && !WORDS.contains(&word) {
             return Err(self.wrong("a value"));
         }
         let start = self.place;
@@ -234,8 +243,34 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// The place of the first quote or backslash.
+///
+/// Keys and most values are a few bytes long: eight at a time beat the set-up of a vector search,
+/// which takes over for kernel names.
+#[inline]
+fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    // The lowest byte that is zero has its high bit set; higher ones may be wrong.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().take(4).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quote = zeros(word ^ (ONES * u64::from(b'"')));
+        let found = quote | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(8 * index + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let searched = 8 * words.len().min(4);
+    memchr2(b'"', b'\\', &bytes[searched..]).map(|found| searched + found)
+}
+
 /// Whether a word is a number of JSON.
 fn is_number(word: &[u8]) -> bool {
+    if word.iter().all(u8::is_ascii_digit) && !word.is_empty() {
+        return word.len() == 1 || word[0] != b'0';
+    }
     let digits = |word: &[u8]| word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = word.strip_prefix(b"-").unwrap_or(word);
     let whole = digits(rest);
@@ -381,6 +416,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn quotes_are_found(bytes in prop::collection::vec(prop_oneof![Just(b'"'), Just(b'\\'), Just(b'#'), any::<u8>()], 0..60)) {
+            let first = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            prop_assert_eq!(quote_or_backslash(&bytes), first);
+            let plain: Vec<u8> = bytes.iter().map(|byte| byte & 0x5d | 1).collect();
+            let first = plain.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            prop_assert_eq!(quote_or_backslash(&plain), first);
+        }
+
         /// serde_json is the oracle: what it reads is one value, and escapes mean the same.
         #[test]
         fn agrees_with_serde_json(text in "[\\[\\]{}:,\"0-9a.eE+ \\\\nu-]{0,24}") {

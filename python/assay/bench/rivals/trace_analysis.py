@@ -1,0 +1,80 @@
+"""Programs that read a trace file and sum it, each in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from assay.bench.rivals.process_start import environment
+
+HTA: Final = "HolisticTraceAnalysis"
+
+_ANALYZE: Final = (
+    "import json, sys, time\n"
+    "from hta.trace_analysis import TraceAnalysis\n"
+    "begun = time.perf_counter()\n"
+    "analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir='')\n"
+    "analysis.get_gpu_kernel_breakdown(visualize=False)\n"
+    "print(json.dumps({'seconds': time.perf_counter() - begun}))\n"
+)
+
+
+class Analysis(NamedTuple):
+    """A process that read a trace and ended."""
+
+    seconds: float
+    """From start to end."""
+    resident_bytes: float
+    """Its peak resident memory."""
+    data: dict[str, Any]
+    """What it printed."""
+
+
+def run(command: Sequence[str]) -> Analysis:
+    """Run a command that prints one JSON object."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr:
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        errors = process.stderr.read()
+    seconds = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {errors[-500:]}")
+    scale = 1 if sys.platform == "darwin" else 1024
+    start = out.index("{")
+    return Analysis(seconds, usage.ru_maxrss * scale, json.loads(out[start:]))
+
+
+def summarize(path: Path) -> Analysis:
+    """`assay trace summary`: steps, operations and sums of a file."""
+    return run([sys.executable, "-m", "assay", "--quiet", "trace", "summary", str(path), "--json"])
+
+
+def store(path: Path, folder: Path) -> Analysis:
+    """`assay trace import`: the file as Parquet."""
+    words = ("trace", "import", str(path), "--out", str(folder), "--json")
+    return run([sys.executable, "-m", "assay", "--quiet", *words])
+
+
+def has_hta() -> bool:
+    """Whether HolisticTraceAnalysis is installed."""
+    return importlib.util.find_spec("hta") is not None
+
+
+def analyze_with_hta(path: Path) -> Analysis:
+    """Parsing and kernel breakdown of HolisticTraceAnalysis; its imports are not counted."""
+    done = run([sys.executable, "-c", _ANALYZE, str(path)])
+    return done._replace(seconds=done.data["seconds"])
