@@ -1,12 +1,13 @@
 """What `assay telemetry watch` draws."""
 
+import io
 from collections.abc import Sequence
 
 import pytest
 from recorded_nvml import RecordedNvml
 
 from assay.cli.output import Canvas, unstyled
-from assay.cli.telemetry_watch import _text
+from assay.cli.telemetry_watch import _renderable, _text
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Reading, Sample
 from assay.observe.telemetry.sources.nvidia import Nvidia
@@ -41,6 +42,29 @@ def test_a_gpu_is_shown_with_limits_and_throttling_in_words() -> None:
     (panel,) = view.panels()
     (held,) = [row for row in panel.rows if row.label == "clocks held by"]
     assert held.is_bad
+
+
+def test_the_live_view_escapes_names() -> None:
+    from rich.console import Console
+
+    class Quiet:
+        def cost(self) -> dict[str, float]:
+            return {"core_share": 0.002}
+
+        def notes(self) -> list[str]:
+            return []
+
+    view = View()
+    for tick in range(3):
+        values = {"gpu_utilization": 0.5}
+        processes = [{"pid": 1, "name": "[red]\x1b[2J", "memory_bytes": None, "utilization": None}]
+        feed(view, tick, [Reading("nvidia", "GPU-1", 0, "a\nb", dict(values), processes)])
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(_renderable(view.panels(), Quiet()))  # type: ignore[arg-type]
+    text = console.export_text()
+    assert "\x1b" not in text
+    assert "[red]" in text
+    assert "costs 0.20% of a core" in text
 
 
 def test_counters_become_rates() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from assay._native import build_info
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Missing, Reading, RunHeader, Sample
-from assay.observe.telemetry.sampler import Sampler
+from assay.observe.telemetry.sampler import Sampler, check_rate
 from assay.observe.telemetry.sinks.opening import open_sink
 from assay.observe.telemetry.sinks.pump import BACKLOG, Pump, SinkStatus
 from assay.observe.telemetry.sinks.sink import Sink, Summary
@@ -234,6 +234,7 @@ def telemetry(
             with state.phase("decode"):
                 ...
     """
+    check_rate(rate)
     name = run or default_run()
     chosen = [
         open_sink(sink, name) if isinstance(sink, str) else sink
