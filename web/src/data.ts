@@ -150,6 +150,13 @@ export class TimelineData {
   /** Every column of a row, as text; columns that the trace does not have are left out. */
   async describe(row: number): Promise<[string, string][]> {
     const fields: [string, string][] = [];
+    // All at once, for the browser inflates several blocks at a time.
+    await Promise.all(
+      this.description.columns.map(
+        (one): Promise<unknown> =>
+          one.kind === "text" ? this.text(one.name) : this.column(one.name),
+      ),
+    );
     for (const entry of this.description.columns) {
       const text =
         entry.kind === "text"

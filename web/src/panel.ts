@@ -8,7 +8,7 @@ import { count, duration, percent, printable, shortened } from "./text";
 
 const ROWS = 40;
 const LINKS = 6;
-const HEADLINE = ["dur_ns", "op", "layer", "step", "phase", "grid", "block"] as const;
+const HEADLINE = ["op", "layer", "step", "phase", "grid", "block"] as const;
 
 export interface PanelActions {
   readonly select: (row: number) => void;
@@ -112,32 +112,31 @@ export class Panel {
   /** Every column of a span, and the spans that are linked with it. */
   async showSpan(row: number, color: string): Promise<void> {
     const turn = ++this.turn;
-    const [fields, linked] = await Promise.all([this.data.describe(row), this.linked(row)]);
-    // Something else was selected while columns were decoded.
-    if (turn !== this.turn) return;
-    const values = new Map(fields);
-    const title = element("h2", { class: "at-name" }, swatch(color));
-    title.append(element("span", {}, shortened(values.get("name") ?? "(no name)")));
     const lane = this.data.description.lanes[this.data.trackOf(row).lane];
-    const pairs: Fact[] = [
+    const name = this.data.name.words[this.data.name.codes[row]] ?? "(no name)";
+    const title = element("h2", { class: "at-name" }, swatch(color));
+    title.append(element("span", {}, shortened(name)));
+    const known: Fact[] = [
       ["lane", printable(`${lane.group}, ${lane.name}`)],
       ["start", duration(this.data.start[row])],
+      ["duration", duration(this.data.stop[row] - this.data.start[row])],
     ];
-    for (const name of HEADLINE) {
-      const value = values.get(name);
-      if (value === undefined) continue;
-      pairs.push(
-        name === "dur_ns" ? ["duration", duration(Number(value))] : [name, shortened(value)],
-      );
+    // The other columns are decoded when they are first asked for, which takes a moment.
+    this.root.replaceChildren(title, facts(known));
+    const [fields, linked] = await Promise.all([this.data.describe(row), this.linked(row)]);
+    if (turn !== this.turn) return;
+    const values = new Map(fields);
+    for (const column of HEADLINE) {
+      const value = values.get(column);
+      if (value !== undefined) known.push([column, shortened(value)]);
     }
+    const all = fields.filter(([column]) => column !== "args");
     this.root.replaceChildren(
       title,
-      facts(pairs),
+      facts(known),
       ...this.links(linked),
       heading("Columns"),
-      facts(
-        fields.filter(([name]) => name !== "args").map(([name, value]) => [name, shortened(value)]),
-      ),
+      facts(all.map(([column, value]): Fact => [column, shortened(value)])),
       ...argumentsOf(values.get("args")),
     );
   }
