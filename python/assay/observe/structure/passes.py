@@ -68,7 +68,9 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
             elif periods >= _EDGE_PERIODS:
                 small.append(run)
     # What is left: the rest of passes that something interrupts, and passes the trace cuts off.
-    for run in sorted(small, key=lambda run: (run.start - run.stop, run.period)):
+    # Of hybrids the longest runs, which hold all kinds of layers.
+    first = (lambda run: run.start - run.stop) if group > 1 else (lambda run: run.period)
+    for run in sorted(small, key=first):
         if not taken[run.start : run.stop].any():
             found.append(run)
             taken[run.start : run.stop] = True
