@@ -78,6 +78,7 @@ class Proxy(socketserver.ThreadingTCPServer):
     def __init__(self, port: int) -> None:
         self.upstream = port
         self.script: list[str] = []
+        self.delay = 0.5
         self.seen: list[str] = []
         super().__init__(("127.0.0.1", 0), Connection)
 
@@ -115,7 +116,7 @@ class Connection(socketserver.StreamRequestHandler):
             while chunk := upstream.recv(1 << 16):
                 answer += chunk
         if act == "slow":
-            time.sleep(0.5)
+            time.sleep(self.server.delay)
         if act != "lost":
             self.wfile.write(answer)
 
@@ -199,10 +200,10 @@ def test_a_store_that_hangs_times_out(proxy: Proxy, monkeypatch: pytest.MonkeyPa
 
     sink = S3(
         f"s3://{BUCKET}/slow",
-        client_options={"timeout": timedelta(milliseconds=100), "allow_http": True},
+        client_options={"timeout": timedelta(seconds=1.5), "allow_http": True},
     )
     sink.open(HEADER)
-    proxy.script = ["slow"]
+    proxy.script, proxy.delay = ["slow"], 4.0
     with pytest.raises(OSError, match=r"error sending request|timed? ?out"):
         sink.write(samples(1))
     sink.write(samples(1))
