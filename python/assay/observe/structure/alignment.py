@@ -23,6 +23,7 @@ from assay.observe.structure.timing import Timing
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+_Kind = tuple[bytes, int, int]
 
 _SCALES: Final = np.geomspace(0.03, 1.2, 12)
 """Shares of a layer's time that its weights may take; which one is found by trying."""
@@ -92,8 +93,8 @@ class Aligner:
         self.believed = True
         self.weights = self._layer_weights()
         self.decoded: dict[tuple[object, ...], tuple[Ints, Ints, float]] = {}
-        self.fitted: dict[bytes, float] = {}
-        self.tiles: dict[tuple[bytes, float], Ints] = {}
+        self.fitted: dict[bytes, tuple[float, float]] = {}
+        self.tiles: dict[bytes, Ints] = {}
 
     def _name_costs(self, classes: Ints, further: list[tuple[int, ...]]) -> Floats:
         table = grammar.name_costs()
@@ -130,7 +131,9 @@ class Aligner:
         of_layers[sequence.codes[inside]] = True
         recurs = of_layers[sequence.codes]
         stretches = self._stretches(len(sequence), passes)
-        typical = self._typical(sequence, stretches)
+        sizes = [round(float(np.log2(max(ns, 1.0)))) for ns in layer_ns]
+        kinds = [self._kind(sequence, one, sizes) for one in stretches]
+        typical = self._typical(sequence, stretches, kinds)
         tiles = {
             run: self._tile(sequence, run, scale, ns)
             for one, scale, ns in zip(passes, scales, layer_ns, strict=True)
@@ -142,21 +145,20 @@ class Aligner:
         path = np.empty(len(sequence), np.int64)
         number = np.empty(len(sequence), np.int64)
         total = 0.0
-        for one in stretches:
+        for one, kind in zip(stretches, kinds, strict=True):
             where = slice(one.first, one.stop)
             if one.repeats and one.run is not None:
                 path[where] = np.resize(tiles[one.run], one.stop - one.first)
                 number[where] = one.passes[0]
                 continue
             last = int(path[one.first - 1]) if one.first else -1
-            codes = sequence.codes[where].tobytes()
             following = -1 if one.run is None else int(tiles[one.run][0])
             inner = one.passes[0] == one.passes[1]
-            key = (codes, equals[where].tobytes(), last, following, inner)
+            key = (kind, equals[where].tobytes(), last, following, inner)
             if key not in self.decoded:
                 pair = [max(min(side, len(passes) - 1), 0) for side in one.passes]
                 self.decoded[key] = self._island(
-                    sequence, one, typical[codes], inside[where], recurs[where], equals[where],
+                    sequence, one, typical[kind], inside[where], recurs[where], equals[where],
                     [(scales[side], layer_ns[side]) for side in pair], last, following,
                 )  # fmt: skip
             found, sides, cost = self.decoded[key]
@@ -192,19 +194,28 @@ class Aligner:
                 inside[run.start + run.period : run.stop - run.period] = True
         return inside
 
-    def _typical(self, sequence: Sequence, stretches: list[_Stretch]) -> dict[bytes, Floats]:
+    def _kind(self, sequence: Sequence, one: _Stretch, sizes: list[int]) -> _Kind:
+        """Stretches of one kind have one path: equal names in equal order, and about equal times.
+
+        Grids, and with them identities, change with every number of tokens.
+        """
+        pair = [sizes[max(min(side, len(sizes) - 1), 0)] for side in one.passes]
+        return sequence.names[one.first : one.stop].tobytes(), pair[0], pair[1]
+
+    def _typical(
+        self, sequence: Sequence, stretches: list[_Stretch], kinds: list[_Kind]
+    ) -> dict[_Kind, Floats]:
         """Median durations of equal islands: one slow kernel does not change an alignment."""
-        members: dict[bytes, list[_Stretch]] = {}
-        for one in stretches:
+        members: dict[_Kind, list[_Stretch]] = {}
+        for one, kind in zip(stretches, kinds, strict=True):
             if not one.repeats:
-                key = sequence.codes[one.first : one.stop].tobytes()
-                members.setdefault(key, []).append(one)
+                members.setdefault(kind, []).append(one)
         return {
-            key: np.maximum(
+            kind: np.maximum(
                 np.median(np.stack([sequence.dur[s.first : s.stop] for s in equal[:33]]), axis=0),
                 1.0,
             )
-            for key, equal in members.items()
+            for kind, equal in members.items()
         }
 
     def _named(self, names: Ints) -> Floats:
@@ -231,10 +242,13 @@ class Aligner:
         if not self.weights:
             return 0.0
         run = self._longest(one)
-        key = sequence.codes[run.start : run.start + run.period].tobytes()
+        key = sequence.names[run.start : run.start + run.period].tobytes()
+        layer_ns = self._layer_ns(sequence, one)
         if key not in self.fitted:
-            self.fitted[key] = self._fit(sequence, run)[0]
-        return self.fitted[key]
+            self.fitted[key] = (self._fit(sequence, run)[0], layer_ns)
+        scale, fitted_ns = self.fitted[key]
+        # More tokens take the same kernels longer.
+        return scale * layer_ns / fitted_ns
 
     def _sample(self, sequence: Sequence, run: Run) -> tuple[Floats, Floats]:
         """Costs of names and durations of some periods; each place has its median over the run."""
@@ -263,7 +277,7 @@ class Aligner:
 
     def _tile(self, sequence: Sequence, run: Run, scale: float, layer_ns: float) -> Ints:
         """The path of one period of a run, from its start."""
-        key = (sequence.codes[run.start : run.start + run.period].tobytes(), round(scale, 6))
+        key = sequence.names[run.start : run.start + run.period].tobytes()
         if key not in self.tiles:
             named, durations = self._sample(sequence, run)
             timed = self.timing.costs(durations, scale, layer_ns)
