@@ -15,6 +15,7 @@ from assay.errors import InputError
 from assay.observe import schema
 from assay.observe.exporters import chrome
 from assay.observe.header import TraceHeader
+from assay.observe.importers import kineto
 from assay.observe.importers.detect import open_trace
 from assay.observe.trace import Trace
 from random_traces import assert_same, traces
@@ -28,7 +29,7 @@ def written(trace: Trace) -> Any:
         return json.loads(path.read_bytes(), parse_float=Fraction, parse_constant=pytest.fail)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trace=traces())
 def test_events_have_exact_times_and_nest_on_each_thread(trace: Trace) -> None:
     data = written(trace)
@@ -79,3 +80,26 @@ def test_a_file_cut_short_is_named(tmp_path: Path) -> None:
         path.write_bytes(whole[:-cut])
         with pytest.raises(InputError, match=str(path)):
             open_trace(path)
+
+
+def test_the_reader_of_kineto_finds_the_same_columns(tmp_path: Path) -> None:
+    host = {"pid": 1, "tid": 2}
+    rows = [
+        {"kind": "api", "name": "cudaLaunchKernel", "category": "cuda_runtime", "start_ns": 1_500,
+         "dur_ns": 1, "correlation": 5, "external": 9, **host},
+        {"kind": "kernel", "name": "a<b>\n", "category": "kernel", "start_ns": 2_001, "dur_ns": 999,
+         "device": 0, "stream": 7, "correlation": 5, "grid": [4, 5, 6], "block": [7, 8, 9]},
+        {"kind": "kernel", "name": "overlaps", "start_ns": 2_500, "dur_ns": 1_000, "device": 0,
+         "stream": 7, "correlation": 6},
+        {"kind": "memcpy", "name": "Memcpy HtoD", "start_ns": 4_000, "dur_ns": 7, "device": 0,
+         "stream": 7, "bytes": 64},
+        {"kind": "host", "name": "aten::mm", "start_ns": 1_000, "dur_ns": 9_000, **host},
+        {"kind": "range", "name": "step", "start_ns": 900, "dur_ns": 9_900, **host},
+    ]  # fmt: skip
+    events = pl.DataFrame(rows, schema=schema.event_columns())
+    chrome.write(Trace(TraceHeader(), events), tmp_path / "trace")
+    found = kineto.read(tmp_path / "trace").events
+    for name in ("kind", "name", "start_ns", "dur_ns", "device", "stream", "correlation",
+                 "external", "grid", "block", "bytes"):  # fmt: skip
+        order = [found["start_ns"].to_list().index(time) for time in events["start_ns"]]
+        assert [found[name].to_list()[place] for place in order] == events[name].to_list(), name

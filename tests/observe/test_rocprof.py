@@ -1,6 +1,7 @@
 """rocprofv3: CSV as in its documentation, and JSON with its keys."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,24 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "results").write_text(text)
     with pytest.raises(InputError, match=r"results: expected"):
         open_trace(tmp_path / "results")
+
+
+def test_damage_is_named_or_repaired(tmp_path: Path) -> None:
+    numbers = random.Random(5)
+    path = tmp_path / "results"
+    outcomes = set()
+    for whole in (json.dumps(document()), KERNELS):
+        for _ in range(60):
+            data = bytearray(whole.encode())
+            for _ in range(numbers.randrange(1, 5)):
+                place = numbers.randrange(30, len(data))
+                data[place : place + numbers.randrange(8)] = numbers.choice(
+                    [b"-1", b'"', b"null", b"{}", b"9" * 25, b"\xff", b",", b"1.5", b"\x00"]
+                )
+            path.write_bytes(data)
+            try:
+                events = open_trace(path).events
+                outcomes.add("read" if (events["dur_ns"] >= 0).all() else "negative duration")
+            except InputError as error:
+                outcomes.add("named" if str(path) in error.message else error.message)
+    assert outcomes == {"named", "read"}
