@@ -49,7 +49,6 @@ IDENTITY: Final = {
 """Columns that say when, where and of what a sample is: type and meaning."""
 
 _MIB: Final = 2.0**-20
-_MEMORY: Final = (("hw.memory.type", "vram"),)
 
 
 def _table(*fields: Field) -> dict[str, Field]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-from assay.observe.telemetry.fields import FIELDS, IDENTITY
 
 FORMAT: Final = 1
 """The version of the stored layout."""
@@ -110,12 +108,3 @@ def _finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_finite(value) for value in data]
     return data
-
-
-def check_values(values: Mapping[str, Any]) -> Sequence[str]:
-    """Names that are no field: a source of a caller may have a typo.
-
-    >>> check_values({"gpu_power_watts": 1.0, "gpu_powr": 2.0})
-    ['gpu_powr']
-    """
-    return [name for name in values if name not in FIELDS or name in IDENTITY]
