@@ -265,11 +265,14 @@ def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
         kineto.read(path)
 
 
-def test_without_args_the_columns_are_the_same(tmp_path: Path) -> None:
-    events = [KERNEL, {**KERNEL, "cat": "cpu_op"}]
-    whole, short = read(tmp_path, events), read(tmp_path, events, args=False)
-    assert short.events["args"].null_count() == 2
-    assert short.events.drop("args").equals(whole.events.drop("args"))
+def test_without_details_an_outline_is_left(tmp_path: Path) -> None:
+    kinds = ("kernel", "cpu_op", "cuda_runtime", "user_annotation", "overhead", "gpu_memcpy")
+    events = [{**KERNEL, "cat": category} for category in kinds]
+    whole, outline = read(tmp_path, events), read(tmp_path, events, details=False)
+    assert outline.events["args"].null_count() == outline.events.height
+    kept = whole.events.filter(pl.col("kind").is_in(list(kineto.OUTLINE)))
+    assert outline.events["kind"].to_list() == ["kernel", "api", "range", "memcpy"]
+    assert outline.events.drop("args").equals(kept.drop("args"))
 
 
 # Random traces, with Python's json as the oracle.

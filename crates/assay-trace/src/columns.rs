@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowDictionaryKeyType, ArrowPrimitiveType};
 use arrow_array::{
-    ArrayRef, DictionaryArray, FixedSizeListArray, Int32Array, PrimitiveArray, StringArray,
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, Int32Array, PrimitiveArray, StringArray,
 };
 use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 
+use crate::builder::BATCH_ROWS;
 use crate::error::Result;
 use crate::interner::Interner;
 
@@ -18,6 +19,8 @@ pub(crate) struct Numbers<T: ArrowPrimitiveType> {
     nulls: NullBufferBuilder,
     /// Rows before the first number.
     absent: usize,
+    /// A column of nulls that all batches without a number share.
+    empty: Option<PrimitiveArray<T>>,
 }
 
 impl<T: ArrowPrimitiveType> Default for Numbers<T> {
@@ -26,6 +29,7 @@ impl<T: ArrowPrimitiveType> Default for Numbers<T> {
             values: Vec::new(),
             nulls: NullBufferBuilder::new(0),
             absent: 0,
+            empty: None,
         }
     }
 }
@@ -54,7 +58,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     pub(crate) fn finish(&mut self) -> PrimitiveArray<T> {
         let absent = std::mem::take(&mut self.absent);
         if self.values.is_empty() {
-            return PrimitiveArray::new_null(absent);
+            if self.empty.as_ref().is_none_or(|empty| empty.len() < absent) {
+                self.empty = Some(PrimitiveArray::new_null(absent.max(BATCH_ROWS)));
+            }
+            let shared = self.empty.as_ref().map(|empty| empty.slice(0, absent));
+            return shared.unwrap_or_else(|| PrimitiveArray::new_null(absent));
         }
         let capacity = self.values.len();
         let values = std::mem::replace(&mut self.values, Vec::with_capacity(capacity));
@@ -113,6 +121,8 @@ pub(crate) struct Dimensions {
     values: Vec<i32>,
     valid: Vec<bool>,
     some: bool,
+    /// A column of nulls that all batches without a value share.
+    empty: Option<FixedSizeListArray>,
 }
 
 impl Dimensions {
@@ -134,21 +144,27 @@ impl Dimensions {
     pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
         let valid = std::mem::take(&mut self.valid);
         let values = std::mem::take(&mut self.values);
-        let values = if std::mem::take(&mut self.some) {
-            Int32Array::from(values)
-        } else {
-            Int32Array::new(ScalarBuffer::from(vec![0; 3 * valid.len()]), None)
+        if std::mem::take(&mut self.some) {
+            return Ok(Arc::new(triples(values, valid)?));
+        }
+        let rows = valid.len();
+        let shared = self.empty.take().filter(|empty| empty.len() >= rows);
+        let empty = match shared {
+            Some(empty) => empty,
+            None => {
+                let rows = rows.max(BATCH_ROWS);
+                triples(vec![0; 3 * rows], vec![false; rows])?
+            }
         };
-        let field = Arc::new(Field::new("item", DataType::Int32, false));
-        let nulls = NullBuffer::from(valid);
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
-        Ok(Arc::new(FixedSizeListArray::try_new(
-            field,
-            3,
-            Arc::new(values),
-            nulls,
-        )?))
+        Ok(Arc::new(self.empty.insert(empty).slice(0, rows)))
     }
+}
+
+fn triples(values: Vec<i32>, valid: Vec<bool>) -> Result<FixedSizeListArray> {
+    let field = Arc::new(Field::new("item", DataType::Int32, false));
+    let nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
+    let values = Arc::new(Int32Array::from(values));
+    Ok(FixedSizeListArray::try_new(field, 3, values, nulls)?)
 }
 
 /// A column of texts that are mostly distinct.

@@ -22,7 +22,7 @@ def trace_steps_command(
     from assay.observe.structure.summary import describe_step
 
     with working(f"reading {trace}") as say:
-        recovered = recover_structure(trace, model, say)
+        recovered = recover_structure(trace, model, say, details=False)
     rows = [describe_step(step) for step in recovered.steps]
     degradations = [*recovered.trace.header.degradations, *recovered.degradations]
     data = {

@@ -60,7 +60,7 @@ def trace_summary_command(
     from assay.observe.structure.summary import summarize
 
     with working(f"reading {trace}") as say:
-        recovered = recover_structure(trace, model, say, args=out is not None)
+        recovered = recover_structure(trace, model, say, details=out is not None)
         data = {"trace": trace, **summarize(recovered)}
         if out is not None:
             say(f"storing {out}")
@@ -75,15 +75,17 @@ def trace_summary_command(
     )
 
 
-def recover_structure(trace: str, model: str | None, say: Any, *, args: bool = True) -> "Recovery":
-    """Open a trace and find its structure; `args` of events are needed to store them only."""
+def recover_structure(
+    trace: str, model: str | None, say: Any, *, details: bool = True
+) -> "Recovery":
+    """Open a trace and find its structure; storing needs its details, too."""
     from assay.observe.importers.detect import open_trace
     from assay.observe.store import find
     from assay.observe.structure.layout import read_layout
     from assay.observe.structure.recovery import recover
 
     layout = read_layout(model) if model is not None else None
-    opened = open_trace(find(trace), progress=say, args=args)
+    opened = open_trace(find(trace), progress=say, details=details)
     say(f"finding the structure of {count(opened.events.height, 'event')}")
     return recover(opened, layout)
 

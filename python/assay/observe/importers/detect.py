@@ -28,12 +28,12 @@ READABLE: Final = (
 
 
 def open_trace(
-    path: str | Path, *, progress: Callable[[str], None] | None = None, args: bool = True
+    path: str | Path, *, progress: Callable[[str], None] | None = None, details: bool = True
 ) -> Trace:
     """A stored trace, or a trace file of any tool that is known, read into memory.
 
-    Without `args` the column of that name may be empty, for who does not look at it: it is most
-    of what a large trace holds.
+    Without `details` a reader may leave out what only a look at single events needs: args, and
+    the host's own work. They are most of a large trace.
     """
     path = Path(path)
     if not path.exists():
@@ -42,7 +42,7 @@ def open_trace(
     if kind == "stored":
         return Trace.open(path)
     if kind == "kineto":
-        return kineto.read(path, progress=progress, args=args)
+        return kineto.read(path, progress=progress, details=details)
     trace = import_module(f"assay.observe.importers.{kind}").read(path, progress=progress)
     assert isinstance(trace, Trace)
     return trace

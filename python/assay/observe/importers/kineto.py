@@ -31,9 +31,14 @@ VERSIONS = ("cuda_driver_version", "cuda_runtime_version", "cupti_version", "PyT
 """Members of a file that are versions of software."""
 
 
-def read(path: Path, *, progress: Say = None, args: bool = True) -> Trace:
-    """The trace in memory; without `args` it has only what columns hold."""
-    table, facts = _native.read_kineto(path, args, progress=_percent(path, progress))
+OUTLINE = ("kernel", "memcpy", "memset", "api", "range")
+"""Kinds of event that tell steps and operations."""
+
+
+def read(path: Path, *, progress: Say = None, details: bool = True) -> Trace:
+    """The trace in memory; without `details` only events of `OUTLINE`, and no args."""
+    kinds = None if details else OUTLINE
+    table, facts = _native.read_kineto(path, details, kinds, _percent(path, progress))
     return Trace(_header(facts), pl.DataFrame(table))
 
 
