@@ -37,7 +37,7 @@ def trace_diff_command(
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
     with working(f"reading {first}") as say:
-        sides = [recover_structure(one, model, say, args=False) for one in (first, second)]
+        sides = [recover_structure(one, model, say, details=False) for one in (first, second)]
         say("comparing")
         found = compare(sides[0].trace, sides[1].trace)
     notes = [
