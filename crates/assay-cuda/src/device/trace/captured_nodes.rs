@@ -71,12 +71,13 @@ fn nodes(driver: &Driver, stream: &Stream) -> Vec<CUgraphNode> {
             ptr::null_mut(),
         )
     };
+    if found != SUCCESS || graph.is_null() {
+        return Vec::new();
+    }
     let mut count = 0;
     // SAFETY: the capture owns the graph; stores the number of its nodes.
-    if found != SUCCESS
-        || graph.is_null()
-        || unsafe { (driver.cuGraphGetNodes)(graph, ptr::null_mut(), &raw mut count) } != SUCCESS
-    {
+    let counted = unsafe { (driver.cuGraphGetNodes)(graph, ptr::null_mut(), &raw mut count) };
+    if counted != SUCCESS {
         return Vec::new();
     }
     let mut nodes = vec![ptr::null_mut(); count];
