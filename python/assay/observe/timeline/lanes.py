@@ -92,7 +92,8 @@ def layout(trace: Trace) -> Layout:
         "start_ns",
         # Neither negative nor past the end of 64-bit time.
         pl.min_horizontal(
-            pl.col("dur_ns").fill_null(0).clip(lower_bound=0), _LATEST - pl.col("start_ns")
+            pl.col("dur_ns").fill_null(0).clip(lower_bound=0),
+            _LATEST - pl.col("start_ns").clip(lower_bound=0),
         ).alias("dur_ns"),
         place.cast(pl.Int8).alias("place"),
         pl.when(on_stream).then(pl.col("device")).alias("device_key"),

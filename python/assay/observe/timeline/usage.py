@@ -60,7 +60,7 @@ class Sum:
 
 def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
     """Time on devices by label, the largest first; spans are clipped to the window."""
-    on_device = drawn.events["kind"].is_in(DEVICE_KINDS).to_numpy()[drawn.order]
+    on_device = drawn.events["kind"].is_in(DEVICE_KINDS).fill_null(False).to_numpy()[drawn.order]
     rows = np.flatnonzero(_inside(drawn, window) & on_device)
     if not len(rows):
         return []
@@ -68,10 +68,9 @@ def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
     events = drawn.events.select("name", "op", "kind", "phase")[drawn.order[rows]]
     label = labels(events, by)
     count = np.bincount(label.values, minlength=len(label.words))
-    total = np.zeros(len(label.words), np.int64)
-    np.add.at(total, label.values, times)
+    total = _sums(label.values, times, len(label.words))
     ops = labels(events, "op")
-    everything = max(int(total.sum()), 1)
+    everything = max(sum(total), 1)
     first = np.zeros(len(label.words), np.int64)
     first[label.values[::-1]] = np.arange(len(rows))[::-1]
     sums = [
@@ -79,12 +78,20 @@ def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
             word,
             ops.words[ops.values[first[code]]],
             int(count[code]),
-            int(total[code]),
-            float(total[code] / everything),
+            total[code],
+            total[code] / everything,
         )
         for code, word in enumerate(label.words)
     ]
     return sorted(sums, key=lambda one: (-one.ns, one.name))
+
+
+def _sums(group: NDArray[np.int32], times: NDArray[np.int64], groups: int) -> list[int]:
+    """Exact sums of times by group, in halves of 32 bits so that none overflows."""
+    high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    np.add.at(high, group, times >> 32)
+    np.add.at(low, group, times & 0xFFFFFFFF)
+    return [(one << 32) + other for one, other in zip(high.tolist(), low.tolist(), strict=True)]
 
 
 def _inside(drawn: Layout, window: Window) -> NDArray[np.bool_]:

@@ -68,10 +68,12 @@ def _unknown_step(trace: Trace, step: int) -> InputError:
 
 def time_window(origin_ns: int, end_ns: int, since_ns: int | None, until_ns: int | None) -> Window:
     """The window between two times, counted from the trace's first event."""
+    # A trace of one moment is a nanosecond long.
+    end_ns = max(end_ns, origin_ns + 1)
     low = origin_ns if since_ns is None else origin_ns + since_ns
     high = end_ns if until_ns is None else origin_ns + until_ns
     length = end_ns - origin_ns
-    if low >= max(end_ns, origin_ns + 1) or (since_ns or 0) < 0:
+    if low >= end_ns or (since_ns or 0) < 0:
         raise InputError(
             f"from: expected a time from 0 to {length / 1e6:g} ms, the trace's length, "
             f"got {(since_ns or 0) / 1e6:g} ms"
