@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import json_rows, records, schema
+from assay.observe.exporters.chakra import ARRAYS, DOUBLE, INT32_LIST, INT64, STRING, TEXTS
 from assay.observe.header import TraceHeader
 from assay.observe.importers import frames
+from assay.observe.importers.columns import arrays, scattered
 from assay.observe.trace import Trace
-from assay.observe.wire.decoding import Fields, delimited, split, texts
+from assay.observe.wire.decoding import Fields, delimited, split, texts, varints
 from assay.observe.wire.encoding import FIXED32, FIXED64, LENGTH, VARINT
 
 if TYPE_CHECKING:
@@ -94,26 +96,72 @@ def _own_events(
     buffer: np.ndarray, nodes: Fields, count: int, where: str, repairs: Counter[str]
 ) -> pl.DataFrame:
     """The events of nodes that assay wrote: every column is an attribute."""
-    columns: dict[str, list[Any]] = {name: [None] * count for name in schema.event_columns()}
     named = nodes.select(2, LENGTH)
-    for node, name in zip(named.message.tolist(), texts(buffer, named, where), strict=True):
-        columns["name"][node] = name
-    for node, name, value in _attributes(buffer, nodes.select(10, LENGTH), where):
-        if name in columns:
-            columns[name][node] = value
-    kinds = schema.event_columns()
+    columns = {
+        "name": scattered(named.message, texts(buffer, named, where), count, pl.String, where)
+    }
+    found = nodes.select(10, LENGTH)
+    inner = split(buffer, found.start, found.end(), where)
+    labels = inner.select(1, LENGTH)
+    words = np.zeros((len(found.message), 3), np.uint64)
+    words[labels.message] = _words(buffer, labels)
+    selected: dict[tuple[int, int], Fields] = {}
+    for name in schema.event_columns():
+        if name == "name":
+            continue
+        text = name in ("args", *TEXTS)
+        number = STRING if text else DOUBLE if name == "flops" else INT64
+        number = INT32_LIST if name in ARRAYS else number
+        wire = FIXED64 if number == DOUBLE else VARINT if number == INT64 else LENGTH
+        if (number, wire) not in selected:
+            selected[number, wire] = inner.select(number, wire)
+        values = selected[number, wire]
+        mine = (words[values.message] == _word(name)).all(axis=1)
+        values = values.at(np.flatnonzero(mine))
+        owner = found.message[values.message]
+        if text:
+            columns[name] = scattered(owner, texts(buffer, values, where), count, pl.String, where)
+        elif name in ARRAYS:
+            columns[name] = _array(buffer, values, owner, count, name, where)
+        else:
+            numbers = scattered(owner, values.value.view(np.int64), count, pl.Int64, where)
+            columns[name] = numbers.reinterpret(dtype=pl.Float64) if name == "flops" else numbers
     try:
-        return pl.DataFrame(
-            [
-                pl.Series(name, values, pl.List(pl.Int32), strict=True).list.to_array(3)
-                if name in ("grid", "block")
-                else pl.Series(name, values, kinds[name], strict=True)
-                for name, values in columns.items()
-            ]
-        )
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        return schema.complete(pl.DataFrame(columns))
+    except pl.exceptions.PolarsError as error:
         message = str(error).partition("\n")[0][:200]
         raise InputError(f"{where}: expected the columns of an event, got: {message}") from None
+
+
+def _words(buffer: np.ndarray, fields: Fields) -> np.ndarray:
+    """Length and first 16 bytes of each text as numbers: no column has a longer name."""
+    found = np.zeros((len(fields.message), 3), np.uint64)
+    found[:, 0] = fields.value
+    for place in range(16):
+        inside = np.flatnonzero(fields.value > place)
+        byte = buffer[fields.start[inside] + place].astype(np.uint64)
+        found[inside, 1 + place // 8] |= byte << np.uint64(8 * (place % 8))
+    return found
+
+
+def _word(name: str) -> np.ndarray:
+    data = name.encode()
+    return np.array([len(data), *np.frombuffer(data.ljust(16, b"\0"), np.uint64)], np.uint64)
+
+
+def _array(
+    buffer: np.ndarray, values: Fields, owner: np.ndarray, count: int, name: str, where: str
+) -> pl.Series:
+    """Three numbers of 32 bits, packed, for each event that has them."""
+    packed = split(buffer, values.start, values.end(), where).select(1, LENGTH)
+    numbers, owners, position, ends = [], [], packed.start.copy(), packed.end()
+    for _ in range(3):
+        number, position = varints(buffer, position, ends, where)
+        numbers.append(number)
+        owners.append(owner[packed.message])
+    if (position != ends).any():
+        raise InputError(f"{where}: expected three numbers as {name} of an event, got more")
+    return arrays(np.concatenate(owners), np.concatenate(numbers), count, name, where)
 
 
 def _foreign_events(

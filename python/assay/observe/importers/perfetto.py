@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import records, schema
 from assay.observe.exporters.perfetto import ARRAYS, NUMBERS, PACKET_KEY, TEXTS
 from assay.observe.importers import frames
+from assay.observe.importers.columns import arrays, scattered
 from assay.observe.trace import Trace
 from assay.observe.wire.decoding import Fields, delimited, split, texts
 from assay.observe.wire.encoding import FIXED64, LENGTH, VARINT
@@ -126,9 +127,9 @@ def _events(
     for name in ARRAYS:
         parts = values(name, 12, LENGTH)
         items = split(buffer, parts.start, parts.end(), where).select(4, VARINT)
-        columns[name] = _arrays(parts.message[items.message], items.value, count, name, where)
+        columns[name] = arrays(parts.message[items.message], items.value, count, name, where)
     args = values("args", 6, LENGTH)
-    columns["args"] = _scattered(args.message, texts(buffer, args, where), count, pl.String, where)
+    columns["args"] = scattered(args.message, texts(buffer, args, where), count, pl.String, where)
     clock = packets.select(8, VARINT)
     times = np.zeros(int(packets.message.max(initial=-1)) + 1, np.int64)
     times[clock.message] = clock.value.view(np.int64)
@@ -149,18 +150,8 @@ def _events(
         raise InputError(f"{where}: expected an event, got: {message}") from None
 
 
-def _scattered(places: np.ndarray, values: Any, count: int, kind: Any, where: str) -> pl.Series:
-    """A column with these values at these places, and null elsewhere."""
-    inside = places >= 0
-    if (np.diff(places[inside]) <= 0).any():
-        raise InputError(f"{where}: expected a column of an event once, got it twice")
-    found = pl.Series([None], dtype=kind).new_from_index(0, count)
-    chosen = pl.Series(values, dtype=kind).filter(pl.Series(inside))
-    return found.scatter(pl.Series(places[inside]), chosen) if len(chosen) else found
-
-
 def _numbers(fields: Fields, count: int, where: str) -> pl.Series:
-    return _scattered(fields.message, fields.value.view(np.int64), count, pl.Int64, where)
+    return scattered(fields.message, fields.value.view(np.int64), count, pl.Int64, where)
 
 
 def _text(
@@ -173,19 +164,4 @@ def _text(
         raise InputError(
             f"{where}: expected an interned text, got the unknown id {error}"
         ) from None
-    return _scattered(place[fields.message], values, count, pl.String, where)
-
-
-def _arrays(owners: np.ndarray, values: np.ndarray, count: int, name: str, where: str) -> pl.Series:
-    """Three numbers for each event that has them."""
-    numbers = values.view(np.int64)
-    fits = (numbers >= -(2**31)) & (numbers < 2**31)
-    owned, counts = np.unique(owners, return_counts=True)
-    if (counts != 3).any() or not fits.all():
-        raise InputError(f"{where}: expected three numbers of 32 bits as {name} of an event")
-    column = np.zeros((count, 3), np.int32)
-    column[owned] = numbers[np.argsort(owners, kind="stable")].reshape(-1, 3)
-    known = np.zeros(count, bool)
-    known[owned] = True
-    series = pl.Series(name, column, dtype=pl.Array(pl.Int32, 3))
-    return series.to_frame().select(pl.when(pl.Series(known)).then(pl.col(name)))[name]
+    return scattered(place[fields.message], values, count, pl.String, where)

@@ -50,16 +50,14 @@ def split(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, where: str) 
     position, ends = position[active], ends[active].astype(np.int64)
     rounds: list[tuple[np.ndarray, ...]] = []
     while len(active):
-        key, position = _varints(buffer, position, ends, where)
+        key, position = varints(buffer, position, ends, where)
         number, wire = (key >> np.uint64(3)).astype(np.int64), (key & np.uint64(7)).astype(np.uint8)
         known = (wire == VARINT) | (wire == FIXED64) | (wire == LENGTH) | (wire == FIXED32)
         if not known.all() or (number == 0).any() or (number > (1 << 29) - 1).any():
             raise InputError(f"{where}: expected a field of Protocol Buffers, got none")
         value = np.zeros(len(active), np.uint64)
         numeric = (wire == VARINT) | (wire == LENGTH)
-        value[numeric], position[numeric] = _varints(
-            buffer, position[numeric], ends[numeric], where
-        )
+        value[numeric], position[numeric] = varints(buffer, position[numeric], ends[numeric], where)
         begin = position.copy()
         room = (ends - position).astype(np.uint64)
         if (value[wire == LENGTH] > room[wire == LENGTH]).any():
@@ -82,7 +80,7 @@ def split(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, where: str) 
     return Fields(*(column[order] for column in columns))
 
 
-def _varints(
+def varints(
     buffer: np.ndarray, position: np.ndarray, ends: np.ndarray, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """The varint at each position, and the position after it."""
