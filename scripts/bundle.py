@@ -20,6 +20,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import bundled_tests
+import inject_library
 from host_packages import (
     UNUSED,
     Packages,
@@ -71,11 +72,16 @@ def commit() -> str:
 def build_wheel(folder: Path) -> None:
     """Builds Assay's release wheel for the host and checks its platform tag."""
     compiler = target_compiler()
-    run(
-        *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
-        *compiler.arguments,
-        environment=build_environment(compiler),
-    )
+    environment = build_environment(compiler)
+    # The interpreter argument applies to wheels only.
+    target = compiler.arguments if compiler.arguments[0] == "--target" else ()
+    library = inject_library.build("release", target, environment)
+    with inject_library.placed(library):
+        run(
+            *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
+            *compiler.arguments,
+            environment=environment,
+        )
     (wheel,) = folder.glob("assay-*.whl")
     check_tag(wheel.name)
 

@@ -22,6 +22,7 @@ ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "set-up.json"
 EXTENSION = ROOT / "python" / "assay" / "_native.abi3.so"
+INJECTED_LIBRARY = ROOT / "python" / "assay" / "libassay_inject.so"
 
 TOOLS = {
     "cargo": "install Rust 1.89 or later, for example from https://rustup.rs",
@@ -96,7 +97,8 @@ def found_stamp() -> dict[str, str]:
         return {}
     if not PYTHON.exists():
         return {}
-    if not EXTENSION.exists():
+    built = [EXTENSION, *([INJECTED_LIBRARY] if sys.platform == "linux" else [])]
+    if not all(path.exists() for path in built):
         found.pop("extension", None)
     return found
 
@@ -134,8 +136,12 @@ def install_packages() -> None:
 
 
 def build_extension() -> None:
-    """Builds the extension into the source tree and installs the package as editable."""
+    """Builds the extension into the source tree and installs the package as editable.
+
+    The library that is injected into traced programs is built beside it.
+    """
     run(PYTHON, "-m", "maturin", "develop", "--uv")
+    run(PYTHON, ROOT / "scripts" / "inject_library.py")
 
 
 STEPS: list[tuple[str, str, Callable[[], None]]] = [

@@ -121,6 +121,8 @@ def test_commands_and_their_options_exist(documents: dict[str, str]) -> None:
         if command is group:
             wrong.append(f"{name}: assay {' '.join(words)}")
             continue
+        # What follows -- is the command line of another program.
+        words = words[: words.index("--")] if "--" in words else words
         known = {option for parameter in command.params for option in parameter.opts}
         given = {word.partition("=")[0] for word in words if word.startswith("--")}
         seen += len(given)

@@ -76,6 +76,8 @@ def test_wheel_carries_the_whole_package(root: Path, tmp_path: Path) -> None:
     files = {name.removeprefix("python/") for name in tracked}
     assert "assay/py.typed" in files
     assert files - carried == set()
+    # Git ignores what is built: the extension, and the library for traced programs.
+    assert {"assay/_native.abi3.so", "assay/libassay_inject.so"} <= carried
 
 
 def test_a_first_token_needs_no_numpy(smollm2: Path) -> None:

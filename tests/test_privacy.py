@@ -21,8 +21,12 @@ TELEMETRY = {
     "observe/telemetry/sinks/s3.py": {"obstore"},
 }
 """What `assay telemetry` connects to; nothing else is imported from there for the network."""
+SERVER_PROFILER = "observe/attach/server.py"
+"""Has a server that was named record itself: `assay trace attach --url`."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
+ATTACH = "observe/attach/program.py"
+"""Runs the program of `assay trace attach`."""
 
 
 def imported(path: Path) -> set[str]:
@@ -37,13 +41,13 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_only_the_server_opens_sockets(root: Path) -> None:
+def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     package = root / "python" / "assay"
     users = {
         str(path.relative_to(package)): imported(path) & NETWORK for path in package.rglob("*.py")
     }
     used = {name: modules for name, modules in users.items() if modules}
-    assert used == {SERVER: {"socket"}, **TELEMETRY}
+    assert used == {SERVER: {"socket"}, SERVER_PROFILER: {"urllib"}, **TELEMETRY}
     # It listens; it connects nowhere.
     calls = {
         node.attr
@@ -56,7 +60,7 @@ def test_only_the_server_opens_sockets(root: Path) -> None:
     )
 
 
-def test_only_pull_and_benchmarks_start_programs(root: Path) -> None:
+def test_only_pull_attach_and_benchmarks_start_programs(root: Path) -> None:
     package = root / "python" / "assay"
     users = {
         str(path.relative_to(package))
@@ -64,7 +68,7 @@ def test_only_pull_and_benchmarks_start_programs(root: Path) -> None:
         if imported(path) & {"subprocess", "multiprocessing"}
     }
     assert PULL in users
-    assert {name for name in users if not name.startswith("bench/")} == {PULL}
+    assert {name for name in users if not name.startswith("bench/")} == {PULL, ATTACH}
 
 
 def test_telemetry_looks_for_servers_on_this_machine_only(root: Path) -> None:

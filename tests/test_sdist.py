@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def test_sdist_holds_what_its_build_reads(root: Path, sdist: Path) -> None:
     assert len(kernels) > 30
     package = tracked(root, "python/assay")
     others = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE"}
+    # The build backend, which builds the library for traced programs before the wheel.
+    others |= {"scripts/build_backend.py", "scripts/inject_library.py"}
     assert sorted((crates | kernels | package | others) - names) == []
     # Nothing that was built here, and nothing of the tests' data.
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
@@ -71,6 +74,8 @@ def test_wheel_built_from_the_sdist_explains(root: Path, sdist: Path, tmp_path: 
     [source] = (tmp_path / "source").iterdir()
     run(*uv, "build", "--wheel", "--out-dir", str(tmp_path), str(source))
     [wheel] = tmp_path.glob("assay-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert "assay/libassay_inject.so" in archive.namelist()
     run(*uv, "venv", "--python", sys.executable, str(tmp_path / "empty"))
     python = str(tmp_path / "empty" / "bin" / "python")
     run(*uv, "pip", "install", "--python", python, str(wheel))

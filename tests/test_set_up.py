@@ -33,6 +33,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(set_up, "PYTHON", tmp_path / ".venv/bin/python")
     monkeypatch.setattr(set_up, "STAMP", tmp_path / ".venv/set-up.json")
     monkeypatch.setattr(set_up, "EXTENSION", tmp_path / "python/assay/_native.abi3.so")
+    monkeypatch.setattr(set_up, "INJECTED_LIBRARY", tmp_path / "python/assay/libassay_inject.so")
     monkeypatch.setattr("shutil.which", lambda name: name)
     return tmp_path
 
@@ -42,16 +43,21 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
     """Runs set-up and returns the steps that ran."""
     steps: list[str] = []
 
-    def leave(name: str, path: Path) -> Callable[[], None]:
+    def leave(name: str, *paths: Path) -> Callable[[], None]:
         def step() -> None:
             steps.append(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            for path in paths:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
 
         return step
 
-    left = {"environment": set_up.PYTHON, "packages": set_up.PYTHON, "extension": set_up.EXTENSION}
-    monkeypatch.setattr(set_up, "STEPS", [(n, n, leave(n, path)) for n, path in left.items()])
+    left = {
+        "environment": [set_up.PYTHON],
+        "packages": [set_up.PYTHON],
+        "extension": [set_up.EXTENSION, set_up.INJECTED_LIBRARY],
+    }
+    monkeypatch.setattr(set_up, "STEPS", [(n, n, leave(n, *paths)) for n, paths in left.items()])
 
     def run() -> list[str]:
         steps.clear()
@@ -87,6 +93,8 @@ def test_changed_input_reruns_dependent_steps(
 def test_removed_output_is_rebuilt(taken: TakenSteps) -> None:
     taken()
     set_up.EXTENSION.unlink()
+    assert taken() == ["extension"]
+    set_up.INJECTED_LIBRARY.unlink()
     assert taken() == ["extension"]
     set_up.PYTHON.unlink()
     assert taken() == ["environment", "packages", "extension"]

@@ -28,6 +28,7 @@ __all__ = [
     "Buffer",
     "CapturedEvents",
     "Context",
+    "CuptiSession",
     "EventTable",
     "GgufFile",
     "HostLog",
@@ -54,6 +55,7 @@ __all__ = [
     "TapeReport",
     "WorkTrace",
     "build_info",
+    "check_trace_library",
     "cuda_attention_limits",
     "cuda_borrow",
     "cuda_compile",
@@ -79,6 +81,7 @@ __all__ = [
     "rope_cos_sin",
     "set_trace_step",
     "weights_bytes",
+    "write_trace_control",
 ]
 
 @type_check_only
@@ -1238,3 +1241,50 @@ class CapturedEvents:
         rows: Sequence[tuple[int, str, int, int, int | None, int, int, int, int]],
     ) -> None:
         """Write a table of steps as Parquet."""
+
+@final
+class CuptiSession:
+    """Records what runs on the NVIDIA GPUs of this process; one session at a time."""
+
+    def __new__(
+        cls,
+        *,
+        folders: Sequence[str | PathLike[str]],
+        activities: Sequence[str] | None = None,
+        period_s: float = 0.25,
+    ) -> Self: ...
+    @property
+    def dropped(self) -> int:
+        """Records that CUPTI lost."""
+    @property
+    def incomplete(self) -> int:
+        """Work that had not ended when the session did."""
+    @property
+    def degradations(self) -> list[str]:
+        """What is missing, and why."""
+    @property
+    def version(self) -> int:
+        """CUPTI's version, such as 130000."""
+    @property
+    def library(self) -> str:
+        """Where CUPTI was opened."""
+    @property
+    def clock(self) -> str:
+        """The clock of the events."""
+    def drain(self) -> EventTable:
+        """The events delivered since the last call."""
+    def stop(self) -> EventTable:
+        """Ends the session; returns the events since the last `drain`."""
+
+def write_trace_control(
+    folder: str | PathLike[str],
+    *,
+    armed: bool,
+    activities: Sequence[str],
+    period_ms: int,
+    libraries: Sequence[str | PathLike[str]],
+) -> None:
+    """Writes the control file of a folder that only this user may write, all of it at once."""
+
+def check_trace_library(path: str | PathLike[str]) -> None:
+    """Refuses an injected library that other users may write or replace."""

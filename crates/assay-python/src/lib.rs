@@ -1,6 +1,7 @@
 //! `assay._native`: the Python bindings of the Rust crates.
 
 mod block_manager;
+mod cupti;
 mod float_buffer;
 mod formats;
 mod runtime;
@@ -33,5 +34,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     threads::register(module)?;
     formats::register(module)?;
     trace::register(module)?;
+    cupti::register(module)?;
     Ok(())
 }

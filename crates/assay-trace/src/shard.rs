@@ -33,16 +33,22 @@ pub struct ShardWriter {
 impl ShardWriter {
     /// Starts a shard at `path`, which must not exist; `metadata` is readable from the first byte on.
     pub fn create(path: &Path, schema: Schema, metadata: HashMap<String, String>) -> Result<Self> {
-        let open = || -> Result<_> {
-            let file = File::create_new(path)?;
-            Ok(StreamWriter::try_new(
-                file,
-                &schema.with_metadata(metadata),
-            )?)
-        };
+        let file = File::create_new(path);
+        let file = file.map_err(|error| TraceError::from(error).of_file(path))?;
+        Self::new(file, path, schema, metadata)
+    }
+
+    /// Starts a shard in an empty file that the caller made; `path` names it in errors.
+    pub fn new(
+        file: File,
+        path: &Path,
+        schema: Schema,
+        metadata: HashMap<String, String>,
+    ) -> Result<Self> {
+        let writer = StreamWriter::try_new(file, &schema.with_metadata(metadata));
         Ok(ShardWriter {
             path: path.to_owned(),
-            writer: open().map_err(|error| error.of_file(path))?,
+            writer: writer.map_err(|error| TraceError::from(error).of_file(path))?,
         })
     }
 

@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "serve": "serve",
     "perplexity": "perplexity",
     "trace capture": "trace_capture",
+    "trace attach": "trace_attach",
     "trace list": "trace_list",
     "trace import": "trace_import",
     "trace export": "trace_export",

@@ -1,4 +1,4 @@
-//! Search paths of NVRTC and cuBLASLt: wheels, then a toolkit, then the system.
+//! Search paths of NVRTC, cuBLASLt and CUPTI: wheels, then a toolkit, then the system.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,40 @@ pub(crate) fn cublaslt_candidates(driver_major: Option<u32>) -> Vec<PathBuf> {
     candidates("libcublasLt.so", &folders(), driver_major)
 }
 
+/// Files that may be CUPTI, best first; none of a later CUDA major than the driver's.
+pub(crate) fn cupti_candidates(driver_major: u32) -> Vec<PathBuf> {
+    let mut folders = folders();
+    for name in ["CUDA_PATH", "CUDA_HOME"] {
+        let toolkit = env::var_os(name).map(PathBuf::from);
+        folders.extend(toolkit.map(|toolkit| toolkit.join("extras/CUPTI/lib64")));
+    }
+    usable_libraries(
+        &candidates("libcupti.so", &folders, Some(driver_major)),
+        driver_major,
+    )
+}
+
+/// Libraries whose names end with a CUDA major not later than the driver's, in order.
+pub(crate) fn usable_libraries(paths: &[PathBuf], driver_major: u32) -> Vec<PathBuf> {
+    let usable = |path: &&PathBuf| {
+        let major = path
+            .extension()
+            .and_then(|major| major.to_str()?.parse().ok());
+        major.is_some_and(|major: u32| major <= driver_major)
+    };
+    paths.iter().filter(usable).cloned().collect()
+}
+
+/// The file of a library that this process has loaded, by the start of its name.
+pub(crate) fn loaded_library(start: &str) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let path = &line[line.find('/')?..];
+        let name = path.rsplit('/').next()?;
+        name.starts_with(start).then(|| PathBuf::from(path))
+    })
+}
+
 /// NVRTC's builtins library, next to NVRTC.
 pub(crate) fn nvrtc_builtins(nvrtc: &Path) -> Option<PathBuf> {
     let folder = nvrtc.parent().filter(|folder| folder.is_dir())?;
@@ -87,6 +121,22 @@ mod tests {
         assert_eq!(majors(Some(13)), [13, 12]);
         assert_eq!(majors(Some(12)), [12, 13]);
         assert_eq!(majors(Some(14)), [13, 12]);
+    }
+
+    #[test]
+    fn cupti_is_never_newer_than_the_driver() {
+        assert_eq!(cupti_candidates(12), [PathBuf::from("libcupti.so.12")]);
+        assert_eq!(
+            cupti_candidates(13),
+            ["libcupti.so.13", "libcupti.so.12"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn a_loaded_library_is_found_by_the_start_of_its_name() {
+        let found = loaded_library("libc.so").unwrap();
+        assert!(found.is_file());
+        assert_eq!(loaded_library("libabsent.so"), None);
     }
 
     #[test]

@@ -13,7 +13,10 @@ mod nvrtc;
 pub(crate) use cublaslt::CublasLt;
 pub(crate) use driver::{Driver, NO_DEVICE, NOT_READY, OUT_OF_MEMORY, SUCCESS, is_fault};
 pub use folders::set_library_folders;
-pub(crate) use folders::{cublaslt_candidates, nvrtc_builtins, nvrtc_candidates};
+pub(crate) use folders::{
+    cublaslt_candidates, cupti_candidates, loaded_library, nvrtc_builtins, nvrtc_candidates,
+    usable_libraries,
+};
 pub(crate) use nvrtc::Nvrtc;
 
 use libloading::Library;

@@ -1,0 +1,1 @@
+"""Tracing other programs: an injected library in CUDA programs, and servers that profile themselves."""

@@ -1,0 +1,279 @@
+"""A slice of a live server, recorded by the server's own profiler.
+
+vLLM and SGLang have `/start_profile` and `/stop_profile`; both write PyTorch profiler traces into a
+folder of theirs. vLLM counts its steps in `/metrics`; SGLang takes the number of steps itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.errors import AssayError, InputError
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from assay.observe.trace import Trace
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+STEP_COUNTS: Final = {"vllm": "vllm:iteration_tokens_total_count"}
+"""The metric that counts the steps of a server's engine."""
+
+_HINTS: Final = {
+    "vllm": 'start vLLM with --profiler-config \'{"profiler": "torch", "torch_profiler_dir": '
+    "FOLDER}' (before 0.13: VLLM_TORCH_PROFILER_DIR=FOLDER)",
+    "sglang": "start SGLang with SGLANG_TORCH_PROFILER_DIR=FOLDER",
+}
+_REQUEST_S: Final = 60.0
+_POLL_S: Final = 0.05
+_SETTLE_S: Final = 0.5
+"""A file that did not grow for so long is complete."""
+_MAX_BYTES: Final = 32 << 20
+
+
+class ServerError(AssayError):
+    """A server that does not answer as expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What to record: steps, or a time."""
+
+    delay_steps: int = 0
+    steps: int | None = None
+    delay_s: float = 0.0
+    duration_s: float | None = None
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What came of it."""
+
+    server: str
+    """vllm, sglang, or unknown."""
+    steps: int | None = None
+    """Steps between start and stop, where the server counts them."""
+    files: list[str] = field(default_factory=list)
+    trace: Trace | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def record(
+    url: str,
+    wanted: Slice,
+    trace_folder: Path | None,
+    timeout_s: float,
+    *,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Recorded:
+    """Record a slice and import the trace that the server wrote, where this machine can read it."""
+    if not re.match(r"https?://", url):
+        raise InputError(
+            f'--url: expected http://HOST:PORT, got "{url}"', "for example http://localhost:8000"
+        )
+    client = _Client(url.rstrip("/"), time.monotonic() + timeout_s + (wanted.duration_s or 0.0))
+    recorded = Recorded(client.kind())
+    _check(wanted, recorded.server, client)
+    before = _files(trace_folder)
+    time.sleep(wanted.delay_s)
+    if wanted.delay_steps:
+        client.await_steps(wanted.delay_steps, progress)
+    if recorded.server == "sglang" and wanted.steps is not None:
+        body: dict[str, Any] = {"num_steps": wanted.steps}
+        if trace_folder is not None:
+            body["output_dir"] = str(trace_folder.resolve())
+        client.profile("/start_profile", recorded.server, body)
+        # It stops by itself.
+        recorded.steps = wanted.steps
+        return _collect(recorded, trace_folder, before, client.deadline, progress)
+    client.profile("/start_profile", recorded.server)
+    first = client.steps()
+    try:
+        if wanted.steps is not None:
+            progress(f"recording {wanted.steps} steps")
+            client.await_steps(wanted.steps, progress, first)
+        else:
+            time.sleep(wanted.duration_s or 0.0)
+        last = client.steps()
+    finally:
+        # A server must not be left profiling, whatever happens here.
+        client.profile("/stop_profile", recorded.server)
+    if first is not None and last is not None:
+        recorded.steps = last - first
+    return _collect(recorded, trace_folder, before, client.deadline, progress)
+
+
+def _check(wanted: Slice, server: str, client: _Client) -> None:
+    """Refuse what the server cannot do, before it is disturbed."""
+    if server == "sglang" and wanted.delay_steps:
+        raise InputError(
+            "--delay-steps: SGLang does not tell its steps", "give --delay-s SECONDS instead"
+        )
+    counts = wanted.delay_steps or (wanted.steps is not None and server != "sglang")
+    if counts and client.steps() is None:
+        names = ", ".join(STEP_COUNTS.values())
+        raise InputError(
+            f"--steps: {client.url}/metrics does not count steps, expected {names}",
+            "give --duration-s SECONDS instead",
+        )
+
+
+class _Client:
+    """A server's own profiler over HTTP."""
+
+    def __init__(self, url: str, deadline: float) -> None:
+        self.url = url
+        self.deadline = deadline
+
+    def kind(self) -> str:
+        """What server it is, by the names of its metrics."""
+        text = self._metrics()
+        if text is None:
+            # An unreachable server is an error; one without metrics is not.
+            self._request("/health", missing_is_fine=True)
+            return "unknown"
+        return next((name for name in ("vllm", "sglang") if f"{name}:" in text), "unknown")
+
+    def steps(self) -> int | None:
+        """Steps of the engine so far; None where the server does not count them."""
+        text = self._metrics()
+        if text is None:
+            return None
+        for name in STEP_COUNTS.values():
+            if found := _values(text, name):
+                return int(sum(found))
+        return None
+
+    def await_steps(
+        self, wanted: int, progress: Callable[[str], None], first: int | None = None
+    ) -> None:
+        """Wait until the engine has made so many steps, from now on or since `first`."""
+        first = self.steps() if first is None else first
+        while True:
+            now = self.steps()
+            if now is None or first is None:
+                raise ServerError(f"{self.url}/metrics: expected the count of steps, got none")
+            if now - first >= wanted:
+                return
+            if time.monotonic() > self.deadline:
+                raise ServerError(
+                    f"{self.url}: expected {wanted} steps in time, got {now - first}",
+                    "a server without requests makes no steps; send some, or raise --timeout-s",
+                )
+            progress(f"{now - first} of {wanted} steps")
+            time.sleep(_POLL_S)
+
+    def profile(self, path: str, server: str, body: dict[str, Any] | None = None) -> None:
+        """Start or stop the profiler."""
+        answer = self._request(path, body or {}, missing_is_fine=True)
+        if answer is None:
+            raise ServerError(
+                f"{self.url}{path}: expected the server's profiler, got no such path",
+                _HINTS.get(
+                    server,
+                    "the server has no profiler of its own; start it with "
+                    "assay trace attach -- COMMAND",
+                ),
+            )
+
+    def _metrics(self) -> str | None:
+        return self._request("/metrics", missing_is_fine=True)
+
+    def _request(
+        self, path: str, body: dict[str, Any] | None = None, *, missing_is_fine: bool
+    ) -> str | None:
+        """The answer's text; None where the server knows no such path. A body makes it a POST."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        request = urllib.request.Request(self.url + path, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_REQUEST_S) as answer:
+                text: str = answer.read(_MAX_BYTES).decode("utf-8", "replace")
+                return text
+        except urllib.error.HTTPError as error:
+            if missing_is_fine and error.code in (404, 405):
+                return None
+            said = error.read(300).decode("utf-8", "replace").strip()
+            raise ServerError(
+                f"{self.url}{path}: expected success, got {error.code}: {said}"
+            ) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise ServerError(
+                f"{self.url}: expected a server, got: {reason}",
+                "is it running, and the port right?",
+            ) from None
+
+
+def _values(text: str, name: str) -> list[float]:
+    """Samples of a metric in the Prometheus text format, whatever their labels."""
+    pattern = rf"^{re.escape(name)}(?:\{{[^}}\n]*\}})?\s+([0-9.eE+-]+)"
+    return [float(value) for value in re.findall(pattern, text, re.MULTILINE)]
+
+
+def _files(folder: Path | None) -> dict[Path, int]:
+    """Trace files of a folder, and when they were written."""
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise InputError(f"--trace-folder {folder}: expected a folder, got none")
+    found = [path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz"))]
+    return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
+
+
+def _collect(
+    recorded: Recorded,
+    folder: Path | None,
+    before: dict[Path, int],
+    deadline: float,
+    progress: Callable[[str], None],
+) -> Recorded:
+    """Import the files that the server wrote since, one of each rank."""
+    if folder is None:
+        recorded.notes.append(
+            "the server wrote its trace into a folder of its own; copy it here and "
+            "assay trace import it, or name the folder with --trace-folder"
+        )
+        return recorded
+    progress("waiting for the server's trace")
+    sizes: dict[Path, int] = {}
+    while True:
+        new = {path for path, time_ns in _files(folder).items() if before.get(path) != time_ns}
+        now = {path: path.stat().st_size for path in new}
+        if now and now == sizes:
+            break
+        if time.monotonic() > deadline:
+            recorded.notes.append(f"the server wrote no trace into {folder} in time")
+            return recorded
+        sizes = now
+        time.sleep(_SETTLE_S)
+    recorded.files = [str(path) for path in sorted(now)]
+    recorded.trace = _import([Path(name) for name in recorded.files])
+    return recorded
+
+
+def _import(paths: list[Path]) -> Trace:
+    """The files as one trace."""
+    from assay.observe.importers.detect import open_trace
+
+    first, *others = [open_trace(path) for path in paths]
+    for other in others:
+        first.events = pl.concat([first.events, other.events])
+        first.header.processes |= other.header.processes
+        first.header.dropped += other.header.dropped
+        first.header.degradations += other.header.degradations
+        for name, number in other.header.repairs.items():
+            first.header.repairs[name] = first.header.repairs.get(name, 0) + number
+    if others:
+        first.events = first.events.sort("start_ns", maintain_order=True)
+    return first
