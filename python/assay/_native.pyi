@@ -286,6 +286,8 @@ class Buffer:
         """Evict it to pinned host memory now; the next use restores it byte for byte."""
     def synchronize(self) -> None:
         """Wait for all work that uses it."""
+    def wait_until_written(self) -> None:
+        """Wait until what was queued before has written the buffer; reads may still be under way."""
     def free(self) -> None:
         """Free the memory now; rejected while other objects hold views of it."""
 
@@ -1208,7 +1210,7 @@ class CapturedEvents:
     def add_host(
         self,
         log: HostLog,
-        sections: Sequence[tuple[str, str, str | None]],
+        sections: Sequence[tuple[str, str, tuple[str, str] | None]],
         phases_by_step: Mapping[int, str],
         *,
         offset_ns: int,

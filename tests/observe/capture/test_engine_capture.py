@@ -138,6 +138,7 @@ def test_copies_have_their_bytes(traced):
     copies = trace.events.filter(pl.col("kind").cast(pl.String) == "memcpy")
     names = Counter(copies["name"].cast(pl.String))
     assert names == {"step_inputs": steps, "step_outputs": steps}
+    assert set(copies["op"].cast(pl.String)) == {"prepare_inputs", "collect_outputs"}
     assert copies["bytes"].min() >= 4
 
 
@@ -245,7 +246,7 @@ def test_overlapping_steps_keep_their_own_events(tmp_path):
     names = trace.events.with_columns(pl.col("name").cast(pl.String))
     for step in decode[:-1]:
         own = Counter(names.filter(pl.col("step") == step)["name"])
-        assert own["schedule"] == own["launch"] == own["read_back"] == own["append_tokens"] == 1
+        assert own["schedule"] == own["launch"] == own["wait"] == own["append_tokens"] == 1
 
 
 def test_steps_without_graphs_are_traced_operation_by_operation(tmp_path):

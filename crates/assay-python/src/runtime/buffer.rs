@@ -138,6 +138,16 @@ impl Memory {
         })
     }
 
+    /// Wait until what was queued before has written the buffer; reads may still be under way.
+    fn wait_until_written(&self, py: Python<'_>) -> PyResult<()> {
+        guarded("wait_until_written", || {
+            refuse_reentry("wait_until_written")?;
+            py.detach(|| self.allocation.wait_until_written())?;
+            self.runtime().run_deferred(py);
+            Ok(())
+        })
+    }
+
     /// Free the memory now; rejected while other objects hold views of it.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         guarded("free", || self.allocation.free(py))

@@ -35,6 +35,8 @@ WARMUP: Final = 3
 """Steps of a block before it is timed."""
 LAUNCHES: Final = 1000
 """Small kernels of a sample: launched one by one, or in a graph."""
+MAX_BUSY_CORES: Final = 0.25
+"""Of other processes, beyond which a measurement says nothing of this machine."""
 MAX_SECONDS: Final = 600.0
 """Of a case: all blocks count, however slow the machine."""
 CONFIDENCE: Final = 0.8
@@ -289,10 +291,12 @@ def finish(result: Result, device: Device) -> str:
 
     found = [overhead(figure) for figure in result.figures]
     decode = [one for one in found if one["case"].startswith("decode")]
-    if decode and not result.quick:
+    is_busy = (result.other_cores or 0.0) > MAX_BUSY_CORES
+    if decode and not result.quick and not is_busy:
         worst = max(decode, key=lambda one: one["upper_bound"])
         kept.keep(machine(device).fingerprint, {**worst, "cases": found})
-    return "overhead of capturing, median and upper 90 % bound: " + "; ".join(
+    note = "not kept, since other processes were busy; " if is_busy else ""
+    return f"{note}overhead of capturing, median and upper 90 % bound: " + "; ".join(
         f"{one['case']}: {one['median']:+.2%}, {one['upper_bound']:+.2%}" for one in found
     )
 

@@ -142,7 +142,12 @@ class ModelRunner:
             return [], None
         words = shape.num_samples * (2 if shape.logprobs else 1)
         outputs = self.workspace.readback[:words]
-        self.device.download("step_outputs", step.sampled_tokens.buffer, 0, outputs)
+        buffer = step.sampled_tokens.buffer
+        if self._recorder is not None:
+            # The download would wait too; apart from it the copy has a time of its own.
+            buffer.wait_until_written()
+            self._recorder.lap(recording.WAIT)
+        self.device.download("step_outputs", buffer, 0, outputs)
         if self._recorder is not None:
             self._recorder.lap(recording.READ_BACK, outputs.nbytes)
         tokens: list[int] = outputs[:num_samples].tolist()

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay._native import CapturedEvents, HostLog, build_info
 from assay.engine.core.recording import SECTIONS
@@ -25,6 +25,9 @@ from assay.runtime.fingerprint import machine
 if TYPE_CHECKING:
     from assay._native import WorkTrace
     from assay.runtime import Device
+
+COPIES: Final = {"step_inputs": "prepare_inputs", "step_outputs": "collect_outputs"}
+"""The operations of the copies between host and device."""
 
 StepRow = tuple[int, str, int, int, int | None, int, int, int, int]
 DeviceTime = tuple[int, int, int, int]
@@ -47,7 +50,10 @@ def store(
         device = recorder.engine.device
         events.add_host(
             recorder.log,
-            [(one.name, one.kind, one.copy) for one in SECTIONS],
+            [
+                (one.name, one.kind, (one.copy, COPIES[one.copy]) if one.copy else None)
+                for one in SECTIONS
+            ],
             phases,
             offset_ns=_monotonic_offset(recorder.log),
             pid=os.getpid(),

@@ -16,8 +16,8 @@ use super::work_trace::{JoinedWork, PyWorkTrace, node_of};
 
 /// Operation of the model's graph, layer, and whether it carries the node's bytes and FLOPs.
 type Meaning = (Option<String>, Option<i32>, bool);
-/// Name, kind, and the name of the copy inside, if there is one.
-type SectionTuple = (String, String, Option<String>);
+/// Name, kind, and the copy inside, if there is one: its name and operation.
+type SectionTuple = (String, String, Option<(String, String)>);
 /// First start, last end and union of the launches of a step in nanoseconds, and how many.
 type StepTime = (i64, i64, i64, u64);
 /// step, phase, start, duration, device time, batch, prefill tokens, context, requests.
@@ -113,12 +113,13 @@ impl PyCapturedEvents {
                     ..shared
                 };
                 builder.push(&host).map_err(|error| failed(&error))?;
-                if let Some(copy) = copy
+                if let Some((copy, operation)) = copy
                     && lap.bytes > 0
                 {
                     let copied = Event {
                         kind: Kind::Memcpy,
                         name: copy,
+                        op: Some(operation.as_str()),
                         device: Some(device),
                         bytes: Some(lap.bytes as i64),
                         args: Some(r#"{"bounds": "start and end"}"#),
