@@ -27,9 +27,10 @@ def test_summary_as_json(cli: Any, stored: Any) -> None:
     trace, config, made = stored
     outcome = cli("trace", "summary", trace, "--model", config, "--json")
     data = outcome.data
-    assert list(data)[:14] == [
+    assert list(data)[:15] == [
         "trace", "model", "kernels", "copies", "device_ns", "steps", "mapped_share", "operations",
-        "unmapped", "graph_replays", "collectives", "annotations", "repairs", "degradations",
+        "unmapped", "graph_replays", "collectives", "annotations", "captures", "repairs",
+        "degradations",
     ]  # fmt: skip
     assert len(data["steps"]) == 2 * len(made.phases)
     assert list(data["steps"][0]) == STEP_KEYS

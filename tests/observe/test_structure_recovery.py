@@ -293,3 +293,73 @@ def test_branches_of_a_graph_are_put_in_the_order_of_their_nodes() -> None:
     found = recover(Trace(made.trace.header, events), layout_of(made.config))
     assert score(made, found).time > 0.99
     assert len(found.steps) == len(made.phases)
+
+
+CALLERS = {
+    "attention": "vllm::unified_attention_with_output", "input_norm": "_C::fused_add_rms_norm",
+    "post_attention_norm": "_C::fused_add_rms_norm", "final_norm": "_C::fused_add_rms_norm",
+    "qk_norm": "_C::rms_norm", "rope": "_C::rotary_embedding",
+    "kv_cache_write": "vllm::reshape_and_cache_flash", "activation": "_C::silu_and_mul",
+    "rope+kv_cache_write": "_C::rotary_embedding",
+}  # fmt: skip
+
+
+def capture_of(made: Synthetic, *, lie: bool = False) -> Trace:
+    """A trace of the capture of the replayed graph: launches without kernels, and CPU operations."""
+    correlation = made.trace.events["correlation"].to_list()
+    replayed = Counter(correlation)
+    first = next(one for one, count in replayed.items() if count > 20)
+    members = [(row, op) for row, _, _, op in made.truth if correlation[row] == first]
+    operations = [op for _, op in members]
+    kinds = made.trace.events["kind"].cast(pl.String).to_list()
+    calls = ["cudaMemsetAsync" if kinds[row] == "memset" else "cudaLaunchKernel"
+             for row, _ in members]  # fmt: skip
+    rows: list[dict[str, object]] = []
+
+    def add(kind: str, name: str, start: int, dur: int, number: int | None = None) -> None:
+        rows.append({"kind": kind, "name": name, "category": kind, "start_ns": start, "tid": 1,
+                     "dur_ns": dur, "correlation": number})  # fmt: skip
+
+    add("api", "cudaStreamBeginCapture", 0, 5)
+    for number, operation in enumerate(operations):
+        at = 100 * (number + 1)
+        # One call of a GEMM launches its split-K reduction, too.
+        if not number or operations[number - 1] != operation or operation in CALLERS:
+            caller = CALLERS.get(operation, "aten::mm")
+            follows = operation not in CALLERS and operations[number + 1 : number + 2] == [
+                operation
+            ]
+            add("host", "aten::mm" if lie else caller, at, 190 if follows else 90)
+            add("host", "aten::empty", at + 1, 5)
+        add("api", calls[number], at + 50, 10, 10**9 + number)
+    add("api", "cudaStreamEndCapture", 100 * (len(operations) + 2), 5)
+    events = pl.DataFrame(rows, schema=schema.event_columns())
+    return Trace(TraceHeader(source="kineto"), events)
+
+
+def with_graph(seed: int, scheme: str) -> Synthetic:
+    made = Generator(seed, family="dense", scheme=scheme, ranks=1)
+    made.style |= {"graph": True, "split_k_o": True, "split_k_down": True}
+    return made.generate()
+
+
+def test_captures_name_the_kernels_of_replays() -> None:
+    made = with_graph(19, "opaque")
+    layout = layout_of(made.config)
+    alone = score(made, recover(made.trace, layout)).count
+    found = recover(made.trace, layout, capture_of(made))
+    # The callers tell split-K reductions from norms, in replays; prefill is not captured.
+    assert score(made, found).count > max(alone, 0.95)
+    assert found.captured is not None
+    assert 0.8 < found.captured["agreeing"] / found.captured["kernels"] <= 1.0
+
+
+def test_callers_that_contradict_are_reported() -> None:
+    made = with_graph(20, "real")
+    layout = layout_of(made.config)
+    honest = recover(made.trace, layout, capture_of(made)).captured
+    lying = recover(made.trace, layout, capture_of(made, lie=True)).captured
+    assert honest is not None
+    assert lying is not None
+    assert honest["agreeing"] == honest["kernels"]
+    assert lying["agreeing"] < 0.7 * lying["kernels"]

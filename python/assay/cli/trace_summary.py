@@ -44,6 +44,15 @@ NAME_WIDTH = 60
 def trace_summary_command(
     trace: options.TraceArgument,
     model: Model = None,
+    capture: Annotated[
+        str | None,
+        typer.Option(
+            "--capture",
+            metavar="TRACE",
+            help="A trace of the capture of the graphs, if it is another file: its CPU "
+            "operations name the kernels of replays.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", metavar="FOLDER", help="Store the trace with what was found."),
@@ -60,7 +69,7 @@ def trace_summary_command(
     from assay.observe.structure.summary import summarize
 
     with working(f"reading {trace}") as say:
-        recovered = recover_structure(trace, model, say, details=out is not None)
+        recovered = recover_structure(trace, model, say, capture, details=out is not None)
         data = {"trace": trace, **summarize(recovered)}
         if out is not None:
             say(f"storing {out}")
@@ -76,7 +85,7 @@ def trace_summary_command(
 
 
 def recover_structure(
-    trace: str, model: str | None, say: Any, *, details: bool = True
+    trace: str, model: str | None, say: Any, capture: str | None = None, *, details: bool = True
 ) -> "Recovery":
     """Open a trace and find its structure; storing needs its details, too."""
     from assay.observe.importers.detect import open_trace
@@ -87,7 +96,8 @@ def recover_structure(
     layout = read_layout(model) if model is not None else None
     opened = open_trace(find(trace), progress=say, details=details)
     say(f"finding the structure of {count(opened.events.height, 'event')}")
-    return recover(opened, layout)
+    captured = None if capture is None else open_trace(find(capture), progress=say)
+    return recover(opened, layout, captured)
 
 
 def milliseconds(nanoseconds: float) -> str:
@@ -107,6 +117,7 @@ def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
             ),
             ("mapped", f"{100 * data['mapped_share']:.2f} % of device time"),
             ("annotations", _agreement(data["annotations"])),
+            ("captures", _captures(data["captures"])),
         ),
         canvas,
     )
@@ -181,6 +192,15 @@ def _collectives(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     ]
     titles = ("collective", "rank", "count", "waiting ms", "transfer ms")
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+
+
+def _captures(found: dict[str, int] | None) -> str:
+    if found is None:
+        return ""
+    return (
+        f"{found['agreeing']:,} of {found['kernels']:,} replayed kernels agree with their callers "
+        "at capture"
+    )
 
 
 def _agreement(found: dict[str, int] | None) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.lazy_import import LazyModule
 from assay.observe import schema
-from assay.observe.structure import labels, phases, step_annotations
+from assay.observe.structure import capture, grammar, labels, phases, step_annotations
 from assay.observe.structure.alignment import Aligner, Alignment
 from assay.observe.structure.layout import LayerKind, Layout
 from assay.observe.structure.names import CLASS_CODES
@@ -39,6 +39,8 @@ class Recovery:
     """The steps table as rows, with `layers` found and whether a step is `complete`."""
     replays: int = 0
     """Graph replays: kernels of one launch of a CUDA graph."""
+    captured: dict[str, int] | None = None
+    """Replayed kernels whose callers are known, and those that their operation agrees with."""
     annotated: dict[str, Any] | None = None
     """How recovered steps agree with the annotations of the engine; None without any."""
 
@@ -51,10 +53,11 @@ def is_tagged(trace: Trace) -> bool:
     return bool(trace.events.select((device & pl.col("op").is_not_null()).any()).item())
 
 
-def recover(trace: Trace, layout: Layout | None = None) -> Recovery:
+def recover(trace: Trace, layout: Layout | None = None, captured: Trace | None = None) -> Recovery:
     """Find the structure of a trace and write it into its tables.
 
-    A trace whose events carry operations already is passed through untouched.
+    A trace whose events carry operations already is passed through untouched. `captured` is a
+    trace of the capture of its graphs, where that is another file.
     """
     if is_tagged(trace):
         return Recovery(trace, steps=_known_steps(trace))
@@ -68,14 +71,52 @@ def recover(trace: Trace, layout: Layout | None = None) -> Recovery:
     columns = _Columns(trace.events.height)
     rows: list[dict[str, Any]] = []
     aligners = _aligners(names, layout)
+    captures = capture.find_captures((captured or trace).events)
     for sequence in found:
-        _recover_sequence(trace, names, sequence, layout, aligners, columns, rows, result)
+        known = _Known(names, aligners)
+        if captures:
+            sequence, known = _with_callers(sequence, known, layout, captures, result)
+        _recover_sequence(
+            trace, known.names, sequence, layout, known.aligners, columns, rows, result
+        )
     header = trace.header
     if layout is not None and header.model is None:
         header = dataclasses.replace(header, model=layout.name)
     result.trace = Trace(header, columns.apply(trace.events), _steps_table(rows))
     result.steps = rows
     return result
+
+
+@dataclass(slots=True)
+class _Known:
+    """The names of a trace's kernels, and the grammars that were built for them."""
+
+    names: Names
+    aligners: list[Aligner]
+
+
+def _with_callers(
+    sequence: Sequence,
+    known: _Known,
+    layout: Layout | None,
+    captures: list[capture.Capture],
+    result: Recovery,
+) -> tuple[Sequence, _Known]:
+    """A sequence that knows the callers of its replays; says how they agree with it without them."""
+    names, merged, callers = capture.merge(known.names, sequence, captures)
+    passes = _passes(sequence, layout)
+    if not passes or not (callers >= 0).any():
+        return sequence, known
+    aligned = _aligned(sequence, known.aligners, passes)
+    kinds = np.array([grammar.KIND_CODES[one.kind] for one in aligned.automaton.states])
+    rows = np.flatnonzero(callers >= 0)
+    costs = grammar.name_costs()[callers[rows], kinds[aligned.states[rows]]]
+    before = result.captured or {"kernels": 0, "agreeing": 0}
+    result.captured = {
+        "kernels": before["kernels"] + len(rows),
+        "agreeing": before["agreeing"] + int((costs < grammar.CONTRADICTS).sum()),
+    }
+    return merged, _Known(names, _aligners(names, layout))
 
 
 class _Columns:
@@ -124,10 +165,7 @@ def _recover_sequence(
 ) -> None:
     where = f"rank {sequence.rank} device {sequence.device}"
     result.replays += int(sequence.replay.max(initial=-1)) + 1
-    count = len(layout.layers) if layout else None
-    passes = find_passes(sequence.codes, count, layout.period if layout else 1)
-    # A pipeline stage has part of the layers.
-    passes = passes or find_passes(sequence.codes, None)
+    passes = _passes(sequence, layout)
     if not passes:
         result.degradations.append(
             f"{where}: no forward pass found among {len(sequence)} kernels and copies: no sequence "
@@ -160,6 +198,13 @@ def _recover_sequence(
     decided = _describe(trace, names, sequence, aligned, kept, where, layout, rows, result)
     coded = np.array([schema.PHASES.index(one) if one else -1 for one in decided] or [-1], np.int8)
     columns.phase[sequence.rows] = np.where(step >= 0, coded[np.maximum(step, 0)], -1)
+
+
+def _passes(sequence: Sequence, layout: Layout | None) -> list[list[Run]]:
+    count = len(layout.layers) if layout else None
+    found = find_passes(sequence.codes, count, layout.period if layout else 1)
+    # Where nothing repeats as often as the model has layers, something may repeat less often.
+    return found or find_passes(sequence.codes, None)
 
 
 def _silent_share(names: Names, sequence: Sequence) -> float:

@@ -42,6 +42,7 @@ def summarize(recovered: Recovery) -> dict[str, Any]:
         "graph_replays": recovered.replays,
         "collectives": split,
         "annotations": recovered.annotated,
+        "captures": recovered.captured,
         "repairs": dict(trace.header.repairs),
         "degradations": [*trace.header.degradations, *recovered.degradations, *notes],
     }
