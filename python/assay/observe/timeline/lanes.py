@@ -164,11 +164,9 @@ def _group(trace: Trace, row: dict[str, Any]) -> str:
     """The device or the process that a lane belongs to."""
     rank = "" if row["rank"] is None else f"rank {row['rank']} "
     if row["place"] < 2:
-        return f"{rank}device {_shown(row['device_key'])}"
-    if row["pid"] is None:
-        return f"{rank}no process"
+        return f"{rank}{_numbered('device', row['device_key'])}"
     name = trace.header.processes.get(str(row["pid"]))
-    return f"{rank}{name or 'process'} {row['pid']}"
+    return f"{rank}{_numbered(name or 'process', row['pid'])}"
 
 
 def _names(trace: Trace, found: pl.DataFrame) -> list[str]:
@@ -180,14 +178,13 @@ def _names(trace: Trace, found: pl.DataFrame) -> list[str]:
     for row, key in zip(rows, keys, strict=True):
         if row["place"] == 2:
             given = trace.header.processes.get(f"{row['pid']}/{row['tid_key']}")
-            number = row["tid_key"]
-            names.append(given or ("no thread" if number is None else f"thread {number}"))
+            names.append(given or _numbered("thread", row["tid_key"]))
             continue
-        owner = f" of process {_shown(row['pid'])}" if times[key] > 1 else ""
+        owner = f" of {_numbered('process', row['pid'])}" if times[key] > 1 else ""
         marks = " ranges" if row["place"] == 0 else ""
-        names.append(f"stream {_shown(row['stream_key'])}{marks}{owner}")
+        names.append(f"{_numbered('stream', row['stream_key'])}{marks}{owner}")
     return names
 
 
-def _shown(number: int | None) -> str:
-    return "?" if number is None else str(number)
+def _numbered(noun: str, number: int | None) -> str:
+    return f"no {noun}" if number is None else f"{noun} {number}"
