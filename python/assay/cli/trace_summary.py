@@ -90,11 +90,15 @@ def recover_structure(
     """Open a trace and find its structure; storing needs its details, too."""
     from assay.observe.importers.detect import open_trace
     from assay.observe.store import find
+    from assay.observe.structure.capture import holds_capture
     from assay.observe.structure.layout import read_layout
     from assay.observe.structure.recovery import recover
 
     layout = read_layout(model) if model is not None else None
     opened = open_trace(find(trace), progress=say, details=details)
+    if not details and holds_capture(opened.events):
+        # Its CPU operations name the kernels of replays.
+        opened = open_trace(find(trace), progress=say)
     say(f"finding the structure of {count(opened.events.height, 'event')}")
     captured = None if capture is None else open_trace(find(capture), progress=say)
     return recover(opened, layout, captured)

@@ -40,8 +40,16 @@ class Capture:
     classes: Ints
 
 
+def holds_capture(events: pl.DataFrame) -> bool:
+    """Whether graphs were captured while the trace was recorded."""
+    names = events.lazy().filter(pl.col("kind") == "api").select("name").unique().collect()
+    return any("BeginCapture" in one for one in names["name"].cast(pl.String) if one)
+
+
 def find_captures(events: pl.DataFrame) -> list[Capture]:
     """The captures that a trace holds with their CPU operations."""
+    if not holds_capture(events):
+        return []
     calls = (
         events.lazy()
         .filter(pl.col("kind") == "api")
@@ -52,8 +60,6 @@ def find_captures(events: pl.DataFrame) -> list[Capture]:
         .collect()
     )
     begins = calls.filter(pl.col("name").str.contains("BeginCapture"))
-    if not begins.height:
-        return []
     ran = events.filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))["correlation"]
     ends = calls.filter(pl.col("name").str.contains("EndCapture"))
     launches = calls.filter(
