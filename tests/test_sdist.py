@@ -47,6 +47,20 @@ def test_sdist_holds_what_its_build_reads(root: Path, sdist: Path) -> None:
     assert sdist.stat().st_size < 4_000_000
 
 
+def test_injected_library_shares_its_dependencies_with_the_extension(root: Path) -> None:
+    """A crate with other features would be built twice, which takes minutes."""
+
+    def crates(*package: str) -> set[str]:
+        command = ["cargo", "tree", "--offline", "--edges", "normal,build", "--prefix", "none"]
+        command += ["--format", "{p} {f}", "--package", *package]
+        listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+        return {line.removesuffix(" (*)") for line in listed.stdout.splitlines()}
+
+    extension = crates("assay-python", "--features", "extension-module")
+    apart = {line.split()[0] for line in crates("assay-inject") - extension}
+    assert apart == {"assay-inject"}
+
+
 @pytest.mark.slow
 def test_wheel_built_from_the_sdist_explains(root: Path, sdist: Path, tmp_path: Path) -> None:
     uv = [sys.executable, "-m", "uv"]

@@ -17,14 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError, InputError
-from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from assay.observe.trace import Trace
-else:
-    pl = LazyModule("polars", globals(), "pl")
 
 STEP_COUNTS: Final = {"vllm": "vllm:iteration_tokens_total_count"}
 """The metric that counts the steps of a server's engine."""
@@ -264,16 +259,10 @@ def _collect(
 
 def _import(paths: list[Path]) -> Trace:
     """The files as one trace."""
+    from assay.observe.importers import ranks
     from assay.observe.importers.detect import open_trace
 
-    first, *others = [open_trace(path) for path in paths]
-    for other in others:
-        first.events = pl.concat([first.events, other.events])
-        first.header.processes |= other.header.processes
-        first.header.dropped += other.header.dropped
-        first.header.degradations += other.header.degradations
-        for name, number in other.header.repairs.items():
-            first.header.repairs[name] = first.header.repairs.get(name, 0) + number
-    if others:
-        first.events = first.events.sort("start_ns", maintain_order=True)
-    return first
+    traces = [open_trace(path) for path in paths]
+    if len(traces) == 1:
+        return traces[0]
+    return ranks.merge(traces, [path.name for path in paths])
