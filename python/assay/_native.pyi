@@ -1235,8 +1235,8 @@ class CapturedEvents:
         Returns first start, last end and union of the launches by step, and how many there are.
         """
     def __len__(self) -> int: ...
-    def write_events(self, path: Path) -> None:
-        """Write the events as Parquet, and forget them."""
+    def take(self) -> EventTable:
+        """Take the events as a table; none are left."""
     def write_steps(
         self,
         path: Path,

@@ -296,3 +296,12 @@ print([name for name in ("polars", "pyarrow", "pandas") if name in sys.modules])
     )
     assert done.stdout.strip() == "[]"
     assert (tmp_path / "trace" / "events.parquet").is_file()
+
+
+@pytest.mark.skipif(ON_GPU, reason="CUPTI records there")
+def test_without_cupti_the_header_says_why(tmp_path):
+    with fixture_engine("llama") as engine, assay.capture(tmp_path / "t", cupti=True) as capture:
+        engine.generate([ONCE], GREEDY)
+    (line,) = capture.header.degradations
+    assert line.startswith("work of other libraries is not recorded: ")
+    assert kernels(capture.trace).height

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.engine.core import recording
 from assay.errors import InputError
 from assay.observe.capture import writing
+from assay.observe.capture.cupti_recorder import CuptiRecorder
 from assay.observe.capture.engine_recorder import EngineRecorder
 from assay.observe.header import TraceHeader
 
@@ -35,7 +36,9 @@ class Capture:
     Reading the tables needs Polars (extra `loop`); capturing does not.
     """
 
-    def __init__(self, path: str | Path, *, max_launches: int = MAX_LAUNCHES) -> None:
+    def __init__(
+        self, path: str | Path, *, max_launches: int = MAX_LAUNCHES, cupti: bool = False
+    ) -> None:
         """Store at `path`, which must not exist; see `capture`."""
         if isinstance(max_launches, bool) or max_launches < 1:
             raise InputError(f"capture: expected max_launches of at least 1, got {max_launches!r}")
@@ -51,6 +54,7 @@ class Capture:
         self._engines: list[EngineRecorder] = []
         self._devices: dict[Device, bool] = {}
         """Devices that are traced; False where the device has no tracer."""
+        self._cupti: CuptiRecorder | None = CuptiRecorder() if cupti else None
         self._trace: Trace | None = None
 
     def start(self) -> None:
@@ -62,6 +66,8 @@ class Capture:
                     "end the first one",
                 )
             recording.set_active(self)
+        if self._cupti is not None:
+            self._cupti.start()
 
     def stop(self, failure: BaseException | None = None) -> None:
         """End, and store the trace; `failure` is what ended it early."""
@@ -83,6 +89,7 @@ class Capture:
             works,
             untraced=[device.name for device, traced in self._devices.items() if not traced],
             failure=failure,
+            **(self._cupti.stop() if self._cupti is not None else {}),
         )
 
     def attach(self, engine: Engine) -> EngineRecorder:
@@ -140,8 +147,10 @@ def capture(path: str | Path, **options: Any) -> Capture:
     """Record every engine of this process inside the `with` block, and store the trace at `path`.
 
     `path` becomes a folder of `header.json`, `events.parquet` and `steps.parquet`. `max_launches`
-    is how many launches are kept of each device; those beyond are counted as dropped. An exception
-    inside the block ends the trace there; it is stored, and says so.
+    is how many launches are kept of each device; those beyond are counted as dropped. With `cupti`
+    what other libraries run on NVIDIA GPUs in this process is recorded too, at a higher overhead;
+    where CUPTI cannot be used the header says why. An exception inside the block ends the trace
+    there; it is stored, and says so.
 
     >>> import assay, tempfile
     >>> with assay.Engine.load("synthetic") as engine, tempfile.TemporaryDirectory() as folder:

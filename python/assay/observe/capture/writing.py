@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from assay._native import CapturedEvents, HostLog, build_info
+from assay._native import CapturedEvents, EventTable, HostLog, build_info
 from assay.engine.core.recording import SECTIONS
 from assay.errors import InputError
 from assay.observe.capture import overhead
@@ -25,6 +25,8 @@ from assay.runtime.fingerprint import machine
 if TYPE_CHECKING:
     from assay._native import WorkTrace
     from assay.runtime import Device
+
+NO_ENGINE: Final = "no engine took a step while it was captured"
 
 COPIES: Final = {"step_inputs": "prepare_inputs", "step_outputs": "collect_outputs"}
 """The operations of the copies between host and device."""
@@ -40,9 +42,17 @@ def store(
     *,
     untraced: Sequence[str],
     failure: BaseException | None,
+    others: Sequence[EventTable] = (),
+    notes: Sequence[str] = (),
+    dropped: int = 0,
 ) -> tuple[TraceHeader, dict[int, int]]:
     """Store a trace at `path`, all of it or nothing; returns its header, and launches by step."""
     header = _header(engines, works, untraced, failure)
+    header.degradations += notes
+    header.dropped += dropped
+    if others:
+        # What other sources recorded does not depend on an engine.
+        header.degradations = [line for line in header.degradations if line != NO_ENGINE]
     events = CapturedEvents()
     device_times: dict[int, DeviceTime] = {}
     phases = {step.number: step.phase for one in engines for step in one.steps}
@@ -77,7 +87,7 @@ def store(
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        events.write_events(staging / EVENTS)
+        EventTable.concatenate([events.take(), *others]).write_parquet(staging / EVENTS)
         events.write_steps(staging / STEPS, rows)
         (staging / HEADER).write_text(header.to_json(), encoding="utf-8")
         if path.exists():
@@ -149,7 +159,7 @@ def _header(
         reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
         degradations.append(f"ended early by an exception: {reason}")
     if not engines:
-        degradations.append("no engine took a step while it was captured")
+        degradations.append(NO_ENGINE)
     dropped = 0
     devices = {}
     for recorder in engines:

@@ -9,6 +9,8 @@ use assay_runtime::trace::{LaunchKind, LaunchSpan};
 use assay_trace::{Event, EventBuilder, Kind, Phase, TraceTable, Values, schema};
 use pyo3::prelude::*;
 
+use crate::trace::EventTable;
+
 use super::super::errors;
 use super::super::panic_guard::guarded;
 use super::host_log::PyHostLog;
@@ -195,15 +197,11 @@ impl PyCapturedEvents {
         self.lock().rows()
     }
 
-    /// Write the events as Parquet, and forget them.
-    fn write_events(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    /// Take the events as a table; none are left.
+    fn take(&self, py: Python<'_>) -> PyResult<EventTable> {
         guarded("capture", || {
-            py.detach(|| {
-                let table = self.lock().finish();
-                table
-                    .and_then(|table| table.write_parquet(&path, &[]))
-                    .map_err(|error| failed(&error))
-            })
+            let table = py.detach(|| self.lock().finish());
+            table.map(EventTable).map_err(|error| failed(&error))
         })
     }
 
