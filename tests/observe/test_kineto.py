@@ -150,7 +150,8 @@ def test_starts_and_ends_are_paired_by_thread(tmp_path: Path) -> None:
         half("E", 5, args={"y": 2}),
         half("E", 6),
     ]
-    trace = read(tmp_path, events)
+    trace = read(tmp_path, {"distributedInfo": {"rank": 3}, "traceEvents": events})
+    assert trace.events["rank"].to_list() == [3] * 3
     got = trace.events.select("name", "kind", "start_ns", "dur_ns", "device", "args").rows()
     assert got == [
         ("inner", "range", 2000, 1000, None, None),
@@ -188,6 +189,14 @@ def test_repairs_are_counted(
     trace = read(tmp_path, events)
     assert trace.header.repairs == repairs
     assert trace.events.select("name", "start_ns", "dur_ns").rows() == expected
+
+
+def test_order_does_not_matter(tmp_path: Path) -> None:
+    """Kineto itself writes events out of order: rows are as in the file, sums the same."""
+    events = [{**KERNEL, "name": f"{number}", "ts": number, "dur": number} for number in range(9)]
+    there, back = read(tmp_path, events), read(tmp_path, events[::-1])
+    assert back.events[::-1].equals(there.events)
+    assert back.header.repairs == {}
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

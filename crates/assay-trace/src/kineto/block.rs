@@ -258,6 +258,8 @@ impl Reader {
         let Some(start_ns) = self.start_ns(members) else {
             return Ok(());
         };
+        let mut numbers = members.numbers;
+        numbers.rank = numbers.rank.or(self.rank);
         let (kind, dur_ns) = match members.phase {
             "X" => {
                 let kind = category::kind(category.unwrap_or_default(), &name);
@@ -271,7 +273,7 @@ impl Reader {
                     start_ns,
                     pid: members.pid,
                     tid: members.tid,
-                    numbers: members.numbers,
+                    numbers,
                     args: self.rest.object().map(str::to_owned),
                 });
                 return Ok(());
@@ -291,8 +293,6 @@ impl Reader {
             return Ok(());
         }
         let op = members.op.map(|quoted| self.plain(quoted, op));
-        let mut numbers = members.numbers;
-        numbers.rank = numbers.rank.or(self.rank);
         self.builder.push(&Event {
             category,
             pid: members.pid,
