@@ -1,5 +1,7 @@
 //! The Kineto reader: cuts of blocks do not show, and no bytes break it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

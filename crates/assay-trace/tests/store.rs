@@ -1,5 +1,7 @@
 //! Tables through shards and Parquet files.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -123,8 +123,21 @@ pub(crate) fn read_tail(text: &str, offset: u64, object: bool) -> Result<Option<
 }
 
 fn scan_tail(scanner: &mut Scanner<'_>, object: bool) -> Scan<Described> {
+    let described = if object {
+        scan_members(scanner)?
+    } else {
+        Vec::new()
+    };
+    match scanner.next() {
+        Ok(_) => Err(scanner.wrong("the end of the file")),
+        Err(_) => Ok(described),
+    }
+}
+
+/// The members up to the brace that ends the file's object.
+fn scan_members(scanner: &mut Scanner<'_>) -> Scan<Described> {
     let mut described = Vec::new();
-    while object {
+    loop {
         match scanner.next()? {
             b',' => {
                 scanner.step();
@@ -137,14 +150,10 @@ fn scan_tail(scanner: &mut Scanner<'_>, object: bool) -> Scan<Described> {
             }
             b'}' => {
                 scanner.step();
-                break;
+                return Ok(described);
             }
             _ => return Err(scanner.wrong(", or }")),
         }
-    }
-    match scanner.next() {
-        Ok(_) => Err(scanner.wrong("the end of the file")),
-        Err(_) => Ok(described),
     }
 }
 
