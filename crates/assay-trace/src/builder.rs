@@ -9,11 +9,8 @@ use arrow_schema::SchemaRef;
 
 use crate::columns::{Dimensions, LongTexts, Numbers, Texts};
 use crate::error::Result;
-use crate::schema::{self, Kind, PHASES, Phase};
+use crate::schema::{self, BATCH_ROWS, Kind, PHASES, Phase};
 use crate::table::TraceTable;
-
-/// The most rows of a batch, so that 16-bit keys number the texts of any of its columns.
-pub const BATCH_ROWS: usize = 1 << 16;
 
 /// The most bytes of texts of a batch; the offsets of a text column have 31 bits.
 const BATCH_BYTES: usize = 1 << 28;

@@ -9,9 +9,9 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 
-use crate::builder::BATCH_ROWS;
 use crate::error::Result;
 use crate::interner::Interner;
+use crate::schema::BATCH_ROWS;
 
 /// A column of numbers, which costs next to nothing until it holds the first one.
 pub(crate) struct Numbers<T: ArrowPrimitiveType> {

@@ -8,9 +8,9 @@ use arrow_array::types::{
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{DataType, Field, Schema};
 
-use crate::builder::BATCH_ROWS;
 use crate::columns::{Dimensions, LongTexts, Numbers, Texts};
 use crate::error::{Fault, Result, TraceError};
+use crate::schema::BATCH_ROWS;
 use crate::table::TraceTable;
 
 /// The values of a column.

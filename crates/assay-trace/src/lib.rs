@@ -16,10 +16,10 @@ pub mod schema;
 mod shard;
 mod table;
 
-pub use builder::{BATCH_ROWS, Event, EventBuilder};
+pub use builder::{Event, EventBuilder};
 pub use error::{Fault, Result, TraceError};
 pub use from_columns::Values;
 pub use parquet_file::ParquetFile;
-pub use schema::{Kind, Phase};
+pub use schema::{BATCH_ROWS, Kind, Phase};
 pub use shard::{Shard, ShardWriter, read_shard};
 pub use table::TraceTable;

@@ -3,6 +3,9 @@
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
+/// The most rows of a batch, so that 16-bit keys number the texts of any of its columns.
+pub const BATCH_ROWS: usize = 1 << 16;
+
 /// What an event is; the first column of the table holds the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

@@ -18,10 +18,9 @@ use super::head::{Described, error_at, read_head, read_tail};
 use super::scanner::escape_controls;
 use super::sections::Sections;
 use super::source::{Block, Source, VALUE_LIMIT};
-use crate::builder::BATCH_ROWS;
 use crate::error::{Fault, Result, TraceError};
 use crate::parquet_file::ParquetFile;
-use crate::schema::{self, Kind};
+use crate::schema::{self, BATCH_ROWS, Kind};
 use crate::table::TraceTable;
 
 /// Names of processes and threads that are kept; a trace has some hundreds.
