@@ -70,7 +70,7 @@ def test_named_kernels_are_all_mapped_right(family: str, seed: int) -> None:
 @pytest.mark.parametrize("scheme", ["opaque", "shuffled"])
 def test_order_and_durations_suffice_where_names_say_nothing_or_lie(scheme: str) -> None:
     scores = []
-    for seed in range(400, 408):
+    for seed in range(400, 405):
         made, found = recovered(seed, family="dense" if seed % 2 else "moe", scheme=scheme, ranks=1)
         assert len(found.steps) == len(made.phases)
         assert all(step["complete"] for step in found.steps)
@@ -136,7 +136,7 @@ def test_another_model_is_not_believed() -> None:
     made = Generator(10, family="dense", scheme="real", ranks=1).generate()
     other = layout_of(made.config | {"num_hidden_layers": made.config["num_hidden_layers"] + 9})
     found = recover(made.trace, other)
-    assert any("layers" in note for note in found.degradations)
+    assert any("another model ran" in note for note in found.degradations)
     assert not any(step["complete"] for step in found.steps)
 
 

@@ -273,9 +273,11 @@ def _describe(
     if odd := [number for number, count in enumerate(layers) if count != expected]:
         listed = ", ".join(f"{number} ({layers[number]})" for number in odd[:5])
         more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        # Operations are then those of a model that did not run.
+        doubt = "; another model ran, or a pipeline stage" if len(odd) == len(steps) else ""
         result.degradations.append(
             f"{where}: {len(odd)} of {len(steps)} steps do not have {expected} layers: step "
-            f"{listed}{more}"
+            f"{listed}{more}{doubt}"
         )
     for number, one in enumerate(steps):
         shape, note = shapes[number], annotated[number] if annotated else None
