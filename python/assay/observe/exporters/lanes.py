@@ -23,10 +23,16 @@ def lanes(tracks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarra
     order = np.lexsort((-ends, starts, tracks))
     edges = np.flatnonzero(np.diff(tracks[order])) + 1
     for chosen in np.split(order, edges):
-        begin, end = starts[chosen], ends[chosen]
-        if len(chosen) < 2 or (begin[1:] >= np.maximum.accumulate(end)[:-1]).all():
+        if len(chosen) < 2:
             continue
-        found[chosen] = _nested(begin.tolist(), end.tolist())
+        begin, end = starts[chosen], ends[chosen]
+        # Where nothing before is open any more, all lanes are free: only what shares time with
+        # another slice needs to be looked at one by one.
+        free = begin[1:] >= np.maximum.accumulate(end)[:-1]
+        alone = np.concatenate([[True], free]) & np.concatenate([free, [True]])
+        shared = chosen[~alone]
+        if len(shared):
+            found[shared] = _nested(starts[shared].tolist(), ends[shared].tolist())
     return found
 
 

@@ -58,10 +58,13 @@ def layout(events: pl.DataFrame) -> Layout:
     end = start + np.minimum(duration, LATEST - start)
     number = place["place"].to_numpy().astype(np.int64)
     lane = lanes(number, start, end)
-    pairs, track = np.unique(np.stack([number, lane], 1), axis=0, return_inverse=True)
+    width = int(lane.max(initial=0)) + 1
+    used = np.flatnonzero(np.bincount(number * width + lane))
+    place_of = np.zeros(len(distinct) * width, np.int64)
+    place_of[used] = np.arange(len(used))
     rows = distinct.rows()
-    tracks = [Track._make((*rows[one][1:], lane)) for one, lane in pairs.tolist()]
-    return Layout(tracks, track.reshape(-1), start, end)
+    tracks = [Track._make((*rows[one // width][1:], one % width)) for one in used.tolist()]
+    return Layout(tracks, place_of[number * width + lane], start, end)
 
 
 def process_name(header: TraceHeader, track: Track) -> str:
