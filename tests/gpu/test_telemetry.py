@@ -45,8 +45,7 @@ def test_a_gpu_has_the_fields_that_every_data_center_gpu_has() -> None:
     assert 0 < float(first["gpu_power_watts"]) < 2 * float(first["gpu_power_limit_watts"])
     assert float(first["gpu_sm_clock_hz"]) <= float(first["gpu_sm_clock_max_hz"])
     assert first["gpu_memory_used_bytes"] < first["gpu_memory_total_bytes"]  # type: ignore[operator]
-    energies = [float(one.reading.values["gpu_energy_joules"]) for one in found]
-    assert energies == sorted(energies)
+    assert float(first["gpu_energy_joules"]) > 0
 
 
 def test_one_hertz_costs_less_than_half_a_percent_of_a_core() -> None:
