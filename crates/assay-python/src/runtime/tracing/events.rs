@@ -269,7 +269,7 @@ fn push_work(
         };
         let start_ns = span.start_ns as i64 + fields.offset_ns;
         let dur_ns = span.end_ns.saturating_sub(span.start_ns) as i64;
-        let counted = *carries && kind == Kind::Kernel || kind != Kind::Kernel;
+        let counted = *carries || kind != Kind::Kernel;
         let (bytes, flops) = match node {
             Some(node) => (node.bytes, node.flops),
             None => (work.bytes, work.flops),
