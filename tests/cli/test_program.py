@@ -70,7 +70,7 @@ def test_provenance_through_a_pipe(root: Path) -> None:
         ("resolve", *FIXTURE, "--json"),
         ("explain", *FIXTURE),
         ("stats",),
-        ("list",),
+        ("list", "--limit", "0"),
         ("show", "econ.cost.per_token"),
         ("scenario-report", "dense_training_cost_fixture"),
     ],

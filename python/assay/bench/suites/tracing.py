@@ -16,6 +16,7 @@ import numpy as np
 from assay.bench.harness.case import Case, Check, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.harness.statistics import median, median_interval
+from assay.engine.loading.opening import SYNTHETIC
 
 if TYPE_CHECKING:
     from assay.bench.harness.result import Figure, Result
@@ -187,7 +188,8 @@ class Engines:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.on_gpu = settings.device.capabilities.is_gpu
-        self.source = settings.model or (GPU_MODEL if self.on_gpu else CPU_MODEL)
+        on_cpu = SYNTHETIC if settings.quick else CPU_MODEL
+        self.source = settings.model or (GPU_MODEL if self.on_gpu else on_cpu)
         self.folder = Path(tempfile.mkdtemp(prefix="assay-tracing-"))
 
     @functools.cached_property

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError, InputError
+from assay.observe.telemetry.sources import exposition
 
 if TYPE_CHECKING:
     from assay.observe.trace import Trace
@@ -212,8 +213,8 @@ class _Client:
 
 def _values(text: str, name: str) -> list[float]:
     """Samples of a metric in the Prometheus text format, whatever their labels."""
-    pattern = rf"^{re.escape(name)}(?:\{{[^}}\n]*\}})?\s+([0-9.eE+-]+)"
-    return [float(value) for value in re.findall(pattern, text, re.MULTILINE)]
+    series = exposition.Parser().parse(text).series
+    return [value for key, value in series.items() if exposition.split(key)[0] == name]
 
 
 def _files(folder: Path | None) -> dict[Path, int]:
