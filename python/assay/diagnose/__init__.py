@@ -1,0 +1,1 @@
+"""What did happen, against what should have: residuals, invariants, causes and what-if."""

@@ -1,0 +1,55 @@
+"""A cause: a physical mechanism with the time it explains, its evidence and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+STATUSES: Final = ("established by experiment", "supported", "cannot be told apart from")
+"""How far a cause is shown; the third names the other cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks for a cause: a sentence, and the rows, samples or experiment behind it."""
+
+    statement: str
+    rows: tuple[int, ...] = ()
+    """Rows of the event table."""
+    source: str = "trace"
+    """trace, telemetry, experiment or prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A mechanism and the nanoseconds per token that it explains."""
+
+    name: str
+    """The mechanism in the field's words: `host launch`, `KV cache reads`, `sampling`."""
+    mechanism: str
+    """One sentence: how it takes the time."""
+    ns_per_token: float
+    lo: float
+    hi: float
+    status: str
+    evidence: tuple[Evidence, ...]
+    fix: str
+    """What would remove it, as a setting or a change."""
+    part_of: tuple[str, ...] = ()
+    """Terms of the waterfall that it explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedHypotheses:
+    """Causes, the one that explains most time first, and what could not be asked."""
+
+    causes: tuple[Hypothesis, ...]
+    degradations: tuple[str, ...] = ()
+    """Mechanisms that could not be examined, and what that would need."""
+
+    def __iter__(self) -> Iterator[Hypothesis]:
+        return iter(self.causes)
+
+    def __len__(self) -> int:
+        return len(self.causes)

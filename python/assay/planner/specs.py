@@ -1,0 +1,66 @@
+"""What a prediction is asked for: a model, hardware, a batch and how the engine runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model as values of the `architecture` scope of the graph of equations."""
+
+    name: str
+    architecture: Mapping[str, float]
+    source: str
+    """Where the shapes come from: a path, or a name of the catalog."""
+    notes: tuple[str, ...] = ()
+    """What the reader of the configuration assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A measured ceiling of a machine: its median and the spread over repeats, in base units."""
+
+    value: float
+    lo: float
+    hi: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSpec:
+    """An accelerator (or this machine's CPU) as given values of the graph of equations."""
+
+    name: str
+    given: Mapping[str, float]
+    """Values by variable, in base units."""
+    source: str
+    """`catalog` or the path of the calibration that measured it."""
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    """Measured ceilings by name; empty where the numbers are the catalog's."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchConfig:
+    """What one step works on, and how the engine runs it."""
+
+    sequences: int = 1
+    """Sequences that decode one token each (more with speculation)."""
+    context: int | tuple[int, ...] = 1024
+    """Tokens in the KV cache before the step: of every sequence, or of each."""
+    prefill_tokens: int = 0
+    """Tokens of prompts in the step: a chunk, or whole prompts."""
+    speculative_tokens: int = 0
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    context_parallel: int = 1
+    weight_dtype: str = "bf16"
+    kv_dtype: str = "bf16"
+    engine: str = "vllm"
+    """`vllm` or `assay`."""
+    cuda_graphs: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Other settings of the engine, by the names it gives them."""
