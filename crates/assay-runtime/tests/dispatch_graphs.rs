@@ -17,6 +17,10 @@ struct World {
 }
 
 fn world() -> World {
+    world_of(DispatchOptions::default())
+}
+
+fn world_of(options: DispatchOptions) -> World {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
     let increment = device
         .register_kernel(SimKernel {
@@ -34,7 +38,6 @@ fn world() -> World {
         })
         .expect("sound");
     let recorder = Arc::new(Recorder::new(1_000));
-    let options = DispatchOptions::default();
     let controller = DispatchController::new(device.clone(), options, recorder).expect("valid");
     let stream = || {
         controller
@@ -157,6 +160,38 @@ fn graph_replays_all_nodes_and_names_their_operations() {
     drop(graph);
     let gone = world.device.launch_graph(id, world.main);
     assert_eq!(gone.map_err(|error| error.code()), Err("unknown_graph"));
+}
+
+#[test]
+fn wait_for_a_graph_does_not_wait_for_the_graph_behind_it() {
+    for timing in [Timing::Off, Timing::Full] {
+        let world = world_of(DispatchOptions {
+            timing,
+            ..DispatchOptions::default()
+        });
+        let capture = world.controller.begin_capture(world.main).expect("idle");
+        for _ in 0..8 {
+            world.submit(world.increment("node", world.main, 0));
+        }
+        let graph = Arc::new(capture.end().expect("sound"));
+        let replay = || {
+            let work = Work::Graph(Arc::clone(&graph));
+            world.submit(WorkRequest::new("step", world.main, work))
+        };
+        // A step is launched before the host waits for the one before it, as the engine does.
+        let mut step = replay();
+        for done in 1..=20 {
+            let ahead = replay();
+            world.controller.wait(step).expect("sound");
+            let nodes = world.cells()[0];
+            assert!(
+                (8 * done..8 * done + 8).contains(&nodes),
+                "{timing:?}: {nodes} nodes ran"
+            );
+            assert!(!world.controller.is_complete(ahead).expect("sound"));
+            step = ahead;
+        }
+    }
 }
 
 #[test]

@@ -106,7 +106,9 @@ impl StreamState {
             return Err(RejectedWork::new(&request, submitted_ns, source));
         }
         self.since_last_event += 1;
+        // A graph is a whole step: a wait for it must not become a wait for the step behind it.
         let records_end = timed
+            || matches!(request.work, Work::Graph(_))
             || self.since_last_event >= EVENT_INTERVAL
             || self.in_flight.len() + 1 >= context.options.in_flight;
         let lane = request.work.cost(request.cost_ns).map(|(lane, _)| lane);

@@ -23,7 +23,7 @@ pub struct DispatchOptions {
     pub timing: Timing,
 }
 
-/// Without timing, an event is recorded after every so many operations.
+/// Without timing, an event is recorded after each graph, and after so many other operations.
 pub(super) const EVENT_INTERVAL: u32 = 64;
 
 impl Default for DispatchOptions {
