@@ -7,6 +7,7 @@ from assay._native import build_info
 
 if TYPE_CHECKING:
     from assay import jit
+    from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
     from assay.observe.capture import capture
     from assay.observe.telemetry import telemetry
@@ -22,6 +23,7 @@ __all__ = [
     "capture",
     "capture_graph",
     "jit",
+    "residuals",
     "telemetry",
 ]
 
@@ -30,6 +32,7 @@ _ELSEWHERE = {
     "SamplingParams": "assay.engine",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
+    "residuals": "assay.diagnose.residuals",
     "telemetry": "assay.observe.telemetry",
 }
 """Names that are imported when they are first used, so that `import assay` stays light."""

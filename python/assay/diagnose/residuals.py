@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from assay.diagnose import lanes, requests, tables
+from assay.diagnose.clocks import Clocks
+from assay.diagnose.decomposition import Decomposition, decompose
+from assay.diagnose.matching import graph_of_step, graph_phase
 from assay.diagnose.terms import Waterfall
+from assay.diagnose.waterfall import median_waterfall
+from assay.errors import InputError
+from assay.lazy_import import LazyModule
 from assay.planner.graph import Graph
 
 if TYPE_CHECKING:
     import polars as pl
 
     from assay.observe.trace import Trace
+else:
+    pl = LazyModule("polars", globals(), "pl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +29,18 @@ class Residuals:
     """A trace against a graph. Tables are Polars data frames.
 
     `intervals`: disjoint intervals of wall time, one row each: step, term, start_ns, dur_ns, row (of
-    the event table, null for a gap), operation, layer. Within a step they cover it without overlap.
-    `steps`: one row a step: step, phase, batch, context, observed_ns, expected_ns, lo_ns, hi_ns,
-    floor_ns, and a column for each term, which add up to observed_ns.
-    `operations`: one row an operation, phase and layer: count, observed_ns (mean a step),
-    expected_ns, lo_ns, hi_ns, floor_ns, residual_ns.
-    `requests`: one row a request where the trace names them, else empty.
+    the event table, null for a gap), operation, layer, and rank and device of the step. Within a
+    step they cover it without overlap. A gap has the operation and layer of the event that ends it,
+    and in `cause` the row of the call, wait or profiler record that explains it.
+    `steps`: one row a step: step, rank, device, phase, batch, context, start_ns, observed_ns,
+    is_whole (false of a last step, which ends with its last event), is_predicted, expected_ns,
+    lo_ns, hi_ns, floor_ns (null without a graph for it), and a column for each term, which add up
+    to observed_ns.
+    `operations`: one row an operation, phase and layer: count (kernels a step), observed_ns (wall
+    time that it owns, mean a step), kernel_ns (durations of its kernels, mean a step),
+    expected_ns, lo_ns, hi_ns, floor_ns, residual_ns; null without a node for it.
+    `requests`: one row a request where ranges of the trace name them (`request_id` in their args),
+    else empty: request, start_ns, observed_ns and the terms, which add up to observed_ns.
     """
 
     trace: Trace
@@ -36,3 +52,75 @@ class Residuals:
     waterfall: Waterfall
     """Of the median decode step (of the median step where none decodes)."""
     degradations: tuple[str, ...] = field(default=())
+    graphs: tuple[Graph, ...] = ()
+    """All graphs, that of decode steps first; `graph` is the first."""
+    telemetry: pl.DataFrame | None = None
+
+
+def residuals(
+    trace: Trace,
+    graph: Graph | Sequence[Graph],
+    telemetry: pl.DataFrame | None = None,
+) -> Residuals:
+    """Put every nanosecond of a trace's steps into one term of a waterfall.
+
+    The trace has steps and operations: its own, or those of `recover`. Of several graphs each step
+    takes the first of its phase and batch; a step without one has no floor. Samples of telemetry
+    (`assay.observe.telemetry.reading.read`) tell throttled clocks.
+    """
+    graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
+    if not graphs or not all(len(one) for one in graphs):
+        raise InputError("residuals: expected a graph with nodes, got an empty one")
+    device = lanes.device_events(trace)
+    found: list[Decomposition] = []
+    notes: list[str] = []
+    for lane in lanes.find_lanes(trace, device):
+        matched = {
+            row["step"]: number
+            for row in lane.steps.iter_rows(named=True)
+            if (number := graph_of_step(row, graphs)) is not None
+        }
+        clocks = Clocks.during(lane, trace.header, telemetry, graphs[0])
+        found.append(decompose(trace, device, lane, graphs, matched, clocks))
+    notes += dict.fromkeys(note for one in found for note in one.notes)
+    pieces = pl.concat([one.intervals for one in found])
+    steps = tables.steps_table(found, graphs, pieces)
+    notes += _about_steps(steps, graphs)
+    return Residuals(
+        trace=trace,
+        graph=graphs[0],
+        intervals=pieces,
+        steps=steps,
+        operations=tables.operations_table(found, graphs, steps),
+        requests=requests.requests_table(trace, pieces),
+        waterfall=median_waterfall(steps, pieces),
+        degradations=tuple(dict.fromkeys([*trace.header.degradations, *notes])),
+        graphs=graphs,
+        telemetry=telemetry,
+    )
+
+
+def _about_steps(steps: pl.DataFrame, graphs: Sequence[Graph]) -> list[str]:
+    """What the graphs do not stand for."""
+    notes = []
+    without = steps.filter(~pl.col("is_predicted"))
+    if without.height:
+        kinds = without.select(
+            pl.col("phase").fill_null("unknown phase"),
+            pl.col("batch").cast(pl.String).fill_null("?"),
+        ).unique(maintain_order=True)
+        listed = ", ".join(f"{phase} of batch {batch}" for phase, batch in kinds.head(4).rows())
+        given = ", ".join(
+            f"{graph_phase(one)} of batch {one.batch.get('sequences')}" for one in graphs
+        )
+        notes.append(
+            f"{without.height} of {steps.height} steps ({listed}) have no prediction, which is for "
+            f"{given}: their kernel time is unknown, not split at a floor"
+        )
+    unsized = steps.filter(pl.col("is_predicted") & pl.col("batch").is_null())
+    if unsized.height:
+        notes.append(
+            f"the batch of {unsized.height} of {steps.height} steps is not known: taken as the "
+            "predicted one"
+        )
+    return notes

@@ -20,6 +20,9 @@ TERMS: Final[Mapping[str, str]] = {
 }
 """Every term in the order of a waterfall, and what it means."""
 
+CODES: Final = {name: code for code, name in enumerate(TERMS)}
+"""The number of a term: its place in the waterfall."""
+
 
 @dataclass(frozen=True, slots=True)
 class Term:

@@ -1,0 +1,225 @@
+"""Why a device idled: every gap between its events, by what the host and other work did meanwhile.
+
+The launch of the event that ends a gap decides. Had it returned before the gap began, the event was
+queued and the gap is the device's: dispatch latency, a wait for another stream, or another process.
+Else the host was late: the call itself is a launch gap; what lies before it is a wait of the host, a
+stall, or the usual work between two launches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.diagnose import intervals
+from assay.diagnose.host_activity import HostActivity, Spans
+from assay.diagnose.terms import CODES
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LAUNCH, STALL = CODES["launch_gaps"], CODES["host_stalls"]
+SYNC, QUEUE = CODES["synchronization"], CODES["queueing"]
+PROFILER, UNKNOWN = CODES["profiler_overhead"], CODES["unknown"]
+
+HOST_OPERATIONS: Final = ("prepare_inputs", "select_logits", "sampling", "collect_outputs")
+"""Operations around the model: a device that waits for them waits for the host's work on inputs
+and outputs, not for the launch of the next layer."""
+
+DISPATCH_TIMES: Final = 20
+DISPATCH_NS: Final = 20_000
+"""A queued event that starts later than both, in medians and in nanoseconds, was held by more
+than dispatch."""
+
+STALL_TIMES: Final = 3.0
+STALL_NS: Final = 50_000
+"""Host time before a launch is a stall where it is that many times the 90th percentile of the same
+place in other layers and steps, and so much longer."""
+FEW: Final = 8
+"""Occurrences below which a place has no distribution of its own."""
+LONG_TIMES: Final = 30.0
+LONG_NS: Final = 500_000
+"""Host time that is a stall wherever it occurs, in medians over all places and in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Idle intervals of a lane; events are indices into its device events, -1 for none."""
+
+    start: Ints
+    end: Ints
+    before: Ints
+    """The event that ended last."""
+    after: Ints
+    """The event that ends the gap."""
+    opens_step: Flags
+    """Whether a step begins with the end of the gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSide:
+    """What is known of the device events around gaps."""
+
+    correlation: Ints
+    stream: Ints
+    operation: Ints
+    """Code of the operation, -1 for none."""
+    is_host_operation: Flags
+    """Whether an operation, by code, is one of `HOST_OPERATIONS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Classified pieces of gaps."""
+
+    start: Ints
+    end: Ints
+    term: Ints
+    gap: Ints
+    cause: Ints
+    """Row of the event that explains the piece: a call, a wait, a record of the profiler; or -1."""
+
+
+def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) -> Idle:
+    """Every nanosecond of the gaps in a term; `others` is work of other processes on the device."""
+    count = len(gaps.start)
+    after, known = np.maximum(gaps.after, 0), gaps.after >= 0
+    call_start = np.where(known, host.calls.start[after], -1)
+    call_end = np.where(known, host.calls.end[after], -1)
+    thread = np.where(known, host.calls.thread[after], -1)
+    correlation = np.where(known, device.correlation[after], -1)
+    before = np.maximum(gaps.before, 0)
+    in_replay = (
+        (gaps.before >= 0) & (correlation >= 0) & (device.correlation[before] == correlation)
+    )
+    launched = (call_start >= 0) & ~in_replay
+    queued = in_replay | (launched & (call_end <= gaps.start))
+    late = launched & ~queued
+    base = _Base()
+    _add_queued(base, gaps, device, np.flatnonzero(queued), in_replay)
+    _add_late(base, gaps, device, np.flatnonzero(late), call_start)
+    rest = np.flatnonzero(~queued & ~late)
+    has_sections = len(host.sections) > 0
+    base.add(gaps.start[rest], gaps.end[rest], STALL if has_sections else UNKNOWN, rest)
+    start, end, term, gap = base.arrays()
+    cause = np.where(late[gap] | queued[gap], host.calls.row[after][gap], -1)
+    found = Idle(start, end, term, gap, cause)
+    if has_sections:
+        unlaunched = ~(queued | late)
+        found = _overlay(found, host.sections.where(host.is_launch), LAUNCH, unlaunched)
+        found = _overlay(found, host.blocking, SYNC, unlaunched)
+    for number in np.unique(thread[late]).tolist():
+        found = _overlay(found, host.blocking.of_thread(number), SYNC, late & (thread == number))
+    found = _overlay(found, others, QUEUE, queued, only=UNKNOWN)
+    found = _overlay(found, host.profiler, PROFILER, ~queued)
+    assert len(np.unique(found.gap)) == count
+    return found
+
+
+class _Base:
+    """Pieces as they are collected."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+
+    def add(self, start: Ints, end: Ints, term: Ints | int, gap: Ints) -> None:
+        """Add pieces; empty ones are left out."""
+        kept = start < end
+        terms = np.broadcast_to(np.asarray(term, np.int64), start.shape)
+        self._parts.append((start[kept], end[kept], terms[kept], gap[kept]))
+
+    def arrays(self) -> tuple[Ints, Ints, Ints, Ints]:
+        joined = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        start, end, term, gap = (column[order] for column in joined)
+        return start, end, term, gap
+
+
+def _add_queued(
+    base: _Base, gaps: Gaps, device: DeviceSide, queued: Ints, in_replay: Flags
+) -> None:
+    """Dispatch latency up to its usual bound; what goes beyond is not explained by it."""
+    start, end = gaps.start[queued], gaps.end[queued]
+    length = end - start
+    usual = int(np.median(length)) if len(length) else 0
+    held = length > max(DISPATCH_TIMES * usual, DISPATCH_NS)
+    cut = np.where(held, start + usual, end)
+    before, after = gaps.before[queued], gaps.after[queued]
+    crosses = ~in_replay[queued] & (before >= 0) & (device.stream[before] != device.stream[after])
+    base.add(start, cut, np.where(crosses, SYNC, LAUNCH), queued)
+    base.add(cut, end, UNKNOWN, queued)
+
+
+def _add_late(base: _Base, gaps: Gaps, device: DeviceSide, late: Ints, call_start: Ints) -> None:
+    """The host's time before the launch, then the launch itself."""
+    start, end = gaps.start[late], gaps.end[late]
+    called = np.clip(call_start[late], start, end)
+    base.add(called, end, LAUNCH, late)
+    operation = device.operation[gaps.after[late]]
+    around = gaps.opens_step[late] | np.append(device.is_host_operation, False)[operation]
+    base.add(start[around], called[around], STALL, late[around])
+    inside = ~around
+    place = operation[inside] * (len(device.is_host_operation) + 1)
+    place += device.operation[np.maximum(gaps.before[late][inside], 0)]
+    usual = _usual_host_time(place, (called - start)[inside])
+    cut = np.maximum(called[inside] - usual, start[inside])
+    base.add(start[inside], cut, STALL, late[inside])
+    base.add(cut, called[inside], LAUNCH, late[inside])
+
+
+def _usual_host_time(place: Ints, length: Ints) -> Ints:
+    """How much host time before a launch is usual: all of it where it is not a stall."""
+    if not len(length):
+        return length
+    overall = float(np.median(length))
+    places = pl.DataFrame({"place": place, "length": length}).with_columns(
+        count=pl.len().over("place"),
+        median=pl.col("length").median().over("place"),
+        high=pl.col("length").quantile(0.9).over("place"),
+    )
+    median, high = places["median"].to_numpy(), places["high"].to_numpy()
+    long = max(LONG_TIMES * overall, LONG_NS)
+    is_known = (places["count"].to_numpy() >= FEW) & (median <= long)
+    typical = np.where(is_known, median, overall)
+    odd = is_known & (length > STALL_TIMES * high) & (length - typical > STALL_NS)
+    found: Ints = np.where(odd | (length > long), typical.astype(np.int64), length)
+    return found
+
+
+def _overlay(found: Idle, spans: Spans, term: int, allowed: Flags, only: int | None = None) -> Idle:
+    """Give what spans cover of the allowed gaps to a term; `only` of pieces of another term."""
+    if not len(spans) or not allowed.any():
+        return found
+    index, start, end = intervals.owned_pieces(spans.start, spans.end)
+    # Only spans that touch a gap matter.
+    touched = np.searchsorted(found.end, start, side="right") < np.searchsorted(found.start, end)
+    index, start, end = index[touched], start[touched], end[touched]
+    points = np.unique(np.concatenate([found.start, found.end, start, end]))
+    piece = np.full(max(len(points) - 1, 0), -1, np.int64)
+    over = np.full(len(piece), -1, np.int64)
+    intervals.paint(points, found.start, found.end, np.arange(len(found.start)), piece)
+    intervals.paint(points, start, end, spans.row[index], over)
+    is_open = allowed[found.gap] & (True if only is None else found.term == only)
+    over[(piece < 0) | ~is_open[piece]] = -1
+    kept = np.flatnonzero(piece >= 0)
+    piece, over = piece[kept], over[kept]
+    new = np.append(True, (np.diff(piece) != 0) | (np.diff(over) != 0))[: len(piece)]
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(piece)) - 1
+    piece, over = piece[first], over[first]
+    return Idle(
+        points[:-1][kept[first]],
+        points[1:][kept[last]],
+        np.where(over >= 0, term, found.term[piece]),
+        found.gap[piece],
+        np.where(over >= 0, over, found.cause[piece]),
+    )

@@ -1,0 +1,178 @@
+"""What the host did while a device idled: launch calls, blocking calls, sections, the profiler."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from assay.observe.trace import Trace
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+Ints = NDArray[np.int64]
+
+ANY_THREAD: Final = -1
+"""The thread of a call whose record does not say."""
+
+_STREAM_WAIT: Final = re.compile(r"WaitEvent|Stream Wait")
+_COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy")
+_LAUNCH_SECTION: Final = "launch"
+_ENGINE: Final = "engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Intervals of host time with the row of the event table and the thread."""
+
+    start: Ints
+    end: Ints
+    row: Ints
+    thread: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def of_thread(self, thread: int) -> Spans:
+        """Those of one thread; of every thread where it is not known."""
+        if thread == ANY_THREAD:
+            return self
+        return self.where((self.thread == thread) | (self.thread == ANY_THREAD))
+
+    def where(self, keep: NDArray[np.bool_]) -> Spans:
+        """Those that are kept."""
+        return Spans(self.start[keep], self.end[keep], self.row[keep], self.thread[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The launch of each device event; -1 where the trace has none."""
+
+    start: Ints
+    end: Ints
+    row: Ints
+    thread: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class HostActivity:
+    """The host beside one lane."""
+
+    calls: Calls
+    """One entry a device event."""
+    blocking: Spans
+    """Calls that return only when the device has come so far, and waits of the own engine."""
+    profiler: Spans
+    """Records of the profiler about itself."""
+    sections: Spans
+    """Sections of the own engine's step."""
+    is_launch: NDArray[np.bool_]
+    """Whether a section launches."""
+    has_calls: bool
+    """Whether the trace has any launch calls at all."""
+
+
+def host_activity(trace: Trace, key: tuple[int, int, int], device: pl.DataFrame) -> HostActivity:
+    """What the trace has of the host for a lane, whose device events are given."""
+    rank, pid, _ = key
+    events = (
+        trace.events.lazy()
+        .with_row_index("row")
+        .filter(
+            pl.col("kind").is_in(["api", "sync", "overhead"])
+            | ((pl.col("kind") == "host") & (pl.col("category") == _ENGINE))
+        )
+        .filter(pl.col("rank").fill_null(-1) == rank)
+        .select(
+            pl.col("row").cast(pl.Int64),
+            pl.col("kind").cast(pl.String),
+            pl.col("name").cast(pl.String).fill_null(""),
+            "start_ns",
+            (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
+            "correlation",
+            pl.col("pid").fill_null(-1),
+            pl.col("tid").fill_null(-1),
+            pl.col("device").is_not_null().alias("on_device"),
+        )
+        .collect()
+    )
+    # Where device events name their process, only its calls count; Kineto's name the device.
+    if pid >= 0 and (events["pid"] == pid).any():
+        events = events.filter((pl.col("pid") == pid) | (pl.col("kind") == "overhead"))
+    events = events.with_columns(thread=_threads())
+    names = events["name"].unique()
+    waits = [name for name in names if is_blocking(name)]
+    stream_waits = [name for name in names if _STREAM_WAIT.search(name)]
+    blocking = events.filter(
+        (
+            ((pl.col("kind") == "sync") & ~pl.col("name").is_in(stream_waits))
+            | ((pl.col("kind") == "api") & pl.col("name").is_in(waits))
+        )
+        # CUPTI also records waits as seen by the device, on streams.
+        & ~pl.col("on_device")
+    )
+    sections = events.filter(pl.col("kind") == "host").sort("start_ns")
+    api = events.filter(
+        pl.col("kind").is_in(["api", "sync"]) & (pl.col("correlation") > 0)
+        | ((pl.col("kind") == "api") & (pl.col("correlation") == 0))
+    )
+    return HostActivity(
+        _calls(api, device),
+        _spans(blocking),
+        _spans(events.filter(pl.col("kind") == "overhead")),
+        _spans(sections),
+        (sections["name"] == _LAUNCH_SECTION).to_numpy(),
+        api.height > 0,
+    )
+
+
+def is_blocking(name: str) -> bool:
+    """Whether a call of a GPU's runtime returns only when the device has come so far.
+
+    >>> [is_blocking(name) for name in ("cudaMemcpy", "cudaMemcpyAsync", "cuStreamSynchronize")]
+    [True, False, True]
+    """
+    if _COPY.search(name):
+        return "Async" not in name
+    return "Synchronize" in name
+
+
+def _threads() -> pl.Expr:
+    """A number for each thread; `ANY_THREAD` where the record does not say."""
+    number = pl.struct("pid", "tid").rank("dense").cast(pl.Int64)
+    return pl.when(pl.col("tid") >= 0).then(number).otherwise(ANY_THREAD)
+
+
+def _spans(events: pl.DataFrame) -> Spans:
+    return Spans(
+        *(
+            events[name].cast(pl.Int64).to_numpy()
+            for name in ("start_ns", "end_ns", "row", "thread")
+        )
+    )
+
+
+def _calls(api: pl.DataFrame, device: pl.DataFrame) -> Calls:
+    by_correlation = api.group_by("correlation").agg(
+        call_start=pl.col("start_ns").min(),
+        call_end=pl.col("end_ns").max(),
+        call_row=pl.col("row").min(),
+        thread=pl.col("thread").first(),
+    )
+    joined = device.select("correlation").join(
+        by_correlation, on="correlation", how="left", maintain_order="left"
+    )
+    return Calls(
+        *(
+            joined[name].fill_null(-1).to_numpy()
+            for name in ("call_start", "call_end", "call_row", "thread")
+        )
+    )

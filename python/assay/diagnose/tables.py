@@ -1,0 +1,166 @@
+"""Intervals summed by step and by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.diagnose.decomposition import Decomposition
+from assay.diagnose.matching import graph_phase
+from assay.diagnose.terms import TERMS
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from assay.planner.graph import Graph
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+
+STEP: Final = ("rank", "device", "step")
+"""What names a step: several devices number theirs alike."""
+
+
+def steps_table(
+    found: Sequence[Decomposition], graphs: Sequence[Graph], intervals: pl.DataFrame
+) -> pl.DataFrame:
+    """One row a step with its terms."""
+    sums = intervals.group_by(STEP).agg(
+        *(pl.col("dur_ns").filter(pl.col("term") == name).sum().alias(name) for name in TERMS)
+    )
+    parts = []
+    for one in found:
+        steps, edges = one.lane.steps, one.lane.edges
+        rank, _, device = one.lane.key
+        graph_of = [one.matched.get(number) for number in steps["step"].to_list()]
+        figures = [_step_figures(None if at is None else graphs[at]) for at in graph_of]
+        parts.append(
+            steps.select(
+                "step",
+                pl.lit(rank if rank >= 0 else None, pl.Int32).alias("rank"),
+                pl.lit(device if device >= 0 else None, pl.Int32).alias("device"),
+                pl.col("phase").cast(pl.String),
+                "batch",
+                "prefill_tokens",
+                "context",
+                "requests",
+            ).with_columns(
+                pl.Series("start_ns", edges[:-1]),
+                pl.Series("observed_ns", edges[1:] - edges[:-1]),
+                pl.Series("is_whole", [True] * (steps.height - 1) + [False]),
+                pl.Series("is_predicted", [at is not None for at in graph_of]),
+                *(
+                    pl.Series(name, [row[name] for row in figures], pl.Float64)
+                    for name in ("expected_ns", "lo_ns", "hi_ns", "floor_ns")
+                ),
+            )
+        )
+    return pl.concat(parts).join(sums, on=STEP, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _step_figures(graph: Graph | None) -> dict[str, float | None]:
+    step = graph.totals.get("step") if graph else None
+    floor = graph.totals.get("floor") if graph else None
+    return {
+        "expected_ns": step.expected if step else None,
+        "lo_ns": step.lo if step else None,
+        "hi_ns": step.hi if step else None,
+        "floor_ns": floor.expected if floor else None,
+    }
+
+
+def operations_table(
+    found: Sequence[Decomposition], graphs: Sequence[Graph], steps: pl.DataFrame
+) -> pl.DataFrame:
+    """One row an operation, phase and layer, over whole steps; means a step and device."""
+    whole = steps.filter(pl.col("is_whole")) if steps["is_whole"].any() else steps
+    # A phase whose steps have a graph is summed over those that have it.
+    chosen = whole.filter(
+        pl.col("is_predicted") | ~pl.col("is_predicted").any().over("phase")
+    ).select("rank", "device", "step", "phase")
+    counts = dict(chosen.group_by("phase").len().rows())
+    keys = ["phase", "operation", "layer"]
+    owned = pl.concat([one.intervals.filter(pl.col("row").is_not_null()) for one in found])
+    observed = (
+        owned.join(chosen, on=STEP, nulls_equal=True)
+        .with_columns(pl.col("operation").cast(pl.String))
+        .group_by(keys)
+        .agg(observed_ns=pl.col("dur_ns").sum().cast(pl.Float64))
+    )
+    # Kernels that others hide own no time, and count all the same.
+    kernels = (
+        pl.concat([_events(one) for one in found])
+        .join(chosen, on=STEP, nulls_equal=True)
+        .group_by(keys)
+        .agg(count=pl.len().cast(pl.Float64), kernel_ns=pl.col("kernel_ns").sum().cast(pl.Float64))
+    )
+    table = kernels.join(observed, on=keys, how="left", nulls_equal=True).with_columns(
+        pl.col("observed_ns").fill_null(0.0)
+    )
+    each = pl.col("phase").replace_strict(list(counts), list(counts.values()), default=1)
+    table = table.with_columns(pl.col("observed_ns", "kernel_ns", "count") / each)
+    predicted = pl.DataFrame(
+        _predicted(found, graphs),
+        schema={
+            "phase": pl.String, "operation": pl.String, "layer": pl.Int32,
+            "expected_ns": pl.Float64, "lo_ns": pl.Float64, "hi_ns": pl.Float64,
+            "floor_ns": pl.Float64, "flops": pl.Float64, "bytes": pl.Float64, "bound": pl.String,
+        },
+    )  # fmt: skip
+    return (
+        table.join(predicted, on=keys, how="left", nulls_equal=True)
+        .with_columns(residual_ns=pl.col("observed_ns") - pl.col("expected_ns"))
+        .select(
+            "operation", "phase", "layer", "count", "observed_ns", "kernel_ns", "expected_ns",
+            "lo_ns", "hi_ns", "floor_ns", "residual_ns", "flops", "bytes", "bound",
+        )
+        .sort("phase", "layer", "observed_ns", descending=[False, False, True], nulls_last=True)
+    )  # fmt: skip
+
+
+def _events(one: Decomposition) -> pl.DataFrame:
+    """The device events of a lane with their sites."""
+    rank, _, device = one.lane.key
+    events = one.events
+    site = one.prediction.site_codes[events.operation]
+    names = dict(enumerate(one.prediction.names))
+    return pl.DataFrame(
+        {
+            "step": events.step,
+            "operation": site,
+            "layer": events.layer,
+            "kernel_ns": events.end - events.start,
+        }
+    ).select(
+        "step",
+        pl.lit(rank if rank >= 0 else None, pl.Int32).alias("rank"),
+        pl.lit(device if device >= 0 else None, pl.Int32).alias("device"),
+        pl.col("operation").replace_strict(names, default=None, return_dtype=pl.String),
+        pl.when(pl.col("layer") >= 0).then(pl.col("layer")).cast(pl.Int32).alias("layer"),
+        "kernel_ns",
+    )
+
+
+def _predicted(found: Sequence[Decomposition], graphs: Sequence[Graph]) -> list[dict[str, Any]]:
+    rows: dict[tuple[str, str, int | None], dict[str, Any]] = {}
+    for one in found:
+        for graph, sites in zip(graphs, one.prediction.by_graph, strict=True):
+            phase = graph_phase(graph)
+            for (name, layer), site in sites.items():
+                rows.setdefault(
+                    (phase, name, layer),
+                    {
+                        "phase": phase,
+                        "operation": name,
+                        "layer": layer,
+                        "expected_ns": site.expected_ns,
+                        "lo_ns": site.lo_ns,
+                        "hi_ns": site.hi_ns,
+                        "floor_ns": site.floor_ns,
+                        "flops": site.flops,
+                        "bytes": site.bytes,
+                        "bound": site.bound,
+                    },
+                )
+    return list(rows.values())
