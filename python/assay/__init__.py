@@ -7,6 +7,7 @@ from assay._native import build_info
 
 if TYPE_CHECKING:
     from assay import jit
+    from assay.diagnose.attribution import attribute
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
     from assay.observe.capture import capture
@@ -19,6 +20,7 @@ __all__ = [
     "Engine",
     "SamplingParams",
     "__version__",
+    "attribute",
     "build_info",
     "capture",
     "capture_graph",
@@ -30,6 +32,7 @@ __all__ = [
 _ELSEWHERE = {
     "Engine": "assay.engine",
     "SamplingParams": "assay.engine",
+    "attribute": "assay.diagnose.attribution",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
     "residuals": "assay.diagnose.residuals",

@@ -38,6 +38,24 @@ class Hypothesis:
     """What would remove it, as a setting or a change."""
     part_of: tuple[str, ...] = ()
     """Terms of the waterfall that it explains."""
+    within: str = ""
+    """The cause whose time this one is a part of: the sum of causes leaves it out."""
+    beyond_step: bool = False
+    """Whether it adds to the mean time per token, but not to the step of the waterfall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What an experiment on the engine showed: how far the step follows a delay of something."""
+
+    subject: str
+    """The operation that was delayed, or the name of a cause."""
+    slope: float
+    """Nanoseconds of the step for each nanosecond of delay: 1 is critical, 0 is hidden."""
+    lo: float
+    hi: float
+    statement: str
+    """One sentence: what was done, how often, what came out."""
 
 
 @dataclass(frozen=True, slots=True)

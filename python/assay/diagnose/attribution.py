@@ -1,0 +1,167 @@
+"""Causes of the time of a step, the one that explains most of it first."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assay.diagnose.critical_path.path import CriticalPath, critical_path
+from assay.diagnose.hypothesis import Evidence, Experiment, Hypothesis, RankedHypotheses
+from assay.diagnose.mechanisms.catalog import MECHANISMS
+from assay.diagnose.mechanisms.classes import ATTENTION, EXPERTS, GEMMS, SAMPLING
+from assay.diagnose.mechanisms.mechanism import Claim, Estimate, Mechanism, NotExamined
+from assay.diagnose.mechanisms.view import Flags, View
+from assay.diagnose.residuals import Residuals
+from assay.lazy_import import LazyModule
+from assay.observe.operations import parts
+from assay.planner.graph import Graph
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+TOLD_APART: Final = 0.5
+"""Share of a cause's time in another one's intervals from which on they are not told apart."""
+NOTED: Final = 0.001
+"""Share of the step from which on time without a cause is worth a note."""
+
+_SUBJECTS: Final = {
+    "small-batch GEMM inefficiency": GEMMS,
+    "grouped GEMM inefficiency": EXPERTS,
+    "KV cache reads": ATTENTION,
+    "sampling": SAMPLING,
+}
+"""Causes that an experiment on an operation speaks for."""
+
+
+def attribute(
+    residuals: Residuals,
+    graph: Graph,
+    *,
+    path: CriticalPath | None = None,
+    telemetry: pl.DataFrame | None = None,
+    experiments: Sequence[Experiment] = (),
+) -> RankedHypotheses:
+    """Name the causes of a step's time above its floor, with the time that each explains.
+
+    Times are of the median decode step. A step makes one token for each of its sequences, so the
+    time of the step is the time per token that each of them sees. Two causes count no nanosecond
+    twice, unless one is `within` the other.
+    """
+    path = critical_path(residuals.trace) if path is None else path
+    view = View(residuals, graph, path, telemetry, tuple(experiments))
+    causes: list[Hypothesis] = []
+    notes: list[str] = []
+    claimed: list[tuple[str, Flags]] = []
+    for mechanism in MECHANISMS:
+        finding = mechanism.find(view)
+        if isinstance(finding, NotExamined):
+            notes.append(f"{mechanism.name} not examined: needs {finding.needs}")
+        elif isinstance(finding, Claim):
+            cause = _claimed(view, mechanism, finding, claimed)
+            if cause is not None:
+                causes.append(cause)
+        elif isinstance(finding, Estimate):
+            causes.append(_estimated(mechanism, finding))
+    causes = [_tested(one, experiments) for one in causes]
+    notes += _unclaimed(view, claimed)
+    causes.sort(key=lambda one: -one.ns_per_token)
+    return RankedHypotheses(tuple(causes), tuple(notes))
+
+
+def _claimed(
+    view: View, mechanism: Mechanism, claim: Claim, claimed: list[tuple[str, Flags]]
+) -> Hypothesis | None:
+    """The cause of some intervals; what an earlier one has taken is not counted again."""
+    flags, rival = claim.intervals, claim.within
+    for name, taken in claimed:
+        shared = flags & taken
+        if not rival and shared.any():
+            if view.dur[shared].sum() < TOLD_APART * view.dur[flags].sum():
+                flags = flags & ~taken
+            else:
+                rival = name
+    claimed.append((mechanism.name, flags))
+    lo, hi = np.quantile(view.per_step(flags), [0.05, 0.95]).tolist()
+    ns = view.in_step(flags)
+    if not ns and hi <= NOTED * view.residuals.waterfall.observed_ns:
+        return None
+    rows = view.rows(flags)
+    statements = claim.statements or (mechanism.reads,)
+    evidence = tuple(
+        Evidence(text, rows if number == 0 else (), claim.source)
+        for number, text in enumerate(statements)
+    )
+    return Hypothesis(
+        mechanism.name,
+        mechanism.sentence,
+        ns,
+        min(lo, ns),
+        max(hi, ns),
+        f"cannot be told apart from {rival}" if rival else "supported",
+        evidence,
+        mechanism.fix,
+        part_of=_terms(view, flags),
+        within=rival,
+    )
+
+
+def _terms(view: View, flags: Flags) -> tuple[str, ...]:
+    return tuple(view.intervals.filter(flags)["term"].cast(pl.String).unique(maintain_order=True))
+
+
+def _estimated(mechanism: Mechanism, estimate: Estimate) -> Hypothesis:
+    evidence = tuple(
+        Evidence(text, estimate.rows if number == 0 else (), estimate.source)
+        for number, text in enumerate(estimate.statements)
+    )
+    rival = estimate.within
+    return Hypothesis(
+        mechanism.name,
+        mechanism.sentence,
+        estimate.ns_per_token,
+        estimate.lo,
+        estimate.hi,
+        f"cannot be told apart from {rival}" if rival else "supported",
+        evidence,
+        mechanism.fix,
+        part_of=estimate.part_of,
+        within=rival,
+        beyond_step=estimate.beyond_step,
+    )
+
+
+def _tested(cause: Hypothesis, experiments: Sequence[Experiment]) -> Hypothesis:
+    """The cause with what experiments say of it: one whose delays the step follows is established."""
+    subjects = _SUBJECTS.get(cause.name, frozenset())
+    about = [
+        one
+        for one in experiments
+        if one.subject == cause.name or any(part in subjects for part in parts(one.subject))
+    ]
+    if not about:
+        return cause
+    evidence = (*cause.evidence, *(Evidence(one.statement, (), "experiment") for one in about))
+    # The step follows the delay: not hidden, and as long as the delay within its interval.
+    follows = any(one.lo > 0 and one.lo <= 1 <= one.hi for one in about)
+    status = "established by experiment" if follows else cause.status
+    return dataclasses.replace(cause, status=status, evidence=evidence)
+
+
+def _unclaimed(view: View, claimed: Sequence[tuple[str, Flags]]) -> list[str]:
+    """Time above the floor that no mechanism explains."""
+    rest = ~view.of_terms("floor")
+    for _, flags in claimed:
+        rest &= ~flags
+    ns = view.in_step(rest)
+    whole = view.residuals.waterfall.observed_ns
+    if ns <= NOTED * whole:
+        return []
+    shown = view.intervals.filter(rest & view.in_shown_step)
+    terms = shown.group_by(pl.col("term").cast(pl.String)).agg(pl.col("dur_ns").sum())
+    listed = ", ".join(f"{name} {took / 1e3:,.1f} us" for name, took in terms.sort("term").rows())
+    return [f"{ns / 1e3:,.1f} us of the step ({100 * ns / whole:.1f} %) have no cause: {listed}"]

@@ -1,0 +1,1 @@
+"""Physical mechanisms that take time from a step, one file each."""

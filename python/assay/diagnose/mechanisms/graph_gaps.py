@@ -1,0 +1,26 @@
+"""Gaps between nodes of a CUDA graph, and between kernels that were queued ahead."""
+
+from __future__ import annotations
+
+from assay.diagnose.mechanisms.mechanism import Claim, Finding, Mechanism
+from assay.diagnose.mechanisms.view import View
+
+
+def find(view: View) -> Finding:
+    """Launch gaps inside a replay."""
+    inside = view.of_terms("launch_gaps") & view.in_replay
+    if not inside.any():
+        return None
+    shown = inside & view.in_shown_step
+    count = int(shown.sum())
+    mean = float(view.dur[shown].mean()) if count else 0.0
+    return Claim(inside, (f"{count:,} gaps between nodes of one replay, {mean:,.0f} ns each",))
+
+
+MECHANISM = Mechanism(
+    "CUDA-graph node gaps",
+    "each node of a graph waits for the last block of the one before it to drain",
+    "gaps between kernels of one graph replay",
+    "programmatic dependent launch, fused kernels, or a megakernel: fewer nodes",
+    find,
+)

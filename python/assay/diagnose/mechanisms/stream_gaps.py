@@ -1,0 +1,28 @@
+"""Gaps between kernels of a stream that were queued ahead, outside CUDA graphs."""
+
+from __future__ import annotations
+
+from assay.diagnose.mechanisms.mechanism import Claim, Finding, Mechanism
+from assay.diagnose.mechanisms.view import View
+
+
+def find(view: View) -> Finding:
+    """Launch gaps before kernels whose launch had returned, in no replay."""
+    if view.is_launch_bound:
+        return None
+    queued = view.of_terms("launch_gaps") & ~view.in_replay & ~view.is_late
+    if not queued.any():
+        return None
+    shown = queued & view.in_shown_step
+    count = int(shown.sum())
+    mean = float(view.dur[shown].mean()) if count else 0.0
+    return Claim(queued, (f"{count:,} gaps before kernels queued ahead, {mean:,.0f} ns each",))
+
+
+MECHANISM = Mechanism(
+    "stream dispatch gaps",
+    "a kernel that was queued ahead begins only after the one before it has drained",
+    "gaps before kernels whose launch call had returned",
+    "take these kernels into the CUDA graph, or programmatic dependent launch",
+    find,
+)
