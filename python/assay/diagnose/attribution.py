@@ -12,7 +12,8 @@ from assay.diagnose.critical_path.path import CriticalPath, critical_path
 from assay.diagnose.hypothesis import Evidence, Experiment, Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.classes import ATTENTION, EXPERTS, GEMMS, SAMPLING
-from assay.diagnose.mechanisms.mechanism import Claim, Estimate, Mechanism, NotExamined
+from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import Flags, View
 from assay.diagnose.residuals import Residuals
 from assay.lazy_import import LazyModule

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms.classes import EXPERTS
-from assay.diagnose.mechanisms.mechanism import Claim, Finding, Mechanism, NotExamined
+from assay.diagnose.mechanisms.findings import Claim, Finding, NotExamined
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 
 

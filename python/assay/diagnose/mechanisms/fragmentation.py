@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from assay.diagnose.mechanisms import states
-from assay.diagnose.mechanisms.mechanism import Finding, Mechanism, NotExamined
+from assay.diagnose.mechanisms.findings import Finding, NotExamined
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 
 ROOM = 0.9

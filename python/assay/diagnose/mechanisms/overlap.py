@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assay.diagnose.mechanisms.classes import COLLECTIVE
-from assay.diagnose.mechanisms.mechanism import Claim, Finding, Mechanism
+from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 from assay.lazy_import import LazyModule
 

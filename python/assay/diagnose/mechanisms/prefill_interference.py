@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from assay.diagnose.mechanisms.mechanism import Estimate, Finding, Mechanism
+from assay.diagnose.mechanisms.findings import Estimate, Finding
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 
 

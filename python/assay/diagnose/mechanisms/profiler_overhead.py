@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms import host_launch
-from assay.diagnose.mechanisms.mechanism import Claim, Estimate, Finding, Mechanism, NotExamined
+from assay.diagnose.mechanisms.findings import Claim, Estimate, Finding, NotExamined
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import IDLE, PROFILERS, View
 
 

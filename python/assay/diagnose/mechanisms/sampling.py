@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms.classes import SAMPLING
-from assay.diagnose.mechanisms.mechanism import Finding, Mechanism
+from assay.diagnose.mechanisms.findings import Finding
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 
 

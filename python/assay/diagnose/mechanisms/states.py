@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.mechanisms.mechanism import Estimate, NotExamined
+from assay.diagnose.mechanisms.findings import Estimate, NotExamined
 from assay.diagnose.mechanisms.view import View
 from assay.lazy_import import LazyModule
 from assay.observe.telemetry import reading

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.mechanism import Claim, Finding, Mechanism
+from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import View
 
 

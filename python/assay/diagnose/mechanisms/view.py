@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Experiment
-from assay.diagnose.mechanisms.mechanism import Claim
+from assay.diagnose.mechanisms.findings import Claim
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.terms import TERMS
 from assay.diagnose.waterfall import of_interest
