@@ -126,5 +126,5 @@ def test_unsupported_gpu_is_reported_and_exits_with_0(
 
 
 def test_ceilings_are_shown_once_they_are_measured(cli: Any) -> None:
-    assert "ceilings  not measured yet: assay bench ceilings" in cli("doctor").out
+    assert "ceilings  not measured yet: assay calibrate" in cli("doctor").out
     assert cli("doctor", "--json").data["ceilings"] == {}

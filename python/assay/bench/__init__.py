@@ -4,19 +4,16 @@ from assay.bench.harness.case import Case, Settings, Suite
 from assay.bench.harness.comparison import Comparison, compare
 from assay.bench.harness.result import Figure, Result, load
 from assay.bench.harness.session import run, settings
-from assay.bench.harness.stored_ceilings import Ceilings, ceilings
 from assay.bench.suites.registry import SUITES, suite
 
 __all__ = [
     "SUITES",
     "Case",
-    "Ceilings",
     "Comparison",
     "Figure",
     "Result",
     "Settings",
     "Suite",
-    "ceilings",
     "compare",
     "load",
     "run",

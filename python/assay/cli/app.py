@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "trace steps": "trace_steps",
     "telemetry record": "telemetry_record",
     "telemetry watch": "telemetry_watch",
+    "calibrate": "calibrate",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

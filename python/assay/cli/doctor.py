@@ -22,7 +22,7 @@ from assay.cli.output import (
 from assay.cli.question import CheckFailedError
 
 if TYPE_CHECKING:
-    from assay.bench import Ceilings
+    from assay.planner.calibrate import Calibration
     from assay.runtime.survey import Survey
 
 
@@ -36,23 +36,43 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
     with working("inspecting this machine"):
         found = survey()
-        measured = _ceilings(found)
+        measured = _calibrations(found)
     required = [one.what for one in found.missing if one.required]
     problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
-    data = {**found.to_data(), "ceilings": {name: one.to_data() for name, one in measured.items()}}
+    data = {**found.to_data(), "ceilings": {name: _summary(one) for name, one in measured.items()}}
     return Report(data, lambda canvas: _text(found, measured, canvas), as_json, problem)
 
 
-def _ceilings(found: "Survey") -> dict[str, "Ceilings"]:
-    """Stored ceilings of the usable devices, by name."""
-    from assay.bench.harness.stored_ceilings import ceilings
-    from assay.runtime.hardware import device
+def _calibrations(found: "Survey") -> dict[str, "Calibration"]:
+    """Stored calibrations of the usable devices, by name."""
+    from assay.planner.calibrate import stored
 
-    stored = {one.name: ceilings(device(one.name)) for one in found.devices if one.works}
-    return {name: one for name, one in stored.items() if one is not None}
+    devices = [one.name for one in found.devices if one.works and one.name != "sim"]
+    calibrations = {name: stored(name) for name in devices}
+    return {name: one for name, one in calibrations.items() if one is not None}
 
 
-def _text(found: "Survey", measured: dict[str, "Ceilings"], canvas: Canvas) -> Iterator[Line]:
+def _summary(measured: "Calibration") -> dict[str, float | str | None]:
+    """The headline ceilings of a device in base units; None for what was not measured."""
+
+    def best(operation: str, unit: str) -> float | None:
+        """The one of the largest working set on the most threads, or the highest rate."""
+        found = [one for one in measured.select(operation) if one.unit == unit]
+        if unit == "FLOP/s":
+            return max((one.value for one in found), default=None)
+        found.sort(key=lambda one: (one.parameters.get("threads", 1), one.parameters.get("bytes")))
+        return found[-1].value if found else None
+
+    return {
+        "memory_read": best("read", "byte/s"),
+        "memory_copy": best("copy", "byte/s"),
+        "linear": best("linear", "FLOP/s"),
+        "launch": best("launch", "s"),
+        "measured": measured.date,
+    }
+
+
+def _text(found: "Survey", measured: dict[str, "Calibration"], canvas: Canvas) -> Iterator[Line]:
     program, processor = found.program, found.processor
     yield from facts(
         [
@@ -82,13 +102,13 @@ def _text(found: "Survey", measured: dict[str, "Ceilings"], canvas: Canvas) -> I
     yield ""
     if measured:
         yield from table(
-            ("ceilings", "read", "copy", "matmul", "launch", "measured"),
+            ("ceilings", "read", "copy", "linear", "launch", "measured"),
             _figures(measured),
             canvas,
             right=(1, 2, 3, 4),
         )
     else:
-        yield (("ceilings", FAINT), "  not measured yet: assay bench ceilings")
+        yield (("ceilings", FAINT), "  not measured yet: assay calibrate")
     if found.missing:
         yield ""
         yield "missing:"
@@ -145,18 +165,21 @@ def _folders(found: "Survey") -> list[tuple[Part, ...]]:
     ]
 
 
-def _figures(measured: dict[str, "Ceilings"]) -> list[tuple[Part, ...]]:
-    def rate(number: float, unit: str) -> str:
-        return f"{number / 1e9:,.1f} G{unit}/s"
+def _figures(measured: dict[str, "Calibration"]) -> list[tuple[Part, ...]]:
+    def shown(number: float | str | None, scale: float, unit: str) -> str:
+        return f"{number / scale:,.1f} {unit}" if isinstance(number, float) else "not measured"
 
-    return [
-        (
-            (name, NAME),
-            rate(one.memory_read, "B"),
-            rate(one.memory_copy, "B"),
-            rate(max(one.matmul.values(), default=0.0), "FLOP"),
-            f"{one.launch * 1e6:.1f} us",
-            one.measured,
+    rows: list[tuple[Part, ...]] = []
+    for name, one in measured.items():
+        found = _summary(one)
+        rows.append(
+            (
+                (name, NAME),
+                shown(found["memory_read"], 1e9, "GB/s"),
+                shown(found["memory_copy"], 1e9, "GB/s"),
+                shown(found["linear"], 1e9, "GFLOP/s"),
+                shown(found["launch"], 1e-6, "us"),
+                one.date,
+            )
         )
-        for name, one in measured.items()
-    ]
+    return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,14 @@ class Ceiling:
 
     value: float
     lo: float
+    """The 10 % quantile of the repeats."""
     hi: float
+    """The 90 % quantile."""
     unit: str
+    """byte/s, FLOP/s or s."""
+    repeats: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured: `operation`, and by operation `bytes`, `dtype`, `rows`, `threads` ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class HardwareSpec:
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
     """Measured ceilings by name; empty where the numbers are the catalog's."""
     notes: tuple[str, ...] = ()
+    accelerator: str = ""
+    """The catalog's name of the accelerator; empty for a CPU, or a GPU that is not in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
     present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
     subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]
     error = prepared.check.error(0)
-    samplers = [_Sampler(one, plan) for one in subjects]
+    samplers = [Sampler(one, plan) for one in subjects]
     _rounds(samplers, plan)
     # The last call is checked too: the first check would miss a buffer that later calls corrupt.
     error = _worse(error, prepared.check.error(samplers[0].made - 1))
@@ -88,7 +88,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
     )
 
 
-class _Sampler:
+class Sampler:
     """Samples one subject; chooses how many calls make a sample."""
 
     def __init__(self, subject: Subject, plan: SamplingPlan) -> None:
@@ -119,6 +119,7 @@ class _Sampler:
         return self.sample()
 
     def sample(self) -> float:
+        """One sample, without a warm-up call: the mean of what its calls took."""
         start = time.perf_counter()
         value = self.subject.clock.measure(self.subject.call, self.made, self.calls)
         self.made += self.calls
@@ -127,10 +128,11 @@ class _Sampler:
 
     @property
     def count(self) -> int:
+        """Samples taken in the rounds that were not skipped."""
         return sum(value is not None for value in self.values)
 
 
-def _rounds(samplers: list[_Sampler], plan: SamplingPlan) -> None:
+def _rounds(samplers: list[Sampler], plan: SamplingPlan) -> None:
     """Sample all subjects in every round, starting with a different one each time."""
     start = time.perf_counter()
     share = plan.seconds / len(samplers)

@@ -71,7 +71,7 @@ def run(chosen: Suite, options: Settings, progress: Callable[[str], None] | None
         suite=chosen.name,
         quick=options.quick,
         machine=facts.to_data(),
-        versions=_versions(options.device),
+        versions=versions(options.device),
         commit=_commit(),
         started=started,
         seconds=time.perf_counter() - start,
@@ -84,21 +84,22 @@ def run(chosen: Suite, options: Settings, progress: Callable[[str], None] | None
     return result
 
 
-def _versions(device: Device) -> dict[str, str | None]:
+def versions(device: Device) -> dict[str, str | None]:
+    """Versions that a measurement depends on: ours, those of the rivals, and of CUDA."""
     build: Any = assay.build_info()
     checks = " with checks" if build["debug_assertions"] else ""
-    versions: dict[str, str | None] = {
+    found: dict[str, str | None] = {
         "assay": f"{build['version']}{checks}",
         "python": platform.python_version(),
     }
     for name in LIBRARIES:
         try:
-            versions[name] = metadata.version(name)
+            found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            versions[name] = None
+            found[name] = None
     if device.capabilities.is_gpu:
-        versions |= cuda.versions()
-    return versions
+        found |= cuda.versions()
+    return found
 
 
 def _commit() -> str | None:

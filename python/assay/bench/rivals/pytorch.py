@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +15,18 @@ from assay.bench.harness.case import Absent, Subject
 from assay.bench.harness.clocks import Call, Clock, HostClock
 from assay.bench.harness.inputs import NumPyArray
 from assay.runtime.hardware import Device
+
+_IS_MEASURED: Final = contextvars.ContextVar("is_measured", default=True)
+
+
+@contextlib.contextmanager
+def without_pytorch() -> Iterator[None]:
+    """Prepare cases without PyTorch, which takes seconds and memory to set up."""
+    token = _IS_MEASURED.set(False)
+    try:
+        yield
+    finally:
+        _IS_MEASURED.reset(token)
 
 
 class TorchClock:
@@ -46,6 +60,8 @@ def pytorch_rival(
     `make` gets the module and a function that uploads host values, and returns the call. Without
     `clock`, device time is measured.
     """
+    if not _IS_MEASURED.get():
+        return Absent("PyTorch", "not asked for")
     if importlib.util.find_spec("torch") is None:
         return Absent("PyTorch", "not installed")
     if not device.host_memory and not device.capabilities.is_gpu:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from assay import xp
-from assay.bench.harness import ceilings, checks, inputs, stored_ceilings
+from assay.bench.harness import ceilings, checks, inputs
 from assay.bench.harness.case import Case, PreparedCase, Settings, Subject, Suite
 from assay.bench.harness.clocks import Call, DeviceClock
 from assay.bench.harness.graph_batches import batch_into_graphs
@@ -41,17 +41,15 @@ def cases(settings: Settings) -> list[Case]:
     usual = QUICK_SIZES if quick else GPU_SIZES if on_gpu else SIZES
     sizes = tuple(size for (size,) in settings.sizes) or usual
     side = QUICK_SIDE if quick else GPU_SIDE if on_gpu else SIDE
-    listed = [_bandwidth("read", device, size, _read) for size in sizes]
+    listed = [_bandwidth("read", device, size, read) for size in sizes]
     copied = [size for size in sizes if not on_gpu or size <= MAX_COPY_BYTES]
-    listed += [_bandwidth("copy", device, size, _copy) for size in copied]
+    listed += [_bandwidth("copy", device, size, copy) for size in copied]
     listed.append(
-        Case("arithmetic f32", "GFLOP/s", lambda: _arithmetic(device), {"operation": "arithmetic"})
+        Case("arithmetic f32", "GFLOP/s", lambda: arithmetic(device), {"operation": "arithmetic"})
     )
     listed += [gemm.case(device, dtype, (side, side, side)) for dtype in gemm.DTYPES]
-    listed.append(Case("launch", "us", lambda: _launch(device), {"operation": "launch"}))
-    listed.append(
-        Case("graph node", "us", lambda: _graph_node(device), {"operation": "graph node"})
-    )
+    listed.append(Case("launch", "us", lambda: launch(device), {"operation": "launch"}))
+    listed.append(Case("graph node", "us", lambda: graph_node(device), {"operation": "graph node"}))
     return listed + (transfers.cases(settings) if on_gpu else [])
 
 
@@ -66,7 +64,8 @@ def _bandwidth(
     )
 
 
-def _read(device: Device, nbytes: int) -> PreparedCase:
+def read(device: Device, nbytes: int) -> PreparedCase:
+    """Reading a working set, many times over where it is small."""
     host, pieces, source = _drawn(device, nbytes // 4)
     out = xp.empty((1,), dtype=xp.float32, device=device)
     # Exact in FP64, then rounded once, as the operation does.
@@ -115,7 +114,7 @@ def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tup
     )
 
 
-def _copy(device: Device, nbytes: int) -> PreparedCase:
+def copy(device: Device, nbytes: int) -> PreparedCase:
     """Half the bytes are read and half are written."""
     host, pieces, source = _drawn(device, nbytes // 8)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
@@ -140,7 +139,8 @@ def _copy(device: Device, nbytes: int) -> PreparedCase:
     )
 
 
-def _arithmetic(device: Device) -> PreparedCase:
+def arithmetic(device: Device) -> PreparedCase:
+    """The FP32 peak of fused multiply-adds."""
     host = inputs.small_integers(ceilings.fma_elements(device), 0)
     x = inputs.upload(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
@@ -157,7 +157,7 @@ def _arithmetic(device: Device) -> PreparedCase:
     )
 
 
-def _launch(device: Device) -> PreparedCase:
+def launch(device: Device) -> PreparedCase:
     """The smallest operation: its time is the launch overhead."""
     host = inputs.small_integers(16, 1)
     source = inputs.upload(device, host)
@@ -178,7 +178,7 @@ def _launch(device: Device) -> PreparedCase:
     )
 
 
-def _graph_node(device: Device) -> PreparedCase:
+def graph_node(device: Device) -> PreparedCase:
     """The same operation many times in one replayed graph."""
     host = inputs.small_integers(16, 1)
     source = inputs.upload(device, host)
@@ -209,9 +209,8 @@ def _graph_node(device: Device) -> PreparedCase:
 
 SUITE = Suite(
     "ceilings",
-    "ceilings of this machine, stored for the planner",
+    "ceilings of this machine, beside the rivals",
     cases,
     axes=(1,),
     size_meaning="bytes, such as 32K or 256M",
-    finish=stored_ceilings.store,
 )

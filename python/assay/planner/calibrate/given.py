@@ -1,0 +1,221 @@
+"""What the graph of equations takes from measured ceilings: rates, sizes and kernel constants.
+
+Floors are computed on the measured ceilings. Constants of kernels depend on the kind of device:
+
+- A GPU of the catalog keeps the rates that its kernels were fitted to. The fits state them as
+  shares of the data sheet's memory bandwidth; here they become shares of the measured one.
+- A GPU that the catalog does not have borrows the shares of another, which a note says.
+- A CPU has no tiles, no clusters and no tensor-core power limit: what the equations charge for
+  them is zero, and rates are those of the linear layers that were measured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.catalog import accelerators, constants
+from assay.errors import InputError, UnknownNameError
+from assay.planner.calibrate.calibration import select
+from assay.planner.specs import Ceiling
+
+if TYPE_CHECKING:
+    from assay.runtime.cuda import Gpu
+    from assay.runtime.hardware import Device
+
+MEMORY_SHARES: Final = (
+    "kernels.gemm.read_share",
+    "kernels.gemm.cast_share",
+    "kernels.prefill.stream_share",
+    "kernels.prefill.cache_share",
+    "kernels.decode.read_share",
+    "kernels.decode.query_share",
+    "kernels.passes.share",
+    "kernels.passes.cached_share",
+    "kernels.experts.read_share",
+    "kernels.experts.activation_share",
+)
+"""Constants that are shares of the data sheet's memory bandwidth."""
+
+_UNTILED: Final = 1e6
+"""A tile rate so far above the peak that tiles cost nothing."""
+
+_CPU_CONSTANTS: Final[Mapping[str, float]] = {
+    "kernels.device.clock_ratio": 1.0,
+    "kernels.gemm.tile_share": _UNTILED,
+    "kernels.gemm.sustained_share": 1.0,
+    "kernels.gemm.eight_bit_share": 1.0,
+    "kernels.gemm.eight_bit_step": 1.0,
+    "kernels.gemm.cast_time": 0.0,
+    "kernels.gemm.cast_share": _UNTILED,
+    "kernels.gemm.cast_row_time": 0.0,
+    "kernels.gemm.step_work": 0.0,
+    "kernels.gemm.ingest_intensity": 0.0,
+    "kernels.gemm.cache_intensity": 0.0,
+    "kernels.gemm.overlap_exponent": 3.0,
+    "kernels.gemm.block_time": 0.0,
+    "kernels.gemm.split_time": 0.0,
+    "kernels.gemm.write_exposure": 1.0,
+    "kernels.gemm.tail_cost": 0.0,
+    "kernels.gemm.throttle_depth": 0.0,
+    "kernels.gemm.reach_share": 1.0,
+    "kernels.gemm.ramp": 0.0,
+    "kernels.decode.tile_time": 0.0,
+    "kernels.decode.single_time": 0.0,
+    "kernels.decode.key_time": 0.0,
+    "kernels.decode.read_share": 1.0,
+    "kernels.decode.ramp": 0.0,
+    "kernels.decode.reach_share": 1.0,
+    "kernels.decode.split_time": 0.0,
+    "kernels.decode.sequence_time": 0.0,
+    "kernels.decode.query_share": 1.0,
+    "kernels.decode.regroup_time": 0.0,
+    "kernels.decode.tile_rows": 1.0,
+    "kernels.decode.most_group": 1e6,
+    "kernels.decode.splits_single": 0.0,
+    "kernels.passes.share": 1.0,
+    "kernels.passes.reach_share": 1.0,
+}
+"""Constants of kernels without tiles, on a chip whose clock does not follow its power."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValues:
+    """Values by variable in base units, and what was assumed."""
+
+    given: Mapping[str, float]
+    accelerator: str
+    notes: tuple[str, ...]
+
+
+def given_values(device: Device, ceilings: Mapping[str, Ceiling]) -> GivenValues:
+    """Values of the graph for a device of this machine."""
+    if device.capabilities.is_gpu:
+        from assay.runtime.cuda import probe
+
+        return gpu_values(probe().gpus[device.ordinal], ceilings)
+    from assay.runtime.fingerprint import cache_bytes
+
+    return cpu_values(cache_bytes(device), ceilings)
+
+
+def memory_read(ceilings: Mapping[str, Ceiling]) -> Ceiling:
+    """Reading from memory: the largest working set, on the most threads."""
+    found = list(select(ceilings, "read"))
+    if not found:
+        raise InputError("no read bandwidth was measured", "assay doctor checks the device")
+    return max(found, key=lambda one: (one.parameters.get("threads", 1), one.parameters["bytes"]))
+
+
+def gpu_values(facts: Gpu, ceilings: Mapping[str, Ceiling]) -> GivenValues:
+    """Values of a GPU with these properties."""
+    given = {
+        "gpu.multiprocessors": float(facts.multiprocessors),
+        "gpu.memory.capacity": float(facts.memory_bytes),
+        "gpu.cache.capacity": float(facts.l2_bytes),
+        "gpu.memory.bandwidth": memory_read(ceilings).value,
+    }
+    try:
+        entry = accelerators.find(facts.name)
+    except UnknownNameError:
+        given |= _measured_peak(ceilings, ("bf16", "f16"), ("fp8", "int8"), ("int4",))
+        return GivenValues(
+            given, "", (f"{facts.name} is not in the catalog: its kernels are assumed alike",)
+        )
+    return GivenValues(
+        {**entry.given, **given, **_shares(entry.name, given["gpu.memory.bandwidth"], entry.given)},
+        entry.name,
+        (),
+    )
+
+
+def _shares(system: str, measured: float, stated: Mapping[str, float]) -> dict[str, float]:
+    """Shares of the data sheet's bandwidth as shares of the measured one.
+
+    No kernel reads memory faster than what was measured; shares above 1 are of caches.
+    """
+    stack_bits = ("hbm.stacks", "hbm.channels_per_stack", "hbm.pins_per_channel", "hbm.pin_rate")
+    if "gpu.memory.bandwidth" in stated:
+        sheet = stated["gpu.memory.bandwidth"]
+    elif all(name in stated for name in stack_bits):
+        sheet = 1.0
+        for name in stack_bits:
+            sheet *= stated[name]
+    else:
+        raise InputError(f"the catalog's {system} has no memory bandwidth")
+    fitted = constants.find(constants.source_system(system)).values
+    known = {name: fitted[name] for name in MEMORY_SHARES if name in fitted}
+    ratio = sheet / measured
+    return {
+        name: share * ratio if share > 1.0 else min(share * ratio, 1.0)
+        for name, share in known.items()
+    }
+
+
+def cpu_values(cache: int | None, ceilings: Mapping[str, Ceiling]) -> GivenValues:
+    """Values of this machine's CPU, whose last-level cache has so many bytes."""
+    threads = max(
+        (int(one.parameters.get("threads", 1)) for one in select(ceilings, "read")), default=1
+    )
+    read = memory_read(ceilings)
+    given = {
+        **_CPU_CONSTANTS,
+        **_measured_peak(ceilings, ("bf16", "f32"), ("q8_0",), ("q4_1", "q4_k"), threads=threads),
+        "gpu.multiprocessors": float(threads),
+        "gpu.memory.capacity": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "gpu.memory.bandwidth": read.value,
+    }
+    if cache is not None:
+        given["gpu.cache.capacity"] = float(cache)
+    cached = [one for one in select(ceilings, "read", threads=threads) if one is not read]
+    if cached:
+        largest = max(cached, key=lambda one: int(one.parameters["bytes"]))
+        given["kernels.passes.cached_share"] = largest.value / read.value
+    given |= _gemv(ceilings, threads, read.value)
+    return GivenValues(given, "", ())
+
+
+def _measured_peak(
+    ceilings: Mapping[str, Ceiling],
+    wide: tuple[str, ...],
+    eight: tuple[str, ...],
+    four: tuple[str, ...],
+    **parameters: int,
+) -> dict[str, float]:
+    """Rates of the largest linear layers: in 16 bits, and 8 and 4 bits over it."""
+
+    def best(dtypes: tuple[str, ...]) -> float | None:
+        rates = [
+            one.value
+            for dtype in dtypes
+            for one in select(ceilings, "linear", dtype=dtype, **parameters)
+            if one.unit == "FLOP/s"
+        ]
+        return max(rates, default=None)
+
+    peak = best(wide)
+    if peak is None:
+        return {}
+    rates = {"gpu.rate_8bit": best(eight), "gpu.rate_4bit": best(four)}
+    return {"gpu.peak_flops": peak} | {
+        name: rate / peak for name, rate in rates.items() if rate is not None
+    }
+
+
+def _gemv(ceilings: Mapping[str, Ceiling], threads: int, read: float) -> dict[str, float]:
+    """The rate of GEMVs over that of reading, and what an operation costs besides its bytes."""
+    layers = [
+        (one.parameters["bytes"], one.parameters["bytes"] / one.value)
+        for one in select(ceilings, "linear", dtype="q8_0", rows=1, threads=threads)
+    ]
+    if len(layers) < 2:
+        return {}
+    (small, short), (large, long) = min(layers), max(layers)
+    rate = (large - small) / max(long - short, 1e-9)
+    overhead = max(short - small / rate, 0.0)
+    return {"kernels.gemm.read_share": min(rate / read, 1.0)} | dict.fromkeys(
+        ("kernels.gemm.launch_time", "kernels.decode.launch_time", "kernels.passes.launch_time"),
+        overhead,
+    )

@@ -1,0 +1,43 @@
+"""Time that threads wait for a core."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from assay.bench.harness.run_queue import waited_seconds
+
+
+def test_sums_the_threads_that_can_be_read(tmp_path: Path) -> None:
+    assert waited_seconds(tmp_path) is None
+    for name, text in (("1", "5 2000000000 7\n"), ("2", "0 500000000 1\n"), ("3", "odd\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "schedstat").write_text(text)
+    (tmp_path / "4").mkdir()
+    assert waited_seconds(tmp_path) == 2.5
+
+
+def test_threads_that_share_a_core_wait() -> None:
+    before = waited_seconds()
+    if before is None or not hasattr(os, "sched_setaffinity"):
+        pytest.skip("this system does not count waiting")
+    allowed = os.sched_getaffinity(0)
+
+    def spin() -> None:
+        os.sched_setaffinity(0, {min(allowed)})
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            sum(range(1000))
+
+    # Four threads on one core: the last one waits for the others at least once.
+    threads = [threading.Thread(target=spin) for _ in range(4)]
+    for one in threads:
+        one.start()
+    time.sleep(0.1)
+    during = waited_seconds()
+    for one in threads:
+        one.join()
+    assert during is not None
+    assert during - before > 0.01
