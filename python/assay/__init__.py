@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from assay.engine import Engine, SamplingParams
     from assay.observe.capture import capture
     from assay.observe.telemetry import telemetry
+    from assay.planner.predict import predict_graph
     from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
@@ -25,6 +26,7 @@ __all__ = [
     "capture",
     "capture_graph",
     "jit",
+    "predict_graph",
     "residuals",
     "telemetry",
 ]
@@ -35,6 +37,7 @@ _ELSEWHERE = {
     "attribute": "assay.diagnose.attribution",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
+    "predict_graph": "assay.planner.predict",
     "residuals": "assay.diagnose.residuals",
     "telemetry": "assay.observe.telemetry",
 }

@@ -8,15 +8,33 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """One layer of a model."""
+
+    mixer: str
+    """attention, mla, or linear (state space, gated delta rule)."""
+    mlp: str
+    """dense or moe."""
+    windowed: bool = False
+    """Whether a sliding window bounds its attention."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A model as values of the `architecture` scope of the graph of equations."""
 
     name: str
     architecture: Mapping[str, float]
+    """Values by name within the scope, such as `layers` and `latent.width`."""
     source: str
     """Where the shapes come from: a path, or a name of the catalog."""
     notes: tuple[str, ...] = ()
     """What the reader of the configuration assumed."""
+    layers: tuple[LayerSpec, ...] = ()
+    """Every layer in order; empty: all alike, as the architecture's shares say."""
+    weight_dtype: str = ""
+    """The format that the files store most weights in; empty where they state none."""
+    has_rope: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,10 @@ class HardwareSpec:
     notes: tuple[str, ...] = ()
     accelerator: str = ""
     """The catalog's name of the accelerator; empty for a CPU, or a GPU that is not in it."""
+    log_spreads: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviation of the logarithm of each uncertain value."""
+    correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Correlations of the logarithms, by pair in order of their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +95,7 @@ class BatchConfig:
     cuda_graphs: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     """Other settings of the engine, by the names it gives them."""
+    prompt: int = 0
+    """Length of each prompt in the step; 0: `prefill_tokens` are one whole prompt."""
+    acceptance: float | None = None
+    """Probability that a speculated token is accepted."""

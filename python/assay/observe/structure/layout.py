@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.errors import InputError
+from assay.catalog import layer_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +46,9 @@ class Layout:
 
 def read_layout(source: str | Path) -> Layout:
     """The layout of a model: a `config.json`, its folder, a GGUF file, or a catalog name."""
-    from assay.catalog import models
+    from assay.engine.loading.description import describe_model
 
-    text = str(source)
-    path = Path(source)
-    if path.is_dir() or path.suffix == ".json":
-        model = models.from_config(path / "config.json" if path.is_dir() else path)
-    elif path.suffix == ".gguf":
-        from assay.engine.loading import open_model
-
-        files = open_model(path)
-        model = models.from_config({"model_type": files.architecture, **files.config}, files.name)
-    elif path.is_file():
-        raise InputError(
-            f"{path}: expected config.json, a folder with one, or a .gguf file, got another file"
-        )
-    else:
-        model = models.find(text.removeprefix("models/"))
+    model = describe_model(source).model
     return from_shapes(model.name, model.shapes, model.config, model.notes)
 
 
@@ -73,38 +59,23 @@ def from_shapes(
     notes: tuple[str, ...] = (),
 ) -> Layout:
     """The layout of a model whose shapes `assay.catalog.configs` has read."""
-    text = config.get("text_config")
-    config = text if isinstance(text, Mapping) else config
-    layers = int(shapes["layers"])
-    experts = int(shapes["experts"])
-    mixers = _mixers(layers, shapes, config)
-    mlps = _mlps(layers, experts, int(shapes["dense_layers"]), config)
+    mixers, mlps = layer_kinds.mixers(shapes, config), layer_kinds.mlps(shapes, config)
+    # Windowed layers launch other grids.
+    windows = layer_kinds.attention_kinds(shapes, config)
     return Layout(
         name,
         tuple(LayerKind(*kinds) for kinds in zip(mixers, mlps, strict=True)),
         _parameters(shapes),
-        experts,
+        int(shapes["experts"]),
         int(shapes["experts_per_token"]),
         shapes["shared_experts"] > 0,
         shapes["ffn_matrices"] > 2,
         shapes["norm.heads"] > 0,
-        # Learned positions and ALiBi take the place of RoPE.
-        not shapes["positions"] and config.get("model_type") not in ("bloom", "mpt"),
+        layer_kinds.has_rope(shapes, config),
         shapes["norm.layer_count"] > 1,
-        _period(list(zip(mixers, mlps, _windows(layers, config), strict=True))),
+        _period(list(zip(mixers, mlps, windows, strict=True))),
         tuple(notes),
     )
-
-
-def _windows(layers: int, config: Mapping[str, Any]) -> list[str]:
-    """Kinds of attention: windowed layers launch other grids."""
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list) and len(kinds) == layers:
-        return [str(kind) for kind in kinds]
-    pattern = config.get("sliding_window_pattern")
-    if isinstance(pattern, int) and pattern > 1:
-        return ["windowed" if (i + 1) % pattern else "full" for i in range(layers)]
-    return [""] * layers
 
 
 def _period(kinds: list[tuple[str, ...]]) -> int:
@@ -114,32 +85,6 @@ def _period(kinds: list[tuple[str, ...]]) -> int:
         if all(tail[i] == tail[i - period] for i in range(period, len(tail))):
             return period
     return max(len(tail), 1)
-
-
-def _mixers(layers: int, shapes: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:
-    full = "mla" if shapes["latent.width"] else "attention"
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list) and len(kinds) == layers:
-        return ["linear" if kind == "linear_attention" else full for kind in kinds]
-    if shapes["linear_share"]:
-        interval = round(1 / (1 - shapes["linear_share"]))
-        return ["linear" if (i + 1) % interval else full for i in range(layers)]
-    return [full] * layers
-
-
-def _mlps(layers: int, experts: int, dense: int, config: Mapping[str, Any]) -> list[str]:
-    if not experts:
-        return ["dense"] * layers
-    frequency = config.get("moe_layer_freq")
-    if isinstance(frequency, list) and len(frequency) == layers:
-        return ["moe" if entry else "dense" for entry in frequency]
-    listed = config.get("mlp_only_layers")
-    if isinstance(listed, list) and listed:
-        return ["dense" if i in listed else "moe" for i in range(layers)]
-    step = int(config.get("decoder_sparse_step") or config.get("interleave_moe_layer_step") or 1)
-    if step > 1:
-        return ["dense" if (i + 1) % step else "moe" for i in range(layers)]
-    return ["dense" if i < dense else "moe" for i in range(layers)]
 
 
 def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:

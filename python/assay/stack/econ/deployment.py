@@ -55,6 +55,12 @@ energy_per_output_token = scope.variable(
     equals=serving_power / (serving.latency.throughput * serving_load),
     reference=by_definition("power over rate"), target=True,
 )  # fmt: skip
+step_cost_per_token = scope.variable(
+    "step.cost_per_token", "c_s", "USD/token", "rent of the GPUs per output token of a decode step",
+    display="USD/token",
+    equals=rent * serving.step.gpus / serving.step.tokens_per_second, reference=_SERVING,
+    target=True,
+)  # fmt: skip
 scope.inequality(
     "serving.fits_site", serving.latency.gpus <= cluster.gpus,
     "the deployment uses no more GPUs than the site has", reference=by_definition(),

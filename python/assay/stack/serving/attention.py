@@ -35,7 +35,16 @@ def projections(step: Step) -> Work:
         in_16_bits=True,
     )  # fmt: skip
     out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
-    latent = only_where(_IS_LATENT, expanded + only_where(model.query_width > 0, queries))
+    into = step.item("qkv", "queries, keys and values of a layer", into)
+    out = step.item("out", "the output projection of a layer", out)
+    expanded = step.item(
+        "latent_values", "keys and values from their latent", only_where(_IS_LATENT, expanded)
+    )
+    queries = step.item(
+        "latent_query", "queries from their latent",
+        only_where(_IS_LATENT & (model.query_width > 0), queries),
+    )  # fmt: skip
+    latent = expanded + queries
     # Linear-attention (SSM) layers have GEMMs of other shapes; their time scales with their weights.
     linear = model.linear_layers * model.linear_matrices / model.attention_matrices
     return (into + latent + out).times(model.attention_layers) + (into + out).times(linear)
@@ -49,9 +58,17 @@ def attention(step: Step) -> Work:
         (model.window_layers, "window", model.window),
     ):
         if step.load.decoding is not None:
-            total = total + _new_tokens(step, name, reach).times(layers)
+            decoding = _new_tokens(step, name, reach)
+            if step.load.optional:
+                decoding = only_where(step.decoding > 0, decoding)
+            decoding = step.item(f"decode_{name}", f"{name} attention of new tokens", decoding)
+            total = total + decoding.times(layers)
         if step.load.prompt_tokens is not None:
-            total = total + _prompts(step, name, reach).times(layers)
+            prompts = _prompts(step, name, reach)
+            if step.load.optional:
+                prompts = only_where(step.prompt_tokens > 0, prompts)
+            prompts = step.item(f"prompt_{name}", f"{name} attention of prompts", prompts)
+            total = total + prompts.times(layers)
     moved = 2 * step.own * model.state_elements / maximum(model.linear_layers, 1)
     state = passes.declare(
         scope, f"{step.prefix}state.", size=moved / d.attention_ranks * BYTES_16_BIT,
@@ -59,17 +76,20 @@ def attention(step: Step) -> Work:
         what=f"fixed states in {step.what}",
     )  # fmt: skip
     fixed = Work(state.time, state.size, NO_WORK.flops, NO_WORK.floor)
+    fixed = step.item("state", "the fixed state of a layer", fixed)
     return total + fixed.times(model.linear_layers)
 
 
 def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     grouped = maximum(_KV_HEADS, _HEADS / engine.group_limit)
+    # The queries of a sequence share its keys, as the heads of a group do.
+    heads = _HEADS if step.load.queries is None else _HEADS * step.load.queries
     width = where(_IS_LATENT, model.latent_width + model.rotary_width, model.head_size)
     value = where(_IS_LATENT, model.latent_width, model.value_size)
     shape = attention_decode.DecodeShape(
         batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN,
         window=reach if name == "full" else where(engine.skips_window > 0.5, reach, 0),
-        heads=_HEADS, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
+        heads=heads, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
         # The values of a latent are part of its keys.
         element=BYTES_16_BIT,
         kv_element=BYTES_16_BIT * where(_IS_LATENT, width / (width + value), 1),
@@ -91,6 +111,8 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
     whole = step.load.prompt / ONE_TOKEN
     length = minimum(whole, step.own_prompts)
+    if step.load.optional:
+        length = maximum(length, 1)
     # Sparse attention reads the latent of selected tokens; dense attention expands it to K and V.
     is_chosen = model.index_tokens > 0
     shape = attention_prefill.PrefillShape(

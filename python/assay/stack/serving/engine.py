@@ -52,6 +52,10 @@ host_sequence_time = _fitted(
 request_time = _fitted(
     "request_time", "t_r", "s", "ms", "request overhead outside the model, before the first token"
 )
+launch_time = _fitted(
+    "launch_time", "t_l", "s", "us",
+    "host time of a call of the model's code that launches kernels, without CUDA graphs",
+)  # fmt: skip
 layer_kernels = _fitted("layer_kernels", "n_k", "1", "1", "small kernels of a layer")
 expert_kernels = _fitted(
     "expert_kernels", "n_x", "1", "1", "further small kernels of a layer with experts"

@@ -28,12 +28,24 @@ def feed_forward(step: Step) -> Work:
     gates = model.ffn_matrices - 1
     up = step.gemm("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
     down = step.gemm("ffn_down", "feed-forwards, down", step.tokens, model.hidden, width)
-    routed = _experts(step, "experts_up", gates * _WIDTH, model.hidden) + _experts(
-        step, "experts_down", model.hidden, _WIDTH
+    up = step.item("ffn_up", "the up projection of a layer", up)
+    down = step.item("ffn_down", "the down projection of a layer", down)
+    slowdown = _slowdown(step)
+    experts_up = _experts(step, "experts_up", gates * _WIDTH, model.hidden).slowed(slowdown)
+    experts_down = _experts(step, "experts_down", model.hidden, _WIDTH).slowed(slowdown)
+    routed = step.item("experts_up", "the up projection of a layer's experts", experts_up)
+    routed = routed + step.item(
+        "experts_down", "the down projection of a layer's experts", experts_down
     )
+    return (up + down).times(layers) + routed.times(model.expert_layers)
+
+
+def _slowdown(step: Step) -> Expression:
+    """Time of expert GEMMs above their roofline; in iterations with prefill it is longer."""
+    if step.load.optional:
+        return where(step.prompt_tokens > 0, engine.prompt_expert_slowdown, engine.expert_slowdown)
     is_prompt = step.load.prompt_tokens is not None
-    slowdown = engine.prompt_expert_slowdown if is_prompt else engine.expert_slowdown
-    return (up + down).times(layers) + routed.slowed(slowdown).times(model.expert_layers)
+    return engine.prompt_expert_slowdown if is_prompt else engine.expert_slowdown
 
 
 def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
@@ -60,6 +72,12 @@ def small(step: Step) -> Work:
         scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
         what=f"routing of a layer in {step.what}",
     )  # fmt: skip
-    per_layer = Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor)
-    per_mixture = Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor)
+    per_layer = step.item(
+        "passes", "the passes of a layer",
+        Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor),
+    )  # fmt: skip
+    per_mixture = step.item(
+        "routing", "the routing of a layer",
+        Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor),
+    )  # fmt: skip
     return per_layer.times(model.layers) + per_mixture.times(model.expert_layers)

@@ -14,7 +14,7 @@ from assay.stack import collectives, interconnect
 from assay.stack.kernels import device
 from assay.stack.serving import attention, engine, feed_forward
 from assay.stack.serving import deployment as d
-from assay.stack.serving.deployment import ONE_TOKEN, scope
+from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 
 _MEGATRON = cited(
@@ -51,9 +51,9 @@ class Iteration:
     issued: Variable
 
 
-def declare(prefix: str, what: str, load: Load) -> Iteration:
-    """Declare the time of one iteration under a prefix."""
-    step = Step(prefix, what, load)
+def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> Iteration:
+    """Declare the time of one iteration under a prefix, itemized by operation where asked."""
+    step = Step(prefix, what, load, itemized=itemized)
     parts = {
         "projection": (attention.projections(step), _MEGATRON),
         "attention": (attention.attention(step), _FLASH),
@@ -103,11 +103,11 @@ def declare(prefix: str, what: str, load: Load) -> Iteration:
 
 def _logits(step: Step) -> Work:
     """Logits of the sampled tokens: one per decoding request and per finished prompt."""
-    prompts = step.prompt_tokens / maximum(step.load.prompt / ONE_TOKEN, 1)
-    return step.gemm(
-        "logits", "logits", step.decoding + prompts, model.vocabulary / d.tensor, model.hidden,
+    work = step.gemm(
+        "logits", "logits", step.sampled, model.vocabulary / d.tensor, model.hidden,
         in_16_bits=True,
     )  # fmt: skip
+    return step.item("logits", "logits", work)
 
 
 def _reductions(step: Step) -> Variable:
@@ -132,4 +132,9 @@ def _reduction(step: Step, name: str, tokens: Expression, ranks: Expression) -> 
         latency=interconnect.nic_latency, bandwidth=interconnect.nic_rate,
     )  # fmt: skip
     waiting = where(ranks > 1, engine.reduction_wait, NO_TIME)
-    return waiting + inside + where(ranks > local, across, NO_TIME)
+    time = waiting + inside + where(ranks > local, across, NO_TIME)
+    if not step.itemized:
+        return time
+    return step.variable(
+        f"operation.{name}.time", "t", "s", f"time of an all-reduce in {step.what}", time, SUM
+    )

@@ -26,6 +26,7 @@ _ORCA = cited(
 SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute in order")
 
 NOTHING = number("0")
+ONE = number("1")
 NO_TIME = number("0 s")
 NO_FLOPS = number("0 FLOP")
 BYTE = number("1 byte")
@@ -76,25 +77,36 @@ NO_WORK = Work(NO_TIME, number("0 byte"), NO_FLOPS)
 
 @dataclass(frozen=True)
 class Load:
-    """Requests and tokens of an iteration, over all attention replicas; None where absent."""
+    """Requests and tokens of an iteration, over all attention replicas; None where absent.
+
+    `queries` are the tokens of a decoding request, None for one; `optional` says that there may be
+    no decoding request or no prompt token, so that their kernels count only where there are some.
+    """
 
     decoding: Expression | None
     context: Expression
     prompt_tokens: Expression | None
     prompt: Expression
+    queries: Expression | None = None
+    optional: bool = False
 
 
 class Step:
-    """One iteration under a prefix: its tokens, total and on the busiest attention replica."""
+    """One iteration under a prefix: its tokens, total and on the busiest attention replica.
 
-    def __init__(self, prefix: str, what: str, load: Load) -> None:
+    An itemized step declares the work of each operation of a layer as variables of its own.
+    """
+
+    def __init__(self, prefix: str, what: str, load: Load, *, itemized: bool = False) -> None:
         """Declare the tokens."""
-        self.prefix, self.what, self.load = prefix, what, load
+        self.prefix, self.what, self.load, self.itemized = prefix, what, load, itemized
         self.decoding = NOTHING if load.decoding is None else load.decoding
+        self.queries = ONE if load.queries is None else load.queries
         self.prompt_tokens = NOTHING if load.prompt_tokens is None else load.prompt_tokens
         self.tokens = self.variable(
-            "tokens", "n", "1", f"tokens of {what}", self.decoding + self.prompt_tokens, _ORCA
-        )
+            "tokens", "n", "1", f"tokens of {what}",
+            self._with_queries(self.decoding) + self.prompt_tokens, _ORCA,
+        )  # fmt: skip
         # A prompt is not split over replicas: its replica determines the time.
         self.own_prompts = maximum(
             self.prompt_tokens / d.attention_replicas,
@@ -103,8 +115,34 @@ class Step:
         self.own_decoding = self.decoding / d.attention_replicas
         self.own = self.variable(
             "replica_tokens", "n_r", "1", f"tokens of {what} on the busiest attention replica",
-            self.own_decoding + self.own_prompts, _ORCA,
+            self._with_queries(self.own_decoding) + self.own_prompts, _ORCA,
         )  # fmt: skip
+
+    def _with_queries(self, requests: Expression) -> Expression:
+        return requests if self.load.queries is None else requests * self.load.queries
+
+    @property
+    def sampled(self) -> Expression:
+        """Tokens whose logits are computed: those that decode, and one for each finished prompt."""
+        prompts = self.prompt_tokens / maximum(self.load.prompt / ONE_TOKEN, 1)
+        return self._with_queries(self.decoding) + prompts
+
+    def item(self, name: str, what: str, work: Work) -> Work:
+        """The work of an operation in one layer, as variables where the step is itemized."""
+        if not self.itemized:
+            return work
+        parts = {
+            "time": ("t", "s", work.time), "floor": ("t_min", "s", work.floor),
+            "size": ("S", "byte", work.size), "flops": ("F", "FLOP", work.flops),
+        }  # fmt: skip
+        declared = {
+            part: self.variable(
+                f"operation.{name}.{part}", symbol, unit, f"{part} of {what} in {self.what}",
+                equals, SUM,
+            )
+            for part, (symbol, unit, equals) in parts.items()
+        }  # fmt: skip
+        return replace(work, **declared)
 
     def variable(
         self, name: str, symbol: str, unit: str, meaning: str, equals: Expression,

@@ -1,0 +1,281 @@
+"""The equations of a step, evaluated: inputs from specifications, one tape, named outputs.
+
+Without NumPy: a prediction of one step is a few thousand operations, and importing it costs more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.errors import InputError, MissingInputsError, unknown_name
+from assay.model.language.distributions import Z90
+from assay.planner import formats
+from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from assay.model.tapes.compile import Compiled
+
+STEP: Final = "serving.step."
+PARTS: Final = ("time", "floor", "size", "flops")
+ITEMS: Final = (
+    "qkv", "latent_query", "latent_values", "out", "decode_full", "decode_window", "prompt_full",
+    "prompt_window", "state", "ffn_up", "ffn_down", "experts_up", "experts_down", "passes",
+    "routing", "logits",
+)  # fmt: skip
+"""Operations whose work the stack declares, by layer."""
+SUMS: Final = ("attention_sum", "feed_forward_sum")
+"""All-reduces, of which it declares the time."""
+
+TOTALS: Final = (
+    "wall_time", "time", "floor_time", "host_time", "outer_time", "host_waiting_time",
+    "launch_time", "tokens_per_second", "time_to_first_token", "outer_passes.size",
+)  # fmt: skip
+OUTPUTS: Final = (
+    *(f"{STEP}operation.{item}.{part}" for item in ITEMS for part in PARTS),
+    *(f"{STEP}operation.{item}.time" for item in SUMS),
+    *(STEP + name for name in TOTALS),
+    "kernels.device.memory_bandwidth", "kernels.device.peak_flops",
+    "serving.weight_memory", "serving.kv.bytes_per_token", "gpu.memory.capacity",
+)  # fmt: skip
+POWERED: Final = (f"{STEP}energy_per_token",)
+PRICED: Final = ("econ.step.cost_per_token",)
+
+POWER_VARIANTS: Final = {
+    "gpu.work.tensor_use": "serving.step.tensor_use",
+    "gpu.work.memory_use": "serving.step.memory_use",
+    "gpu.work.clock_share": "serving.step.clock_share",
+    "gpu.duty": "serving.step.duty",
+}
+"""The power of a GPU follows the step, not a training job."""
+
+PROMPT_BUDGET: Final = "serving.prompt_budget"
+_SHARED_KEYS: Final = 1000.0
+ENGINES: Final = ("vllm",)
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants of an engine, with the spread of their logarithms and the sources of both."""
+
+    given: Mapping[str, float]
+    log_spreads: Mapping[str, float]
+    correlations: Mapping[tuple[str, str], float]
+
+
+@cache
+def engine_constants(engine: str) -> Constants:
+    """Constants of an engine that runs steps, and of its server for the first token."""
+    from assay.catalog import engines
+
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    offline, server = engines.find(engine, "offline"), engines.find(engine, "inferencex")
+    served = ("serving.request_time", "serving.model_error.first_token")
+    given = offline.values | {name: server.values[name] for name in served}
+    spreads = offline.log_standard_errors | {
+        name: server.log_standard_errors[name] for name in served
+    }
+    return Constants(given, spreads, offline.correlations)
+
+
+def inputs(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, launches: int, outer: int
+) -> tuple[dict[str, float], list[str]]:
+    """Given values of the graph of equations for a step, and what was assumed."""
+    check(batch)
+    notes: list[str] = []
+    engine = engine_constants(batch.engine)
+    projections, experts = _formats(model, hardware, batch, notes)
+    prompt = batch.prompt or batch.prefill_tokens
+    values = {
+        **engine.given,
+        **hardware.given,
+        **{f"architecture.{name}": value for name, value in model.architecture.items()},
+        "serving.tensor": float(batch.tensor),
+        "serving.pipeline": float(batch.pipeline),
+        "serving.expert": float(batch.expert),
+        "serving.attention_replicas": 1.0,
+        "serving.compute_bits": float(projections.compute_bits),
+        "serving.weight_bytes": projections.weight_bytes,
+        "serving.expert_bits": float(experts.compute_bits),
+        "serving.expert_bytes": experts.weight_bytes,
+        "serving.kv_bytes": formats.kv_bytes(batch.kv_dtype),
+        "serving.group_limit": _SHARED_KEYS,
+        f"{STEP}sequences": batch.sequences / batch.pipeline,
+        f"{STEP}context": mean_context(batch) + 1.0,
+        f"{STEP}prefill_tokens": float(batch.prefill_tokens),
+        f"{STEP}prompt": float(max(prompt, 1)),
+        f"{STEP}draft_tokens": float(batch.speculative_tokens),
+        f"{STEP}acceptance": batch.acceptance or 0.0,
+        f"{STEP}eager": float(not batch.cuda_graphs),
+        f"{STEP}launches": float(launches),
+        f"{STEP}outer_kernels": float(outer),
+    }
+    if isinstance(batch.context, tuple) and len(set(batch.context)) > 1:
+        notes.append(
+            f"contexts of {min(batch.context):,} to {max(batch.context):,} tokens count by their "
+            f"mean of {mean_context(batch):,.0f}"
+        )
+    if batch.speculative_tokens:
+        notes.append("the time of the model that drafts tokens is not part of the step")
+    return values, notes
+
+
+def mean_context(batch: BatchConfig) -> float:
+    """Tokens in the cache of a sequence, mean over sequences."""
+    if isinstance(batch.context, tuple):
+        return math.fsum(batch.context) / max(len(batch.context), 1)
+    return float(batch.context)
+
+
+def check(batch: BatchConfig) -> None:
+    """Refuse a batch that no engine could run."""
+    for name in ("tensor", "pipeline", "expert", "context_parallel"):
+        if getattr(batch, name) < 1:
+            raise InputError(f"{name}: expected 1 or more, got {getattr(batch, name)}")
+    for name in ("sequences", "prefill_tokens", "speculative_tokens", "prompt"):
+        if getattr(batch, name) < 0:
+            raise InputError(f"{name}: expected 0 or more, got {getattr(batch, name)}")
+    if not batch.sequences and not batch.prefill_tokens:
+        raise InputError("batch: expected sequences or prefill tokens, got an empty step")
+    if batch.context_parallel > 1:
+        raise InputError(
+            f"context_parallel: expected 1, got {batch.context_parallel}",
+            "steps that split a context over GPUs are not predicted",
+        )
+    contexts = batch.context if isinstance(batch.context, tuple) else (batch.context,)
+    if min(contexts, default=0) < 0 or not contexts:
+        raise InputError(f"context: expected 0 or more tokens, got {batch.context}")
+    if isinstance(batch.context, tuple) and len(batch.context) != batch.sequences:
+        raise InputError(
+            f"context: expected one length for each of {batch.sequences} sequences, "
+            f"got {len(batch.context)}"
+        )
+    if batch.expert > batch.tensor:
+        raise InputError(
+            f"expert: expected at most the {batch.tensor} tensor-parallel ranks, got {batch.expert}"
+        )
+    if batch.acceptance is not None and not 0 <= batch.acceptance <= 1:
+        raise InputError(f"acceptance: expected 0 to 1, got {batch.acceptance}")
+
+
+def _formats(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, notes: list[str]
+) -> tuple[formats.Execution, formats.Execution]:
+    """How projections and experts are stored and multiplied."""
+    found = formats.weight_execution(batch.weight_dtype, hardware.given)
+    if found.note:
+        notes.append(f"{hardware.name}: {found.note}")
+    if model.architecture["experts"] and found.weight_bytes < 1:
+        notes.append(f"{found.format} experts; attention and shared parts stay in 16 bits")
+        return formats.Execution("bf16", 2.0, 16), found
+    return found, found
+
+
+def compiled(names: Sequence[str], outputs: Sequence[str], variants: Mapping[str, str]) -> Compiled:
+    """The tape of some outputs, from the cache of tapes where it is there."""
+    return _compiled(tuple(names), tuple(outputs), tuple(sorted(variants.items())))
+
+
+@cache
+def _compiled(
+    names: tuple[str, ...], outputs: tuple[str, ...], variants: tuple[tuple[str, str], ...]
+) -> Compiled:
+    from assay.stack import registry
+
+    return registry().compile(inputs=names, outputs=outputs, variants=dict(variants))
+
+
+def evaluate(
+    points: Sequence[Mapping[str, float]],
+    outputs: Sequence[str],
+    variants: Mapping[str, str] | None = None,
+) -> list[dict[str, float]]:
+    """Outputs at points that give the same inputs; missing inputs raise `MissingInputsError`."""
+    names = sorted(points[0])
+    function = compiled(names, outputs, variants or {})
+    columns = [_column([point[name] for point in points]) for name in names]
+    out = _matrix(len(outputs), len(points))
+    function.tape.evaluate(columns, len(points), out)
+    return [
+        {name: out[row, index] for row, name in enumerate(outputs)} for index in range(len(points))
+    ]
+
+
+def log_derivatives(
+    point: Mapping[str, float], outputs: Sequence[str], wrt: Sequence[str]
+) -> dict[str, list[float]]:
+    """By output the derivative of its logarithm by the logarithm of each input."""
+    names = sorted(point)
+    function = compiled(names, outputs, {})
+    columns = [point[name] for name in names]
+    values, slopes = _matrix(len(outputs), 1), _matrix(len(outputs), len(wrt))
+    function.tape.jacobian(columns, 1, [names.index(name) for name in wrt], slopes, values)
+    found = {}
+    for row, output in enumerate(outputs):
+        value = values[row, 0]
+        found[output] = [
+            slopes[row, column] * point[name] / value if value else 0.0
+            for column, name in enumerate(wrt)
+        ]
+    return found
+
+
+def _column(values: list[float]) -> Any:
+    if len(values) == 1 or len(set(values)) == 1:
+        return values[0]
+    from array import array
+
+    return array("d", values)
+
+
+def _matrix(rows: int, columns: int) -> Any:
+    """A matrix of 64-bit floats."""
+    return memoryview(bytearray(8 * rows * columns)).cast("d", shape=[rows, columns])
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The 90 % interval of a figure as factors of its value."""
+
+    sigma: float
+
+    def ends(self, value: float, least: float = 0.0) -> tuple[float, float]:
+        """The ends around a value; the lower is not below `least`."""
+        factor = math.exp(Z90 * self.sigma)
+        return min(max(value / factor, least), value), value * factor
+
+
+def spreads(
+    point: Mapping[str, float], hardware: HardwareSpec, engine: str, outputs: Sequence[str]
+) -> dict[str, Spread]:
+    """Spread of outputs by that of their inputs: derivatives at the point, with correlations."""
+    own = engine_constants(engine)
+    sigma = {
+        name: value
+        for name, value in {**hardware.log_spreads, **own.log_spreads}.items()
+        if value and point.get(name)
+    }
+    names = list(sigma)
+    index = {name: position for position, name in enumerate(names)}
+    pairs = [
+        (index[first], index[second], value)
+        for (first, second), value in {**hardware.correlations, **own.correlations}.items()
+        if first in index and second in index
+    ]
+    found = {}
+    for output, slopes in log_derivatives(point, outputs, names).items():
+        scaled = [slope * sigma[name] for slope, name in zip(slopes, names, strict=True)]
+        variance = math.fsum(part * part for part in scaled)
+        variance += 2 * math.fsum(scaled[a] * scaled[b] * value for a, b, value in pairs)
+        found[output] = Spread(math.sqrt(max(variance, 0.0)))
+    return found
+
+
+def missing_names(error: MissingInputsError) -> str:
+    """The inputs that an output lacks, as text."""
+    return "no value for " + ", ".join(error.names)

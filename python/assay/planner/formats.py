@@ -1,0 +1,96 @@
+"""What a stored number format runs as: bytes of an element, and operands in the tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from assay.errors import unknown_name
+
+_ALIASES: Final = {
+    "bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16", "float32": "f32",
+    "fp32": "f32", "float8": "fp8", "fp8_e4m3": "fp8", "f8_e4m3": "fp8", "e4m3": "fp8",
+    "fp8_e5m2": "fp8", "awq": "int4", "gptq": "int4", "i8": "int8", "w8a8": "int8",
+}  # fmt: skip
+
+_SCALED: Final = {
+    # Four bits and a scale of 8 bits for each 16 (NVFP4) or 32 elements (MXFP4).
+    "nvfp4": 0.5625,
+    "mxfp4": 0.53125,
+    # Four bits, and a scale of 16 and a zero point of 4 bits for each group of 128.
+    "int4": 0.5 + 20 / 128 / 8,
+}
+_LOW: Final = {
+    "fp8": ("gpu.rate_fp8", 8), "int8": ("gpu.rate_int8", 8),
+    "nvfp4": ("gpu.rate_fp4", 4), "mxfp4": ("gpu.rate_fp4", 4),
+}  # fmt: skip
+"""Formats whose products tensor cores may compute, the rate that says so, and their bits."""
+
+KV_FORMATS: Final = {"bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0}
+"""Formats of the KV cache and the bytes of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How weights of a format are stored and multiplied on a chip."""
+
+    format: str
+    weight_bytes: float
+    compute_bits: int
+    note: str = ""
+    """Where operands are not in the stored format: what they are instead."""
+
+
+def names() -> tuple[str, ...]:
+    """Formats that weights may have."""
+    from assay._native import BLOCK_FORMATS
+
+    blocks = [name for name, block in BLOCK_FORMATS.items() if block.values > 1]
+    return tuple(dict.fromkeys(("bf16", "f16", "f32", "fp8", "int8", *_SCALED, *blocks)))
+
+
+def canonical(name: str) -> str:
+    """A format by any of its usual names."""
+    lower = name.strip().lower()
+    found = _ALIASES.get(lower, lower)
+    if found not in names():
+        raise unknown_name("weight format", name, (*names(), *_ALIASES))
+    return found
+
+
+def weight_execution(name: str, given: Mapping[str, float]) -> Execution:
+    """What weights of a format run as on hardware with these given values."""
+    format = canonical(name)
+    if format in ("bf16", "f16"):
+        return Execution(format, 2.0, 16)
+    if format == "f32":
+        note = "f32 weights: bytes count in full, products at the rate of 16-bit tensor cores"
+        return Execution(format, 4.0, 16, note)
+    stored = _stored_bytes(format)
+    rate, bits = _LOW.get(format, ("", 16))
+    if rate and given.get(rate, 0.0) > 1:
+        return Execution(format, stored, bits)
+    reason = "no tensor cores of that format" if rate else "a storage format"
+    note = f"{format} weights ({reason}): read at {stored:.4g} bytes, multiplied in 16 bits"
+    return Execution(format, stored, 16, note)
+
+
+def _stored_bytes(format: str) -> float:
+    if format in _SCALED:
+        return _SCALED[format]
+    if format in ("fp8", "int8"):
+        return 1.0
+    from assay._native import BLOCK_FORMATS
+
+    block = BLOCK_FORMATS[format]
+    return float(block.bytes / block.values)
+
+
+def kv_bytes(name: str) -> float:
+    """Bytes of an element of the KV cache."""
+    lower = name.strip().lower()
+    found = _ALIASES.get(lower, lower)
+    if found not in KV_FORMATS:
+        raise unknown_name("KV-cache format", name, KV_FORMATS)
+    return KV_FORMATS[found]

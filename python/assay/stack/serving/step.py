@@ -1,0 +1,157 @@
+"""One step as it is asked for: sequences with their context, tokens of prompts, graphs or not.
+
+The iterations of `loads` follow from a deployment and its requests; this one is given its load, and
+declares the work of each operation of a layer, which the planner lays out as a timeline.
+"""
+
+from __future__ import annotations
+
+from assay.model import by_definition, cited, maximum, minimum, number, where
+from assay.stack import architecture as model
+from assay.stack import gpu
+from assay.stack.kernels import device, passes
+from assay.stack.serving import deployment as d
+from assay.stack.serving import engine, iteration
+from assay.stack.serving.deployment import ONE_TOKEN, scope
+from assay.stack.serving.load import Load
+
+_ASKED = by_definition("a choice of who asks for the step")
+_SPECULATION = cited(
+    "Leviathan, Kalman and Matias 2023, Fast Inference from Transformers via Speculative Decoding",
+    "eq. 1, expected tokens of a step",
+)
+_GRAPHS = cited("NVIDIA CUDA C++ Programming Guide 12", "CUDA graphs: launch cost on the host")
+_ORCA = cited(
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
+    "sec. 3 and 4",
+)
+_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
+_CHUNKED = cited(
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+    "sec. 4",
+)
+_LOGITS = cited("vLLM source code, v1/sample/sampler.py", "logits in 32 bits, then argmax or top-p")
+
+sequences = scope.variable(
+    "step.sequences", "n_s", "1", "sequences that decode in the step, of one pipeline stage",
+    reference=_ASKED, boundary="scenario",
+)  # fmt: skip
+context = scope.variable(
+    "step.context", "s_c", "token", "tokens in the KV cache of a decoding sequence, mean",
+    reference=_ASKED, boundary="scenario",
+)  # fmt: skip
+prefill_tokens = scope.variable(
+    "step.prefill_tokens", "n_p", "1", "tokens of prompts in the step", reference=_ASKED,
+    boundary="scenario",
+)  # fmt: skip
+prompt = scope.variable(
+    "step.prompt", "s_p", "token", "length of each prompt, of which the step has a chunk or all",
+    reference=_ASKED, boundary="scenario",
+)  # fmt: skip
+draft_tokens = scope.variable(
+    "step.draft_tokens", "gamma", "1", "tokens of a sequence that speculation drafts; 0: none",
+    reference=_SPECULATION, boundary="scenario",
+)  # fmt: skip
+acceptance = scope.variable(
+    "step.acceptance", "alpha", "1", "probability that a drafted token is accepted",
+    bounds=(0, 1), reference=_SPECULATION, boundary="scenario",
+)  # fmt: skip
+eager = scope.variable(
+    "step.eager", "b_e", "1", "1: the host launches every kernel; 0: it launches CUDA graphs",
+    bounds=(0, 1), reference=_GRAPHS, boundary="scenario",
+)  # fmt: skip
+launches = scope.variable(
+    "step.launches", "n_l", "1", "calls of the model's code that launch kernels in the step",
+    reference=_GRAPHS, boundary="scenario",
+)  # fmt: skip
+outer_kernels = scope.variable(
+    "step.outer_kernels", "n_o", "1", "kernels outside layers: inputs, embedding, sampling",
+    reference=_GRAPHS, boundary="scenario",
+)  # fmt: skip
+
+_load = Load(sequences, context, prefill_tokens, prompt, draft_tokens + 1, optional=True)
+step = iteration.declare("step.", "the step", _load, itemized=True)
+
+# Host time was fitted on whole steps, so that it contains the kernels outside of layers.
+_sampled = sequences * (draft_tokens + 1) + prefill_tokens / maximum(prompt / ONE_TOKEN, 1)
+outer = passes.declare(
+    scope, "step.outer_passes.",
+    size=_sampled * model.vocabulary / d.tensor * number("14 byte")
+    + (sequences * (draft_tokens + 1) + prefill_tokens) * model.hidden * number("8 byte"),
+    kernels=maximum(outer_kernels, 1), what="the passes outside of layers",
+)  # fmt: skip
+outer_time = scope.variable(
+    "step.outer_time", "t_o", "s", "kernels outside of layers, which host time contains",
+    display="us", equals=minimum(outer.time, step.host_time), reference=_LOGITS,
+)  # fmt: skip
+waiting_time = scope.variable(
+    "step.host_waiting_time", "t_w", "s", "time of the step in which the device waits for the host",
+    display="us", equals=step.host_time - outer_time, reference=_ORCA, target=True,
+)  # fmt: skip
+launch_time = scope.variable(
+    "step.launch_time", "t_l", "s", "host time of every call that launches kernels, one by one",
+    display="ms", equals=launches * engine.launch_time, reference=_GRAPHS,
+)  # fmt: skip
+busy_time = step.time - step.host_time
+_error = engine.transfer_error * where(prefill_tokens > 0, engine.prompt_error, engine.step_error)
+wall_time = scope.variable(
+    "step.wall_time", "t", "s", "time of the step as the engine runs it", display="ms",
+    equals=_error
+    * where(eager > 0.5, maximum(busy_time, launch_time) + step.host_time, step.time),
+    reference=_GRAPHS, target=True,
+)  # fmt: skip
+emitted = scope.variable(
+    "step.emitted_tokens", "n_t", "1", "tokens that a decoding sequence gains in the step",
+    equals=where(
+        acceptance >= 1,
+        draft_tokens + 1,
+        (1 - acceptance ** (draft_tokens + 1)) / (1 - minimum(acceptance, 1 - 1e-9)),
+    ),
+    reference=_SPECULATION,
+)  # fmt: skip
+# All stages work on sequences of their own, so that a step of each ends in one step's time.
+tokens_per_second = scope.variable(
+    "step.tokens_per_second", "X", "token/s", "output tokens per second of decoding sequences",
+    equals=ONE_TOKEN * sequences * d.pipeline * emitted / wall_time, reference=_ORCA, target=True,
+)  # fmt: skip
+time_to_first_token = scope.variable(
+    "step.time_to_first_token", "TTFT", "s",
+    "time to first token of a request that waits for nothing but its own chunks", display="ms",
+    equals=engine.first_token_error
+    * (
+        engine.request_time
+        + maximum(prompt / ONE_TOKEN / maximum(prefill_tokens, 1), 1) * wall_time
+    ),
+    reference=_CHUNKED, target=True,
+)  # fmt: skip
+energy_per_token = scope.variable(
+    "step.energy_per_token", "e", "J/token", "energy of the GPUs per output token",
+    equals=gpu.power * d.instance_gpus / tokens_per_second,
+    reference=by_definition("power over rate"), target=True,
+)  # fmt: skip
+
+gpus = d.instance_gpus
+_asked = sequences + prefill_tokens > 0
+_busy = step.benchmark_time - step.host_time
+scope.approximation(
+    gpu.work_tensor_use,
+    minimum(
+        step.issued / (_busy * device.peak_flops * device.rate_multiple(d.compute_bits)), 1
+    ),
+    valid=_asked, name="step.tensor_use", meaning="tensor-core utilization of the step",
+    reference=_ACTIVE,
+)  # fmt: skip
+scope.approximation(
+    gpu.work_memory_use, minimum(step.size / (_busy * device.memory_bandwidth), 1),
+    valid=_asked, name="step.memory_use", meaning="memory-bandwidth utilization of the step",
+    reference=_ACTIVE,
+)  # fmt: skip
+scope.approximation(
+    gpu.work_clock_share, minimum(step.clock_bound / _busy, 1),
+    valid=_asked, name="step.clock_share", meaning="clock-bound share of the step",
+    reference=by_definition("clock-bound time over busy time"),
+)  # fmt: skip
+scope.approximation(
+    gpu.duty, minimum(busy_time / wall_time, 1), valid=_asked, name="step.duty",
+    meaning="share of the step in which kernels run", reference=_ACTIVE,
+)  # fmt: skip
