@@ -89,13 +89,13 @@ def from_accelerator(entry: CatalogEntry) -> HardwareSpec:
         for name, value in entry.values.items()
         if value.uncertainty
     }
-    values = {
+    values: dict[str, float] = {
         **fitted.values, **{name: own[name] for name in OWN_KERNELS if name in own},
         **entry.given, **accelerators.low_precision_rates(entry),
         # Kernel constants hold at the clock that the tables were measured at.
         "kernels.device.clock_ratio": 1.0,
     }  # fmt: skip
-    spreads = {**fitted.log_standard_errors, **stated}
+    spreads: dict[str, float] = {**fitted.log_standard_errors, **stated}
     return HardwareSpec(
         entry.name,
         {name: value for name, value in values.items() if name in known},
