@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assay import stack
 from assay.catalog import entries, probe
 from assay.errors import InputError
 
@@ -16,6 +17,7 @@ def test_probe_output_is_a_catalog_entry(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(probe, "_MATRIX", 128)
     found = probe.probe()
     assert {value.kind for value in found.values.values()} == {"measured"}
+    assert set(found.values) <= set(stack.registry().variables)
     path = tmp_path / "host.json"
     probe.write_entry(found, path)
     again = entries.from_file(path)

@@ -51,7 +51,7 @@ def probe() -> CatalogEntry:
         "gpu.memory.capacity": SourcedValue(
             f"{_memory()} byte/GPU", "the operating system", "measured", today
         ),
-        "gpu.multiCPUs": SourcedValue(
+        "gpu.multiprocessors": SourcedValue(
             f"{os.cpu_count() or 1} 1/GPU", "the operating system", "measured", today
         ),
         "gpu.rate_8bit": SourcedValue("1", "no faster 8-bit GEMM is used", "measured", today),

@@ -1,5 +1,6 @@
 """Samples of ceilings: which count, and what a wrong answer does."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -40,14 +41,22 @@ def test_disturbed_samples_are_set_aside(monkeypatch: Any) -> None:
     assert found.disturbed >= sampling.LEAST_QUIET
 
 
-def test_all_samples_count_where_none_was_quiet(monkeypatch: Any) -> None:
+def test_the_best_samples_count_where_none_was_quiet(monkeypatch: Any) -> None:
     clock = itertools.count()
     monkeypatch.setattr(sampling, "waited_seconds", lambda: float(next(clock)))
     found = measure(measurement(itertools.cycle([1.0, 2.0, 4.0])), PLAN)
     assert not found.is_quiet
     assert found.ceiling.repeats == found.disturbed
-    assert found.ceiling.value == pytest.approx(5.0)
-    assert found.ceiling.lo < 5.0 < found.ceiling.hi
+    assert found.ceiling.value == pytest.approx(10.0)
+    assert found.ceiling.lo == pytest.approx(5.0)
+
+
+def test_of_disturbed_times_the_least_count(monkeypatch: Any) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(sampling, "waited_seconds", lambda: float(next(clock)))
+    what = dataclasses.replace(measurement(itertools.cycle([10.0, 20.0, 40.0])), unit="us")
+    found = measure(what, PLAN).ceiling
+    assert (found.lo, found.value, found.hi) == pytest.approx((1.0, 1.0, 2.0))
 
 
 def test_without_a_counter_no_sample_is_called_disturbed(monkeypatch: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from assay._native import kernel_threads, limit_kernel_threads
-from assay.bench.calibration import linear
+from assay.bench.calibration import attention, linear
 from assay.bench.calibration.sampling import Measurement, threads_text
 from assay.bench.harness.case import Case, PreparedCase, Settings
 from assay.bench.harness.text import bytes_text
@@ -39,6 +39,7 @@ def measurements(device: Device) -> Iterator[Measurement]:
     yield _prepared("launch", "us", "launch", suite.launch, device)
     yield _prepared("graph node", "us", "graph node", suite.graph_node, device)
     yield from linear.measurements(device, thread_counts(), limited)
+    yield from attention.measurements(device, thread_counts(), limited)
 
 
 def _gpu(device: Device) -> Iterator[Measurement]:
@@ -49,6 +50,7 @@ def _gpu(device: Device) -> Iterator[Measurement]:
     yield _prepared("graph node", "us", "graph node", suite.graph_node, device)
     yield from (_from_case(case) for case in transfers.cases(Settings(device)))
     yield from linear.measurements(device, (None,), limited)
+    yield from attention.measurements(device, (None,), limited)
 
 
 def thread_counts() -> tuple[int, ...]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from assay import ops, xp
-from assay.bench.calibration.sampling import Measurement, threads_text
+from assay.bench.calibration.sampling import Limit, Measurement, threads_text
 from assay.bench.harness import checks, counting, inputs
 from assay.bench.harness.case import PreparedCase, Subject
 from assay.bench.harness.clocks import DeviceClock
@@ -40,8 +39,6 @@ _DRAWN_ROWS: Final = 64
 """Rows of activations that are drawn; more repeat them."""
 _CHECKED_ROWS: Final = 24
 """Rows of the output that are checked in double precision."""
-
-Limit = Callable[[int | None], AbstractContextManager[object]]
 
 
 def measurements(

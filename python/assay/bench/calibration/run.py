@@ -19,7 +19,7 @@ from assay.planner.calibrate.given import given_values
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
-BUDGET_SECONDS: Final = 50.0
+BUDGET_SECONDS: Final = 40.0
 """How long all measurements may take; under load, those that need it get more samples."""
 
 
@@ -72,7 +72,7 @@ def _disturbances(sampled: dict[str, Sampled], other_cores: float | None) -> lis
     loud = [name for name, one in sampled.items() if not one.is_quiet]
     if loud:
         notes.append(
-            f"{len(loud)} of {len(sampled)} ceilings had too few undisturbed samples and are "
-            f"medians of all of them: {', '.join(loud[:5])}{' ...' if len(loud) > 5 else ''}"
+            f"{len(loud)} of {len(sampled)} ceilings had too few undisturbed samples and are the "
+            f"best tenth of all: {', '.join(loud[:5])}{' ...' if len(loud) > 5 else ''}"
         )
     return notes

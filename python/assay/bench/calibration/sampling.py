@@ -12,7 +12,7 @@ from assay.bench.harness.case import UNITS, Check, PreparedCase
 from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.run_queue import waited_seconds
 from assay.bench.harness.runner import QUICK, Sampler, SamplingPlan
-from assay.bench.harness.statistics import median, quantile
+from assay.bench.harness.statistics import quantile
 from assay.errors import AssayError
 from assay.planner.specs import Ceiling
 
@@ -23,12 +23,20 @@ GPU_PLAN: Final = replace(PLAN, min_sample_seconds=4e-3)
 """Longer samples, because of launch latency."""
 
 LEAST_QUIET: Final = 5
-"""Samples without waiting that suffice for a median; with fewer, all samples count."""
+"""Samples without waiting that suffice for a median; with fewer, the best of all count."""
+_MIDDLE: Final = (0.1, 0.5, 0.9)
+_BEST: Final = (0.5, 0.9, 1.0)
+_LEAST: Final = (0.0, 0.1, 0.5)
+"""Quantiles of the samples that are a ceiling's low end, value and high end."""
 _MOST_WAITING: Final = 0.02
 """Share of a sample that its threads may have waited for a core."""
 
 _BASE: Final = {"GB/s": "byte/s", "GFLOP/s": "FLOP/s", "TFLOP/s": "FLOP/s", "us": "s"}
 """Base units, in which a calibration is stored."""
+
+
+Limit = Callable[[int | None], AbstractContextManager[object]]
+"""Limits the threads of CPU kernels in its `with` block."""
 
 
 class WrongAnswerError(AssayError):
@@ -81,10 +89,13 @@ def measure(what: Measurement, plan: SamplingPlan) -> Sampled:
         unit.value(subject.amount, one) * unit.scale
         for one in (quiet if is_quiet else quiet + disturbed)
     ]
+    # Other programs only make samples worse: the best of disturbed ones are nearest to the ceiling.
+    shares = _MIDDLE if is_quiet else _BEST if unit.higher_is_better else _LEAST
+    low, middle, high = (quantile(values, share) for share in shares)
     ceiling = Ceiling(
-        value=median(values),
-        lo=quantile(values, 0.1),
-        hi=quantile(values, 0.9),
+        value=middle,
+        lo=low,
+        hi=high,
         unit=_BASE[what.unit],
         repeats=len(values),
         parameters={**_work(prepared), **what.parameters},

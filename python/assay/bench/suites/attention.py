@@ -183,9 +183,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Prepa
 
     counted = counting.count(device, lambda _: attend(first))
     operations = [functools.partial(attend, pair) for pair in caches]
-    call, times = (lambda number: operations[number % len(operations)]()), 1
-    if device.capabilities.is_gpu:
-        call, times = batch_into_graphs(device, operations, counted.bytes)
+    call, times = batch_into_graphs(device, operations, counted.bytes)
     stored_k, stored_v = (
         inputs.download(inputs.upload(device, host, dtype)) for host in (host_k, host_v)
     )

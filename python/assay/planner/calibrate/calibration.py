@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from assay.errors import InputError
+from assay.planner.calibrate.lookup import select
 from assay.planner.specs import Ceiling, HardwareSpec
 
 FORMAT: Final = "assay.calibration/1"
@@ -73,14 +74,6 @@ class Calibration:
             "failed": list(self.failed),
             "notes": list(self.notes),
         }
-
-
-def select(ceilings: Mapping[str, Ceiling], operation: str, **parameters: Any) -> Iterator[Ceiling]:
-    """Ceilings of an operation that have these parameters."""
-    wanted = {"operation": operation, **parameters}
-    for one in ceilings.values():
-        if all(one.parameters.get(name) == value for name, value in wanted.items()):
-            yield one
 
 
 def from_data(data: Any, source: str) -> Calibration:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from assay.catalog import accelerators, constants
 from assay.errors import InputError, UnknownNameError
-from assay.planner.calibrate.calibration import select
+from assay.planner.calibrate import lookup
+from assay.planner.calibrate.lookup import select
 from assay.planner.specs import Ceiling
 
 if TYPE_CHECKING:
@@ -205,17 +206,16 @@ def _measured_peak(
 
 
 def _gemv(ceilings: Mapping[str, Ceiling], threads: int, read: float) -> dict[str, float]:
-    """The rate of GEMVs over that of reading, and what an operation costs besides its bytes."""
-    layers = [
-        (one.parameters["bytes"], one.parameters["bytes"] / one.value)
-        for one in select(ceilings, "linear", dtype="q8_0", rows=1, threads=threads)
-    ]
-    if len(layers) < 2:
-        return {}
-    (small, short), (large, long) = min(layers), max(layers)
-    rate = (large - small) / max(long - short, 1e-9)
-    overhead = max(short - small / rate, 0.0)
-    return {"kernels.gemm.read_share": min(rate / read, 1.0)} | dict.fromkeys(
-        ("kernels.gemm.launch_time", "kernels.decode.launch_time", "kernels.passes.launch_time"),
-        overhead,
-    )
+    """Rates of GEMVs and of decode attention over that of reading, and what an operation costs."""
+    values: dict[str, float] = {}
+    layer = lookup.affine(select(ceilings, "linear", dtype="q8_0", rows=1, threads=threads))
+    if layer is not None:
+        values["kernels.gemm.read_share"] = min(layer.rate / read, 1.0)
+        values["kernels.gemm.launch_time"] = layer.overhead
+    attention = lookup.affine(select(ceilings, "decode attention", dtype="bf16", threads=threads))
+    if attention is not None:
+        values["kernels.decode.read_share"] = min(attention.rate / read, 1.0)
+        values["kernels.decode.launch_time"] = attention.overhead
+    for node in select(ceilings, "graph node"):
+        values["kernels.passes.launch_time"] = node.value
+    return values
