@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay._native import CuptiSession
-from assay.bench.suites.tracing import SmallKernels
+from assay.bench.suites.tracing_workloads import SmallKernels
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:

@@ -6,7 +6,7 @@ from small_models import fixture_engine
 
 import assay
 from assay._native import set_trace_step
-from assay.bench.suites.tracing import SmallKernels
+from assay.bench.suites.tracing_workloads import SmallKernels
 from assay.engine import SamplingParams
 from assay.runtime import Device, cuda
 from assay.runtime.graphs import capture_graph

@@ -1,0 +1,105 @@
+"""A program that is traced from outside: runs the blocks that it is told to, line by line.
+
+Each line of standard input is the name of a workload; each line of standard output is what one
+block of it took, as JSON.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from assay.bench.suites.tracing_workloads import (
+    LAUNCHES,
+    REPLAYS,
+    Decoding,
+    Gemms,
+    SmallKernels,
+    load_engine,
+)
+
+if TYPE_CHECKING:
+    from assay.engine import Engine
+    from assay.runtime import Device
+
+CPU_GEMM_SIDE: Final = 256
+
+
+class Block(NamedTuple):
+    """What a block took."""
+
+    seconds: float
+    """Mean seconds of a step, GEMM or kernel."""
+    kernels: int
+    """Kernels that it launched at least."""
+
+
+class Workloads:
+    """Every workload by name, set up at its first block."""
+
+    def __init__(self, device: Device, model: str, steps: int) -> None:
+        self.device = device
+        self.model = model
+        self.steps = steps
+
+    @property
+    def by_name(self) -> Mapping[str, Callable[[], Block]]:
+        """The workloads."""
+        return {
+            "decode graph": lambda: self._decode(graphs=True),
+            "decode eager": lambda: self._decode(graphs=False),
+            "gemm": lambda: Block(self._gemms.run(), self.steps),
+            "small kernels one by one": lambda: Block(self._small.one_by_one(0), LAUNCHES),
+            "small kernels in a graph": lambda: Block(self._small.in_graph(0), LAUNCHES * REPLAYS),
+        }
+
+    def run(self, name: str) -> Block:
+        """One block."""
+        return self.by_name[name]()
+
+    @functools.cached_property
+    def _engine(self) -> Engine:
+        return load_engine(self.model, self.device, 1, self.steps)
+
+    @functools.cached_property
+    def _buckets(self) -> int:
+        return self._engine.settings.graph_buckets
+
+    @functools.cached_property
+    def _gemms(self) -> Gemms:
+        if self.device.capabilities.is_gpu:
+            return Gemms(self.device, self.steps)
+        return Gemms(self.device, self.steps, CPU_GEMM_SIDE)
+
+    @functools.cached_property
+    def _small(self) -> SmallKernels:
+        return SmallKernels(self.device)
+
+    def _decode(self, *, graphs: bool) -> Block:
+        buckets = self._buckets if graphs else 0
+        if self._engine.settings.graph_buckets != buckets:
+            self._engine.configure({"graph_buckets": buckets})
+        # Nothing is captured, so nothing is written.
+        decoding = Decoding(self._engine, 1, self.steps, Path(tempfile.gettempdir()))
+        seconds = decoding.plain(0)
+        decoding.stop()
+        return Block(seconds, self.steps)
+
+
+def main() -> None:
+    """Run the blocks that standard input names: DEVICE MODEL STEPS are the arguments."""
+    from assay.runtime.hardware import Device
+
+    device, model, steps = sys.argv[1:]
+    workloads = Workloads(Device(device), model, int(steps))
+    for line in sys.stdin:
+        print(json.dumps(workloads.run(line.strip())._asdict()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
