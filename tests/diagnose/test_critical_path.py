@@ -81,7 +81,7 @@ def test_the_path_is_the_longest_of_all_paths(seed: int) -> None:
     schedule = Schedule(seed)
     start, end, threads = schedule.arrays()
     last = int(np.argmax(end))
-    path = walk(start, end, schedule.edges(), threads, last, 0)
+    path = walk(start, end, schedule.edges(), threads, np.arange(schedule.count), last, 0)
     longest = max(schedule.paths_from(0))
     assert int((path.end - path.start).sum()) == longest == int(end.max())
     assert path.end[:-1].tolist() == path.start[1:].tolist()

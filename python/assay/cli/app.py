@@ -61,6 +61,7 @@ COMMANDS: Final = {
     "telemetry record": "telemetry_record",
     "telemetry watch": "telemetry_watch",
     "calibrate": "calibrate",
+    "diagnose": "diagnose",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay.diagnose import lanes, requests, tables
 from assay.diagnose.clocks import Clocks
@@ -57,6 +57,10 @@ class Residuals:
     telemetry: pl.DataFrame | None = None
 
 
+NO_PREDICTION: Final = Graph((), {}, "", "", "", {})
+"""The graph of a trace that nothing is predicted for."""
+
+
 def residuals(
     trace: Trace,
     graph: Graph | Sequence[Graph],
@@ -65,12 +69,14 @@ def residuals(
     """Put every nanosecond of a trace's steps into one term of a waterfall.
 
     The trace has steps and operations: its own, or those of `recover`. Of several graphs each step
-    takes the first of its phase and batch; a step without one has no floor. Samples of telemetry
+    takes the first of its phase and batch; a step without one has no floor, and without any graph
+    only the gaps are told apart. Samples of telemetry
     (`assay.observe.telemetry.reading.read`) tell throttled clocks.
     """
     graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
-    if not graphs or not all(len(one) for one in graphs):
+    if not all(len(one) for one in graphs):
         raise InputError("residuals: expected a graph with nodes, got an empty one")
+    decoding = graphs[0] if graphs else NO_PREDICTION
     device = lanes.device_events(trace)
     found: list[Decomposition] = []
     notes: list[str] = []
@@ -80,7 +86,7 @@ def residuals(
             for row in lane.steps.iter_rows(named=True)
             if (number := graph_of_step(row, graphs)) is not None
         }
-        clocks = Clocks.during(lane, trace.header, telemetry, graphs[0])
+        clocks = Clocks.during(lane, trace.header, telemetry, decoding)
         found.append(decompose(trace, device, lane, graphs, matched, clocks))
     notes += dict.fromkeys(note for one in found for note in one.notes)
     pieces = pl.concat([one.intervals for one in found])
@@ -88,7 +94,7 @@ def residuals(
     notes += _about_steps(steps, graphs)
     return Residuals(
         trace=trace,
-        graph=graphs[0],
+        graph=decoding,
         intervals=pieces,
         steps=steps,
         operations=tables.operations_table(found, graphs, steps),
@@ -102,6 +108,8 @@ def residuals(
 
 def _about_steps(steps: pl.DataFrame, graphs: Sequence[Graph]) -> list[str]:
     """What the graphs do not stand for."""
+    if not graphs:
+        return ["no prediction: kernel time is unknown, not split at a floor"]
     notes = []
     without = steps.filter(~pl.col("is_predicted"))
     if without.height:

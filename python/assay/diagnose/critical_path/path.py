@@ -63,11 +63,16 @@ def critical_path(trace: Trace) -> CriticalPath:
     threads = Threads(columns.start, columns.end, columns.thread)
     last = int(rows[np.argmax(columns.end[rows])])
     low = int(columns.start[rows].min())
-    found = walk(columns.start, columns.end, edges, threads, last, low)
+    found = walk(columns.start, columns.end, edges, threads, rows, last, low)
     if len(found.start) and found.start[0] > low:
         notes.append(
             f"critical path: nothing in the trace says what the event at "
             f"{(int(found.start[0]) - low) / 1e6:.3f} ms waited for; it begins there"
+        )
+    if found.inferred:
+        notes.append(
+            f"critical path: {found.inferred:,} device events began long after what the trace shows "
+            "them to wait for; they are taken to wait for the work that ended last before them"
         )
     spare = slack(columns.start, columns.end, edges, int(columns.end[last]))
     return CriticalPath(

@@ -22,6 +22,10 @@ operation of the host runs; host, no event: the thread runs and the trace does n
 DEVICE, LATENCY, GAP, HOST, SILENT = range(len(PARTS))
 
 
+UNEXPLAINED_NS: Final = 20_000
+"""A delay after what an event waited for that is longer than any launch or dispatch."""
+
+
 class Path(NamedTuple):
     """Stretches of time in order, without a hole; each belongs to one event."""
 
@@ -31,6 +35,8 @@ class Path(NamedTuple):
     """The event; -1 where the thread of the host had none open."""
     part: Ints
     """Places in `PARTS`."""
+    inferred: int = 0
+    """Events whose source no edge shows: the work that ended last before they began."""
 
 
 class _Waits:
@@ -54,17 +60,40 @@ class _Waits:
 class _Sources:
     """For each device event what decided when it began."""
 
-    def __init__(self, count: int, edges: Edges) -> None:
+    def __init__(self, start: Ints, end: Ints, edges: Edges, device: Ints) -> None:
+        count = len(start)
         chosen = edges.binding & ~np.isin(edges.kind, TO_END)
         self.row = np.full(count, -1, np.int64)
         self.is_call = np.zeros(count, bool)
         self.row[edges.dst[chosen]] = edges.src[chosen]
         self.is_call[edges.dst[chosen]] = np.isin(edges.kind[chosen], FROM_START)
+        self._add_ended(start, end, device)
+
+    def _add_ended(self, start: Ints, end: Ints, device: Ints) -> None:
+        """Where an event began long after what is known to hold it, other work ended just before.
+
+        Traces may lack the calls by which one stream waits for another.
+        """
+        source = np.maximum(self.row[device], 0)
+        since = np.where(self.row[device] >= 0, np.minimum(end[source], start[device]), -1)
+        by_end = device[np.argsort(end[device], kind="stable")]
+        place = np.searchsorted(end[by_end], start[device], side="right") - 1
+        other = by_end[np.maximum(place, 0)]
+        unexplained = (start[device] - since > UNEXPLAINED_NS) & (place >= 0)
+        unexplained &= (end[other] > since) & (start[other] < start[device])
+        self.row[device[unexplained]] = other[unexplained]
+        self.is_call[device[unexplained]] = False
+        self.inferred = int(unexplained.sum())
 
 
-def walk(start: Ints, end: Ints, edges: Edges, threads: Threads, last: int, low: int) -> Path:
-    """The path that ends with the device event `last`, back to the moment `low`."""
-    waits, sources = _Waits(end, edges, threads), _Sources(len(start), edges)
+def walk(
+    start: Ints, end: Ints, edges: Edges, threads: Threads, device: Ints, last: int, low: int
+) -> Path:
+    """The path that ends with the device event `last`, back to the moment `low`.
+
+    `device` are the rows of all device events.
+    """
+    waits, sources = _Waits(end, edges, threads), _Sources(start, end, edges, device)
     pieces: list[tuple[int, int, int, int]] = []
     runs: list[tuple[int, int, int]] = []
     row, moment = last, int(end[last])
@@ -89,7 +118,7 @@ def walk(start: Ints, end: Ints, edges: Edges, threads: Threads, last: int, low:
         moment = done
         if row < 0 or moment <= low:
             break
-    return _joined(pieces, runs, threads)
+    return _joined(pieces, runs, threads)._replace(inferred=sources.inferred)
 
 
 def _joined(
@@ -107,4 +136,5 @@ def _joined(
     table = np.concatenate(parts)
     table = table[table[:, 1] > table[:, 0]]
     table = table[np.argsort(table[:, 0], kind="stable")]
-    return Path(*(np.ascontiguousarray(column) for column in table.T))
+    start, end, row, part = (np.ascontiguousarray(column) for column in table.T)
+    return Path(start, end, row, part)

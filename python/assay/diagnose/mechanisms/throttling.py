@@ -18,7 +18,9 @@ def find(view: View) -> Finding:
         return Claim(slowed, ("the SM clock was below the prediction's",), source="telemetry")
     joined = states.samples(view, "nvidia", "gpu_throttle")
     if isinstance(joined, NotExamined):
-        return joined
+        # The residuals say it first where they lack the clock.
+        told = any(note.startswith("throttling") for note in view.residuals.degradations)
+        return None if told else joined
     masks = joined["gpu_throttle"].to_list()
     limited = np.array([throttle.is_limited(mask) for mask in masks], bool)
     reasons = sorted({word for mask in masks for word in throttle.words(mask & ~throttle.HARMLESS)})

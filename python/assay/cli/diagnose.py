@@ -1,0 +1,141 @@
+"""`assay diagnose`: where the time of a step went, and why."""
+
+from typing import Annotated, Any
+
+import typer
+
+from assay.cli import options
+from assay.cli.diagnose_text import text
+from assay.cli.output import Report, cut, cut_notes, working
+from assay.cli.trace_summary import recover_structure
+from assay.errors import InputError
+
+
+def diagnose_command(
+    trace: options.TraceArgument,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="The model that ran: a config.json, its folder, a GGUF file, or a name of the "
+            "catalog such as models/llama-3.1-8b. Without it nothing is predicted.",
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu",
+            metavar="GPU",
+            help="The GPU that it ran on: a name of the catalog, or a file of assay calibrate. "
+            "Without it, the one that the trace names.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            help="Whose kernels to assume: vllm or assay. Without it, the one that the trace shows.",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", metavar="N", help="Sequences of a decode step, if not shown."),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            "--context",
+            metavar="TOKENS",
+            help="Tokens in the KV cache of a sequence. Without it the steps' own; where the trace "
+            "has none, the length at which attention takes as long as it did.",
+        ),
+    ] = None,
+    tensor: Annotated[
+        int | None,
+        typer.Option(
+            "--tensor", metavar="N", help="Tensor-parallel ranks; the trace's if not given."
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", metavar="FORMAT", help="Format of the weights; the model's if not given."
+        ),
+    ] = None,
+    kv_dtype: Annotated[
+        str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
+    ] = "bf16",
+    telemetry: Annotated[
+        str | None,
+        typer.Option(
+            "--telemetry",
+            metavar="RECORDING",
+            help="A recording of assay telemetry record that covers the trace: clocks, processes, "
+            "CPU pressure, KV cache.",
+        ),
+    ] = None,
+    limit: options.Limit = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Say where the time of a step went, why, and what to try.
+
+    The trace is compared with a prediction of its steps. Every nanosecond of the median decode step
+    is in one term of a waterfall; causes are mechanisms with the microseconds per token that each
+    explains, the rows of the trace behind it, and what would remove it. Without a model, or with an
+    engine that cannot be predicted, gaps, kernels and the critical path remain.
+    """
+    _check(batch, context, tensor)
+    with working(f"reading {trace}") as say:
+        data = _diagnosed(
+            trace, model, gpu, engine, batch, context, tensor, dtype, kv_dtype, telemetry, say
+        )
+    # What a prediction assumes is many lines; the report itself stands without them.
+    assumed = [note for one in data["predictions"] for note in one["degradations"]]
+    shown = options.MAX_LISTED if limit is None else limit
+    hidden = None if as_json else cut(shown, operations=data["operations"], kernels=data["kernels"])
+    return Report(
+        data,
+        lambda canvas: text(data, canvas, shown or len(data["operations"]) + len(data["kernels"])),
+        as_json,
+        notes=[*(note for note in data["degradations"] if note not in assumed), *cut_notes(hidden)],
+        details=assumed,
+    )
+
+
+def _check(batch: int | None, context: int | None, tensor: int | None) -> None:
+    for name, given in (("batch", batch), ("context", context), ("tensor", tensor)):
+        if given is not None and given < 1:
+            raise InputError(f"--{name}: expected 1 or more, got {given}")
+
+
+def _diagnosed(
+    trace: str, model: str | None, gpu: str | None, engine: str | None, batch: int | None,
+    context: int | None, tensor: int | None, dtype: str | None, kv_dtype: str,
+    telemetry: str | None, say: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The diagnosis as plain data."""
+    from assay.diagnose import subject
+    from assay.diagnose.examination import examine
+    from assay.diagnose.request import Request
+    from assay.errors import unknown_name
+    from assay.observe.telemetry import reading
+    from assay.planner import hardware_spec, model_spec
+
+    if engine is not None and engine not in subject.ENGINES:
+        raise unknown_name("engine", engine, subject.ENGINES)
+    # Bad names are told before a large trace is read.
+    spec = None if model is None else model_spec(model)
+    hardware = None if gpu is None else hardware_spec(gpu)
+    samples = None if telemetry is None else reading.read(telemetry)
+    recovered = recover_structure(trace, model, say)
+    noted = []
+    if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
+        hardware = hardware_spec(named)
+        noted.append(f"the GPU is the trace's own, {named}; --gpu names another")
+    request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
+    found = examine(recovered, request, trace, telemetry=samples, say=say)
+    data = found.to_json()
+    data["degradations"] = [*noted, *data["degradations"]]
+    return data

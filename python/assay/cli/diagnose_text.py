@@ -1,0 +1,187 @@
+"""A diagnosis for people: waterfall with bars, causes, operations, critical path."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, Part, count, facts, table
+from assay.escaping import clipped
+
+BAR = 28
+"""Columns of the longest bar."""
+NAME_WIDTH = 48
+CAUSES = 12
+PATHS = 8
+
+
+def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
+    """The whole report, line by line."""
+    yield from facts(_facts(data), canvas)
+    yield ""
+    yield from _waterfall(data, canvas)
+    if data["causes"]:
+        yield ""
+        yield from _causes(data["causes"], canvas)
+    if data["violations"]:
+        yield ""
+        yield from _violations(data["violations"], canvas)
+    if rows := [row for row in data["operations"] if row["operation"]][:limit]:
+        yield ""
+        yield from _operations(rows, canvas)
+    if not data["predictions"]:
+        yield ""
+        yield from _kernels(data["kernels"][:limit], canvas)
+    yield ""
+    yield from _path(data["critical_path"]["parts"], canvas)
+
+
+def microseconds(nanoseconds: float | None) -> str:
+    """A duration for a table."""
+    return "" if nanoseconds is None else f"{nanoseconds / 1e3:,.1f}"
+
+
+def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
+    what = data["phase"] or "step"
+    batch = "" if data["batch"] is None else count(data["batch"], "sequence")
+    context = "" if data["context"] is None else f"context {data['context']:,}"
+    predicted = data["predicted_ns"]
+    return [
+        ("trace", data["trace"]),
+        ("model", data["model"] or "not given"),
+        ("GPU", data["gpu"] or "not known"),
+        ("engine", _engine(data)),
+        ("step", ", ".join(part for part in (what, batch, context) if part)),
+        ("observed", f"{data['step_ns'] / 1e6:,.3f} ms, median of {len(data['steps'])} steps"),
+        (
+            "predicted",
+            ""
+            if predicted is None
+            else f"{predicted / 1e6:,.3f} ms ({data['lo'] / 1e6:,.3f} to {data['hi'] / 1e6:,.3f})",
+        ),
+        (
+            "floor",
+            ""
+            if data["floor_ns"] is None
+            else f"{data['floor_ns'] / 1e6:,.3f} ms, "
+            f"{100 * data['floor_ns'] / data['step_ns']:.0f} % of the observed step",
+        ),
+    ]
+
+
+def _engine(data: dict[str, Any]) -> str:
+    launched = "graph replay" if data["cuda_graphs"] else "kernel by kernel"
+    ranks = f", {data['tensor']} ranks" if data["tensor"] > 1 else ""
+    return f"{data['engine'] or 'not recognized'}, {launched}{ranks}"
+
+
+def _bar(share: float, canvas: Canvas) -> str:
+    filled = round(BAR * min(max(share, 0.0), 1.0))
+    return ("\u2588" if canvas.is_unicode else "#") * filled
+
+
+def _waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    whole = data["step_ns"] or 1
+    terms = [term for term in data["waterfall"] if term["ns"]]
+    longest = max((term["ns"] for term in terms), default=1)
+    cells: list[tuple[Part, ...]] = [
+        (
+            (term["name"].replace("_", " "), NAME),
+            (microseconds(term["ns"]), VALUE),
+            f"{100 * term['ns'] / whole:.1f}",
+            _bar(term["ns"] / longest, canvas),
+        )
+        for term in terms
+    ]
+    cells.append((("observed", NAME), (microseconds(data["step_ns"]), VALUE), "100.0", ""))
+    yield from table(("term", "us", "%", ""), cells, canvas, right=(1, 2))
+
+
+def _causes(causes: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    cells: list[tuple[Part, ...]] = []
+    for cause in causes[:CAUSES]:
+        part = f", part of {cause['within']}" if cause["within"] else ""
+        cells.append(
+            (
+                (microseconds(cause["ns_per_token"]), VALUE),
+                f"{microseconds(cause['lo'])} to {microseconds(cause['hi'])}",
+                _status(cause),
+                (cause["name"] + part, NAME),
+            )
+        )
+    yield from table(("us/token", "90 % of steps", "status", "cause"), cells, canvas, right=(0, 1))
+    if len(causes) > CAUSES:
+        yield ((f"{len(causes) - CAUSES} more in --json", FAINT),)
+    yield ""
+    fixes: list[tuple[Part, ...]] = [
+        ((cause["name"], NAME), cause["fix"]) for cause in causes[:CAUSES] if not cause["within"]
+    ]
+    yield from table(("cause", "what to try"), fixes, canvas)
+
+
+def _status(cause: dict[str, Any]) -> str:
+    if cause["within"]:
+        return "not told apart"
+    return "beside the step" if cause["beyond_step"] else str(cause["status"])
+
+
+def _violations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (
+            (row["invariant"], NAME),
+            (row["verdict"], BAD if row["verdict"] == "violated" else FAINT),
+            row["where"],
+            row["reason"] or _range(row),
+        )
+        for row in rows
+    ]
+    yield from table(("invariant", "verdict", "where", "why"), cells, canvas)
+
+
+def _range(row: dict[str, Any]) -> str:
+    if row["observed"] is None:
+        return ""
+    return f"{row['observed']:,.4g} {row['unit']}, expected {row['lo']:,.4g} to {row['hi']:,.4g}"
+
+
+def _operations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (
+            (row["operation"], NAME),
+            f"{row['count']:,.0f}",
+            (microseconds(row["observed_ns"]), VALUE),
+            microseconds(row["expected_ns"]),
+            microseconds(row["floor_ns"]),
+            _above(row),
+        )
+        for row in rows
+    ]
+    titles = ("operation", "kernels", "us", "expected", "floor", "above floor")
+    yield from table(titles, cells, canvas, right=(1, 2, 3, 4, 5))
+
+
+def _above(row: dict[str, Any]) -> str:
+    return "" if row["floor_ns"] is None else microseconds(row["observed_ns"] - row["floor_ns"])
+
+
+def _kernels(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (clipped(row["name"], NAME_WIDTH), f"{row['count']:,}", (microseconds(row["ns"]), VALUE))
+        for row in rows
+    ]
+    yield from table(("kernel", "count", "us"), cells, canvas, right=(1, 2))
+
+
+def _path(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    whole = sum(row["ns"] for row in rows) or 1
+    cells: list[tuple[Part, ...]] = [
+        (
+            (row["part"], NAME),
+            (microseconds(row["ns"]), VALUE),
+            f"{100 * row['ns'] / whole:.1f}",
+            clipped(row["label"] or "", NAME_WIDTH),
+        )
+        for row in rows[:PATHS]
+    ]
+    yield from table(("critical path", "us", "%", "of"), cells, canvas, right=(1, 2))
+    if len(rows) > PATHS:
+        rest = sum(row["ns"] for row in rows[PATHS:])
+        yield ((f"{count(len(rows) - PATHS, 'part')} more: {microseconds(rest)} us", FAINT),)

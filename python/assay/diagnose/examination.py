@@ -1,0 +1,210 @@
+"""From a trace to a diagnosis: prediction, residuals, invariants, causes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from assay.diagnose import subject
+from assay.diagnose.attribution import attribute
+from assay.diagnose.critical_path.path import critical_path
+from assay.diagnose.diagnosis import Diagnosis, Situation
+from assay.diagnose.hypothesis import Experiment
+from assay.diagnose.mechanisms.classes import GEMMS
+from assay.diagnose.request import Request
+from assay.diagnose.residuals import NO_PREDICTION, Residuals, residuals
+from assay.diagnose.step_predictions import predict_steps
+from assay.errors import InputError
+from assay.lazy_import import LazyModule
+from assay.observe import schema
+from assay.observe.operations import parts
+from assay.observe.structure.recovery import Recovery
+from assay.observe.trace import Trace
+from assay.planner.graph import Graph
+from assay.planner.specs import HardwareSpec, ModelSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+MAPPED: Final = 0.5
+"""Share of device time that must be operations of the model for it to be the one that ran."""
+BELOW_FLOOR: Final = 0.9
+"""An operation that took less than this share of its floor is not the model's."""
+ODD: Final = 2.5
+"""A linear layer this many times further above its floor than others may have another shape."""
+CHECKED_NS: Final = 50_000
+"""Operations whose floor is shorter may run from a cache."""
+
+
+def examine(
+    recovered: Recovery,
+    request: Request,
+    where: str,
+    *,
+    telemetry: pl.DataFrame | None = None,
+    experiments: Sequence[Experiment] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> Diagnosis:
+    """Diagnose a trace whose structure has been recovered; `where` names it in errors."""
+    trace = recovered.trace
+    _check_events(trace, where)
+    notes = [*trace.header.degradations, *recovered.degradations]
+    if request.model is not None:
+        _check_model(recovered, request.model, where)
+    trace = subject.with_batch(trace, request.batch, request.context)
+    situation = _situation(trace, request, where, notes)
+    graphs: tuple[Graph, ...] = ()
+    if situation.can_predict:
+        say("predicting the steps")
+        prediction = predict_steps(trace, request, situation)
+        graphs = prediction.graphs
+        notes += prediction.notes
+        situation = dataclasses.replace(
+            situation, batch=prediction.batch, context=prediction.context
+        )
+        trace = subject.with_batch(trace, None, prediction.inferred)
+    elif not trace.steps.height:
+        trace = subject.as_one_step(trace)
+    say("splitting the steps into terms")
+    found = residuals(trace, graphs, telemetry)
+    if graphs:
+        notes += _check_floor(found, where)
+    say("following the critical path")
+    path = critical_path(trace)
+    say("asking for causes")
+    graph = graphs[0] if graphs else NO_PREDICTION
+    causes = attribute(found, graph, path=path, telemetry=telemetry, experiments=experiments)
+    notes += [*found.degradations, *path.degradations, *causes.degradations]
+    return Diagnosis(situation, found, graphs, causes, path, (), tuple(dict.fromkeys(notes)))
+
+
+def _check_events(trace: Trace, where: str) -> None:
+    if not trace.events.height:
+        raise InputError(f"{where}: expected a trace with events, got an empty one")
+    device = trace.events["kind"].cast(pl.String).is_in(list(schema.DEVICE_KINDS))
+    if not device.any():
+        raise InputError(
+            f"{where}: expected kernels or copies on a device, got {trace.events.height:,} events "
+            "of the host alone",
+            "record the device, too: ProfilerActivity.CUDA, or assay trace attach",
+        )
+
+
+def _check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
+    """Refuse a trace of another model: its layers or its operations are not the model's."""
+    steps = recovered.steps
+    if not steps:
+        return
+    layers = int(model.architecture["layers"])
+    counts = [one["layers"] for one in steps]
+    usual = max(dict.fromkeys(counts), key=counts.count)
+    if recovered.trace.header.source != "assay" and layers not in counts:
+        raise InputError(
+            f"{where}: expected steps of {layers} layers as {model.name} has, got {usual}",
+            "another model ran, or a pipeline stage of it: name its config.json with --model",
+        )
+    share = mapped_share(recovered.trace)
+    if share < MAPPED:
+        raise InputError(
+            f"{where}: expected kernels of {model.name}, got {100 * share:.0f} % of device time "
+            "that its operations explain",
+            "another model ran: name its config.json with --model, or leave --model out",
+        )
+
+
+def _check_floor(found: Residuals, where: str) -> list[str]:
+    """Refuse a model whose operations cannot have run in their time; note shapes that look odd."""
+    sums = (
+        found.operations.filter(
+            (pl.col("phase") == "decode") & (pl.col("floor_ns") > 0) & (pl.col("kernel_ns") > 0)
+        )
+        .group_by("operation")
+        .agg(pl.col("kernel_ns").sum(), pl.col("floor_ns").sum())
+        .filter(pl.col("floor_ns") >= CHECKED_NS)
+        .with_columns(times=pl.col("kernel_ns") / pl.col("floor_ns"))
+        .sort("times")
+    )
+    if not sums.height:
+        return []
+    name, observed, floor, times = sums.row(0)
+    if times < BELOW_FLOOR:
+        raise InputError(
+            f"{where}: expected {name} of at least {floor / 1e3:,.0f} us a step, its floor in "
+            f"{found.graph.model} on {found.graph.hardware}, got {observed / 1e3:,.0f} us",
+            "another model, weight format, context or GPU ran: --model, --dtype, --context, --gpu",
+        )
+    gemms = sums.filter(
+        pl.col("operation").is_in([one for one in sums["operation"] if set(parts(one)) & GEMMS])
+    )
+    usual = gemms["times"].median()
+    if not isinstance(usual, float):
+        return []
+    return [
+        f"{name} takes {times:.1f} times its floor, linear layers in the median {usual:.1f} times: "
+        "another model may have run"
+        for name, _, _, times in gemms.rows()
+        if times > ODD * usual
+    ]
+
+
+def mapped_share(trace: Trace) -> float:
+    """The share of device time in kernels and copies with an operation."""
+    device = trace.events.lazy().filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+    sums = device.select(
+        pl.col("dur_ns").sum().alias("all"),
+        pl.col("dur_ns").filter(pl.col("op").is_not_null()).sum().alias("mapped"),
+    ).collect()
+    total, mapped = sums.row(0)
+    return mapped / total if total else 0.0
+
+
+def _situation(trace: Trace, request: Request, where: str, notes: list[str]) -> Situation:
+    """What ran, as far as the caller or the trace says."""
+    engine = request.engine or subject.engine_of(trace)
+    hardware = request.hardware
+    tensor = request.tensor
+    if tensor is None:
+        tensor = subject.ranks_of(trace)
+        if tensor > 1:
+            notes.append(f"the {tensor} ranks of the trace are taken as tensor parallel: --tensor")
+    lacking = _lacking(request.model, hardware, engine, trace)
+    notes += lacking
+    if not lacking:
+        subject.check_batch(trace, where)
+    return Situation(
+        where,
+        request.model.name if request.model else trace.header.model,
+        hardware.name if hardware else None,
+        engine,
+        tensor,
+        subject.uses_graphs(trace),
+        can_predict=not lacking,
+    )
+
+
+def _lacking(
+    model: ModelSpec | None, hardware: HardwareSpec | None, engine: str | None, trace: Trace
+) -> list[str]:
+    """Why no step can be predicted."""
+    found = []
+    if model is None:
+        found.append("no prediction: no model given; --model names a configuration")
+    if hardware is None:
+        named = ", ".join(subject.gpu_names(trace)) or "none"
+        found.append(
+            f"no prediction: no GPU given, and the trace names {named}; --gpu names one of the "
+            "catalog or a calibration"
+        )
+    if engine not in subject.ENGINES:
+        found.append(
+            f"no prediction: the engine is {engine or 'not recognized'}; --engine says whose "
+            f"kernels to assume: {', '.join(subject.ENGINES)}"
+        )
+    if not trace.steps.height:
+        found.append(
+            "no prediction: no step found in the trace; the waterfall is of its whole time"
+        )
+    return found

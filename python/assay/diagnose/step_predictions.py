@@ -1,0 +1,143 @@
+"""Predictions for the steps of a trace: one graph for each size of step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.diagnose import subject
+from assay.diagnose.context_length import ContextLength, infer
+from assay.diagnose.diagnosis import Situation
+from assay.diagnose.request import Request
+from assay.lazy_import import LazyModule
+from assay.observe import operations
+from assay.observe.trace import Trace
+from assay.planner.graph import Graph
+from assay.planner.predict import predict_graph
+from assay.planner.specs import BatchConfig
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+GRAPHS: Final = 12
+"""Predictions that are made at most: one for each size of step, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPredictions:
+    """Graphs, that of the most frequent decode step first, and what they assume."""
+
+    graphs: tuple[Graph, ...]
+    batch: int | None
+    context: int | None
+    inferred: int | None
+    """The context, where it follows from the time of attention."""
+    notes: tuple[str, ...]
+
+
+def predict_steps(trace: Trace, request: Request, situation: Situation) -> StepPredictions:
+    """A graph for each size of step, up to `GRAPHS`."""
+    notes: list[str] = []
+    groups = subject.groups(trace)
+    if not groups:
+        notes.append("no prediction: the trace does not show the size of any step")
+        return StepPredictions((), None, None, None, tuple(notes))
+    first = groups[0]
+    inferred = None
+    if first.phase == "decode" and first.context is None:
+        inferred = _inferred(trace, request, situation, first, notes)
+    context = inferred.tokens if inferred else first.context
+    graphs = []
+    for group in groups[:GRAPHS]:
+        graph = _predict(request, situation, group, group.context or context or 0)
+        graphs.append(graph)
+        notes += graph.degradations
+    left = groups[GRAPHS:]
+    if left:
+        notes.append(
+            f"{sum(one.steps for one in left)} steps of {len(left)} further sizes have no prediction"
+        )
+    return StepPredictions(
+        tuple(graphs),
+        first.batch if first.phase == "decode" else None,
+        context,
+        inferred.tokens if inferred else None,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _predict(request: Request, situation: Situation, group: subject.Group, context: int) -> Graph:
+    assert request.model is not None
+    assert request.hardware is not None
+    assert situation.engine is not None
+    return predict_graph(
+        request.model,
+        request.hardware,
+        BatchConfig(
+            sequences=group.batch,
+            context=max(context, 1) if group.batch else 0,
+            prefill_tokens=group.prefill_tokens,
+            tensor=situation.tensor,
+            weight_dtype=request.weight_dtype or request.model.weight_dtype or "bf16",
+            kv_dtype=request.kv_dtype,
+            engine=situation.engine,
+            cuda_graphs=situation.cuda_graphs,
+        ),
+    )
+
+
+def _inferred(
+    trace: Trace, request: Request, situation: Situation, group: subject.Group, notes: list[str]
+) -> ContextLength | None:
+    """The context of the most frequent decode steps from their attention."""
+    observed = _attention_ns(trace, group)
+    found = None
+    if observed:
+        found = infer(observed, lambda tokens: _predict(request, situation, group, tokens))
+    least = _least_context(trace)
+    unstated = "the trace does not state the context of its steps: taken as"
+    if found is None:
+        notes.append(f"{unstated} {least:,}, the tokens that it shows; --context gives it")
+        return ContextLength(least, least, least)
+    if found.tokens <= least:
+        notes.append(
+            f"{unstated} {least:,}, the tokens that it shows: attention takes {observed / 1e3:,.0f} "
+            "us, no longer than predicted for them; --context gives it"
+        )
+        return ContextLength(least, least, max(found.hi, least))
+    notes.append(
+        f"{unstated} {found.tokens:,} tokens, at which attention is predicted to take the "
+        f"{observed / 1e3:,.0f} us that it did (its interval allows {max(found.lo, least):,} to "
+        f"{found.hi:,}); --context gives it"
+    )
+    return found
+
+
+def _least_context(trace: Trace) -> int:
+    """Tokens that a sequence has at the median step: those of a prompt and of steps before."""
+    steps = trace.steps.with_columns(pl.col("phase").cast(pl.String))
+    prompts = steps.filter((pl.col("phase") == "prefill") & (pl.col("requests") > 0))
+    shortest = prompts.select((pl.col("prefill_tokens") // pl.col("requests")).min()).item()
+    decoded = steps.filter(pl.col("phase") == "decode").height // 2
+    return max(int(shortest or 0) + decoded, 1)
+
+
+def _attention_ns(trace: Trace, group: subject.Group) -> float:
+    """The median time of attention in these steps."""
+    chosen = trace.steps.filter(
+        (pl.col("phase").cast(pl.String) == "decode") & (pl.col("batch") == group.batch)
+    ).select("step", "rank")
+    names = trace.events["op"].unique().drop_nulls().cast(pl.String)
+    wanted = [name for name in names if "attention" in operations.parts(name)]
+    sums = (
+        trace.events.lazy()
+        .filter(pl.col("op").cast(pl.String).is_in(wanted))
+        .join(chosen.lazy(), on=["step", "rank"], how="semi", nulls_equal=True)
+        .group_by("step", "rank", "device")
+        .agg(pl.col("dur_ns").sum())
+        .collect()
+    )
+    value = sums["dur_ns"].median()
+    return float(value) if isinstance(value, (int, float)) else 0.0

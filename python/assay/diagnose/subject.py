@@ -1,0 +1,180 @@
+"""What ran in a trace: engine, hardware, and what each step worked on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.catalog import accelerators
+from assay.diagnose.replay.columns import Columns
+from assay.diagnose.replay.edges import replays
+from assay.errors import InputError, UnknownNameError
+from assay.lazy_import import LazyModule
+from assay.observe import schema
+from assay.observe.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
+
+ENGINES: Final = ("vllm", "assay")
+"""Engines whose steps can be predicted."""
+
+_MARKS: Final = {"vllm": "vllm"}
+"""Engines by what names of their kernels and operations contain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Steps that one prediction stands for."""
+
+    phase: str
+    batch: int
+    """Sequences that decode."""
+    prefill_tokens: int
+    context: int | None
+    """The median over the steps that state one."""
+    steps: int
+
+
+def engine_of(trace: Trace) -> str | None:
+    """The engine that a trace is of, from its header or the names of its kernels."""
+    if trace.header.engine in ENGINES:
+        return trace.header.engine
+    names = trace.events["name"].unique().cast(pl.String)
+    for engine, mark in _MARKS.items():
+        if names.str.contains(mark, literal=True).any():
+            return engine
+    return None
+
+
+def gpu_of(trace: Trace) -> str | None:
+    """The accelerator of the catalog that the header names; None where it names none, or several."""
+    devices = trace.header.hardware.get("devices")
+    named = [_device_name(one) for one in _members(devices)]
+    found = set()
+    for name in dict.fromkeys(named):
+        try:
+            found.add(accelerators.find(name).name)
+        except UnknownNameError:
+            return None
+    return found.pop() if len(found) == 1 else None
+
+
+def gpu_names(trace: Trace) -> list[str]:
+    """Devices as the header has them."""
+    named = [_device_name(one) for one in _members(trace.header.hardware.get("devices"))]
+    return [name for name in dict.fromkeys(named) if name]
+
+
+def _members(devices: Any) -> list[Any]:
+    if isinstance(devices, dict):
+        return list(devices.values())
+    return list(devices) if isinstance(devices, list) else []
+
+
+def _device_name(device: Any) -> str:
+    if not isinstance(device, dict):
+        return ""
+    return str(device.get("name") or device.get("description") or "")
+
+
+def ranks_of(trace: Trace) -> int:
+    """GPUs that run the model together, as far as the trace says."""
+    info = trace.header.metadata.get("distributedInfo")
+    stated = info.get("world_size") if isinstance(info, dict) else None
+    seen = trace.events["rank"].drop_nulls().n_unique()
+    return max(int(stated) if isinstance(stated, int) and stated > 0 else 1, seen)
+
+
+def uses_graphs(trace: Trace) -> bool:
+    """Whether most device time of decode steps is in replays of CUDA graphs."""
+    columns = Columns.of(trace.events)
+    decode = trace.steps.filter(pl.col("phase") == "decode")["step"].to_numpy()
+    chosen = columns.is_device
+    if len(decode):
+        chosen = chosen & np.isin(columns.step, decode)
+    took = np.where(chosen, columns.end - columns.start, 0)
+    replayed = (replays(columns) >= 0) | (columns.graph >= 0)
+    return 2 * int(took[replayed].sum()) > int(took.sum())
+
+
+def with_batch(trace: Trace, batch: int | None, context: int | None) -> Trace:
+    """The trace with what the caller says of its decode steps."""
+    steps = trace.steps
+    decode = pl.col("phase").cast(pl.String) == "decode"
+    for name, given in (("batch", batch), ("context", context)):
+        if given is not None:
+            value = pl.when(decode).then(pl.lit(given, pl.Int64)).otherwise(pl.col(name))
+            steps = steps.with_columns(value.alias(name))
+    return Trace(trace.header, trace.events, steps)
+
+
+def as_one_step(trace: Trace) -> Trace:
+    """A trace without steps as one step of no known phase, over all of its device events."""
+    device = pl.col("kind").is_in(list(schema.DEVICE_KINDS))
+    events = trace.events.with_columns(
+        pl.when(device).then(pl.lit(0, pl.Int64)).otherwise(None).alias("step")
+    )
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    whole = events.filter(device).select(
+        pl.lit(0, pl.Int64).alias("step"),
+        pl.col("rank").drop_nulls().first(),
+        pl.col("start_ns").min(),
+        (end.max() - pl.col("start_ns").min()).alias("dur_ns"),
+        pl.col("dur_ns").sum().alias("device_ns"),
+    )
+    columns = schema.step_columns()
+    steps = whole.select(
+        (pl.col(name) if name in whole.columns else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in columns.items()
+    )
+    return Trace(trace.header, events, steps)
+
+
+def groups(trace: Trace) -> list[Group]:
+    """Steps by phase and size, decode first, the most frequent first; unknown sizes left out."""
+    steps = trace.steps.with_columns(pl.col("phase").cast(pl.String))
+    found: list[Group] = []
+    decode = steps.filter((pl.col("phase") == "decode") & (pl.col("batch") > 0))
+    for batch, context, count in _counted(decode, "batch"):
+        found.append(Group("decode", batch, 0, context, count))
+    prefill = steps.filter((pl.col("phase") == "prefill") & (pl.col("prefill_tokens") > 0))
+    for tokens, context, count in _counted(prefill, "prefill_tokens"):
+        found.append(Group("prefill", 0, tokens, context, count))
+    mixed = steps.filter(
+        (pl.col("phase") == "mixed") & (pl.col("batch") > 0) & (pl.col("prefill_tokens") > 0)
+    )
+    for (batch, tokens), part in mixed.group_by(["batch", "prefill_tokens"], maintain_order=True):
+        found.append(Group("mixed", int(batch), int(tokens), _median(part), part.height))
+    return found
+
+
+def _counted(steps: pl.DataFrame, key: str) -> list[tuple[int, int | None, int]]:
+    grouped = (
+        steps.group_by(key).agg(pl.col("context").median(), pl.len()).sort("len", descending=True)
+    )
+    return [
+        (int(size), None if context is None else round(context), int(count))
+        for size, context, count in grouped.rows()
+    ]
+
+
+def _median(steps: pl.DataFrame) -> int | None:
+    value = steps["context"].median()
+    return round(value) if isinstance(value, (int, float)) else None
+
+
+def check_batch(trace: Trace, where: str) -> None:
+    """Refuse decode steps of unknown size."""
+    decode = trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")
+    unknown = decode["batch"].null_count()
+    if decode.height and unknown == decode.height:
+        raise InputError(
+            f"{where}: expected the number of sequences of its decode steps, got none that kernels "
+            "or annotations show",
+            "--batch says how many sequences decode in a step",
+        )
