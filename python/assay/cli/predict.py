@@ -298,7 +298,8 @@ def _axes(gpu: str, texts: list[str]) -> tuple[list[HardwareSpec], dict[str, lis
     """Hardware and values by setting of all --sweep options."""
     from assay.planner.sweep import SETTINGS
 
-    machines, over = [gpu], {}
+    machines = [gpu]
+    over: dict[str, list[Any]] = {}
     for text in texts:
         name, separator, values = text.partition("=")
         setting = _AXES.get(name.strip(), name.strip().replace("-", "_"))

@@ -99,7 +99,10 @@ def sweep(
                 columns[name].append(grid[name])
     step, floor, rate = np.concatenate(results, axis=1)
     seconds = time.perf_counter() - started
-    settings = {**rows, **{name: np.concatenate(parts) for name, parts in columns.items()}}
+    settings: dict[str, Any] = {
+        **rows,
+        **{name: np.concatenate(parts) for name, parts in columns.items()},
+    }
     if len(machines) == 1:
         del settings["hardware"]
     return Sweep(settings, 1e9 * step, 1e9 * floor, rate, seconds)
