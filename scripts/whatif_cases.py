@@ -1,0 +1,183 @@
+"""The changes of knobs whose effect is predicted before it is measured, on CPU and GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A workload, and the engine that runs it.
+
+    decode: `batch` sequences decode behind prompts of `prompt` tokens; the metric is seconds for a
+    token of the batch. first_token: a request of `prompt` tokens, from its arrival to its token.
+    closed: `requests` prompts at once, each with `output` tokens, until the last is done.
+    """
+
+    workload: str
+    batch: int = 1
+    prompt: int = 64
+    requests: int = 0
+    output: int = 0
+    shared_prefix: int = 0
+    mixed_prompts: tuple[int, ...] = ()
+    """Lengths that the prompts of a closed load take in turn."""
+    knobs: dict[str, Any] = field(default_factory=dict)
+    sampling: dict[str, Any] = field(default_factory=dict)
+    prefix_caching: bool = False
+
+    def with_knobs(self, **knobs: Any) -> Setup:
+        """The same with knobs changed."""
+        return replace(self, knobs={**self.knobs, **knobs})
+
+    def as_json(self) -> dict[str, Any]:
+        """Fields that are not the default."""
+        default = asdict(Setup(self.workload))
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name == "workload" or value != default[name]
+        }
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change, and the metric that it may move."""
+
+    name: str
+    knob: str
+    metric: str
+    base: Setup
+    changed: Setup
+
+
+def cases(device: str) -> list[Case]:
+    """Every change of a device."""
+    return list(_cpu() if device == "cpu" else _gpu())
+
+
+CPU: Final = Setup("decode", knobs={"threads": 1})
+
+
+def _decode(name: str, knob: str, base: Setup, **changes: Any) -> Case:
+    return Case(name, knob, "seconds_per_token", base, replace(base, **changes))
+
+
+def _cpu() -> Iterator[Case]:
+    """SmolLM2-135M Q4_1 with one thread, in seconds of CPU time."""
+    short, long = CPU, replace(CPU, prompt=1500)
+    eight = replace(CPU, batch=8)
+    for batch in (2, 3, 6, 12):
+        yield _decode(f"batch 1 to {batch}", "batch", short, batch=batch)
+    for context in (384, 768, 1500):
+        yield _decode(f"context 64 to {context}", "context", short, prompt=context)
+    four = replace(CPU, batch=4)
+    yield _decode("context 64 to 700 at batch 4", "context", four, prompt=700)
+    yield _decode("batch 4 to 8 at context 400", "batch", replace(four, prompt=400), batch=8)
+    for setup, where in ((short, ""), (eight, " at batch 8")):
+        for form in ("q8_0", "bf16", "f32")[: 3 if setup is short else 2]:
+            yield Case(f"weights {form} to q4_1{where}", "weight_format", "seconds_per_token",
+                       setup.with_knobs(weight_format=form), setup)  # fmt: skip
+    yield Case("KV cache bf16 to f32 at context 1500", "kv_format", "seconds_per_token", long,
+               long.with_knobs(kv_format="f32"))  # fmt: skip
+    yield Case("KV cache bf16 to f32 at context 64", "kv_format", "seconds_per_token", short,
+               short.with_knobs(kv_format="f32"))  # fmt: skip
+    for size in (4, 128):
+        yield Case(f"KV blocks of {size} to 16 tokens at context 1500", "block_tokens",
+                   "seconds_per_token", long.with_knobs(block_tokens=size), long)  # fmt: skip
+    for setup, where in ((short, ""), (eight, " at batch 8")):
+        yield Case(f"graphs on{where}", "graph_buckets", "seconds_per_token",
+                   setup.with_knobs(graph_buckets=0), setup)  # fmt: skip
+    yield Case("async scheduling on", "overlap", "seconds_per_token", short,
+               short.with_knobs(overlap="on"))  # fmt: skip
+    yield Case("deterministic at batch 8", "deterministic", "seconds_per_token", eight,
+               eight.with_knobs(deterministic=True))  # fmt: skip
+    yield _decode("temperature 0 to 1", "temperature", short, sampling={"temperature": 1.0})
+    yield _decode("temperature 1 and top-p 0.9 at batch 8", "top_p", eight,
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    yield _decode("no log-probabilities at batch 8", "logprobs",
+                  replace(eight, sampling={"logprobs": 5}), sampling={})  # fmt: skip
+    yield from _cpu_prefill()
+    yield from _cpu_load()
+
+
+def _cpu_prefill() -> Iterator[Case]:
+    prompt = replace(CPU, workload="first_token", prompt=384)
+    for tokens in (96, 192, 300):
+        yield Case(f"prompt of 384 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    yield Case("prompt of 700 to 384 tokens", "prompt", "ttft", replace(prompt, prompt=700), prompt)
+    for budget in (48, 100, 200):
+        yield Case(f"chunks of 512 to {budget} tokens", "token_budget", "ttft", prompt,
+                   prompt.with_knobs(token_budget=budget))  # fmt: skip
+    yield Case("weights bf16 to q4_1, prompt of 384", "weight_format", "ttft",
+               prompt.with_knobs(weight_format="bf16"), prompt)  # fmt: skip
+    long = replace(prompt, prompt=1500)
+    yield Case("KV cache bf16 to f32, prompt of 1500", "kv_format", "ttft", long,
+               long.with_knobs(kv_format="f32"))  # fmt: skip
+
+
+def _cpu_load() -> Iterator[Case]:
+    load = replace(
+        CPU, workload="closed", requests=16, output=24, prompt=48,
+        knobs={"threads": 1, "max_batch": 4},
+    )  # fmt: skip
+    one = load.with_knobs(max_batch=1)
+    yield Case("max batch 1 to 4", "max_batch", "makespan", one, load)
+    for most in (2, 8, 16):
+        changed = load.with_knobs(max_batch=most)
+        yield Case(f"max batch 4 to {most}", "max_batch", "makespan", load, changed)
+    for most in (2, 12):
+        changed = load.with_knobs(max_batch=most)
+        yield Case(f"max batch 4 to {most}, first token", "max_batch", "mean_ttft", load, changed)
+    yield Case("chunks of 512 to 24 tokens under load", "token_budget", "makespan", load,
+               load.with_knobs(token_budget=24))  # fmt: skip
+    mixed = replace(load, mixed_prompts=(300, 20, 20, 20), output=8)
+    yield Case("fcfs to shortest first, mixed prompts", "policy", "mean_ttft", mixed,
+               mixed.with_knobs(policy="shortest"))  # fmt: skip
+    shared = replace(load, prompt=240, shared_prefix=224, output=8)
+    yield Case("prefix caching on, shared prompt", "prefix_caching", "makespan", shared,
+               replace(shared, prefix_caching=True))  # fmt: skip
+
+
+GPU: Final = Setup("decode", prompt=128)
+
+
+def _gpu() -> Iterator[Case]:
+    """Llama-3-8B shape in bf16, in seconds of wall time."""
+    for batch in (2, 8, 16, 48):
+        yield _decode(f"batch 1 to {batch}", "batch", GPU, batch=batch)
+    for context in (2_000, 8_000):
+        yield _decode(f"context 128 to {context}", "context", GPU, prompt=context)
+    eight = replace(GPU, batch=8)
+    yield _decode("context 128 to 3000 at batch 8", "context", eight, prompt=3_000)
+    yield _decode("batch 8 to 16 at context 1000", "batch", replace(eight, prompt=1_000), batch=16)
+    for form in ("fp8", "int4"):
+        yield Case(f"weights bf16 to {form}", "weight_format", "seconds_per_token", GPU,
+                   GPU.with_knobs(weight_format=form))  # fmt: skip
+    long = replace(eight, prompt=4_000)
+    yield Case("KV cache bf16 to f32, 8 x 4000", "kv_format", "seconds_per_token", long,
+               long.with_knobs(kv_format="f32"))  # fmt: skip
+    yield Case("KV blocks of 16 to 64 tokens, 8 x 4000", "block_tokens", "seconds_per_token", long,
+               long.with_knobs(block_tokens=64))  # fmt: skip
+    yield Case("graphs off", "graph_buckets", "seconds_per_token", GPU,
+               GPU.with_knobs(graph_buckets=0))  # fmt: skip
+    yield Case("async scheduling off", "overlap", "seconds_per_token", GPU,
+               GPU.with_knobs(overlap="off"))  # fmt: skip
+    yield _decode("temperature 1 and top-p 0.9 at batch 8", "top_p", eight,
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    prompt = replace(GPU, workload="first_token", prompt=3_000, knobs={"token_budget": 4096})
+    for tokens in (1_500, 6_000):
+        yield Case(f"prompt of 3000 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    for budget in (512, 1024):
+        yield Case(f"chunks of 4096 to {budget} tokens", "token_budget", "ttft", prompt,
+                   prompt.with_knobs(token_budget=budget))  # fmt: skip
+    load = replace(GPU, workload="closed", requests=32, output=24, prompt=512,
+                   knobs={"max_batch": 8, "token_budget": 2048})  # fmt: skip
+    for most in (4, 16):
+        changed = load.with_knobs(max_batch=most)
+        yield Case(f"max batch 8 to {most}", "max_batch", "makespan", load, changed)
+        yield Case(f"max batch 8 to {most}, first token", "max_batch", "mean_ttft", load, changed)

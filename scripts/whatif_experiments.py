@@ -1,0 +1,163 @@
+"""What-if predictions, committed before they are measured: calibrate, predict, measure, score.
+
+    python scripts/whatif_experiments.py calibrate --device cpu --model FILE
+    python scripts/whatif_experiments.py predict --device cpu     # then commit the predictions
+    python scripts/whatif_experiments.py measure --device cpu --model FILE
+    python scripts/whatif_experiments.py score --device cpu
+
+Files are bench/results/whatif-{calibration,predictions,outcomes}-NAME.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay import json_records
+from whatif_cases import Case, cases
+
+RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one stage."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("stage", choices=("calibrate", "predict", "measure", "score"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model", help="a GGUF file, or llama-3-8b-shape")
+    parser.add_argument("--folder", type=Path, default=RESULTS)
+    parser.add_argument("--blocks", type=int, default=12, help="samples of each subject")
+    parser.add_argument("--only", help="measure cases whose name holds this text")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop measuring after these")
+    options = parser.parse_args(arguments)
+    name = "cpu" if options.device == "cpu" else "h200"
+    paths = {
+        stage: options.folder / f"whatif-{stage}-{name}.json"
+        for stage in ("calibration", "predictions", "outcomes")
+    }
+    if options.stage == "calibrate":
+        _write(paths["calibration"], _calibrate(options.model, options.device))
+    elif options.stage == "predict":
+        _write(paths["predictions"], _predict(_read(paths["calibration"]), options.device))
+    elif options.stage == "measure":
+        measured = _measure(options)
+        _write(paths["outcomes"], {**_machine(options.device), "outcomes": measured})
+    else:
+        print(json.dumps(score(_read(paths["predictions"]), _read(paths["outcomes"])), indent=1))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return data
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json_records.dumps(data, 2) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
+
+
+def _machine(device: str) -> dict[str, Any]:
+    from assay.runtime.fingerprint import machine
+    from assay.runtime.hardware import device as device_named
+
+    return {"format": 1, "machine": machine(device_named(device)).to_data(), "device": device}
+
+
+def _calibrate(model: str, device: str) -> dict[str, Any]:
+    import whatif_calibration
+    from assay.engine.loading.opening import open_model
+
+    files = open_model(model)
+    files.prepare()
+    found = whatif_calibration.calibrate(files, device)
+    return {**_machine(device), "model": files.name, **found}
+
+
+def _predict(calibration: dict[str, Any], device: str) -> dict[str, Any]:
+    import whatif_model
+
+    rows = [whatif_model.predict(case, calibration) for case in cases(device)]
+    return {"format": 1, "device": device, "model": calibration["model"], "predictions": rows}
+
+
+def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from assay.engine.loading.opening import open_model
+
+    files = open_model(options.model)
+    files.prepare()
+    begun = time.perf_counter()
+    rows = []
+    for case in cases(options.device):
+        if options.only and options.only not in case.name:
+            continue
+        if time.perf_counter() - begun > options.seconds:
+            print(f"{case.name}: left out, the time is up", file=sys.stderr)
+            continue
+        rows.append(_measured(case, files, options.device, options.blocks))
+        print(f"{rows[-1]['name']}: {100 * rows[-1]['change']:+.1f} %", file=sys.stderr)
+    return rows
+
+
+def _measured(case: Case, files: Any, device: str, blocks: int) -> dict[str, Any]:
+    """Both subjects in turns; each by a low quantile of its samples."""
+    from whatif_workloads import Subject
+
+    base, changed = Subject(files, device, case.base), Subject(files, device, case.changed)
+    times: tuple[list[list[float]], list[list[float]]] = ([], [])
+    for one in (base, changed):
+        one.sample()
+    for block in range(blocks if case.base.workload == "decode" else max(blocks // 2, 4)):
+        for index in (0, 1) if block % 2 else (1, 0):
+            times[index].append((base, changed)[index].sample()[case.metric])
+    base.close()
+    changed.close()
+    before, after = (_quiet([one for block in own for one in block]) for own in times)
+    ratios = [np.median(b) / np.median(a) for a, b in zip(*times, strict=True)]
+    spread = float(np.std(np.log(ratios))) / math.sqrt(len(ratios))
+    return {
+        "name": case.name,
+        "base_s": float(f"{before:.5g}"),
+        "changed_s": float(f"{after:.5g}"),
+        "change": round(after / before - 1, 4),
+        "standard_error": round(spread, 4),
+        "samples": len(ratios),
+    }
+
+
+def _quiet(times: list[float]) -> float:
+    return float(np.percentile(times, 20))
+
+
+def score(predictions: dict[str, Any], outcomes: dict[str, Any]) -> dict[str, Any]:
+    """Errors of the predicted changes in points, and how many intervals hold the outcome."""
+    found = {one["name"]: one for one in outcomes["outcomes"]}
+    rows = [
+        {
+            "name": one["name"],
+            "predicted": one["change"],
+            "measured": found[one["name"]]["change"],
+            "points": round(100 * abs(one["change"] - found[one["name"]]["change"]), 1),
+            "inside": one["lo"] <= found[one["name"]]["change"] <= one["hi"],
+        }
+        for one in predictions["predictions"]
+        if one["name"] in found
+    ]
+    return {
+        "cases": len(rows),
+        "moved_by_10_percent": sum(abs(one["measured"]) >= 0.1 for one in rows),
+        "median_error_points": float(np.median([one["points"] for one in rows])),
+        "coverage": round(sum(one["inside"] for one in rows) / len(rows), 3),
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    main()
