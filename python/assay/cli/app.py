@@ -36,7 +36,6 @@ COMMANDS: Final = {
     "diff": "compare",
     "sensitivity": "compare",
     "estimate": "estimate",
-    "predict": "predict",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",
@@ -63,6 +62,7 @@ COMMANDS: Final = {
     "telemetry watch": "telemetry_watch",
     "calibrate": "calibrate",
     "diagnose": "diagnose",
+    "whatif": "whatif",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",
@@ -80,7 +80,7 @@ GROUPS: Final = {
 }
 """The groups of commands, and their help."""
 
-_QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "predict", "scenarios")
+_QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "scenarios")
 """Modules whose commands own no device, thread, process or temporary file."""
 
 EXIT_INTERNAL: Final = 70

@@ -50,12 +50,12 @@ def examine(
 ) -> Diagnosis:
     """Diagnose a trace whose structure has been recovered; `where` names it in errors."""
     trace = recovered.trace
-    _check_events(trace, where)
+    check_events(trace, where)
     notes = [*trace.header.degradations, *recovered.degradations]
     if request.model is not None:
-        _check_model(recovered, request.model, where)
+        check_model(recovered, request.model, where)
     trace = subject.with_batch(trace, request.batch, request.context)
-    situation = _situation(trace, request, where, notes)
+    situation = situation_of(trace, request, where, notes)
     graphs: tuple[Graph, ...] = ()
     if situation.can_predict:
         say("predicting the steps")
@@ -81,7 +81,8 @@ def examine(
     return Diagnosis(situation, found, graphs, causes, path, (), tuple(dict.fromkeys(notes)))
 
 
-def _check_events(trace: Trace, where: str) -> None:
+def check_events(trace: Trace, where: str) -> None:
+    """Refuse a trace without events of a device."""
     if not trace.events.height:
         raise InputError(f"{where}: expected a trace with events, got an empty one")
     device = trace.events["kind"].cast(pl.String).is_in(list(schema.DEVICE_KINDS))
@@ -93,7 +94,7 @@ def _check_events(trace: Trace, where: str) -> None:
         )
 
 
-def _check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
+def check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
     """Refuse a trace of another model: its layers or its operations are not the model's."""
     steps = recovered.steps
     if not steps:
@@ -161,7 +162,7 @@ def mapped_share(trace: Trace) -> float:
     return mapped / total if total else 0.0
 
 
-def _situation(trace: Trace, request: Request, where: str, notes: list[str]) -> Situation:
+def situation_of(trace: Trace, request: Request, where: str, notes: list[str]) -> Situation:
     """What ran, as far as the caller or the trace says."""
     engine = request.engine or subject.engine_of(trace)
     hardware = request.hardware

@@ -1,0 +1,83 @@
+"""Step times of a replay: from the first device event of a step to that of the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.diagnose.replay.scenario import Scenario
+from assay.errors import InputError
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+else:
+    np = LazyModule("numpy", globals(), "np")
+    pl = LazyModule("polars", globals(), "pl")
+
+DRAWS: Final = 400
+"""Bootstrap samples of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Steps of one phase: their times in nanoseconds, and what they computed."""
+
+    phase: str
+    step: NDArray[np.int64]
+    ns: NDArray[np.float64]
+    batch: NDArray[np.int64]
+    """Sequences; -1 where the trace does not say."""
+    context: NDArray[np.int64]
+    prefill_tokens: NDArray[np.int64]
+
+    def median(self) -> float:
+        """The median step."""
+        return float(np.median(self.ns))
+
+
+def step_times(scenario: Scenario, phase: str = "decode") -> StepTimes:
+    """Times of the steps of a phase that are followed by another step."""
+    first, last = _edges_of_steps(scenario)
+    table = scenario.steps.with_columns(pl.col("phase").cast(pl.String)).sort("start_ns")
+    number = table["step"].to_numpy()
+    known = np.isin(number, np.fromiter(first, np.int64, len(first)))
+    table, number = table.filter(pl.Series(known)), number[known]
+    begins = np.array([first[one] for one in number.tolist()], np.float64)
+    ends = np.append(begins[1:], last.get(int(number[-1]), 0) if len(number) else 0)
+    of_phase = (table["phase"].fill_null("") == phase).to_numpy()
+    if phase == "decode":
+        # The last step has no successor: its host work is not in the trace.
+        of_phase &= np.arange(len(number)) < len(number) - 1
+    counts = {
+        name: table[name].fill_null(-1).to_numpy()[of_phase]
+        for name in ("batch", "context", "prefill_tokens")
+    }
+    return StepTimes(phase, number[of_phase], (ends - begins)[of_phase], **counts)
+
+
+def _edges_of_steps(scenario: Scenario) -> tuple[dict[int, int], dict[int, int]]:
+    """When the first device event of each step begins, and the last ends."""
+    times = scenario.replayed()
+    chosen = np.flatnonzero(scenario.is_device & (scenario.step >= 0))
+    if not len(chosen):
+        raise InputError(
+            "expected a trace with steps, got none", "name the model of the trace by --model"
+        )
+    step = scenario.step[chosen]
+    first = np.full(int(step.max()) + 1, np.iinfo(np.int64).max)
+    last = np.full(int(step.max()) + 1, np.iinfo(np.int64).min)
+    np.minimum.at(first, step, times.start[chosen])
+    np.maximum.at(last, step, times.end[chosen])
+    present = np.unique(step).tolist()
+    return {one: int(first[one]) for one in present}, {one: int(last[one]) for one in present}
+
+
+def resampled_median(ns: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
+    """Medians of bootstrap samples of steps."""
+    source = np.random.default_rng(seed)
+    drawn = source.integers(0, len(ns), (DRAWS, len(ns)))
+    medians: NDArray[np.float64] = np.median(ns[drawn], axis=1)
+    return medians
