@@ -1,14 +1,15 @@
 """Why a device idled: every gap between its events, by what the host and other work did meanwhile.
 
 The launch of the event that ends a gap decides. Had it returned before the gap began, the event was
-queued and the gap is the device's: dispatch latency, a wait for another stream, or another process.
+queued and the gap is the device's: dispatch latency, a wait for another stream, another process, or
+the host's after all, where it began to wait inside the gap or recorded nothing at all meanwhile.
 Else the host was late: the call itself is a launch gap; what lies before it is a wait of the host, a
 stall, or the usual work between two launches.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -40,10 +41,9 @@ DISPATCH_NS: Final = 20_000
 """A queued event that starts later than both, in medians and in nanoseconds, was held by more
 than dispatch."""
 
-STALL_TIMES: Final = 3.0
-STALL_NS: Final = 50_000
-"""Host time before a launch is a stall where it is that many times the 90th percentile of the same
-place in other layers and steps, and so much longer."""
+STALL_NS: Final = 25_000
+"""Host time before a launch is a stall where it is so much longer than the 90th percentile of the
+same place in other layers and steps."""
 FEW: Final = 8
 """Occurrences below which a place has no distribution of its own."""
 LONG_TIMES: Final = 30.0
@@ -119,7 +119,14 @@ def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) 
         found = _overlay(found, host.blocking, SYNC, unlaunched)
     for number in np.unique(thread[late]).tolist():
         found = _overlay(found, host.blocking.of_thread(number), SYNC, late & (thread == number))
-    found = _overlay(found, others, QUEUE, queued, only=UNKNOWN)
+    held = queued & (gaps.end - gaps.start > _dispatch_limit(gaps, queued))
+    if held.any():
+        inside = _begins_in(gaps, host.blocking)
+        found = _overlay(found, inside, SYNC, held, only=UNKNOWN)
+        silent = held & _is_silent(gaps, host)
+        term = np.where((found.term == UNKNOWN) & silent[found.gap], STALL, found.term)
+        found = replace(found, term=term)
+    found = _overlay(found, others, QUEUE, held, only=UNKNOWN)
     found = _overlay(found, host.profiler, PROFILER, ~queued)
     assert len(np.unique(found.gap)) == count
     return found
@@ -151,12 +158,42 @@ def _add_queued(
     start, end = gaps.start[queued], gaps.end[queued]
     length = end - start
     usual = int(np.median(length)) if len(length) else 0
-    held = length > max(DISPATCH_TIMES * usual, DISPATCH_NS)
+    held = length > _limit(usual)
     cut = np.where(held, start + usual, end)
     before, after = gaps.before[queued], gaps.after[queued]
     crosses = ~in_replay[queued] & (before >= 0) & (device.stream[before] != device.stream[after])
     base.add(start, cut, np.where(crosses, SYNC, LAUNCH), queued)
     base.add(cut, end, UNKNOWN, queued)
+
+
+def _limit(usual: int) -> int:
+    return max(DISPATCH_TIMES * usual, DISPATCH_NS)
+
+
+def _dispatch_limit(gaps: Gaps, queued: Flags) -> int:
+    length = (gaps.end - gaps.start)[queued]
+    return _limit(int(np.median(length)) if len(length) else 0)
+
+
+def _begins_in(gaps: Gaps, spans: Spans) -> Spans:
+    """Spans that begin inside a gap: what was waited for before does not explain it."""
+    at = np.searchsorted(gaps.start, spans.start, side="right") - 1
+    return spans.where((at >= 0) & (spans.start < gaps.end[np.maximum(at, 0)]))
+
+
+def _is_silent(gaps: Gaps, host: HostActivity) -> Flags:
+    """Gaps in which the host neither records anything new nor waits for the device.
+
+    Work was queued and the device idle: the whole process stood still.
+    """
+    if not len(host.begins):
+        return np.zeros(len(gaps.start), bool)
+    first = np.searchsorted(host.begins, gaps.start, side="right")
+    silent = first == np.searchsorted(host.begins, gaps.end)
+    _, start, end = intervals.owned_pieces(host.blocking.start, host.blocking.end)
+    waited = intervals.overlap(gaps.start, gaps.end, start, end)
+    found: Flags = silent & (2 * waited < gaps.end - gaps.start)
+    return found
 
 
 def _add_late(base: _Base, gaps: Gaps, device: DeviceSide, late: Ints, call_start: Ints) -> None:
@@ -190,7 +227,7 @@ def _usual_host_time(place: Ints, length: Ints) -> Ints:
     long = max(LONG_TIMES * overall, LONG_NS)
     is_known = (places["count"].to_numpy() >= FEW) & (median <= long)
     typical = np.where(is_known, median, overall)
-    odd = is_known & (length > STALL_TIMES * high) & (length - typical > STALL_NS)
+    odd = is_known & (length > high + STALL_NS)
     found: Ints = np.where(odd | (length > long), typical.astype(np.int64), length)
     return found
 

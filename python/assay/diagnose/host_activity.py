@@ -76,6 +76,8 @@ class HostActivity:
     """Sections of the own engine's step."""
     is_launch: NDArray[np.bool_]
     """Whether a section launches."""
+    begins: Ints
+    """When operations and calls of the host begin, in order."""
     has_calls: bool
     """Whether the trace has any launch calls at all."""
 
@@ -90,7 +92,7 @@ def host_activity(trace: Trace, key: tuple[int, int, int], device: pl.DataFrame)
             pl.col("kind").is_in(["api", "sync", "overhead"])
             | ((pl.col("kind") == "host") & (pl.col("category") == _ENGINE))
         )
-        .filter(pl.col("rank").fill_null(-1) == rank)
+        .filter(pl.col("rank").fill_null(rank) == rank)
         .select(
             pl.col("row").cast(pl.Int64),
             pl.col("kind").cast(pl.String),
@@ -130,8 +132,17 @@ def host_activity(trace: Trace, key: tuple[int, int, int], device: pl.DataFrame)
         _spans(events.filter(pl.col("kind") == "overhead")),
         _spans(sections),
         (sections["name"] == _LAUNCH_SECTION).to_numpy(),
+        _begins(trace, rank),
         api.height > 0,
     )
+
+
+def _begins(trace: Trace, rank: int) -> Ints:
+    host = trace.events.lazy().filter(
+        pl.col("kind").is_in(["api", "sync", "host"]) & (pl.col("rank").fill_null(rank) == rank)
+    )
+    found: Ints = host.select("start_ns").collect()["start_ns"].sort().to_numpy()
+    return found
 
 
 def is_blocking(name: str) -> bool:

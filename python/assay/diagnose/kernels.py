@@ -85,7 +85,7 @@ def device_arrays(device: pl.DataFrame) -> DeviceEvents:
         code.fill_null(-1).to_numpy(),
         operations,
         ~is_copy.to_numpy(),
-        names.is_in(list(COLLECTIVES)).fill_null(False).to_numpy(),
+        (names.is_in(list(COLLECTIVES)).fill_null(False) & ~is_copy).to_numpy(),
     )
 
 
