@@ -54,6 +54,11 @@ def test_measured_ceilings_are_stored_and_shown(cli: Any, scratch: Path) -> None
     shown = cli("doctor").out
     assert "not measured yet" not in shown
     assert outcome.data["date"] in shown
+    path.write_text("{}")
+    broken = cli("doctor")
+    assert broken.code == 0
+    assert "not measured yet" in broken.out
+    assert f"{path} is no calibration" in broken.err
 
 
 def test_text_has_a_line_for_each_ceiling(cli: Any, scratch: Path) -> None:

@@ -189,7 +189,14 @@ def test_every_share_of_memory_bandwidth_is_a_variable() -> None:
 
 def test_an_unknown_gpu_is_named() -> None:
     facts = Gpu("Fictional X900", 90, 1 << 37, 100, 60 << 20, 1 << 17, True)
-    values = gpu_values(facts, {"read": rate(1e12, operation="read", bytes=1 << 32)})
+    ceilings = {
+        "read": rate(1e12, operation="read", bytes=1 << 32),
+        "gemm": rate(4e14, "FLOP/s", operation="linear", dtype="bf16", rows=8192),
+        "fp8": rate(6e14, "FLOP/s", operation="matmul", dtype="fp8"),
+    }
+    values = gpu_values(facts, ceilings)
     assert values.accelerator == ""
+    assert values.given["gpu.peak_flops"] == 4e14
+    assert (values.given["gpu.rate_8bit"], values.given["gpu.rate_4bit"]) == (1.5, 1.0)
     assert values.given["gpu.memory.bandwidth"] == 1e12
     assert "Fictional X900 is not in the catalog" in values.notes[0]

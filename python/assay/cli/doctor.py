@@ -20,6 +20,7 @@ from assay.cli.output import (
     wrapped,
 )
 from assay.cli.question import CheckFailedError
+from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.planner.calibrate import Calibration
@@ -36,20 +37,30 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
     with working("inspecting this machine"):
         found = survey()
-        measured = _calibrations(found)
+        measured, unreadable = _calibrations(found)
     required = [one.what for one in found.missing if one.required]
     problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
     data = {**found.to_data(), "ceilings": {name: _summary(one) for name, one in measured.items()}}
-    return Report(data, lambda canvas: _text(found, measured, canvas), as_json, problem)
+    return Report(
+        data, lambda canvas: _text(found, measured, canvas), as_json, problem, notes=unreadable
+    )
 
 
-def _calibrations(found: "Survey") -> dict[str, "Calibration"]:
-    """Stored calibrations of the usable devices, by name."""
+def _calibrations(found: "Survey") -> tuple[dict[str, "Calibration"], list[str]]:
+    """Stored calibrations of the usable devices, by name, and why others cannot be read."""
     from assay.planner.calibrate import stored
 
-    devices = [one.name for one in found.devices if one.works and one.name != "sim"]
-    calibrations = {name: stored(name) for name in devices}
-    return {name: one for name, one in calibrations.items() if one is not None}
+    read: dict[str, Calibration] = {}
+    unreadable: list[str] = []
+    for name in (one.name for one in found.devices if one.works and one.name != "sim"):
+        try:
+            kept = stored(name)
+        except InputError as error:
+            unreadable.append(f"{error.message}: assay calibrate --device {name} replaces it")
+            continue
+        if kept is not None:
+            read[name] = kept
+    return read, unreadable
 
 
 def _summary(measured: "Calibration") -> dict[str, float | str | None]:

@@ -13,13 +13,15 @@ from assay.bench.calibration.sampling import Measurement, threads_text
 from assay.bench.harness.case import Case, PreparedCase, Settings
 from assay.bench.harness.text import bytes_text
 from assay.bench.suites import ceilings as suite
-from assay.bench.suites import transfers
+from assay.bench.suites import gpu_gemm, transfers
 from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
 
 SIZES: Final = tuple(1 << power for power in (15, 18, 20, 22, 24, 26))
 """Working sets from the first-level cache of a core to the last one."""
 GPU_SIZES: Final = tuple(1 << power for power in (20, 22, 24, 26, 28, 32))
+FP8_SIDE: Final = 4096
+"""Of a GEMM of FP8 operands; linear layers of FP8 weights have 16-bit activations."""
 MEMORY_BYTES: Final = 256 << 20
 """A working set in memory, unless the last-level cache is larger than half of it."""
 
@@ -50,6 +52,10 @@ def _gpu(device: Device) -> Iterator[Measurement]:
     yield _prepared("graph node", "us", "graph node", suite.graph_node, device)
     yield from (_from_case(case) for case in transfers.cases(Settings(device)))
     yield from linear.measurements(device, (None,), limited)
+    side = (FP8_SIDE,) * 3
+    fp8 = gpu_gemm.fp8(device, side)
+    parameters = {"operation": "matmul", "dtype": "fp8", "size": list(side)}
+    yield Measurement(fp8.name, fp8.unit, parameters, fp8.prepare)
     yield from attention.measurements(device, (None,), limited)
 
 

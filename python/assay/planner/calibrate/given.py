@@ -121,7 +121,11 @@ def gpu_values(facts: Gpu, ceilings: Mapping[str, Ceiling]) -> GivenValues:
     try:
         entry = accelerators.find(facts.name)
     except UnknownNameError:
-        given |= _measured_peak(ceilings, ("bf16", "f16"), ("fp8", "int8"), ("int4",))
+        given |= _measured_peak(ceilings, ("bf16", "f16"), (), ())
+        # Narrow weights are dequantized; only FP8 operands are multiplied as they are.
+        given |= {"gpu.rate_8bit": 1.0, "gpu.rate_4bit": 1.0}
+        for fp8 in select(ceilings, "matmul", dtype="fp8"):
+            given["gpu.rate_8bit"] = max(fp8.value / given.get("gpu.peak_flops", fp8.value), 1.0)
         return GivenValues(
             given, "", (f"{facts.name} is not in the catalog: its kernels are assumed alike",)
         )
