@@ -12,9 +12,10 @@ from assay.diagnose.critical_path.path import CriticalPath, critical_path
 from assay.diagnose.hypothesis import Evidence, Experiment, Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.classes import ATTENTION, EXPERTS, GEMMS, SAMPLING
-from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined
+from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined, Refuted
 from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import Flags, View
+from assay.diagnose.mechanisms.weighed import weighed
 from assay.diagnose.residuals import Residuals
 from assay.lazy_import import LazyModule
 from assay.observe.operations import parts
@@ -59,9 +60,11 @@ def attribute(
     notes: list[str] = []
     claimed: list[tuple[str, Flags]] = []
     for mechanism in MECHANISMS:
-        finding = mechanism.find(view)
+        finding = weighed(view, mechanism.name, mechanism.find(view))
         if isinstance(finding, NotExamined):
             notes.append(f"{mechanism.name} not examined: needs {finding.needs}")
+        elif isinstance(finding, Refuted):
+            notes.append(f"not a cause: {finding.statement}")
         elif isinstance(finding, Claim):
             cause = _claimed(view, mechanism, finding, claimed)
             if cause is not None:

@@ -46,5 +46,12 @@ class NotExamined:
     needs: str
 
 
-Finding = Claim | Estimate | NotExamined | None
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """A difference between steps that an attempt to refute it brought down."""
+
+    statement: str
+
+
+Finding = Claim | Estimate | NotExamined | Refuted | None
 """None: examined, and it takes no time; or it has no place in this model."""

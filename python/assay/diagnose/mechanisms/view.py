@@ -14,8 +14,11 @@ from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Experiment
 from assay.diagnose.mechanisms.findings import Claim
 from assay.diagnose.residuals import Residuals
+from assay.diagnose.statistics.observations import observe
+from assay.diagnose.statistics.telemetry_claims import TelemetryClaims, claims_of
 from assay.diagnose.terms import TERMS
 from assay.diagnose.waterfall import of_interest
+from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import operations
 from assay.planner.graph import Graph
@@ -64,6 +67,18 @@ class View:
         return like.filter(
             pl.col("rank").eq_missing(lane["rank"]) & pl.col("device").eq_missing(lane["device"])
         ).sort("step")
+
+    @cached_property
+    def telemetry_claims(self) -> TelemetryClaims | None:
+        """What telemetry says of these steps; None without telemetry of their time."""
+        clock = self.residuals.trace.header.clock
+        if self.telemetry is None or clock not in ("realtime", "monotonic"):
+            return None
+        steps = self.all_steps.with_columns(dur_ns=pl.col("observed_ns"))
+        try:
+            return claims_of(observe(self.telemetry, steps, clock))
+        except InputError as error:
+            return TelemetryClaims({}, None, (error.message,))
 
     @cached_property
     def all_steps(self) -> pl.DataFrame:

@@ -1,0 +1,45 @@
+"""A comparison of steps by state, replaced by an adjusted estimate where telemetry allows one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from assay.diagnose.mechanisms.findings import Estimate, Finding, Refuted
+from assay.diagnose.mechanisms.view import View
+
+COMPARED: Final = ("throttling", "noisy neighbor", "host CPU starvation")
+"""Mechanisms that compare steps in a state with steps outside it."""
+
+
+def weighed(view: View, name: str, finding: Finding) -> Finding:
+    """The finding of mechanism `name`, adjusted for what else differed between its steps.
+
+    Steps in a state and steps outside it differ in more than the state: the batch that heats the GPU
+    is also what makes its steps long. A claim that a refuter brings down is no cause.
+    """
+    if not isinstance(finding, Estimate) or name not in COMPARED:
+        return finding
+    found = view.telemetry_claims
+    claim = None if found is None else found.claims.get(name)
+    if claim is None:
+        reasons = () if found is None else found.degradations
+        why = next((note for note in reasons if note.startswith(f"{name}:")), None)
+        said = f"not adjusted for load: {why or 'too few intervals of telemetry'}"
+        return dataclasses.replace(finding, statements=(*finding.statements, said))
+    effect = claim.effect
+    if claim.status == "refuted":
+        return Refuted(str(claim))
+    if claim.status != "supported" or effect.attributable is None or effect.attributable <= 0.0:
+        return None
+    assert found is not None
+    assert effect.attributable_lo is not None
+    assert effect.attributable_hi is not None
+    moves = tuple(str(one) for one in found.dependences(name))
+    return dataclasses.replace(
+        finding,
+        ns_per_token=1e3 * effect.attributable,
+        lo=1e3 * max(effect.attributable_lo, 0.0),
+        hi=1e3 * effect.attributable_hi,
+        statements=(str(claim), *moves, *finding.statements),
+    )
