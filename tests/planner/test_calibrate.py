@@ -31,6 +31,14 @@ CEILINGS = {
     # 2 us and 10 GB/s: 22 us for 200 kB, 1.002 ms for 10 MB.
     "small": rate(2e5 / 22e-6, operation="linear", dtype="q8_0", rows=1, threads=2, bytes=2e5),
     "large": rate(1e7 / 1002e-6, operation="linear", dtype="q8_0", rows=1, threads=2, bytes=1e7),
+    "attention": rate(
+        1e6 / 101e-6, operation="decode attention", dtype="bf16", threads=2, bytes=1e6
+    ),
+    "short attention": rate(
+        1e5 / 11e-6, operation="decode attention", dtype="bf16", threads=2, bytes=1e5
+    ),
+    "prefill": rate(1e11, "FLOP/s", operation="prefill attention", dtype="bf16", threads=2),
+    "graph node": rate(3e-7, "s", operation="graph node"),
     "gemm": rate(4e11, "FLOP/s", operation="linear", dtype="bf16", rows=256, threads=2),
     "gemm 8": rate(8e11, "FLOP/s", operation="linear", dtype="q8_0", rows=256, threads=2),
 }
@@ -123,10 +131,30 @@ def test_values_of_a_cpu() -> None:
     assert given["gpu.memory.bandwidth"] == 20e9
     assert given["gpu.peak_flops"] == 4e11
     assert given["gpu.rate_8bit"] == 2.0
-    assert "gpu.rate_4bit" not in given
+    assert given["gpu.rate_4bit"] == 1.0
     assert given["kernels.passes.cached_share"] == 3.0
     assert given["kernels.gemm.launch_time"] == pytest.approx(2e-6)
     assert given["kernels.gemm.read_share"] == pytest.approx(0.5)
+    assert given["kernels.decode.launch_time"] == pytest.approx(1e-6)
+    assert given["kernels.decode.read_share"] == pytest.approx(0.5)
+    assert given["kernels.prefill.sustained_share"] == pytest.approx(0.25)
+    assert set(given) <= set(stack.registry().variables)
+
+
+def test_a_step_on_a_cpu_is_predicted() -> None:
+    """Everything that the equations of a decode step need is given, and nothing is sent."""
+    import assay.planner as planner
+    from assay.planner.specs import HardwareSpec
+
+    values = cpu_values(1 << 25, CEILINGS)
+    hardware = HardwareSpec("a CPU", values.given, "test", CEILINGS, values.notes)
+    model = planner.model_spec("smollm2-135m")
+    graph = planner.predict_graph(model, hardware, planner.BatchConfig(sequences=1, context=128))
+    weights = sum(node.bytes_read for node in graph)
+    step = graph.totals["step"].expected * 1e-9
+    # The linear layers read at 10 GB/s, and each of the operations costs a microsecond or two.
+    assert weights / 10e9 < step < weights / 10e9 + 1e-3 + 30 * 4 * 4e-6
+    assert graph.totals["floor"].expected * 1e-9 == pytest.approx(weights / 20e9, rel=0.1)
 
 
 def test_a_gemv_of_the_equations_takes_what_was_measured() -> None:

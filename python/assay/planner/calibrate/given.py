@@ -76,10 +76,58 @@ _CPU_CONSTANTS: Final[Mapping[str, float]] = {
     "kernels.decode.tile_rows": 1.0,
     "kernels.decode.most_group": 1e6,
     "kernels.decode.splits_single": 0.0,
+    "kernels.prefill.token_time": 0.0,
+    "kernels.prefill.tile_time": 0.0,
+    "kernels.prefill.tile_share": _UNTILED,
+    "kernels.prefill.score_time": 0.0,
+    "kernels.prefill.stream_share": 1.0,
+    "kernels.prefill.cache_share": 1.0,
+    "kernels.prefill.sustained_share": 1.0,
+    "kernels.prefill.imbalance": 0.0,
+    "kernels.prefill.tile_rows": 1.0,
+    "kernels.prefill.grouped": 0.0,
+    "kernels.experts.tile_rows": 1.0,
+    "kernels.experts.sustained_share": 1.0,
+    "kernels.experts.eight_bit_share": 1.0,
+    "kernels.experts.eight_bit_time": 0.0,
+    "kernels.experts.activation_share": 1.0,
     "kernels.passes.share": 1.0,
     "kernels.passes.reach_share": 1.0,
+    "serving.model_error.transfer": 1.0,
 }
 """Constants of kernels without tiles, on a chip whose clock does not follow its power."""
+
+_LINKS: Final = (
+    "collectives.start",
+    "collectives.ramp",
+    "collectives.eager_latency_ratio",
+    "collectives.eager_share",
+    "collectives.fast_start_ratio",
+    "collectives.fast_copy",
+    "collectives.fast_share",
+    "collectives.bulk_start_ratio",
+    "collectives.bulk_latency",
+    "collectives.own_copy",
+    "collectives.switch_share",
+    "collectives.switch_start_ratio",
+    "collectives.direct_start",
+    "collectives.direct_share",
+    "interconnect.node_ranks",
+    "interconnect.link.latency",
+    "interconnect.link.share",
+    "interconnect.nic.latency",
+    "interconnect.nic.share",
+    "interconnect.nic.count",
+    "interconnect.nic.line_rate",
+    "interconnect.oversubscription",
+    "gpu.link.count",
+    "gpu.link.lanes",
+    "gpu.link.lane_rate",
+)
+"""Constants of links between devices. A CPU is one device: whatever they are, it sends nothing."""
+
+
+_ONE_DEVICE: Final = "a CPU is one device: predictions over several of them mean nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +215,10 @@ def cpu_values(cache: int | None, ceilings: Mapping[str, Ceiling]) -> GivenValue
     read = memory_read(ceilings)
     given = {
         **_CPU_CONSTANTS,
+        **dict.fromkeys(_LINKS, 1.0),
+        # Formats that were not measured are dequantized.
+        "gpu.rate_8bit": 1.0,
+        "gpu.rate_4bit": 1.0,
         **_measured_peak(ceilings, ("bf16", "f32"), ("q8_0",), ("q4_1", "q4_k"), threads=threads),
         "gpu.multiprocessors": float(threads),
         "gpu.memory.capacity": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
@@ -178,8 +230,8 @@ def cpu_values(cache: int | None, ceilings: Mapping[str, Ceiling]) -> GivenValue
     if cached:
         largest = max(cached, key=lambda one: int(one.parameters["bytes"]))
         given["kernels.passes.cached_share"] = largest.value / read.value
-    given |= _gemv(ceilings, threads, read.value)
-    return GivenValues(given, "", ())
+    given |= _operations(ceilings, threads, read.value)
+    return GivenValues(given, "", (_ONE_DEVICE,))
 
 
 def _measured_peak(
@@ -209,17 +261,23 @@ def _measured_peak(
     }
 
 
-def _gemv(ceilings: Mapping[str, Ceiling], threads: int, read: float) -> dict[str, float]:
-    """Rates of GEMVs and of decode attention over that of reading, and what an operation costs."""
+def _operations(ceilings: Mapping[str, Ceiling], threads: int, read: float) -> dict[str, float]:
+    """Rates of GEMVs and of attention, and what an operation costs besides."""
     values: dict[str, float] = {}
     layer = lookup.affine(select(ceilings, "linear", dtype="q8_0", rows=1, threads=threads))
     if layer is not None:
-        values["kernels.gemm.read_share"] = min(layer.rate / read, 1.0)
-        values["kernels.gemm.launch_time"] = layer.overhead
+        for kernel in ("gemm", "experts"):
+            values[f"kernels.{kernel}.read_share"] = min(layer.rate / read, 1.0)
+            values[f"kernels.{kernel}.launch_time"] = layer.overhead
     attention = lookup.affine(select(ceilings, "decode attention", dtype="bf16", threads=threads))
     if attention is not None:
         values["kernels.decode.read_share"] = min(attention.rate / read, 1.0)
         values["kernels.decode.launch_time"] = attention.overhead
+        values["kernels.prefill.launch_time"] = attention.overhead
+    peak = _measured_peak(ceilings, ("bf16", "f32"), (), (), threads=threads)
+    for prompt in select(ceilings, "prefill attention", dtype="bf16", threads=threads):
+        if peak:
+            values["kernels.prefill.sustained_share"] = prompt.value / peak["gpu.peak_flops"]
     for node in select(ceilings, "graph node"):
         values["kernels.passes.launch_time"] = node.value
     return values
