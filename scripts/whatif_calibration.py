@@ -1,13 +1,13 @@
-"""Measures what the predictions start from: a trace of steps of many shapes, and operations alone.
+"""What the predictions start from: a model fitted to the recording, and operations timed alone.
 
-No case of `whatif_cases` is run here: the trace has prefills of powers of two, and decode at batch
-1 and 16; formats of weights and of the KV cache are timed on one operation each.
+No case of `whatif_cases` is run here: formats of weights and of the KV cache are timed on one
+operation each.
 """
 
 from __future__ import annotations
 
 import functools
-import tempfile
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,20 +17,14 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-import assay
 from assay import ops, xp
 from assay.diagnose.replay.step_cost import ObservedCost
-from assay.engine import Engine, SamplingParams
 from assay.engine.core.kv_memory import FORMATS
 from assay.engine.core.logprobs import top_logprobs
 from assay.engine.loading.model_files import ModelFiles
 from assay.observe.trace import Trace
+from whatif_recording import SPENT, TRACE
 
-CPU_PREFILLS: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-GPU_PREFILLS: Final = (4, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-SAMPLED: Final = (2, 4, 8, 16, 32, 64)
-"""Prompts that one step ends together: rows of the logits."""
-REPEATS: Final = 6
 STORED: Final = "q4_1"
 """The format of the weights of layers in the file that runs on CPUs."""
 HEAD_STORED: Final = "q8_0"
@@ -40,18 +34,26 @@ COPIES: Final = 76
 """Matrices of gate and up projection that have as many parameters as the model."""
 
 
-def calibrate(files: ModelFiles, device: str) -> dict[str, Any]:
-    """The fitted step-cost model, and times of operations under other settings."""
+def calibrate(files: ModelFiles, device: str, recorded: Path) -> dict[str, Any]:
+    """The step-cost model fitted to a recording, and times of operations under other settings."""
     begun = time.perf_counter()
-    cost, operations = _cost(files, device)
+    on_cpu = device == "cpu"
+    trace = Trace.open(recorded / TRACE)
+    if on_cpu:
+        spent = json.loads((recorded / SPENT).read_text(encoding="utf-8"))
+        trace = _on_cpu_time(trace, spent)
+    last = trace.events.filter(
+        (pl.col("kind").cast(pl.String) == "kernel") & (pl.col("step") == trace.steps["step"].max())
+    )
     found: dict[str, Any] = {
-        "stored": STORED if device == "cpu" else "bf16",
-        "head_stored": HEAD_STORED if device == "cpu" else "bf16",
+        "stored": STORED if on_cpu else "bf16",
+        "head_stored": HEAD_STORED if on_cpu else "bf16",
         "layers": int(files.config["num_hidden_layers"]),
-        "operations_per_step": operations,
-        "cost": asdict(cost),
+        "operations_per_step": last.height,
+        "host_sections_ns": _host_sections(trace),
+        "cost": asdict(ObservedCost.of(trace)),
     }
-    if device == "cpu":
+    if on_cpu:
         found["linear"] = _linear(files)
         found["attention"] = _attention(files)
         found["sampling"] = _sampling(files)
@@ -60,28 +62,17 @@ def calibrate(files: ModelFiles, device: str) -> dict[str, Any]:
     return found
 
 
-def _cost(files: ModelFiles, device: str) -> tuple[ObservedCost, int]:
-    on_cpu = device == "cpu"
-    knobs: dict[str, Any] = {"max_batch": 64, "token_budget": 512 if on_cpu else 4096}
-    if on_cpu:
-        knobs["threads"] = 1
-    engine = Engine.load(files, device, prefix_caching=False, **knobs)
-    long = 1024 if on_cpu else 4096
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace"
-        spent: list[float] = []
-        _load(engine, on_cpu, long, spent, warm=True)
-        spent.clear()
-        with assay.capture(path):
-            _load(engine, on_cpu, long, spent, warm=False)
-        trace = Trace.open(path)
-    engine.close()
-    if on_cpu:
-        trace = _on_cpu_time(trace, spent)
-    last = trace.events.filter(
-        (pl.col("kind").cast(pl.String) == "kernel") & (pl.col("step") == trace.steps["step"].max())
+def _host_sections(trace: Trace) -> float:
+    """What the host does in a decode step besides waiting, in nanoseconds."""
+    decode = trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")["step"]
+    sums = (
+        trace.events.filter(
+            (pl.col("kind").cast(pl.String) == "host") & pl.col("step").is_in(decode.to_list())
+        )
+        .group_by("step")
+        .agg(pl.col("dur_ns").sum())
     )
-    return ObservedCost.of(trace), last.height
+    return float(sums["dur_ns"].median() or 0.0)  # type: ignore[arg-type]
 
 
 def _on_cpu_time(trace: Trace, spent: list[float]) -> Trace:
@@ -113,36 +104,6 @@ def _on_cpu_time(trace: Trace, spent: list[float]) -> Trace:
         device_ns=(pl.col("ns") * pl.col("factor")).round().cast(pl.Int64),
     ).select(trace.steps.columns)
     return Trace(trace.header, events, table)
-
-
-def _load(engine: Engine, on_cpu: bool, long: int, spent: list[float], *, warm: bool) -> None:
-    """Steps of many shapes; on a GPU a first round captures the graphs."""
-    if warm and on_cpu:
-        return _run(engine, [8], 4, spent)
-    long_decodes = ((1, long),) if on_cpu else ((1, long), (8, long))
-    # In rounds over all shapes: what disturbs the machine disturbs them alike.
-    for _ in range(1 if warm else REPEATS):
-        for tokens in CPU_PREFILLS if on_cpu else GPU_PREFILLS:
-            # Small steps in a row: the first finds the caches without the weights.
-            for _ in range(5 if on_cpu and tokens <= 64 else 1):
-                _run(engine, [tokens], 1, spent)
-        for count in SAMPLED[: 4 if on_cpu else 6]:
-            for _ in range(5 if on_cpu else 1):
-                _run(engine, [4] * count, 1, spent)
-        for batch, prompt in ((1, 32), (16 if on_cpu else 64, 64), *long_decodes):
-            _run(engine, [prompt] * batch, 8, spent)
-
-
-def _run(engine: Engine, prompts: list[int], tokens: int, spent: list[float]) -> None:
-    source = np.random.default_rng(sum(prompts))
-    params = SamplingParams(max_tokens=tokens, temperature=0.0, ignore_eos=True)
-    vocabulary = engine.model.shape.vocabulary
-    for length in prompts:
-        engine.add_request(source.integers(0, vocabulary, length).tolist(), params)
-    while engine.has_work:
-        begun = time.process_time()
-        engine.step()
-        spent.append(time.process_time() - begun)
 
 
 def _quiet(runs: dict[str, Callable[[int], object]], count: int) -> dict[str, float]:

@@ -1,6 +1,7 @@
-"""What-if predictions, committed before they are measured: calibrate, predict, measure, score.
+"""What-if predictions, committed before they are measured: record, calibrate, predict, ...
 
-    python scripts/whatif_experiments.py calibrate --device cpu --model FILE
+    python scripts/whatif_experiments.py record --device cpu --model FILE --trace FOLDER
+    python scripts/whatif_experiments.py calibrate --device cpu --model FILE --trace FOLDER
     python scripts/whatif_experiments.py predict --device cpu     # then commit the predictions
     python scripts/whatif_experiments.py measure --device cpu --model FILE
     python scripts/whatif_experiments.py score --device cpu
@@ -30,9 +31,10 @@ RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one stage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("stage", choices=("calibrate", "predict", "measure", "score"))
+    parser.add_argument("stage", choices=("record", "calibrate", "predict", "measure", "score"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", help="a GGUF file, or llama-3-8b-shape")
+    parser.add_argument("--trace", type=Path, help="the folder of a recording")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--blocks", type=int, default=12, help="samples of each subject")
     parser.add_argument("--only", help="measure cases whose name holds this text")
@@ -43,8 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stage: options.folder / f"whatif-{stage}-{name}.json"
         for stage in ("calibration", "predictions", "outcomes")
     }
-    if options.stage == "calibrate":
-        _write(paths["calibration"], _calibrate(options.model, options.device))
+    if options.stage == "record":
+        from whatif_recording import record
+
+        record(_opened(options.model), options.device, options.trace)
+    elif options.stage == "calibrate":
+        _write(paths["calibration"], _calibrate(options))
     elif options.stage == "predict":
         _write(paths["predictions"], _predict(_read(paths["calibration"]), options.device))
     elif options.stage == "measure":
@@ -71,14 +77,26 @@ def _machine(device: str) -> dict[str, Any]:
     return {"format": 1, "machine": machine(device_named(device)).to_data(), "device": device}
 
 
-def _calibrate(model: str, device: str) -> dict[str, Any]:
-    import whatif_calibration
+def _opened(model: str) -> Any:
     from assay.engine.loading.opening import open_model
 
     files = open_model(model)
     files.prepare()
-    found = whatif_calibration.calibrate(files, device)
-    return {**_machine(device), "model": files.name, **found}
+    return files
+
+
+def _calibrate(options: argparse.Namespace) -> dict[str, Any]:
+    import whatif_calibration
+    from assay.observe.header import TraceHeader
+    from assay.observe.store import HEADER
+    from whatif_recording import TRACE
+
+    path = options.trace / TRACE / HEADER
+    header = TraceHeader.from_json(path.read_text(encoding="utf-8"), str(path))
+    files = _opened(options.model)
+    found = whatif_calibration.calibrate(files, options.device, options.trace)
+    about = {"format": 1, "machine": header.hardware, "device": options.device}
+    return {**about, "model": files.name, **found}
 
 
 def _predict(calibration: dict[str, Any], device: str) -> dict[str, Any]:
@@ -89,10 +107,7 @@ def _predict(calibration: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from assay.engine.loading.opening import open_model
-
-    files = open_model(options.model)
-    files.prepare()
+    files = _opened(options.model)
     begun = time.perf_counter()
     rows = []
     for case in cases(options.device):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+from pathlib import Path
 from typing import Any, Final
 
 from assay.diagnose.replay import load
@@ -19,6 +22,10 @@ SHARE: Final = 0.14
 """That of a prediction, as a share of the logarithm of the change it predicts."""
 OPERATION: Final = 0.04
 """That of a change whose effect was timed on one operation alone."""
+RESULTS: Final = Path(__file__).resolve().parent.parent / "bench" / "results"
+LAUNCH_NS: Final = 14_965.0
+"""A launch from Python on an H200 machine: bench/results/ceilings-h200.json."""
+ELEMENT_BYTES: Final = {"int8": 1.0, "q8_0": 34 / 32, "int4": 0.5 + 20 / 128 / 8, "fp8": 1.0}
 _LINEAR: Final = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head")
 
 
@@ -95,17 +102,22 @@ def _cost(setup: Setup, calibration: dict[str, Any]) -> StepCost:
     """The step-cost model under the knobs and sampling parameters of a setup."""
     cost = read_cost(calibration["cost"])
     knobs = setup.knobs
+    on_gpu = calibration["device"] != "cpu"
     factors: dict[str, float] = {}
     if "kv_format" in knobs or "block_tokens" in knobs:
         factors[cost.attention_operation] = _attention_ratio(setup, calibration)
     form = str(knobs.get("weight_format", ""))
     if knobs.get("deterministic"):
         form = "batch_invariant"
-    dispatch = 0.0
-    if knobs.get("graph_buckets") == 0:
+    dispatch = hidden = 0.0
+    if knobs.get("graph_buckets") == 0 and on_gpu:
+        hidden = LAUNCH_NS * calibration["operations_per_step"]
+    elif knobs.get("graph_buckets") == 0:
         dispatch = calibration["dispatch_s"] * 1e9 * calibration["operations_per_step"]
+    if knobs.get("overlap") == "off" and on_gpu:
+        dispatch = max(calibration["host_sections_ns"] - cost.host[0] - cost.host[1], 0.0)
     sampling = _sampling_ns(setup, calibration)
-    return _Extended(cost.scaled(factors), form, sampling, dispatch, calibration)
+    return _Extended(cost.scaled(factors), form, sampling, dispatch, hidden, calibration)
 
 
 class _Extended:
@@ -113,10 +125,10 @@ class _Extended:
 
     def __init__(
         self, cost: ObservedCost, form: str, sample_ns: float, dispatch_ns: float,
-        calibration: dict[str, Any],
+        hidden_ns: float, calibration: dict[str, Any],
     ) -> None:  # fmt: skip
         self.cost, self.sample_ns, self.dispatch_ns = cost, sample_ns, dispatch_ns
-        self.form, self.calibration = form, calibration
+        self.form, self.hidden_ns, self.calibration = form, hidden_ns, calibration
 
     def step_ns(self, shape: StepShape) -> float:
         found = self.cost.operations_ns(shape)
@@ -124,10 +136,14 @@ class _Extended:
             for name in found:
                 if set(parts(name)) & set(_LINEAR):
                     found[name] *= self._linear_ratio(name, found[name], shape)
-        return sum(found.values()) + self.sample_ns * shape.samples + self.dispatch_ns
+        step = sum(found.values()) + self.sample_ns * shape.samples + self.dispatch_ns
+        # Launches from the host run beside the device, which may wait for them.
+        return max(step, self.hidden_ns)
 
     def _linear_ratio(self, name: str, observed_ns: float, shape: StepShape) -> float:
         """What another format makes of an operation, timed on the largest matrix alone."""
+        if self.calibration["device"] != "cpu":
+            return _measured_ratio(name, self.form)
         head = "lm_head" in parts(name)
         rows = shape.samples if head else shape.tokens
         table = self.calibration["linear"]
@@ -147,7 +163,35 @@ class _Extended:
         return curve.at(rows) - float(self.calibration["dispatch_s"])
 
 
+@functools.cache
+def _rates() -> dict[tuple[str, int, int], float]:
+    """Bytes a second of matrices on an H200, by format and shape: bench/results/gemv-h200.json."""
+    data = json.loads((RESULTS / "gemv-h200.json").read_text(encoding="utf-8"))
+    rows = [(one["parameters"], one["value"]) for one in data["figures"]]
+    return {
+        (what["dtype"], what["outputs"], what["inputs"]): value
+        for what, value in rows
+        if what["rows"] == 1
+    }
+
+
+def _measured_ratio(name: str, form: str) -> float:
+    """What a format makes of a matrix of Llama-3-8B: its bytes, at the rate of the nearest shape."""
+    shapes = {
+        "lm_head": (128_256, 4096),
+        "gate_up_proj": (28_672, 4096),
+        "down_proj": (4096, 14_336),
+    }
+    shape = next((shapes[one] for one in parts(name) if one in shapes), (28_672, 4096))
+    rates = _rates()
+    rate = rates.get((form, *shape)) or rates[(form, 28_672, 4096)]
+    return ELEMENT_BYTES[form] / 2.0 * rates[("bf16", *shape)] / rate
+
+
 def _attention_ratio(setup: Setup, calibration: dict[str, Any]) -> float:
+    if calibration["device"] != "cpu":
+        # Decode attention on a GPU reads keys and values at the bandwidth of the memory.
+        return 2.0 if setup.knobs.get("kv_format") == "f32" else 1.0
     table, launch = calibration["attention"], calibration["dispatch_s"]
     context = 1500 if setup.prompt > 500 else 64
     form, block = setup.knobs.get("kv_format", "bf16"), setup.knobs.get("block_tokens", 16)
@@ -156,7 +200,7 @@ def _attention_ratio(setup: Setup, calibration: dict[str, Any]) -> float:
 
 
 def _sampling_ns(setup: Setup, calibration: dict[str, Any]) -> float:
-    if not setup.sampling:
+    if not setup.sampling or calibration["device"] != "cpu":
         return 0.0
     table = calibration["sampling"]
     added = 0.0
