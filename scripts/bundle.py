@@ -1,9 +1,10 @@
 """Builds a bundle that installs Assay on an x86_64 Linux GPU host without network.
 
-Run by `make bundle`. The bundle has three parts in dist/bundle: `assay-bundle` holds Assay's wheel,
+Run by `make bundle`. The bundle has parts in dist/bundle: `assay-bundle` holds Assay's wheel,
 the wheels of the packages that the host lacks, install.sh, the GPU tests with run_gpu_tests.sh, and measure_gpu.sh;
 `assay-bundle-nvrtc` holds the CUDA compiler library, for hosts without one; `assay-bundle-numpy`
-holds NumPy and SciPy, for hosts whose packages were not listed and that have none.
+holds NumPy and SciPy, for hosts whose packages were not listed and that have none; `assay-bundle-telemetry` and
+`assay-bundle-loop-1` and so on hold the packages of the extras telemetry and loop.
 """
 
 import argparse
@@ -26,9 +27,11 @@ from host_packages import (
     Packages,
     Pin,
     canonical,
+    extra_requirements,
     installation_steps,
     left_out,
     read_host_packages,
+    requirement_name,
     resolve,
 )
 from target_compiler import MissingCompiler, build_environment, target_compiler
@@ -39,6 +42,14 @@ FIRST_PART = "assay-bundle"
 COMPILER_PART = "assay-bundle-nvrtc"
 ASSUMED_PART = "assay-bundle-numpy"
 FIRST_PART_LIMIT = 40_000_000
+PART_LIMIT = 55_000_000
+"""Bytes of wheels in a part of an extra, unless one wheel alone has more."""
+
+EXTRAS = {
+    "telemetry": "the extra telemetry: samples of GPUs and host",
+    "loop": "the extra loop: tables of traces, and statistics",
+}
+"""Extras that are parts of their own, and why a host wants them."""
 
 # glibc 2.x: what the dependencies may ask for, and what Assay's own wheel may.
 DEPENDENCY_GLIBC = 28
@@ -195,6 +206,43 @@ def make_part(
     return [describe(wheel, why) for wheel in sorted(wheels.glob("*.whl"))]
 
 
+def split(sizes: Mapping[Path, int], limit: int = PART_LIMIT) -> list[list[Path]]:
+    """Packs wheels into as few parts of at most `limit` bytes as first-fit decreasing finds."""
+    parts: list[list[Path]] = []
+    for wheel in sorted(sizes, key=lambda one: (-sizes[one], one.name)):
+        for part in parts:
+            if sum(sizes[one] for one in part) + sizes[wheel] <= limit:
+                part.append(wheel)
+                break
+        else:
+            parts.append([wheel])
+    return parts
+
+
+def make_extra_parts(
+    staging: Path, extra: str, python_version: str, pins: Iterable[Pin]
+) -> dict[str, list[Entry]]:
+    """Fills the parts of an extra with the wheels of these packages; returns manifest entries."""
+    everything = staging / f".{extra}"
+    everything.mkdir()
+    download((f"{pin.name}=={pin.version}" for pin in pins), python_version, everything)
+    parts = split({wheel: wheel.stat().st_size for wheel in everything.glob("*.whl")})
+    requirements = extra_requirements(ROOT, extra)
+    made: dict[str, list[Entry]] = {}
+    for number, wheels in enumerate(parts, 1):
+        name = f"{FIRST_PART}-{extra}" + (f"-{number}" if len(parts) > 1 else "")
+        folder = staging / name / "wheels"
+        folder.mkdir(parents=True)
+        moved = [wheel.rename(folder / wheel.name) for wheel in wheels]
+        made[name] = [describe(wheel, EXTRAS[extra]) for wheel in sorted(moved)]
+        # The ranges, not the versions carried: what the host has is kept where it suffices.
+        carried = {entry["name"] for entry in made[name]}
+        stated = [one for one in requirements if requirement_name(one) in carried]
+        write_lines(folder.parent / "requirements.txt", stated)
+    everything.rmdir()
+    return made
+
+
 def replace(new: Path, destination: Path, work: Path) -> None:
     """Replaces the previous folder by the finished one."""
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -222,6 +270,12 @@ def make_bundle(python_version: str, host: Packages | None) -> None:
             assumed = [f"{pin.name}=={pin.version}" for pin in pins if pin.name in left]
             why = "for a host that has none"
             parts[ASSUMED_PART] = make_part(staging / ASSUMED_PART, python_version, assumed, why)
+        carried = {pin.name for pin in pins}
+        for extra in EXTRAS:
+            found = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work, extra)
+            kept = left_out(found, host)
+            wanted = [pin for pin in found if pin.name not in carried | kept.keys()]
+            parts |= make_extra_parts(staging, extra, python_version, wanted)
         manifest = {
             "host": {"architecture": "x86_64", "system": "Linux", "python": python_version},
             "host_packages": "assumed" if host is None else "listed",

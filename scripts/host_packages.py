@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,9 @@ def parse_pins(text: str) -> list[Pin]:
     ]
 
 
-def resolution_command(python_version: str, glibc: int, unused: Path, pins: Path) -> list[str]:
+def resolution_command(
+    python_version: str, glibc: int, unused: Path, pins: Path, extra: str | None = None
+) -> list[str]:
     """The command that resolves pyproject.toml's dependencies for the host into `pins`."""
     return [
         *(sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--quiet"),
@@ -60,11 +63,21 @@ def resolution_command(python_version: str, glibc: int, unused: Path, pins: Path
         *("--python-platform", f"x86_64-manylinux_2_{glibc}"),
         *("--annotation-style", "line", "--no-header"),
         *("--excludes", str(unused), "--output-file", str(pins)),
+        *(() if extra is None else ("--extra", extra)),
     ]
 
 
-def resolve(root: Path, python_version: str, glibc: int, host: Packages, folder: Path) -> list[Pin]:
-    """Resolves Assay's dependencies for the host, preferring the versions that it has.
+def resolve(
+    root: Path,
+    python_version: str,
+    glibc: int,
+    host: Packages,
+    folder: Path,
+    extra: str | None = None,
+) -> list[Pin]:
+    """Resolves Assay's dependencies for the host, with those of an extra, where one is named.
+
+    Versions that the host has are preferred.
 
     Raises:
         subprocess.CalledProcessError: no versions satisfy the requirements.
@@ -74,9 +87,16 @@ def resolve(root: Path, python_version: str, glibc: int, host: Packages, folder:
     # The resolver prefers the versions in its output file.
     pins = folder / "pins.txt"
     pins.write_text("".join(f"{n}=={v}\n" for n, v in host.items()), encoding="utf-8")
-    command = resolution_command(python_version, glibc, unused, pins)
+    command = resolution_command(python_version, glibc, unused, pins, extra)
     subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL)
     return parse_pins(pins.read_text(encoding="utf-8"))
+
+
+def extra_requirements(root: Path, extra: str) -> list[str]:
+    """What pyproject.toml states for an extra."""
+    stated = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    requirements: list[str] = stated["project"]["optional-dependencies"][extra]
+    return requirements
 
 
 def left_out(pins: Iterable[Pin], host: Packages | None) -> dict[str, str]:

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+import bundle
 import bundled_tests
 import target_compiler
 from bundle import (
@@ -15,11 +17,14 @@ from bundle import (
     check_size,
     check_tag,
     main,
+    make_extra_parts,
     read_metadata,
     replace,
+    split,
 )
 from host_packages import (
     Pin,
+    extra_requirements,
     installation_steps,
     left_out,
     parse_pins,
@@ -119,6 +124,44 @@ def test_metadata_is_read_from_the_wheel(tmp_path: Path) -> None:
             "Metadata-Version: 2.4\nName: Some_Thing\nVersion: 1.0\nRequires-Dist: a>=1\n\ntext\n",
         )
     assert read_metadata(wheel) == ("some-thing", "1.0", ["a>=1"])
+
+
+def test_wheels_are_packed_into_parts_below_the_limit() -> None:
+    sizes = {Path(f"{size}-{n}.whl"): size for n, size in enumerate([60, 54, 30, 20, 10, 4, 1])}
+    parts = split(sizes, 55)
+    assert sorted(wheel for part in parts for wheel in part) == sorted(sizes)
+    assert [sum(sizes[wheel] for wheel in part) for part in parts] == [60, 55, 54, 10]
+    assert split({}, 55) == []
+
+
+def test_an_extra_has_parts_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    sizes = {"polars": 3000, "pyarrow": 2900, "narwhals": 500, "statsmodels": 1000}
+
+    def download(requirements: Iterable[str], python_version: str, folder: Path) -> None:
+        for requirement in requirements:
+            name, _, version = requirement.partition("==")
+            with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+                text = f"Name: {name}\nVersion: {version}\n"
+                archive.writestr(f"{name}-{version}.dist-info/METADATA", text)
+                archive.writestr("content", b"x" * sizes[name])
+
+    monkeypatch.setattr(bundle, "download", download)
+    monkeypatch.setattr(bundle, "split", lambda sizes: split(sizes, 4000))
+    pins = [Pin(name, "9.0", "assay") for name in sizes]
+    parts = make_extra_parts(tmp_path, "loop", "3.12", pins)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(parts)
+    assert [name.rpartition("-")[2] for name in parts] == ["1", "2", "3"][: len(parts)]
+    named = {str(entry["name"]) for entries in parts.values() for entry in entries}
+    assert named == set(sizes)
+    listed = [(tmp_path / name / "requirements.txt").read_text().split() for name in parts]
+    # What other packages require is resolved, not named.
+    assert sorted(line for lines in listed for line in lines) == sorted(
+        extra_requirements(root, "loop")
+    )
+    script = (root / "scripts" / "install.sh").read_text(encoding="utf-8")
+    assert "assay-bundle-{nvrtc,numpy,telemetry,loop,loop-*}" in script
 
 
 def test_new_bundle_replaces_the_old(tmp_path: Path) -> None:

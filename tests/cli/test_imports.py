@@ -32,6 +32,10 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("resolve", "econ.cost.per_token", *SCENARIO, "--no-interval"),
             {"numpy", "scipy", "sympy", "SALib", "rich"},
         ),
+        (
+            ("predict", "--model", "llama-3.1-8b", "--gpu", "h200", "--batch", "64"),
+            {"numpy", "scipy", "sympy", "SALib", "rich", "polars"},
+        ),
     ],
 )
 def test_a_warm_answer_imports_little(

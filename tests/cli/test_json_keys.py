@@ -44,6 +44,13 @@ def check(data: Any, shape: Any, where: str) -> None:
         assert isinstance(data, shape), f"{where} is {data!r}"
 
 
+FIGURE = {"expected": NUMBER, "lo": NUMBER, "hi": NUMBER, "unit": TEXT}
+NODE = {
+    "name": TEXT, "operation": TEXT, "layer": (int, type(None)), "phase": TEXT, "flops": NUMBER,
+    "bytes_read": NUMBER, "bytes_written": NUMBER, "floor_ns": NUMBER, "expected_ns": NUMBER,
+    "lo_ns": NUMBER, "hi_ns": NUMBER, "bound": TEXT, "stream": COUNT,
+    "dependencies": Each(TEXT, some=False), "equations": Each(TEXT), "kernels": COUNT,
+}  # fmt: skip
 KIND = {"kind": TEXT, "files": COUNT, "bytes": COUNT, "path": TEXT}
 MISSING = {
     "name": TEXT, "unit": TEXT, "family": TEXT, "meaning": TEXT, "boundary": MAYBE_TEXT,
@@ -387,6 +394,47 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "violations": Keyed({"condition": TEXT, "rows": Each(COUNT)}),
             "unknown": Each(VERDICT, some=False),
             "notes": Each(TEXT, some=False),
+        },
+    ),
+    (
+        ("predict", "--model", "llama-3.1-8b", "--gpu", "h200"),
+        {
+            "model": TEXT,
+            "hardware": TEXT,
+            "engine": TEXT,
+            "batch": dict,
+            "totals": Keyed(FIGURE),
+            "missing": Keyed(TEXT),
+            "degradations": Each(TEXT),
+            "nodes": Each(NODE),
+            "operations": Each(
+                {
+                    "operation": TEXT,
+                    "nodes": COUNT,
+                    "expected_ns": NUMBER,
+                    "lo_ns": NUMBER,
+                    "hi_ns": NUMBER,
+                    "floor_ns": NUMBER,
+                    "bytes": NUMBER,
+                    "flops": NUMBER,
+                    "bound": TEXT,
+                    "stream": COUNT,
+                }
+            ),
+            "notes": Each(TEXT),
+        },
+    ),
+    (
+        ("predict", "--model", "llama-3.1-8b", "--gpu", "h200", "--sweep", "batch=1,8"),
+        {
+            "model": TEXT,
+            "batch": dict,
+            "seconds": NUMBER,
+            "configurations_per_second": NUMBER,
+            "settings": Keyed(Each(NUMBER)),
+            "step_ns": Each(NUMBER),
+            "floor_ns": Each(NUMBER),
+            "tokens_per_second": Each(NUMBER),
         },
     ),
     (

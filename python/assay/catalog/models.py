@@ -14,7 +14,7 @@ from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import CatalogEntry, normalize_name
 from assay.catalog.entries import names as entry_names
 from assay.catalog.sourced_value import SourcedValue
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError, UnknownNameError, unknown_name
 from assay.files import read_json
 
 GROUP = "models"
@@ -25,6 +25,9 @@ _SUFFIXES = re.compile(
     r"static|pertensor|dynamic|kv)(?=$|[-_ ])",
     re.IGNORECASE,
 )
+_DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
+_QUANTIZED = {"fp8": "fp8", "awq": "int4", "gptq": "int4", "mxfp4": "mxfp4"}
+"""Formats by `quant_method` of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,21 @@ class CatalogModel:
                 if isinstance(part.get(field_name), int):
                     return int(part[field_name])
         return None
+
+    @property
+    def weight_format(self) -> str:
+        """The format of weights that the configuration states; empty where it states none."""
+        quantization = self.config.get("quantization_config")
+        if isinstance(quantization, Mapping):
+            method = str(quantization.get("quant_method", ""))
+            if method in _QUANTIZED:
+                return _QUANTIZED[method]
+        text = self.config.get("text_config")
+        for part in (self.config, text if isinstance(text, Mapping) else {}):
+            dtype = str(part.get("torch_dtype") or part.get("dtype") or "")
+            if dtype in _DTYPES:
+                return _DTYPES[dtype]
+        return ""
 
     @property
     def entry(self) -> CatalogEntry:
@@ -143,6 +161,26 @@ def from_config(source: str | Path | Mapping[str, Any], name: str = "") -> Catal
         label = name or (path.parent.name if path.name == "config.json" else path.stem) or path.stem
     shapes = read_shapes(config, label)
     return CatalogModel(label, shapes.values, config, origin, notes=shapes.notes)
+
+
+def from_source(source: str | Path) -> CatalogModel | None:
+    """A model by a `config.json`, its folder or a name of the catalog.
+
+    None for what only the engine can open: a GGUF file, or a name of its own.
+    """
+    text, path = str(source), Path(source)
+    if path.is_dir() or path.suffix == ".json":
+        return from_config(path / "config.json" if path.is_dir() else path)
+    if path.suffix == ".gguf":
+        return None
+    if path.is_file():
+        raise InputError(
+            f"{path}: expected config.json, a folder with one, or a .gguf file, got another file"
+        )
+    try:
+        return find(text.removeprefix(f"{GROUP}/"))
+    except UnknownNameError:
+        return None
 
 
 def from_dimensions(

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "diff": "compare",
     "sensitivity": "compare",
     "estimate": "estimate",
+    "predict": "predict",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",
@@ -80,7 +81,7 @@ GROUPS: Final = {
 }
 """The groups of commands, and their help."""
 
-_QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "scenarios")
+_QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "predict", "scenarios")
 """Modules whose commands own no device, thread, process or temporary file."""
 
 EXIT_INTERNAL: Final = 70

@@ -23,25 +23,27 @@ STEP: Final = "serving.step."
 PARTS: Final = ("time", "floor", "size", "flops")
 ITEMS: Final = (
     "qkv", "latent_query", "latent_values", "out", "decode_full", "decode_window", "prompt_full",
-    "prompt_window", "state", "ffn_up", "ffn_down", "experts_up", "experts_down", "passes",
-    "routing", "logits",
+    "prompt_window", "ffn_up", "ffn_down", "experts_up", "experts_down", "logits",
 )  # fmt: skip
 """Operations whose work the stack declares, by layer."""
+PASSES: Final = ("passes", "routing", "state")
+"""Those without products, which have no floor."""
 SUMS: Final = ("attention_sum", "feed_forward_sum")
 """All-reduces, of which it declares the time."""
 
 TOTALS: Final = (
     "wall_time", "time", "floor_time", "host_time", "outer_time", "host_waiting_time",
-    "launch_time", "tokens_per_second", "time_to_first_token", "outer_passes.size",
+    "launch_time", "tokens_per_second", "time_to_first_token", "outer_passes.size", "size",
 )  # fmt: skip
 OUTPUTS: Final = (
     *(f"{STEP}operation.{item}.{part}" for item in ITEMS for part in PARTS),
+    *(f"{STEP}operation.{item}.{part}" for item in PASSES for part in ("time", "size")),
     *(f"{STEP}operation.{item}.time" for item in SUMS),
     *(STEP + name for name in TOTALS),
     "kernels.device.memory_bandwidth", "kernels.device.peak_flops",
     "serving.weight_memory", "serving.kv.bytes_per_token", "gpu.memory.capacity",
 )  # fmt: skip
-POWERED: Final = (f"{STEP}energy_per_token",)
+POWERED: Final = (f"{STEP}energy_per_token", "gpu.power", "gpu.throttle", "gpu.clock")
 PRICED: Final = ("econ.step.cost_per_token",)
 
 POWER_VARIANTS: Final = {

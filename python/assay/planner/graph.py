@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 BOUNDS: Final = ("memory", "compute", "launch", "network", "host")
@@ -80,6 +80,21 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def to_data(self, *, nodes: bool = True) -> dict[str, Any]:
+        """The graph as plain data; times in nanoseconds."""
+        data: dict[str, Any] = {
+            "model": self.model,
+            "hardware": self.hardware,
+            "engine": self.engine,
+            "batch": dict(self.batch),
+            "totals": {name: asdict(figure) for name, figure in self.totals.items()},
+            "missing": dict(self.missing),
+            "degradations": list(self.degradations),
+        }
+        if nodes:
+            data["nodes"] = [asdict(node) for node in self.nodes]
+        return data
 
     def of(self, operation: str) -> tuple[Node, ...]:
         """The nodes of an operation, in order of layers."""

@@ -65,7 +65,8 @@ class Layout:
             # Every rank contributes and receives the outputs of all tokens.
             size = 4 * self.tokens * self.given["architecture.hidden"]
             return _Work(self.values[prefix + "time"], 0.0, size, 0.0)
-        return _Work(*(self.values[prefix + part] for part in ("time", "floor", "size", "flops")))
+        parts = ("time", "floor", "size", "flops")
+        return _Work(*(self.values.get(prefix + part, 0.0) for part in parts))
 
     def _append(self, operation: Operation, layer: int | None, work: _Work) -> None:
         name = operation.name if layer is None else f"layers.{layer}.{operation.name}"

@@ -28,13 +28,19 @@ def model_spec(source: str | Path) -> ModelSpec:
     >>> int(model_spec("llama-3.1-8b").architecture["layers"])
     32
     """
+    from assay.catalog import models
+
+    found = models.from_source(source)
+    if found is not None:
+        return from_model(found, found.weight_format)
+    # Importing the engine takes longer than a prediction.
     from assay.engine.loading.description import describe_model
 
-    found = describe_model(source)
-    return from_model(found.model, found.source, found.weight_format)
+    described = describe_model(source)
+    return replace(from_model(described.model, described.weight_format), source=str(source))
 
 
-def from_model(model: CatalogModel, source: str = "", weight_format: str = "") -> ModelSpec:
+def from_model(model: CatalogModel, weight_format: str = "") -> ModelSpec:
     """A model whose configuration has been read."""
     from assay.catalog import layer_kinds
 
@@ -44,7 +50,7 @@ def from_model(model: CatalogModel, source: str = "", weight_format: str = "") -
         layer_kinds.windowed(shapes, config), strict=True,
     )  # fmt: skip
     return ModelSpec(
-        model.name, dict(shapes), source or model.source, tuple(model.notes),
+        model.name, dict(shapes), model.source, tuple(model.notes),
         tuple(LayerSpec(*kinds) for kinds in layers), weight_format,
         layer_kinds.has_rope(shapes, config),
     )  # fmt: skip

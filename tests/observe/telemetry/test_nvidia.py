@@ -76,7 +76,7 @@ def test_values_are_in_base_units() -> None:
 
 def test_processes_have_memory_and_use() -> None:
     nvml = RecordedNvml()
-    first, second = readings(nvml, [0.0, 6.0])
+    first, second = readings(nvml, [0.0, 16.0])
     assert first.processes is not None
     init, stranger = first.processes
     assert (init["pid"], init["memory_bytes"], init["utilization"]) == (1, 80_000_000_000, 0.95)
@@ -93,12 +93,14 @@ def test_processes_have_memory_and_use() -> None:
 
 def test_slow_fields_are_read_rarely_and_limits_are_repeated() -> None:
     nvml = RecordedNvml()
-    found = readings(nvml, [float(second) for second in range(10)])
-    assert nvml.calls["nvmlDeviceGetUtilizationRates"] == 10
-    assert nvml.calls["nvmlDeviceGetEnforcedPowerLimit"] == 1
+    found = readings(nvml, [float(second) for second in range(30)])
+    assert nvml.calls["nvmlDeviceGetUtilizationRates"] == 30
+    assert nvml.calls["nvmlDeviceGetEnforcedPowerLimit"] == 2
     assert nvml.calls["nvmlDeviceGetComputeRunningProcesses"] == 2
+    # Of the SM clock, of the memory clock, and of the peak of GPM and of the field.
+    assert nvml.calls["nvmlDeviceGetMaxClockInfo"] == 4
     assert {one.values["gpu_power_limit_watts"] for one in found} == {700.0}
-    assert [one.processes is not None for one in found] == [n in (0, 5) for n in range(10)]
+    assert [one.processes is not None for one in found] == [n in (0, 15) for n in range(30)]
 
 
 def test_the_highest_rate_reads_the_fast_fields_only() -> None:

@@ -141,6 +141,8 @@ class Step:
                 equals, SUM,
             )
             for part, (symbol, unit, equals) in parts.items()
+            # Passes have no products and no floor.
+            if equals is not NO_TIME and equals is not NO_FLOPS
         }  # fmt: skip
         return replace(work, **declared)
 

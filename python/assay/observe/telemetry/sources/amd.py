@@ -7,19 +7,19 @@ met the hardware.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from assay.observe.telemetry import throttle
 from assay.observe.telemetry.gaps import Gaps
-from assay.observe.telemetry.sample import Reading, Value
+from assay.observe.telemetry.sample import Value
 from assay.observe.telemetry.sources.source import (
     ONCE,
     Device,
+    DeviceSource,
     FieldReader,
     UnsupportedFieldError,
-    total_costs,
 )
 
 Values = Mapping[str, Value | None]
@@ -28,14 +28,14 @@ _NOT_SUPPORTED: Final = 2
 """AMDSMI_STATUS_NOT_SUPPORTED."""
 
 
-class Amd:
+class Amd(DeviceSource):
     """All AMD GPUs that amdsmi sees."""
 
     name = "amd"
 
     def __init__(self, smi: Any, gaps: Gaps, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._smi = smi
-        self._clock = clock
         smi.amdsmi_init()
         self.devices = [
             self._open(index, handle, gaps)
@@ -63,15 +63,6 @@ class Amd:
             return found
         found.close()
         return None
-
-    def read(self, *, fast_only: bool) -> Sequence[Reading]:
-        """One reading a GPU."""
-        now_s = self._clock()
-        return [device.read(now_s, fast_only=fast_only) for device in self.devices]
-
-    def costs(self) -> Mapping[str, float]:
-        """CPU seconds by group of fields."""
-        return total_costs(self.devices)
 
     def close(self) -> None:
         """Leave amdsmi."""
@@ -121,7 +112,7 @@ class _Gpu:
             FieldReader("throttle", ("gpu_throttle",), self._throttle, fast=True),
             FieldReader("errors", ("gpu_ecc_corrected", "gpu_ecc_uncorrected"), self._errors, 10.0),
             FieldReader("pcie", ("gpu_pcie_width", "gpu_pcie_replays"), self._pcie, 10.0),
-            FieldReader("processes", ("processes",), self._processes, 5.0),
+            FieldReader("processes", ("processes",), self._processes, 15.0),
             FieldReader("power_limit", ("gpu_power_limit_watts",), self._limit, 10.0, held=True),
             FieldReader("memory_total", ("gpu_memory_total_bytes",), self._total, ONCE, held=True),
         ]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from assay.observe.telemetry.gaps import Gaps
-from assay.observe.telemetry.sample import Reading, Value
+from assay.observe.telemetry.sample import Value
 from assay.observe.telemetry.sources.cgroup import Cgroup
 from assay.observe.telemetry.sources.rapl import Rapl
 from assay.observe.telemetry.sources.source import (
     ONCE,
     Device,
+    DeviceSource,
     FieldReader,
     UnsupportedFieldError,
-    total_costs,
 )
 
 Values = Mapping[str, Value | None]
@@ -28,7 +28,7 @@ _FREQUENCIES: Final = 8
 """Cores whose frequency is read: one file each, which adds up on hundreds of cores."""
 
 
-class Host:
+class Host(DeviceSource):
     """The machine that this process runs on."""
 
     name = "host"
@@ -40,9 +40,9 @@ class Host:
         root: Path = Path("/"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(clock)
         self._psutil = psutil
         self._root = root
-        self._clock = clock
         self._times: list[Any] | None = None
         self._cgroup = Cgroup(root)
         self._rapl = Rapl(root / "sys/class/powercap")
@@ -63,15 +63,6 @@ class Host:
             return None
         return cls(psutil, gaps)
 
-    def read(self, *, fast_only: bool) -> Sequence[Reading]:
-        """One reading."""
-        now_s = self._clock()
-        return [device.read(now_s, fast_only=fast_only) for device in self.devices]
-
-    def costs(self) -> Mapping[str, float]:
-        """CPU seconds by group of fields."""
-        return total_costs(self.devices)
-
     def close(self) -> None:
         """Nothing is held."""
 
@@ -90,6 +81,8 @@ class Host:
                     f"pressure_{kind}",
                     (f"host_pressure_{kind}",),
                     lambda kind=kind: self._pressure(kind),  # type: ignore[misc]
+                    # The kernel's figure is an average over ten seconds.
+                    5.0,
                 )
                 for kind in ("cpu", "memory", "io")
             ),

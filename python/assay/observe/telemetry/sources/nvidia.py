@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from assay.observe.telemetry.gaps import Gaps
-from assay.observe.telemetry.sample import Reading
 from assay.observe.telemetry.sources.gpm import Gpm
 from assay.observe.telemetry.sources.nvidia_gpu import Gpu, permanent_codes
-from assay.observe.telemetry.sources.source import BUDGET, Device, total_costs
+from assay.observe.telemetry.sources.source import BUDGET, Device, DeviceSource
 
 
-class Nvidia:
+class Nvidia(DeviceSource):
     """All NVIDIA GPUs that NVML sees."""
 
     name = "nvidia"
 
     def __init__(self, nvml: Any, gaps: Gaps, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._nvml = nvml
-        self._clock = clock
         nvml.nvmlInit()
-        self.devices: list[Device] = []
         self._closing: list[Callable[[], None]] = []
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
@@ -58,15 +56,6 @@ class Nvidia:
             return found
         found.close()
         return None
-
-    def read(self, *, fast_only: bool) -> Sequence[Reading]:
-        """One reading a GPU."""
-        now_s = self._clock()
-        return [device.read(now_s, fast_only=fast_only) for device in self.devices]
-
-    def costs(self) -> Mapping[str, float]:
-        """CPU seconds by group of fields."""
-        return total_costs(self.devices)
 
     def close(self) -> None:
         """Free GPM samples and event sets, and leave NVML."""

@@ -1,0 +1,61 @@
+"""The operations of one step in order, as an engine runs them: before, in and after the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assay.planner.operations import Load, Operation, after_layers, before_layers, vllm_layer
+from assay.planner.specs import BatchConfig, LayerSpec, ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Operations of a step."""
+
+    phase: str
+    load: Load
+    first: tuple[Operation, ...]
+    layers: tuple[tuple[Operation, ...], ...]
+    last: tuple[Operation, ...]
+
+    def __iter__(self) -> Iterator[Operation]:
+        yield from self.first
+        for layer in self.layers:
+            yield from layer
+        yield from self.last
+
+    @property
+    def launches(self) -> int:
+        """Calls that launch kernels, where no graph holds them."""
+        return sum(operation.launches for operation in self)
+
+    @property
+    def outer_kernels(self) -> int:
+        """Kernels outside of layers, but for the logits."""
+        return sum(one.kernels for one in (*self.first, *self.last) if one.items == ("outer",))
+
+
+def plan_step(model: ModelSpec, batch: BatchConfig) -> Plan:
+    """The operations that the engine of a batch runs for its step."""
+    decoding = batch.sequences / batch.pipeline * (batch.speculative_tokens + 1)
+    load = Load(decoding + batch.prefill_tokens, batch.tensor, batch.expert)
+    layers = model.layers or _alike(model)
+    by_kind = {kind: tuple(vllm_layer(model, kind, load)) for kind in dict.fromkeys(layers)}
+    phase = "decode" if not batch.prefill_tokens else "mixed" if batch.sequences else "prefill"
+    return Plan(
+        phase, load, tuple(before_layers(model)), tuple(by_kind[kind] for kind in layers),
+        tuple(after_layers(model, load)),
+    )  # fmt: skip
+
+
+def _alike(model: ModelSpec) -> tuple[LayerSpec, ...]:
+    """Layers of a model that lists none, as its shares say."""
+    from assay.catalog import layer_kinds
+
+    shapes = model.architecture
+    kinds = zip(
+        layer_kinds.mixers(shapes, {}), layer_kinds.mlps(shapes, {}),
+        layer_kinds.windowed(shapes, {}), strict=True,
+    )  # fmt: skip
+    return tuple(LayerSpec(*kind) for kind in kinds)

@@ -1,0 +1,162 @@
+"""Steps of many configurations through one tape: every combination of some settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.errors import InputError, unknown_name
+from assay.lazy_import import LazyModule
+from assay.planner import evaluation as e
+from assay.planner.plan import plan_step
+from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+MOST: Final = 20_000_000
+"""Configurations of the largest sweep: more would not fit in memory."""
+
+_COLUMNS: Final = {
+    "sequences": f"{e.STEP}sequences",
+    "context": f"{e.STEP}context",
+    "prefill_tokens": f"{e.STEP}prefill_tokens",
+    "prompt": f"{e.STEP}prompt",
+    "speculative_tokens": f"{e.STEP}draft_tokens",
+    "acceptance": f"{e.STEP}acceptance",
+}
+"""Settings that vary along a tape's points, and the input each is."""
+
+_OUTPUTS: Final = (
+    f"{e.STEP}wall_time", f"{e.STEP}floor_time", f"{e.STEP}tokens_per_second",
+)  # fmt: skip
+SETTINGS: Final = tuple(
+    field.name
+    for field in fields(BatchConfig)
+    if field.name not in ("settings", "context_parallel")
+)
+"""Settings of a batch that a sweep may vary, besides hardware."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Configurations and their steps, one row each."""
+
+    settings: Mapping[str, Sequence[Any]]
+    """The values of each setting that varies, by row; `hardware` has names."""
+    step_ns: NDArray[np.float64]
+    floor_ns: NDArray[np.float64]
+    tokens_per_second: NDArray[np.float64]
+    seconds: float
+    """Time that the evaluation took."""
+
+    def __len__(self) -> int:
+        return len(self.step_ns)
+
+    @property
+    def configurations_per_second(self) -> float:
+        """Rate of the evaluation."""
+        return len(self) / max(self.seconds, 1e-9)
+
+
+def sweep(
+    model: ModelSpec,
+    hardware: HardwareSpec | Sequence[HardwareSpec],
+    batch: BatchConfig | None = None,
+    over: Mapping[str, Sequence[Any]] | None = None,
+) -> Sweep:
+    """Predict the step of every combination of the values in `over`, and of all hardware.
+
+    >>> from assay.planner import hardware_spec, model_spec
+    >>> found = sweep(model_spec("llama-3.1-8b"), hardware_spec("h200"), over={"sequences": [1, 8]})
+    >>> len(found), bool(found.step_ns[0] < found.step_ns[1])
+    (2, True)
+    """
+    chosen, over = batch or BatchConfig(), dict(over or {})
+    machines = [hardware] if isinstance(hardware, HardwareSpec) else list(hardware)
+    _check(over, machines)
+    outer = {name: values for name, values in over.items() if name not in _COLUMNS}
+    inner = {name: values for name, values in over.items() if name in _COLUMNS}
+    grid = _grid(inner)
+    count = len(next(iter(grid.values()))) if grid else 1
+    results: list[NDArray[np.float64]] = []
+    rows: dict[str, list[Any]] = {name: [] for name in ("hardware", *outer)}
+    columns: dict[str, list[NDArray[np.float64]]] = {name: [] for name in inner}
+    started = time.perf_counter()
+    for machine in machines:
+        for values in product(*outer.values()):
+            one = replace(chosen, **dict(zip(outer, values, strict=True)))
+            results.append(_evaluate(model, machine, one, grid, count))
+            for name, value in zip(rows, (machine.name, *values), strict=True):
+                rows[name] += [value] * count
+            for name in inner:
+                columns[name].append(grid[name])
+    step, floor, rate = np.concatenate(results, axis=1)
+    seconds = time.perf_counter() - started
+    settings: dict[str, Any] = {
+        **rows,
+        **{name: np.concatenate(parts) for name, parts in columns.items()},
+    }
+    if len(machines) == 1:
+        del settings["hardware"]
+    return Sweep(settings, 1e9 * step, 1e9 * floor, rate, seconds)
+
+
+def _check(over: Mapping[str, Sequence[Any]], machines: Sequence[HardwareSpec]) -> None:
+    count = len(machines)
+    for name, values in over.items():
+        if name not in SETTINGS:
+            raise unknown_name("setting of a sweep", name, SETTINGS)
+        if not len(values):
+            raise InputError(f"sweep of {name}: expected values, got none")
+        count *= len(values)
+    if count > MOST:
+        raise InputError(f"sweep: expected at most {MOST:,} configurations, got {count:,}")
+
+
+def _grid(inner: Mapping[str, Sequence[Any]]) -> dict[str, NDArray[np.float64]]:
+    """Every combination, one array a setting."""
+    if not inner:
+        return {}
+    axes = [np.asarray(values, dtype=np.float64) for values in inner.values()]
+    for name, axis in zip(inner, axes, strict=True):
+        if axis.ndim != 1 or not np.isfinite(axis).all() or (axis < 0).any():
+            raise InputError(f"sweep of {name}: expected numbers of 0 or more")
+    meshes = np.meshgrid(*axes, indexing="ij")
+    return {name: mesh.ravel() for name, mesh in zip(inner, meshes, strict=True)}
+
+
+def _evaluate(
+    model: ModelSpec, machine: HardwareSpec, batch: BatchConfig,
+    grid: Mapping[str, NDArray[np.float64]], count: int,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Step, floor and rate of all points of one combination of the other settings."""
+    if "context" in grid and isinstance(batch.context, tuple):
+        batch = replace(batch, context=0)
+    # Points without a sequence have a prefill token at least, which `inputs` asks for.
+    probe = replace(batch, sequences=max(batch.sequences, 1)) if "sequences" in grid else batch
+    plan = plan_step(model, probe)
+    given, _ = e.inputs(model, machine, probe, plan.launches, plan.outer_kernels)
+    names = sorted(given)
+    function = e.compiled(names, _OUTPUTS, {})
+    values: dict[str, Any] = dict(given)
+    for name, column in grid.items():
+        values[_COLUMNS[name]] = _as_input(name, column, batch)
+    if "prefill_tokens" in grid and "prompt" not in grid and not batch.prompt:
+        values[_COLUMNS["prompt"]] = np.maximum(grid["prefill_tokens"], 1.0)
+    found = function(*(values[name] for name in names))
+    return found.reshape(len(_OUTPUTS), -1) if grid else found.reshape(-1, 1).repeat(count, axis=1)
+
+
+def _as_input(name: str, column: NDArray[np.float64], batch: BatchConfig) -> NDArray[np.float64]:
+    if name == "sequences":
+        return column / batch.pipeline
+    if name == "context":
+        return column + 1.0
+    return np.maximum(column, 1.0) if name == "prompt" else column
