@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from assay.catalog import accelerators
-from assay.diagnose.replay.columns import Columns
-from assay.diagnose.replay.edges import replays
 from assay.errors import InputError, UnknownNameError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
@@ -92,14 +88,20 @@ def ranks_of(trace: Trace) -> int:
 
 def uses_graphs(trace: Trace) -> bool:
     """Whether most device time of decode steps is in replays of CUDA graphs."""
-    columns = Columns.of(trace.events)
-    decode = trace.steps.filter(pl.col("phase") == "decode")["step"].to_numpy()
-    chosen = columns.is_device
+    device = trace.events.lazy().filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+    decode = trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")["step"]
     if len(decode):
-        chosen = chosen & np.isin(columns.step, decode)
-    took = np.where(chosen, columns.end - columns.start, 0)
-    replayed = (replays(columns) >= 0) | (columns.graph >= 0)
-    return 2 * int(took[replayed].sum()) > int(took.sum())
+        device = device.filter(pl.col("step").is_in(decode.unique().implode()))
+    # A launch starts one kernel; a correlation that several share is a replay's.
+    shared = (pl.len().over("rank", "correlation") > 2) & pl.col("correlation").is_not_null()
+    sums = (
+        device.select("dur_ns", (shared | pl.col("graph").is_not_null()).alias("replayed"))
+        .group_by("replayed")
+        .agg(pl.col("dur_ns").sum())
+        .collect()
+    )
+    took = dict(sums.rows())
+    return bool(took.get(True, 0) > took.get(False, 0))
 
 
 def with_batch(trace: Trace, batch: int | None, context: int | None) -> Trace:

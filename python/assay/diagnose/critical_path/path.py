@@ -59,7 +59,7 @@ def critical_path(trace: Trace) -> CriticalPath:
             f"critical path: of the rank that ends last; waits between the {ranks} ranks are not "
             "followed"
         )
-    edges = dependencies(trace)
+    edges = dependencies(trace, columns)
     threads = Threads(columns.start, columns.end, columns.thread)
     last = int(rows[np.argmax(columns.end[rows])])
     low = int(columns.start[rows].min())

@@ -61,9 +61,12 @@ class Edges:
     degradations: tuple[str, ...] = ()
 
 
-def dependencies(trace: Trace) -> Edges:
-    """The dependency graph of a trace; one pass over sorted arrays."""
-    columns = Columns.of(trace.events)
+def dependencies(trace: Trace, columns: Columns | None = None) -> Edges:
+    """The dependency graph of a trace; one pass over sorted arrays.
+
+    `columns` are those of its events, where the caller has read them already.
+    """
+    columns = Columns.of(trace.events) if columns is None else columns
     leaves = thread_leaves(columns)
     parts = [_thread_edges(columns, leaves), *_device_order(columns), _launch_edges(columns)]
     inside = _inside_edges(columns, leaves)
