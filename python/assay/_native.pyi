@@ -440,6 +440,15 @@ class NativeGraph:
         """Queue the whole graph on a stream; on the CPU's default stream it runs synchronously."""
     def profile(self, stream: NativeStream) -> list[tuple[int, int]]:
         """Run the nodes one by one, wait, and return when each began and ended."""
+    def with_delays(
+        self, streams: Sequence[NativeStream], nodes: Sequence[tuple[int, int]], slots: Buffer
+    ) -> NativeGraph:
+        """Capture the graph anew with a delay before some nodes, each given with its slot in `slots`.
+
+        `streams` has one for each stream that the graph was captured on; they must outlive it.
+        """
+    def dependencies(self) -> list[list[int]]:
+        """For each captured node, the nodes of other streams that it comes after."""
     def nodes(self) -> list[tuple[str, str, int, int, float, str | None]]:
         """The captured nodes, in order: kind, label, stream, bytes, flops and operation."""
     def close(self) -> None:
@@ -796,6 +805,18 @@ class Context:
         self, name: str, buffer: Buffer, offset: int, value: int, bytes: int, stream: NativeStream
     ) -> None:
         """Set every byte of a range of a pool buffer."""
+    def delay(
+        self,
+        name: str,
+        buffer: Buffer,
+        offset: int,
+        after: Sequence[Buffer],
+        stream: NativeStream,
+    ) -> None:
+        """Let a stream wait for the nanoseconds in a slot of a pool buffer, in stream order.
+
+        It is ordered after earlier and before later work on the buffers of `after`.
+        """
     def copy(
         self,
         name: str,

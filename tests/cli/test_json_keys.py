@@ -654,7 +654,17 @@ def test_every_command_is_listed_here() -> None:
     # Benchmarks take long and are tested in tests/bench; doctor and pull depend on the machine and
     # have separate tests, as calibrate has; the keys of the engine's commands are tested in tests/engine, those of
     # commands of traces and telemetry in a test file of each.
-    elsewhere = {"bench", "calibrate", "chat", "doctor", "generate", "perplexity", "pull", "serve"}
+    elsewhere = {
+        "bench",
+        "calibrate",
+        "causal-profile",
+        "chat",
+        "doctor",
+        "generate",
+        "perplexity",
+        "pull",
+        "serve",
+    }
     elsewhere |= {name for name in COMMANDS if name.startswith(("trace ", "telemetry "))} - tested
     assert set(COMMANDS) - tested == elsewhere
 

@@ -64,6 +64,7 @@ COMMANDS: Final = {
     "calibrate": "calibrate",
     "diagnose": "diagnose",
     "whatif": "whatif",
+    "causal-profile": "causal_profile",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

@@ -53,6 +53,8 @@ class Capabilities:
     fused_decode_attention_max_kv_heads: int
     """KV heads of all sequences together up to which `decode_attention` beats `rope_write` followed
     by `paged_attention`: beyond, its CTAs delay each other. 0 where the operation has no kernel."""
+    least_delay_ns: int
+    """The shortest delay that it keeps to a few percent."""
 
 
 _GPU_HEAD_DIMS, _GPU_BLOCK_MULTIPLE = cuda_attention_limits()
@@ -76,12 +78,18 @@ _CPU: Final = Capabilities(
     attention_head_dims=None,
     attention_block_multiple=1,
     fused_decode_attention_max_kv_heads=0,
+    least_delay_ns=20_000,
 )
 
 BY_KIND: Final = {
     "cpu": _CPU,
     # A simulated device runs the CPU's kernels over copies of its memory.
-    "sim": replace(_CPU, dlpack_device_type=DLPACK_EXTENSION, shares_memory_by_dlpack=False),
+    "sim": replace(
+        _CPU,
+        dlpack_device_type=DLPACK_EXTENSION,
+        shares_memory_by_dlpack=False,
+        least_delay_ns=1,
+    ),
     "cuda": Capabilities(
         is_gpu=True,
         has_array_kernels=True,
@@ -101,6 +109,8 @@ BY_KIND: Final = {
         attention_head_dims=tuple(_GPU_HEAD_DIMS),
         attention_block_multiple=_GPU_BLOCK_MULTIPLE,
         fused_decode_attention_max_kv_heads=32,
+        # The global timer may advance in steps of a microsecond.
+        least_delay_ns=5_000,
     ),
 }
 """The capabilities of every backend."""

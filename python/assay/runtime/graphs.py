@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple
 
 from assay._native import NativeGraph
 from assay.errors import InputError
+from assay.runtime.delays import DelaySlots
 from assay.runtime.hardware import Device, Stream
 from assay.runtime.hardware import device as shared_device
 
@@ -24,6 +25,8 @@ class GraphNode(NamedTuple):
     """the stream it was captured on"""
     operation: str | None
     """the operation of the table, such as linear; None for copies, fills and user kernels"""
+    after: tuple[int, ...] = ()
+    """indices of nodes of other streams that it comes after; earlier ones of its own are implied"""
 
 
 class NodeTime(NamedTuple):
@@ -46,15 +49,20 @@ class Graph:
     contents of that memory and is one record; `nodes` lists the operations inside.
     """
 
-    def __init__(self, device: Device, native: NativeGraph, label: str) -> None:
-        """Wrap a captured graph."""
+    def __init__(
+        self, device: Device, native: NativeGraph, label: str, streams: Sequence[Stream] = ()
+    ) -> None:
+        """Wrap a captured graph; operations keep scratch memory for the streams it was captured on."""
         self.device: Final = device
+        self._streams: Final = tuple(streams)
         self.label: Final = label
         self.number: Final = native.number
         """Its number on its device."""
         self.nodes: Final = tuple(
-            GraphNode(name, kind, nbytes, flops, stream, operation)
-            for kind, name, stream, nbytes, flops, operation in native.nodes()
+            GraphNode(name, kind, nbytes, flops, stream, operation, tuple(after))
+            for (kind, name, stream, nbytes, flops, operation), after in zip(
+                native.nodes(), native.dependencies(), strict=True
+            )
         )
         """What was captured, in order."""
         self.bytes: Final = sum(node.bytes for node in self.nodes)
@@ -81,6 +89,31 @@ class Graph:
             NodeTime(node, start_ns, end_ns)
             for node, (start_ns, end_ns) in zip(self.nodes, times, strict=True)
         ]
+
+    def with_delays(
+        self, nodes: Mapping[int, int], slots: DelaySlots, streams: Sequence[Stream] = ()
+    ) -> Graph:
+        """Capture the graph anew with delays: before each node of `nodes`, the delay of its slot.
+
+        A delay comes after everything that its node waits for. Both graphs use the same memory, and
+        replays of them are ordered by it. `streams` are used for the capture, and for its scratch
+        memory, before new ones are created; the first must not be one of another thread.
+        """
+        for node, slot in nodes.items():
+            if not 0 <= node < len(self.nodes):
+                raise InputError(f"delays: expected a node below {len(self.nodes)}, got {node}")
+            if not 0 <= slot < slots.count:
+                raise InputError(f"delays: expected a slot below {slots.count}, got {slot}")
+        if slots.device is not self.device:
+            raise InputError(
+                f"delays: expected slots on {self.device.name}, got some on {slots.device.name}"
+            )
+        count = len({node.stream for node in self.nodes})
+        used = [*streams, *(self.device.stream() for _ in range(count - len(streams)))]
+        native = self._native.with_delays(
+            [stream._native for stream in used], list(nodes.items()), slots.buffer
+        )
+        return Graph(self.device, native, self.label, used)
 
     def close(self) -> None:
         """Release the memory it uses; it cannot be replayed any more."""
@@ -127,7 +160,7 @@ def capture_graph(
         native.abandon_capture()
         raise
     name = str(label or getattr(function, "__name__", "graph"))
-    return Graph(owner, NativeGraph(native, name), name)
+    return Graph(owner, NativeGraph(native, name), name, (stream,))
 
 
 def _owner(device: Device | str | None, stream: Stream | None) -> Device:

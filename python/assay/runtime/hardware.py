@@ -289,6 +289,11 @@ class Device(ContextStack):
         stream = self.current_stream()._native
         self._context.fill(label, buffer, offset, value, nbytes, stream)
 
+    def delay(self, label: str, slots: Buffer, offset: int, after: Sequence[Buffer] = ()) -> None:
+        """Let the current stream wait for the nanoseconds in a slot; see `assay.runtime.delays`."""
+        stream = self.current_stream()._native
+        self._context.delay(label, slots, offset, after, stream)
+
     def copy(
         self,
         label: str,

@@ -2,7 +2,7 @@
 
 use super::kernel::{CpuKernel, KernelCall};
 use super::shared::Shared;
-use super::state::{Queued, State, Work};
+use super::state::{CpuGraph, Queued, State, Work};
 use super::transfers;
 use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_runtime::clock::Clock;
@@ -10,6 +10,7 @@ use assay_runtime::streams::{Command, DEFAULT_STREAM, StreamFailure};
 use assay_runtime::trace;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 thread_local! {
@@ -136,12 +137,24 @@ impl Shared {
         if queued.ticket == 0 || !self.trace.is_on() {
             return self.perform(stream, &queued.work);
         }
+        if let Work::Graph(graph) = &queued.work
+            && graph.is_concurrent()
+        {
+            let stamps: Vec<AtomicU64> = (0..2 * graph.works.len())
+                .map(|_| AtomicU64::new(0))
+                .collect();
+            if self.perform_branches(stream, graph, Some(&stamps))? {
+                let times: Vec<u64> = stamps.into_iter().map(AtomicU64::into_inner).collect();
+                self.trace.push_spans(queued.ticket, &times);
+                return Ok(());
+            }
+        }
         // Taken, not borrowed: a kernel may call a host function, which queues work of its own.
         let mut times = TIMES.take();
         times.clear();
         times.push(self.clock.now_ns());
         let outcome = match &queued.work {
-            Work::Graph(works) => self.perform_nodes(stream, works, |_| {
+            Work::Graph(graph) => self.perform_nodes(stream, &graph.works, |_| {
                 times.push(self.clock.now_ns());
             }),
             work => {
@@ -173,8 +186,24 @@ impl Shared {
         Ok(())
     }
 
+    /// Runs a graph: its branches concurrently, where there are several.
+    fn perform_graph(
+        &self,
+        stream: StreamId,
+        graph: &CpuGraph,
+    ) -> std::result::Result<(), StreamFailure> {
+        if graph.is_concurrent() && self.perform_branches(stream, graph, None)? {
+            return Ok(());
+        }
+        self.perform_nodes(stream, &graph.works, |_| ())
+    }
+
     /// Runs the work; a failure names the node of a graph.
-    fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), StreamFailure> {
+    pub(super) fn perform(
+        &self,
+        stream: StreamId,
+        work: &Work,
+    ) -> std::result::Result<(), StreamFailure> {
         let outcome = match work {
             Work::Copy {
                 source,
@@ -187,7 +216,7 @@ impl Shared {
                 bytes,
             } => transfers::fill(&self.memory, *destination, *value, *bytes),
             Work::Launch(launch) => self.call(launch),
-            Work::Graph(works) => return self.perform_nodes(stream, works, |_| ()),
+            Work::Graph(graph) => return self.perform_graph(stream, graph),
         };
         outcome.map_err(|error| StreamFailure {
             operation: work.operation(),

@@ -1,8 +1,11 @@
 //! The CPU as a device.
 
 mod backend;
+mod branches;
 mod cpu_device;
+mod delay;
 mod executor;
+mod graph;
 mod kernel;
 mod memory;
 mod shared;

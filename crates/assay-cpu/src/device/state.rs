@@ -1,5 +1,6 @@
 //! What the device queues, and the state behind its lock.
 
+use super::graph::BranchedGraph;
 use assay_runtime::backend::{Address, BackendError, GraphId, Launch, Operation, Result, StreamId};
 use assay_runtime::streams::StreamTable;
 use std::collections::HashMap;
@@ -11,6 +12,9 @@ pub(super) struct Queued {
     pub work: Work,
     pub ticket: u64,
 }
+
+/// A captured graph.
+pub(super) type CpuGraph = BranchedGraph<Work>;
 
 /// One operation on a stream.
 #[derive(Clone, Debug)]
@@ -27,10 +31,7 @@ pub(super) enum Work {
     },
     Launch(Arc<Launch>),
     /// The work of a captured graph.
-    ///
-    /// Its order of capture keeps every dependency, and it runs on one stream: branches would gain
-    /// nothing, because each kernel uses all cores.
-    Graph(Arc<[Work]>),
+    Graph(Arc<CpuGraph>),
 }
 
 impl Work {
@@ -48,7 +49,7 @@ impl Work {
 #[derive(Default)]
 pub(super) struct State {
     pub streams: StreamTable<Queued>,
-    graphs: HashMap<GraphId, Arc<[Work]>>,
+    graphs: HashMap<GraphId, Arc<CpuGraph>>,
     /// The device is being dropped; workers end.
     pub shut_down: bool,
     /// Threads blocked until something changes.
@@ -61,12 +62,12 @@ impl State {
         let graph = GraphId(self.streams.new_id());
         self.graphs.insert(
             graph,
-            captured.into_work().map(|queued| queued.work).collect(),
+            Arc::new(CpuGraph::new(captured, |queued: Queued| queued.work)),
         );
         Ok(graph)
     }
 
-    pub fn graph(&self, graph: GraphId) -> Result<Arc<[Work]>> {
+    pub fn graph(&self, graph: GraphId) -> Result<Arc<CpuGraph>> {
         let operation = Operation::LaunchGraph;
         let found = self.graphs.get(&graph).cloned();
         found.ok_or(BackendError::UnknownGraph { operation, graph })

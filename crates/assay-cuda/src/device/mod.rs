@@ -5,6 +5,7 @@ mod backend;
 mod capture;
 mod context;
 mod cuda_device;
+mod delay;
 mod driver_event;
 mod error;
 mod event;

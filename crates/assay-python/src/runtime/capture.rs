@@ -30,6 +30,15 @@ pub(super) struct Captured {
 }
 
 impl Captured {
+    /// An allocation that a graph uses from now on.
+    pub fn new(allocation: &Arc<Allocation>, writes: bool) -> Self {
+        allocation.export();
+        Captured {
+            allocation: Arc::clone(allocation),
+            writes,
+        }
+    }
+
     pub fn as_use(&self) -> Use<'_> {
         Use {
             buffer: &self.allocation,
@@ -60,11 +69,7 @@ impl Capturing {
             .indices
             .entry(Arc::as_ptr(allocation))
             .or_insert_with(|| {
-                allocation.export();
-                let captured = Captured {
-                    allocation: Arc::clone(allocation),
-                    writes: false,
-                };
+                let captured = Captured::new(allocation, false);
                 self.allocations.push((captured, Uses::default()));
                 self.allocations.len() - 1
             })

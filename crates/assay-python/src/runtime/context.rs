@@ -365,6 +365,30 @@ impl PyContext {
         })
     }
 
+    /// Let a stream wait for the nanoseconds in a slot of a pool buffer, in stream order.
+    ///
+    /// It is ordered after earlier and before later work on the buffers of `after`.
+    #[pyo3(signature = (name, buffer, offset, after, stream))]
+    fn delay(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        buffer: PyRef<'_, Memory>,
+        offset: u64,
+        after: Vec<Py<Memory>>,
+        stream: PyRef<'_, PyStream>,
+    ) -> PyResult<()> {
+        guarded(name, || {
+            self.runtime.begin(py, name)?;
+            let stream = stream.on(&self.runtime, name)?;
+            let slot = BufferRange {
+                buffer: &buffer,
+                offset,
+            };
+            stream_operations::delay(py, &self.runtime, name, slot, &after, stream)
+        })
+    }
+
     /// Copy between non-overlapping ranges of two pool buffers of this device.
     #[pyo3(signature = (
         name, source, source_offset, destination, destination_offset, bytes, stream,

@@ -42,6 +42,8 @@ pub(super) enum Device {
 pub(super) struct DeviceRuntime {
     pub device: Device,
     pub operations: Operations,
+    /// The delay kernel.
+    pub delay: KernelId,
     pub backend: Arc<dyn Backend>,
     pub memory: DeviceMemory,
     pub dispatch: DispatchController,
@@ -78,7 +80,10 @@ impl DeviceRuntime {
             inline: device.register_kernel(host_function::cpu_inline(Arc::clone(&calls))),
             gated: device.register_kernel(host_function::cpu_gated(Arc::clone(&calls))),
         };
-        let operations = assay_cpu::kernels::register(&device);
+        let operations = (
+            assay_cpu::kernels::register(&device),
+            device.register_delay(),
+        );
         DeviceRuntime::new(kernels, operations, device, calls, options)
     }
 
@@ -103,6 +108,8 @@ impl DeviceRuntime {
             .map(|kernel| device.register_kernel(kernel))
             .collect::<Result<_, _>>()
             .map_err(|error| errors::backend(&error))?;
+        let delay = device.register_delay();
+        let operations = (operations, delay.map_err(|error| errors::backend(&error))?);
         DeviceRuntime::new(Device::Sim { call }, operations, device, calls, options)
     }
 
@@ -118,13 +125,16 @@ impl DeviceRuntime {
             },
             ..options
         };
-        let operations = assay_cuda::operations::register(&device);
+        let operations = (
+            assay_cuda::operations::register(&device),
+            device.register_delay(),
+        );
         DeviceRuntime::new(Device::Cuda { device }, operations, backend, calls, limited)
     }
 
     fn new(
         device: Device,
-        operations: Operations,
+        (operations, delay): (Operations, KernelId),
         backend: Arc<dyn Backend>,
         calls: Arc<host_function::PendingFunctions>,
         options: DeviceRuntimeOptions,
@@ -145,6 +155,7 @@ impl DeviceRuntime {
         Ok(Arc::new(DeviceRuntime {
             device,
             operations,
+            delay,
             backend,
             memory,
             dispatch,

@@ -1,17 +1,22 @@
 //! A captured graph as a Python object.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use assay_runtime::backend::{DELAY_SLOT_BYTES, DevicePointer, Launch, StreamId};
 use assay_runtime::dispatch::{self, Work, WorkRequest};
 use pyo3::prelude::*;
 
 use super::allocation::Use;
+use super::buffer::Memory;
+use super::buffer_range::BufferRange;
 use super::capture::{self, Captured};
 use super::device_runtime::DeviceRuntime;
 use super::errors;
 use super::panic_guard::guarded;
 use super::reentrancy::refuse_reentry;
 use super::stream::PyStream;
+use super::stream_operations::delay_launch;
 
 /// One node: kind, label, captured stream, bytes, flops, and the operation of the table.
 type NodeTuple = (&'static str, String, u32, u64, f64, Option<&'static str>);
@@ -100,6 +105,70 @@ impl PyGraph {
                 Ok(times.collect())
             })
         })
+    }
+
+    /// Capture the graph anew with a delay before some nodes, each given with its slot in `slots`.
+    ///
+    /// `streams` has one for each stream that the graph was captured on; they must outlive it.
+    fn with_delays(
+        &self,
+        py: Python<'_>,
+        streams: Vec<PyRef<'_, PyStream>>,
+        nodes: Vec<(u32, u32)>,
+        slots: PyRef<'_, Memory>,
+    ) -> PyResult<PyGraph> {
+        let operation = "with_delays";
+        guarded(operation, || {
+            let runtime = &self.runtime;
+            runtime.begin(py, operation)?;
+            capture::refuse(runtime, operation, "a graph")?;
+            let live = self.live(operation)?;
+            let streams = streams.iter().map(|stream| stream.on(runtime, operation));
+            let streams: Vec<StreamId> = streams.collect::<PyResult<_>>()?;
+            let slots = BufferRange {
+                buffer: &slots,
+                offset: 0,
+            };
+            let last = nodes.iter().map(|(_, slot)| u64::from(*slot) + 1).max();
+            let bytes = DELAY_SLOT_BYTES * last.unwrap_or(0);
+            // Exported from here on, so that its address stays.
+            let kept = Captured::new(slots.buffer, true);
+            let first = slots.device_address(runtime, operation, bytes)?;
+            let before: BTreeMap<u32, Launch> = nodes
+                .iter()
+                .map(|(node, slot)| {
+                    let address = first.0 + u64::from(*slot) * DELAY_SLOT_BYTES;
+                    (*node, delay_launch(runtime, DevicePointer(address)))
+                })
+                .collect();
+            let graph = py.detach(|| {
+                let name = Arc::from("delay");
+                runtime
+                    .dispatch
+                    .recapture(&live.graph, &streams, &name, &before)
+            });
+            let graph = graph.map_err(|error| errors::dispatch(&error))?;
+            let used = live.allocations.iter();
+            let mut allocations: Vec<Captured> = used
+                .map(|used| Captured::new(&used.allocation, used.writes))
+                .collect();
+            allocations.push(kept);
+            Ok(PyGraph {
+                runtime: Arc::clone(runtime),
+                name: Arc::clone(&self.name),
+                live: Mutex::new(Some(Arc::new(Live {
+                    graph: Arc::new(graph),
+                    allocations,
+                }))),
+            })
+        })
+    }
+
+    /// For each captured node, the nodes of other streams that it comes after.
+    fn dependencies(&self) -> PyResult<Vec<Vec<u32>>> {
+        let live = self.live("dependencies")?;
+        let nodes = live.graph.nodes().iter();
+        Ok(nodes.map(|node| node.after.clone()).collect())
     }
 
     /// The captured nodes, in order.

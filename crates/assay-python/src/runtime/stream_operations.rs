@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_runtime::backend::{DevicePointer, StreamId};
+use assay_runtime::backend::{DELAY_SLOT_BYTES, DevicePointer, KernelArgument, Launch, StreamId};
 use assay_runtime::dispatch::{Work, WorkRequest};
 use pyo3::prelude::*;
 
@@ -65,6 +65,46 @@ pub(super) fn copy(
         destination.buffer.set_uncomputed(true);
     }
     Ok(())
+}
+
+/// Lets a stream wait as long as a slot says, after the work that the other buffers depend on.
+pub(super) fn delay(
+    py: Python<'_>,
+    runtime: &Arc<DeviceRuntime>,
+    name: &str,
+    slot: BufferRange<'_>,
+    after: &[Py<Memory>],
+    stream: StreamId,
+) -> PyResult<()> {
+    let mut uses = vec![Use {
+        buffer: slot.buffer,
+        writes: false,
+    }];
+    for buffer in after {
+        let buffer = buffer.get();
+        buffer.alive(name)?;
+        // A write, so that later work on the buffer comes after the delay.
+        uses.push(Use {
+            buffer,
+            writes: true,
+        });
+    }
+    let _pinned = Pinned::new(py, &uses, stream)?;
+    let address = slot.device_address(runtime, name, DELAY_SLOT_BYTES)?;
+    let work = Work::Launch(delay_launch(runtime, address));
+    let request = WorkRequest::new(name, stream, work);
+    py.detach(|| runtime.submit(request, &uses)).map(|_| ())
+}
+
+/// A launch of the delay kernel.
+pub(super) fn delay_launch(runtime: &DeviceRuntime, slot: DevicePointer) -> Launch {
+    Launch {
+        kernel: runtime.delay,
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        arguments: vec![KernelArgument::Pointer(slot)],
+    }
 }
 
 /// A Python function with its buffers, bytes and flops.

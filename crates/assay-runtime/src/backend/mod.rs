@@ -23,8 +23,9 @@ pub use error::BackendError;
 pub use operation::Operation;
 pub use tracer::Tracer;
 pub use types::{
-    Address, CopyDirection, DeviceKind, DevicePointer, DeviceProperties, EventId, GraphId,
-    HostPointer, KernelArgument, KernelId, Launch, MemoryInfo, Space, StreamId, StreamPriority,
+    Address, CopyDirection, DELAY_SLOT_BYTES, DeviceKind, DevicePointer, DeviceProperties, EventId,
+    GraphId, HostPointer, KernelArgument, KernelId, Launch, MemoryInfo, Space, StreamId,
+    StreamPriority,
 };
 
 use crate::clock::Clock;

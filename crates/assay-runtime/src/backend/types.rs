@@ -183,6 +183,9 @@ pub struct Launch {
     pub arguments: Vec<KernelArgument>,
 }
 
+/// Bytes of the slot of a delay: the nanoseconds to wait, and the nanoseconds waited so far.
+pub const DELAY_SLOT_BYTES: u64 = 16;
+
 /// The kind of device behind a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceKind {

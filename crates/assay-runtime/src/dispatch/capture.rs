@@ -87,12 +87,15 @@ impl Shared {
             source,
         };
         let mut events = Vec::new();
+        let mut after = Vec::new();
         for work in &request.after {
             match work.position {
                 WorkPosition::Node { capture: id, .. } if id == capture.id => {
                     if work.stream != stream {
                         let queue = self.queue(work.stream)?;
                         let _order = lock(&queue.state)?;
+                        // The event covers everything captured on that stream so far.
+                        after.extend(capture.recording().last_of(work.stream));
                         events.push(self.context.events.record(work.stream).map_err(refused)?);
                     }
                 }
@@ -136,12 +139,15 @@ impl Shared {
         let enqueued = request.work.enqueue(&*self.context.backend, stream);
         enqueued.map_err(refused)?;
         let index = recording.nodes.len() as u32;
+        after.sort_unstable();
+        after.dedup();
         let node = GraphNode {
             index,
             kind: request.work.kind(),
             name: Arc::clone(&request.name),
             kernel: request.work.kernel(),
             stream,
+            after,
             bytes: request.bytes,
             flops: request.flops,
         };

@@ -26,6 +26,16 @@ pub(super) struct CaptureRecording {
     pub events: Vec<Arc<TimingEvent>>,
 }
 
+impl CaptureRecording {
+    /// The index of the node captured last on a stream.
+    pub fn last_of(&self, stream: StreamId) -> Option<u32> {
+        let mut nodes = self.nodes.iter().rev().map(|(node, _)| node);
+        nodes
+            .find(|node| node.stream == stream)
+            .map(|node| node.index)
+    }
+}
+
 impl CaptureState {
     /// A capture that the calling thread begins on a stream.
     pub fn new(id: u64, origin: StreamId) -> Self {

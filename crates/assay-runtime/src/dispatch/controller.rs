@@ -9,9 +9,10 @@ use super::record::{Recorder, Span};
 use super::shared::{Shared, lock};
 use super::work::{Graph, WorkId, WorkRequest};
 use super::work_log::WorkTrace;
-use crate::backend::{Backend, StreamId, StreamPriority};
+use crate::backend::{Backend, Launch, StreamId, StreamPriority};
 use crate::memory::{MemoryError, MemoryResource, Residency};
 use crate::scheduler::ProgressEngine;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -165,6 +166,20 @@ impl DispatchController {
     /// Begins a capture: work submitted to the stream is captured instead of run.
     pub fn begin_capture(&self, stream: StreamId) -> Result<Capture> {
         self.shared.begin_capture(stream)
+    }
+
+    /// Captures a graph anew on other streams, with a launch before some of its nodes.
+    ///
+    /// `streams` has one for each of [`Graph::streams`]; `before` has launches by index of node,
+    /// recorded under `name`. A launch comes after everything that its node waits for.
+    pub fn recapture(
+        &self,
+        graph: &Graph,
+        streams: &[StreamId],
+        name: &Arc<str>,
+        before: &BTreeMap<u32, Launch>,
+    ) -> Result<Graph> {
+        self.shared.recapture(graph, streams, (name, before))
     }
 
     /// Replays a graph node by node, waits for it, and returns the span of each node.

@@ -23,6 +23,7 @@ mod issue;
 mod memory;
 mod meter;
 mod options;
+mod recapture;
 mod record;
 mod replay;
 mod shared;

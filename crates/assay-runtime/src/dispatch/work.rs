@@ -132,6 +132,8 @@ pub struct GraphNode {
     pub kernel: Option<KernelId>,
     /// The stream it was captured on.
     pub stream: StreamId,
+    /// Nodes of other streams that it comes after, by index; earlier nodes of its own are implied.
+    pub after: Vec<u32>,
     /// Bytes it moves.
     pub bytes: u64,
     /// Floating-point operations.

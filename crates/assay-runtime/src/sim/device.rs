@@ -24,12 +24,16 @@ pub(super) struct Device {
     pub memory: SimMemory,
     pub faults: FaultPlan,
     pub kernels: HashMap<KernelId, SimKernel>,
+    /// The kernel whose launches are delays.
+    pub delay: Option<KernelId>,
     pub graphs: HashMap<GraphId, Graph>,
     /// Finished work, when it is recorded.
     pub timeline: Option<Vec<SimSpan>>,
     pub streams: StreamTable<QueuedWork>,
     /// What each engine runs now, by [`Engine`].
     pub engines: [Option<Running>; Engine::ALL.len()],
+    /// Delays under way.
+    pub delays: Vec<Running>,
     /// Simulation time: all completions up to here have been processed.
     pub now_ns: u64,
 }
@@ -41,10 +45,12 @@ impl Device {
             memory,
             faults: FaultPlan::default(),
             kernels: HashMap::new(),
+            delay: None,
             graphs: HashMap::new(),
             timeline: record_timeline.then(Vec::new),
             streams: StreamTable::new(),
             engines: [const { None }; Engine::ALL.len()],
+            delays: Vec::new(),
             now_ns: 0,
         }
     }

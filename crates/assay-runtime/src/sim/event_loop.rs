@@ -3,11 +3,20 @@
 //! Work takes effect on memory when it completes, not when it is queued. Code that reuses memory
 //! too early, or reads it too soon, therefore sees wrong bytes here as it would on a device.
 
+use super::delay;
 use super::device::{Device, Running};
 use super::kernel::SimKernel;
 use super::work::{Engine, SimSpan, Work};
 use crate::backend::{BackendError, CopyDirection, Result};
 use crate::streams::StreamFailure;
+
+/// Where work runs.
+#[derive(Clone, Copy)]
+enum Place {
+    Engine(Engine),
+    /// By its index in the delays under way.
+    Delay(usize),
+}
 
 impl Device {
     /// Processes all completions up to `instant_ns`.
@@ -15,7 +24,7 @@ impl Device {
         loop {
             self.start_ready();
             match self.next_completion() {
-                Some((end_ns, engine)) if end_ns <= instant_ns => self.complete(engine),
+                Some((end_ns, place)) if end_ns <= instant_ns => self.complete(place),
                 _ => break,
             }
         }
@@ -29,10 +38,10 @@ impl Device {
             if reached(self) {
                 return;
             }
-            let Some((_, engine)) = self.next_completion() else {
+            let Some((_, place)) = self.next_completion() else {
                 return;
             };
-            self.complete(engine);
+            self.complete(place);
         }
     }
 
@@ -42,12 +51,17 @@ impl Device {
     }
 
     /// The earliest completion of the running work; of equals, the one queued first.
-    fn next_completion(&self) -> Option<(u64, Engine)> {
-        let running = Engine::ALL.into_iter().filter_map(|engine| {
+    fn next_completion(&self) -> Option<(u64, Place)> {
+        let engines = Engine::ALL.into_iter().filter_map(|engine| {
             let running = self.engines[engine as usize].as_ref()?;
-            Some((running.end_ns, running.sequence, engine))
+            Some((running, Place::Engine(engine)))
         });
-        running.min().map(|(end_ns, _, engine)| (end_ns, engine))
+        let delays = self.delays.iter().enumerate();
+        let delays = delays.map(|(index, running)| (running, Place::Delay(index)));
+        engines
+            .chain(delays)
+            .min_by_key(|(running, _)| (running.end_ns, running.sequence))
+            .map(|(running, place)| (running.end_ns, place))
     }
 
     fn start_ready(&mut self) {
@@ -56,6 +70,7 @@ impl Device {
             for engine in Engine::ALL {
                 progressed |= self.engines[engine as usize].is_none() && self.start_on(engine);
             }
+            progressed |= self.start_on(Engine::Timer);
             if !progressed {
                 return;
             }
@@ -70,17 +85,21 @@ impl Device {
             return false;
         };
         let duration_ns = self.duration_ns(&ready.work.work);
-        self.engines[engine as usize] = Some(Running {
+        let running = Running {
             stream: ready.stream,
             sequence: ready.sequence,
             queued: ready.work,
             start_ns: self.now_ns,
             end_ns: self.now_ns.saturating_add(duration_ns),
-        });
+        };
+        match self.engines.get_mut(engine as usize) {
+            Some(place) => *place = Some(running),
+            None => self.delays.push(running),
+        }
         true
     }
 
-    fn duration_ns(&self, work: &Work) -> u64 {
+    fn duration_ns(&mut self, work: &Work) -> u64 {
         match work {
             Work::Copy {
                 source,
@@ -100,11 +119,16 @@ impl Device {
                 Some(kernel) => (kernel.duration_ns)(launch),
                 None => 0,
             },
+            Work::Delay { slot, .. } => delay::requested_ns(&mut self.memory, *slot),
         }
     }
 
-    fn complete(&mut self, engine: Engine) {
-        let Some(running) = self.engines[engine as usize].take() else {
+    fn complete(&mut self, place: Place) {
+        let (engine, running) = match place {
+            Place::Engine(engine) => (engine, self.engines[engine as usize].take()),
+            Place::Delay(index) => (Engine::Timer, Some(self.delays.swap_remove(index))),
+        };
+        let Some(running) = running else {
             return;
         };
         let (stream, queued) = (running.stream, running.queued);
@@ -112,7 +136,7 @@ impl Device {
         let outcome = match queued.injected_failure {
             true => Err("injected by the fault plan".to_owned()),
             false => self
-                .take_effect(&queued.work)
+                .take_effect(&queued.work, running.end_ns - running.start_ns)
                 .map_err(BackendError::into_message),
         };
         let failure = outcome.err().map(|message| StreamFailure {
@@ -135,7 +159,7 @@ impl Device {
         }
     }
 
-    fn take_effect(&mut self, work: &Work) -> Result<()> {
+    fn take_effect(&mut self, work: &Work, duration_ns: u64) -> Result<()> {
         match work {
             Work::Copy {
                 source,
@@ -153,6 +177,7 @@ impl Device {
                 }) => body(launch, &mut self.memory),
                 _ => Ok(()),
             },
+            Work::Delay { slot, .. } => delay::add_spent(&mut self.memory, *slot, duration_ns),
         }
     }
 }

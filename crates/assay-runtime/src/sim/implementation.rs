@@ -1,12 +1,13 @@
 //! The simulated device as a [`Backend`].
 
 use super::SimBackend;
+use super::delay;
 use super::device::Device;
 use super::fault::FaultMoment;
 use super::work::{QueuedWork, Work};
 use crate::backend::{
-    Address, Backend, BackendError, DevicePointer, DeviceProperties, EventId, GraphId, HostPointer,
-    Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
+    Address, Backend, BackendError, DELAY_SLOT_BYTES, DevicePointer, DeviceProperties, EventId,
+    GraphId, HostPointer, Launch, MemoryInfo, Operation, Result, Space, StreamId, StreamPriority,
 };
 use crate::clock::Clock;
 use crate::streams::{Command, DEFAULT_STREAM};
@@ -267,6 +268,18 @@ impl Backend for SimBackend {
         let (mut device, injected_failure) = self.begin_enqueue(Operation::Launch)?;
         device.streams.check_stream(Operation::Launch, stream)?;
         let kernel = launch.kernel;
+        if device.delay == Some(kernel) {
+            let slot = delay::slot_of(launch).ok_or_else(|| BackendError::ArgumentCount {
+                kernel: "delay".to_owned(),
+                expected: 1,
+                got: launch.arguments.len(),
+            })?;
+            device
+                .memory
+                .check(Operation::Launch, slot.into(), DELAY_SLOT_BYTES)?;
+            let work = Work::Delay { slot, kernel };
+            return self.enqueue_work(device, stream, work, injected_failure);
+        }
         let Some(found) = device.kernels.get(&kernel) else {
             return Err(BackendError::UnknownKernel { kernel });
         };

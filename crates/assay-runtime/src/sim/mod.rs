@@ -3,14 +3,15 @@
 //! It implements [`Backend`](crate::backend::Backend), so that pool, transfer, dispatch and
 //! scheduler run on it unchanged, without a GPU and with injected faults. It is a discrete-event
 //! simulation of in-order streams, one upload, one download, one compute and one host-copy engine,
-//! stream priorities and the host time of every call. It does not model contention for memory
-//! bandwidth between engines, nor concurrent kernels.
+//! stream priorities and the host time of every call. Delays hold no engine. It does not model
+//! contention for memory bandwidth between engines, nor concurrent kernels.
 //!
 //! Driven from one thread it is deterministic to the nanosecond. It is thread-safe, but with
 //! several threads the order of calls depends on their scheduling.
 
 #![forbid(unsafe_code)]
 
+mod delay;
 mod device;
 mod event_loop;
 mod fault;

@@ -1,9 +1,11 @@
 //! Work of the simulated device, the engines that run it, and spans of the timeline.
 
-use crate::backend::{Address, CopyDirection, KernelId, Launch, Operation, StreamId};
+use crate::backend::{
+    Address, CopyDirection, DevicePointer, KernelId, Launch, Operation, StreamId,
+};
 use std::sync::Arc;
 
-/// A unit of the device that runs one operation at a time.
+/// A unit of the device that runs operations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Engine {
     /// Copies to the device.
@@ -14,9 +16,12 @@ pub enum Engine {
     Compute,
     /// Copies and fills within host memory.
     HostCopy,
+    /// Delays, any number at a time.
+    Timer,
 }
 
 impl Engine {
+    /// Those that run one operation at a time.
     pub(super) const ALL: [Engine; 4] = [
         Engine::Upload,
         Engine::Download,
@@ -39,6 +44,12 @@ pub(super) enum Work {
         bytes: u64,
     },
     Launch(Arc<Launch>),
+    /// Lets its stream wait for as long as the first word of the slot says, and adds that to the
+    /// second.
+    Delay {
+        slot: DevicePointer,
+        kernel: KernelId,
+    },
 }
 
 impl Work {
@@ -46,7 +57,7 @@ impl Work {
         match self {
             Work::Copy { .. } => Operation::Copy,
             Work::Fill { .. } => Operation::Fill,
-            Work::Launch(_) => Operation::Launch,
+            Work::Launch(_) | Work::Delay { .. } => Operation::Launch,
         }
     }
 
@@ -67,19 +78,21 @@ impl Work {
                 Address::Host(_) => Engine::HostCopy,
             },
             Work::Launch(_) => Engine::Compute,
+            Work::Delay { .. } => Engine::Timer,
         }
     }
 
     pub fn bytes(&self) -> u64 {
         match self {
             Work::Copy { bytes, .. } | Work::Fill { bytes, .. } => *bytes,
-            Work::Launch(_) => 0,
+            Work::Launch(_) | Work::Delay { .. } => 0,
         }
     }
 
     pub fn kernel(&self) -> Option<KernelId> {
         match self {
             Work::Launch(launch) => Some(launch.kernel),
+            Work::Delay { kernel, .. } => Some(*kernel),
             Work::Copy { .. } | Work::Fill { .. } => None,
         }
     }

@@ -26,6 +26,7 @@ from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.step_loop import COUNTERS, RequestChunks, collect_outputs, run_step
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.models.model import Model
+from assay.engine.runner.graph_capture import StepDelays
 from assay.errors import InputError
 from assay.runtime import Device
 from assay.runtime import device as device_named
@@ -312,6 +313,21 @@ class Engine:
         """Time each operation of a decode step over dummy sequences of `context` tokens."""
         self._check_idle("profile")
         return probing.profile(self._state, sequences, context)
+
+    @exclusive
+    def set_delays(self, delays: StepDelays | None) -> None:
+        """Delay nodes of the step's graphs from the next step on, or none any more.
+
+        `assay.diagnose.delays` calls it. A change of settings that rebuilds the graphs ends it.
+        """
+        self._check_open()
+        self._synchronize()
+        if delays is not None and not self.settings.graph_buckets:
+            raise InputError(
+                "delays: expected steps that are captured as graphs, got graph_buckets 0",
+                "set the knob graph_buckets to 1 or more",
+            )
+        self._state.runner.delays = delays
 
     @exclusive
     def snapshot_kv_cache(self) -> KvSnapshot:

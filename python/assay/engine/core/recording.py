@@ -56,7 +56,11 @@ SECTIONS: Final = (
 
 
 class EngineRecorder(Protocol):
-    """Times the steps of one engine."""
+    """Follows the steps of one engine: times them, or delays their sections."""
+
+    @property
+    def times_kernels(self) -> bool:
+        """Whether kernels of a GPU are to store when they ran."""
 
     def begin(self) -> None:
         """Time begins to count for the first section of a call."""

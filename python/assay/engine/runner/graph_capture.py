@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from assay.engine.core.degradations import Degradations
 from assay.engine.runner.step_buffers import InputLayout, StepBuffers, StepShape
 from assay.errors import DeviceError
-from assay.runtime import Device
+from assay.runtime import Device, Stream
 from assay.runtime.graphs import Graph, capture_graph
 
 MAX_PROGRAMS = 256
@@ -68,6 +69,13 @@ class StepProgram:
             self.graph.close()
 
 
+class StepDelays(Protocol):
+    """Puts delays before nodes of a step's graph."""
+
+    def inject(self, graph: Graph, stream: Stream) -> Graph:
+        """The graph with delays, captured on a stream."""
+
+
 class GraphCache:
     """Step programs by shape and buffer index, each captured when it is first needed.
 
@@ -86,8 +94,9 @@ class GraphCache:
         self._enqueue = enqueue
         self._captures = captures
         self._degradations = degradations
-        self._programs: OrderedDict[tuple[StepShape, int, bool], StepProgram] = OrderedDict()
+        self._programs: OrderedDict[tuple[StepShape, int, bool, bool], StepProgram] = OrderedDict()
         self._traced = False
+        self._delays: StepDelays | None = None
         # Operations keep scratch memory for each stream: one stream serves all captures.
         self._stream = device.stream()
 
@@ -95,7 +104,7 @@ class GraphCache:
         self, shape: StepShape, buffer_index: int, make_buffers: Callable[[], StepBuffers]
     ) -> StepProgram:
         """The program of a step shape, captured if it can be."""
-        key = (shape, buffer_index, self._traced)
+        key = (shape, buffer_index, self._traced, self._delays is not None)
         program = self._programs.get(key)
         if program is not None:
             self._programs.move_to_end(key)
@@ -104,6 +113,7 @@ class GraphCache:
         if self._captures:
             try:
                 self.capture(program)
+                self._inject(program)
             except DeviceError as error:
                 self._degradations.note(f"{_label(shape)} runs without a graph", error.message)
         self._programs[key] = program
@@ -121,6 +131,23 @@ class GraphCache:
                 label=_label(program.buffers.shape),
             )
         return program.graph
+
+    def _inject(self, program: StepProgram) -> None:
+        if self._delays is not None and program.graph is not None:
+            plain = program.graph
+            program.graph = self._delays.inject(plain, self._stream)
+            plain.close()
+
+    @property
+    def delays(self) -> StepDelays | None:
+        """What delays nodes of captured steps; programs with delays are dropped at the end."""
+        return self._delays
+
+    @delays.setter
+    def delays(self, delays: StepDelays | None) -> None:
+        self._delays = delays
+        for key in [key for key in self._programs if key[3]]:
+            self._programs.pop(key).close()
 
     @property
     def traced(self) -> bool:

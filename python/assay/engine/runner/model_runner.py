@@ -19,6 +19,7 @@ from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import (
     DEFAULT_GRAPH_BUCKETS,
     GraphCache,
+    StepDelays,
     StepProgram,
     block_table_width,
     capture_size,
@@ -107,7 +108,18 @@ class ModelRunner:
     def recorder(self, recorder: EngineRecorder | None) -> None:
         self._recorder = recorder
         # Kernels of a GPU store their own times, and are compiled for that.
-        self._graphs.traced = recorder is not None and self.device.capabilities.is_gpu
+        self._graphs.traced = (
+            recorder is not None and recorder.times_kernels and self.device.capabilities.is_gpu
+        )
+
+    @property
+    def delays(self) -> StepDelays | None:
+        """What delays nodes of captured steps; None but for causal profiling."""
+        return self._graphs.delays
+
+    @delays.setter
+    def delays(self, delays: StepDelays | None) -> None:
+        self._graphs.delays = delays
 
     def run(
         self, scheduled: Sequence[ScheduledSequence], *, logprobs: bool = False

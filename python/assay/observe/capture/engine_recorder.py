@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay._native import HostLog, set_trace_step
 
@@ -53,6 +53,8 @@ class StepFacts:
 
 class EngineRecorder:
     """The sections and steps of one engine; the engine calls it."""
+
+    times_kernels: Final = True
 
     def __init__(self, engine: Engine, capacity: int, next_step: Callable[[], int]) -> None:
         """Record an engine, whose steps `next_step` numbers."""

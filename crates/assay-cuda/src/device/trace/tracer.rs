@@ -50,8 +50,12 @@ impl CudaDevice {
     fn new_trace_state(&self) -> Result<State> {
         let words = self.memory.allocate_zeros(RING_WORDS * 8)?;
         let control = self.memory.allocate_zeros(64)?;
-        let flush = Arc::new(compile(self, "trace_flush")?);
-        let clock = Arc::new(compile(self, "trace_clock")?);
+        let after_kernels = LaunchOptions {
+            programmatic_dependent_launch: true,
+            ..LaunchOptions::default()
+        };
+        let flush = Arc::new(self.compile_bundled("trace_flush", after_kernels)?);
+        let clock = Arc::new(self.compile_bundled("trace_clock", LaunchOptions::default())?);
         Ok(State {
             ring: Ring {
                 words,
@@ -127,29 +131,30 @@ impl CudaDevice {
     }
 }
 
-fn compile(device: &CudaDevice, kernel: &str) -> Result<Function> {
-    let failed = |message: String| BackendError::Driver {
-        operation: Operation::Launch,
-        message,
-    };
-    let name = format!("{kernel}.cu");
-    let text =
-        sources::source(&name).ok_or_else(|| failed(format!("there is no source {name}")))?;
-    let source = Source {
-        name: &name,
-        text,
-        headers: &sources::headers(),
-        options: &[],
-    };
-    let module = device.compile(&source);
-    let module = module.map_err(|error| failed(error.to_string()))?;
-    module.function(
-        kernel,
-        LaunchOptions {
-            programmatic_dependent_launch: kernel == "trace_flush",
-            ..LaunchOptions::default()
-        },
-    )
+impl CudaDevice {
+    /// The kernel of a bundled source that has the kernel's name and no options.
+    pub(in super::super) fn compile_bundled(
+        &self,
+        kernel: &str,
+        options: LaunchOptions,
+    ) -> Result<Function> {
+        let failed = |message: String| BackendError::Driver {
+            operation: Operation::Launch,
+            message,
+        };
+        let name = format!("{kernel}.cu");
+        let text =
+            sources::source(&name).ok_or_else(|| failed(format!("there is no source {name}")))?;
+        let source = Source {
+            name: &name,
+            text,
+            headers: &sources::headers(),
+            options: &[],
+        };
+        let module = self.compile(&source);
+        let module = module.map_err(|error| failed(error.to_string()))?;
+        module.function(kernel, options)
+    }
 }
 
 impl Tracer for CudaDevice {

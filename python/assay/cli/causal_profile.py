@@ -1,0 +1,168 @@
+"""`assay causal-profile`: which operations of a decode step the step waits for, by delaying them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli import options, sampling
+from assay.cli.output import (
+    FAINT,
+    GOOD,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    table,
+    working,
+)
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.diagnose.delays import DelayProfile
+
+_STYLES = {"critical": GOOD, "hidden": FAINT, "partly hidden": WARN, "undecided": ""}
+
+
+def causal_profile_command(
+    model: sampling.Model,
+    batch: Annotated[int, typer.Option("--batch", metavar="COUNT", help="Requests at once.")] = 1,
+    context: Annotated[
+        int,
+        typer.Option("--context", metavar="TOKENS", help="Prompt tokens of each request."),
+    ] = 128,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node",
+            metavar="PATTERN",
+            help="Delay only these nodes or operations, such as attention or 'host.*'. May be "
+            "repeated.",
+        ),
+    ] = None,
+    dose: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--dose",
+            metavar="MICROSECONDS",
+            help="Delay of a step. May be repeated; 5 % and 10 % of a step if not given.",
+        ),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option("--steps", metavar="COUNT", help="Timed steps of a run.")
+    ] = 8,
+    budget: Annotated[
+        float,
+        typer.Option("--budget", metavar="SECONDS", help="How long the experiments may take."),
+    ] = 60.0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed of the order of runs.")
+    ] = 0,
+    device: sampling.Device = None,
+    kv_tokens: sampling.KvTokens = None,
+    knob: sampling.Knobs = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Find what a decode step waits for, by delaying its operations and sections of the host.
+
+    Delays of known length go before nodes of the step's graph and to the end of host sections, in
+    random order and beside runs without one. The slope of step time on delay is 1 for what the step
+    waits for (critical), and 0 for what other work hides. Operations come first; those in between
+    are split into their nodes.
+    """
+    if budget <= 0:
+        raise InputError(f"--budget: expected more than 0 seconds, got {budget:g}")
+    from assay.diagnose.delays import profile
+
+    with (
+        sampling.load(model, device, kv_tokens, knob) as engine,
+        working(f"profiling {engine.files.name}", log=True) as progress,
+    ):
+        sampling.show_notes(engine)
+        found = profile(
+            engine,
+            nodes=node,
+            doses=None if dose is None else [1e3 * one for one in dose],
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            batch=batch,
+            context=context,
+            steps=steps,
+        )
+        data = {
+            "model": engine.files.name,
+            "device": engine.device.name,
+            "batch": batch,
+            "context": context,
+            **_data(found),
+        }
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield from facts(
+            (
+                ("step", f"{found.step_ns / 1e3:,.1f} us"),
+                (
+                    "with idle delays",
+                    f"{found.control_ns / 1e3:,.1f} us ({found.overhead:+.1%})",
+                ),
+                ("experiments", f"{found.seconds:.1f} s, intervals of {found.confidence:.0%}"),
+            ),
+            canvas,
+        )
+        yield ""
+        yield from _rows(found, canvas)
+
+    # In JSON they are `degradations`.
+    return Report(data, text, as_json, notes=() if as_json else found.degradations)
+
+
+def _data(found: "DelayProfile") -> dict[str, object]:
+    return {
+        "step_ns": found.step_ns,
+        "control_ns": found.control_ns,
+        "overhead": found.overhead,
+        "confidence": found.confidence,
+        "seed": found.seed,
+        "seconds": found.seconds,
+        "experiments": [
+            {
+                "name": one.name,
+                "operation": one.operation,
+                "nodes": list(one.nodes),
+                "verdict": one.verdict,
+                "slope": one.slope,
+                "lo": one.lo,
+                "hi": one.hi,
+                "requested_ns": list(one.requested_ns),
+                "doses_ns": list(one.doses_ns),
+                "effects_ns": list(one.effects_ns),
+                "absorbed_ns": one.absorbed_ns,
+                "runs": one.runs,
+                "controls": one.controls,
+                "blocks": one.blocks,
+            }
+            for one in found
+        ],
+        "degradations": list(found.degradations),
+    }
+
+
+def _rows(found: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
+    titles = ("delayed", "nodes", "slope", "interval", "verdict", "runs")
+    cells: list[tuple[Part, ...]] = [
+        (
+            (one.name, NAME),
+            str(len(one.nodes)),
+            (f"{one.slope:.2f}", VALUE),
+            f"{one.lo:.2f} to {one.hi:.2f}",
+            (one.verdict, _STYLES[one.verdict]),
+            f"{one.runs}",
+        )
+        for one in found
+    ]
+    yield from table(titles, cells, canvas, right=(1, 2, 3, 5))

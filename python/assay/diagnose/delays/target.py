@@ -1,0 +1,42 @@
+"""What can be profiled: something that runs steps with delays before its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+
+class TargetNode(NamedTuple):
+    """A place of a step that can be delayed."""
+
+    name: str
+    """Unique in its target."""
+    operation: str
+    """The group it belongs to: nodes of one operation are delayed together first."""
+
+
+class Run(NamedTuple):
+    """What one run measured."""
+
+    step_ns: float
+    """A step."""
+    spent_ns: float
+    """The delay of a step, over all nodes, as it was measured."""
+
+
+class Target(Protocol):
+    """Runs steps; `run` is called many times, with other delays each time."""
+
+    @property
+    def nodes(self) -> tuple[TargetNode, ...]:
+        """The nodes that can be delayed, in order."""
+
+    @property
+    def least_delay_ns(self) -> int:
+        """The shortest delay of one node that is kept well."""
+
+    def plain(self) -> float:
+        """A step without delay nodes, in nanoseconds."""
+
+    def run(self, delays_ns: Mapping[str, int]) -> Run:
+        """Run steps with these delays by name of node, and none before the others."""
