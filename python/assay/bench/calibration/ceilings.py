@@ -34,10 +34,11 @@ def measurements(device: Device) -> Iterator[Measurement]:
     for threads in thread_counts():
         sizes = (*SIZES, memory_bytes(device))
         yield from (bandwidth("read", device, size, threads) for size in sizes)
-        yield from (bandwidth("copy", device, size, threads) for size in (sizes[3], sizes[-1]))
         yield _prepared(
             "arithmetic f32", "GFLOP/s", "arithmetic", suite.arithmetic, device, threads
         )
+    for size in (SIZES[3], memory_bytes(device)):
+        yield bandwidth("copy", device, size, thread_counts()[-1])
     yield _prepared("launch", "us", "launch", suite.launch, device)
     yield _prepared("graph node", "us", "graph node", suite.graph_node, device)
     yield from linear.measurements(device, thread_counts(), limited)
@@ -92,7 +93,7 @@ def bandwidth(what: str, device: Device, nbytes: int, threads: int | None = None
         f"{what} {bytes_text(nbytes)}{threads_text(threads)}",
         "GB/s",
         parameters if threads is None else {**parameters, "threads": threads},
-        lambda: prepare(device, nbytes),
+        lambda: prepare(device, nbytes, repeats=True),
         _setting(threads),
     )
 

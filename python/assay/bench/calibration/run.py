@@ -33,12 +33,13 @@ def calibrate(device: Device, progress: Callable[[str], None] | None = None) -> 
     notes: list[str] = []
     failed: list[str] = []
     with without_pytorch():
-        listed = list(measurements(device))
-        for number, one in enumerate(listed, 1):
-            report(f"[{number}/{len(listed)}] {one.name}")
+        count = sum(1 for _ in measurements(device))
+        # One after another, so that the weights of a format are freed before those of the next.
+        for number, one in enumerate(measurements(device), 1):
+            report(f"[{number}/{count}] {one.name}")
             try:
                 left = BUDGET_SECONDS - (time.perf_counter() - start)
-                most = max(2.0 * left / (len(listed) - number + 1), plan.seconds)
+                most = max(2.0 * left / (count - number + 1), plan.seconds)
                 sampled[one.name] = measure(one, replace(plan, max_seconds=most))
             except WrongAnswerError as error:
                 failed.append(one.name)

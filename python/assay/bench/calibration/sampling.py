@@ -17,7 +17,7 @@ from assay.errors import AssayError
 from assay.planner.specs import Ceiling
 
 PLAN: Final = replace(
-    QUICK, seconds=0.2, min_rounds=7, max_rounds=41, min_sample_seconds=2e-4, waits_for_idle=False
+    QUICK, seconds=0.2, min_rounds=7, max_rounds=31, min_sample_seconds=2e-4, waits_for_idle=False
 )
 GPU_PLAN: Final = replace(PLAN, min_sample_seconds=4e-3)
 """Longer samples, because of launch latency."""

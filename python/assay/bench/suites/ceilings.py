@@ -64,9 +64,13 @@ def _bandwidth(
     )
 
 
-def read(device: Device, nbytes: int) -> PreparedCase:
-    """Reading a working set, many times over where it is small."""
-    host, pieces, source = _drawn(device, nbytes // 4)
+def read(device: Device, nbytes: int, *, repeats: bool = False) -> PreparedCase:
+    """Reading a working set, many times over where it is small.
+
+    With `repeats` a large one repeats the values that are drawn, as on a GPU: faster to set up,
+    but what NumPy reads is smaller.
+    """
+    host, pieces, source = _drawn(device, nbytes // 4, repeats)
     out = xp.empty((1,), dtype=xp.float32, device=device)
     # Exact in FP64, then rounded once, as the operation does.
     total = np.array([pieces * host.sum(dtype=np.float64)]).astype(np.float32)
@@ -88,9 +92,12 @@ def read(device: Device, nbytes: int) -> PreparedCase:
     )
 
 
-def _drawn(device: Device, count: int) -> tuple[inputs.NumPyArray, int, Array]:
-    """Host values, how often a GPU repeats them, and the array on the device."""
-    pieces = max(count * 4 // DRAWN_BYTES, 1) if device.capabilities.is_gpu else 1
+def _drawn(
+    device: Device, count: int, repeats: bool = False
+) -> tuple[inputs.NumPyArray, int, Array]:
+    """Host values, how often the device repeats them, and the array on the device."""
+    repeats = repeats or device.capabilities.is_gpu
+    pieces = max(count * 4 // DRAWN_BYTES, 1) if repeats else 1
     host = inputs.small_integers(max(count // pieces, 1), 1)
     placed = inputs.upload(device, host)
     return host, pieces, placed if pieces == 1 else inputs.repeat(device, placed, pieces)
@@ -114,9 +121,9 @@ def _repeated(device: Device, nbytes: int, operation: Callable[[], None]) -> tup
     )
 
 
-def copy(device: Device, nbytes: int) -> PreparedCase:
-    """Half the bytes are read and half are written."""
-    host, pieces, source = _drawn(device, nbytes // 8)
+def copy(device: Device, nbytes: int, *, repeats: bool = False) -> PreparedCase:
+    """Half the bytes are read and half are written; `repeats` as in `read`."""
+    host, pieces, source = _drawn(device, nbytes // 8, repeats)
     out = xp.empty(source.shape, dtype=xp.float32, device=device)
     target = np.empty_like(host)
     call, times = _repeated(device, nbytes, lambda: ceilings.stream_copy_into(source, out))
