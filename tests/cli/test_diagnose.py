@@ -9,7 +9,8 @@ from decode_traces import config, eager, replayed
 
 KEYS = [
     "trace", "model", "gpu", "engine", "tensor", "cuda_graphs", "can_predict", "batch", "context",
-    "phase", "step", "step_ns", "predicted_ns", "lo", "hi", "floor_ns", "waterfall", "causes",
+    "context_source", "context_range", "phase", "step", "step_ns", "predicted_ns", "lo", "hi",
+    "floor_ns", "waterfall", "causes",
     "violations", "operations", "kernels", "critical_path", "intervals", "steps", "predictions",
     "degradations",
 ]  # fmt: skip

@@ -69,7 +69,8 @@ def test_causes_sum_to_the_step_less_its_floor(found: Any, kind: str) -> None:
     terms = {term.name: term.ns for term in waterfall.terms}
     assert sum(terms.values()) == waterfall.observed_ns == made.step_ns()[waterfall.step]
     own = [one for one in diagnosis.causes if not one.within and not one.beyond_step]
-    assert sum(one.ns_per_token for one in own) == waterfall.observed_ns - terms["floor"]
+    explained = sum(one.ns_per_token for one in own)
+    assert explained == pytest.approx(waterfall.observed_ns - terms["floor"], abs=1)
     assert all(one.status.startswith(STATUSES) for one in diagnosis.causes)
 
 
@@ -84,25 +85,29 @@ def test_kernels_go_to_the_mechanism_of_their_operation(found: Any) -> None:
     _, diagnosis = found["graph"]
     causes = causes_of(diagnosis)
     floor = {one["operation"]: one["floor_ns"] for one in diagnosis.to_json()["operations"]}
-    assert causes["KV cache reads"].ns_per_token == pytest.approx(
-        8 * 6_000 - floor["attention"], abs=10
-    )
+    attention = causes["KV cache reads"], causes["attention kernel latency"]
+    above = 8 * 6_000 - floor["attention"]
+    assert sum(one.ns_per_token for one in attention) == pytest.approx(above, abs=10)
     gemms = {"qkv_proj": 5_000, "o_proj": 4_000, "gate_up_proj": 20_000, "down_proj": 11_000}
     over = sum(8 * took - floor[name] for name, took in gemms.items())
     over += 36_000 - floor["lm_head"]
     assert causes["small-batch GEMM inefficiency"].ns_per_token == pytest.approx(over, abs=50)
+    # Bytes of the KV cache arrive as those of weights do; the rest is not theirs.
+    slower = over / sum(floor[name] for name in (*gemms, "lm_head"))
+    reads = slower * floor["attention"]
+    assert causes["KV cache reads"].ns_per_token == pytest.approx(reads, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_interval_has_two_causes(found: Any, kind: str) -> None:
     _, diagnosis = found[kind]
     view = View(diagnosis.residuals, diagnosis.graphs[0], diagnosis.path)
-    taken = np.zeros(view.intervals.height, int)
+    taken = np.zeros(view.intervals.height)
     for mechanism in MECHANISMS:
         finding = mechanism.find(view)
         if isinstance(finding, Claim) and not finding.within:
-            taken += finding.intervals
-    assert taken.max() == 1
+            taken += finding.share * finding.intervals
+    assert taken.max() == pytest.approx(1)
     assert not (taken[view.of_terms("floor")]).any()
 
 

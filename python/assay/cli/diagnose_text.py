@@ -36,13 +36,18 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
 
 def microseconds(nanoseconds: float | None) -> str:
     """A duration for a table."""
-    return "" if nanoseconds is None else f"{nanoseconds / 1e3:,.1f}"
+    if nanoseconds is None:
+        return ""
+    # A floor of a few nanoseconds is not none.
+    small = 0 < abs(nanoseconds) < 50
+    return f"{nanoseconds / 1e3:.2g}" if small else f"{nanoseconds / 1e3:,.1f}"
 
 
 def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
     what = data["phase"] or "step"
     batch = "" if data["batch"] is None else count(data["batch"], "sequence")
-    context = "" if data["context"] is None else f"context {data['context']:,}"
+    from_attention = " (from attention)" if data["context_source"] == "attention" else ""
+    context = "" if data["context"] is None else f"context {data['context']:,}{from_attention}"
     predicted = data["predicted_ns"]
     return [
         ("trace", data["trace"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ else:
 
 TOLD_APART: Final = 0.5
 """Share of a cause's time in another one's intervals from which on they are not told apart."""
+ROUNDING: Final = 1e-9
 NOTED: Final = 0.001
 """Share of the step from which on time without a cause is worth a note."""
 
@@ -35,9 +36,18 @@ _SUBJECTS: Final = {
     "small-batch GEMM inefficiency": GEMMS,
     "grouped GEMM inefficiency": EXPERTS,
     "KV cache reads": ATTENTION,
+    "attention kernel latency": ATTENTION,
     "sampling": SAMPLING,
 }
 """Causes that an experiment on an operation speaks for."""
+
+
+class Claimed(NamedTuple):
+    """What a mechanism has taken: a share of some intervals."""
+
+    name: str
+    intervals: Flags
+    share: float
 
 
 def attribute(
@@ -58,7 +68,7 @@ def attribute(
     view = View(residuals, graph, path, telemetry, tuple(experiments))
     causes: list[Hypothesis] = []
     notes: list[str] = []
-    claimed: list[tuple[str, Flags]] = []
+    claimed: list[Claimed] = []
     for mechanism in MECHANISMS:
         finding = weighed(view, mechanism.name, mechanism.find(view))
         if isinstance(finding, NotExamined):
@@ -78,20 +88,21 @@ def attribute(
 
 
 def _claimed(
-    view: View, mechanism: Mechanism, claim: Claim, claimed: list[tuple[str, Flags]]
+    view: View, mechanism: Mechanism, claim: Claim, claimed: list[Claimed]
 ) -> Hypothesis | None:
     """The cause of some intervals; what an earlier one has taken is not counted again."""
     flags, rival = claim.intervals, claim.within
-    for name, taken in claimed:
-        shared = flags & taken
-        if not rival and shared.any():
-            if view.dur[shared].sum() < TOLD_APART * view.dur[flags].sum():
-                flags = flags & ~taken
-            else:
-                rival = name
-    claimed.append((mechanism.name, flags))
-    lo, hi = np.quantile(view.per_step(flags), [0.05, 0.95]).tolist()
-    ns = view.in_step(flags)
+    for earlier in claimed:
+        shared = flags & earlier.intervals
+        if rival or not shared.any() or earlier.share + claim.share <= 1.0 + ROUNDING:
+            continue
+        if view.dur[shared].sum() < TOLD_APART * view.dur[flags].sum():
+            flags = flags & ~earlier.intervals
+        else:
+            rival = earlier.name
+    claimed.append(Claimed(mechanism.name, flags, 0.0 if rival else claim.share))
+    lo, hi = (claim.share * np.quantile(view.per_step(flags), [0.05, 0.95])).tolist()
+    ns = claim.share * view.in_step(flags)
     if not ns and hi <= NOTED * view.residuals.waterfall.observed_ns:
         return None
     rows = view.rows(flags)
@@ -156,11 +167,11 @@ def _tested(cause: Hypothesis, experiments: Sequence[Experiment]) -> Hypothesis:
     return dataclasses.replace(cause, status=status, evidence=evidence)
 
 
-def _unclaimed(view: View, claimed: Sequence[tuple[str, Flags]]) -> list[str]:
+def _unclaimed(view: View, claimed: Sequence[Claimed]) -> list[str]:
     """Time above the floor that no mechanism explains."""
     rest = ~view.of_terms("floor")
-    for _, flags in claimed:
-        rest &= ~flags
+    for one in claimed:
+        rest &= ~one.intervals
     ns = view.in_step(rest)
     whole = view.residuals.waterfall.observed_ns
     if ns <= NOTED * whole:

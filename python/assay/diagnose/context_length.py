@@ -22,6 +22,8 @@ class ContextLength:
     tokens: int
     lo: int
     hi: int
+    source: str = "attention"
+    """attention: from its time, which it then does not test; trace: the tokens that it shows."""
 
 
 def infer(observed_ns: float, predict: Callable[[int], Graph]) -> ContextLength | None:

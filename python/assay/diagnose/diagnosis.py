@@ -37,6 +37,10 @@ class Situation:
     can_predict: bool
     batch: int | None = None
     context: int | None = None
+    context_source: str | None = None
+    """given, trace, or attention: the length at which it takes as long as it did."""
+    context_range: tuple[int, int] | None = None
+    """What the interval of the prediction allows, where attention gave the length."""
 
 
 @dataclass(frozen=True, slots=True)

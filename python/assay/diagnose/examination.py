@@ -14,7 +14,7 @@ from assay.diagnose.hypothesis import Experiment
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
 from assay.diagnose.residuals import NO_PREDICTION, Residuals, residuals
-from assay.diagnose.step_predictions import predict_steps
+from assay.diagnose.step_predictions import StepPredictions, predict_steps
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
@@ -62,10 +62,15 @@ def examine(
         prediction = predict_steps(trace, request, situation)
         graphs = prediction.graphs
         notes += prediction.notes
+        length = prediction.inferred
         situation = dataclasses.replace(
-            situation, batch=prediction.batch, context=prediction.context
+            situation,
+            batch=prediction.batch,
+            context=prediction.context,
+            context_source=_context_source(request, prediction),
+            context_range=(length.lo, length.hi) if length else None,
         )
-        trace = subject.with_batch(trace, None, prediction.inferred)
+        trace = subject.with_batch(trace, None, length.tokens if length else None)
     elif not trace.steps.height:
         trace = subject.as_one_step(trace)
     say("splitting the steps into terms")
@@ -79,6 +84,14 @@ def examine(
     causes = attribute(found, graph, path=path, telemetry=telemetry, experiments=experiments)
     notes += [*found.degradations, *path.degradations, *causes.degradations]
     return Diagnosis(situation, found, graphs, causes, path, (), tuple(dict.fromkeys(notes)))
+
+
+def _context_source(request: Request, prediction: StepPredictions) -> str | None:
+    if prediction.context is None:
+        return None
+    if prediction.inferred is not None:
+        return prediction.inferred.source
+    return "given" if request.context is not None else "trace"
 
 
 def check_events(trace: Trace, where: str) -> None:

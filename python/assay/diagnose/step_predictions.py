@@ -32,8 +32,8 @@ class StepPredictions:
     graphs: tuple[Graph, ...]
     batch: int | None
     context: int | None
-    inferred: int | None
-    """The context, where it follows from the time of attention."""
+    inferred: ContextLength | None
+    """The context, where the trace does not state it."""
     notes: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def predict_steps(trace: Trace, request: Request, situation: Situation) -> StepP
         tuple(graphs),
         first.batch if first.phase == "decode" else None,
         context,
-        inferred.tokens if inferred else None,
+        inferred,
         tuple(dict.fromkeys(notes)),
     )
 
@@ -100,17 +100,17 @@ def _inferred(
     unstated = "the trace does not state the context of its steps: taken as"
     if found is None:
         notes.append(f"{unstated} {least:,}, the tokens that it shows; --context gives it")
-        return ContextLength(least, least, least)
+        return ContextLength(least, least, least, "trace")
     if found.tokens <= least:
         notes.append(
             f"{unstated} {least:,}, the tokens that it shows: attention takes {observed / 1e3:,.0f} "
             "us, no longer than predicted for them; --context gives it"
         )
-        return ContextLength(least, least, max(found.hi, least))
+        return ContextLength(least, least, max(found.hi, least), "trace")
     notes.append(
         f"{unstated} {found.tokens:,} tokens, at which attention is predicted to take the "
         f"{observed / 1e3:,.0f} us that it did (its interval allows {max(found.lo, least):,} to "
-        f"{found.hi:,}); --context gives it"
+        f"{found.hi:,}); attention is then not predicted independently; --context gives it"
     )
     return found
 

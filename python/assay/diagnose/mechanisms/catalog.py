@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from assay.diagnose.mechanisms import (
+    attention_latency,
     collective_wait,
     copies,
     cpu_starvation,
@@ -42,6 +43,7 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = tuple(
         small_gemm,
         grouped_gemm,
         kv_reads,
+        attention_latency,
         small_kernels,
         elementwise,
         sampling,

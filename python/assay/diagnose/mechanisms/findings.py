@@ -21,6 +21,8 @@ class Claim:
     source: str = "trace"
     within: str = ""
     """Where the time is claimed by another mechanism, too: its name."""
+    share: float = 1.0
+    """The part of each interval that it explains; another mechanism may explain the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,12 @@ class View:
         count = self.intervals.filter(chosen & self.in_shown_step)["row"].n_unique()
         return Claim(above, (f"{count:,} {what} take {(floor + over) / 1e3:,.1f} us{share}",))
 
+    def read_efficiency(self, reading: Flags) -> float:
+        """The share of the read ceiling that kernels which stream weights reach in this step."""
+        floor = self.in_step(reading & self.of_terms("floor"))
+        above = self.in_step(reading & self.of_terms("kernel_inefficiency"))
+        return floor / (floor + above) if floor else 1.0
+
     def host_sections(self, chosen: Flags) -> tuple[str, ...]:
         """What the host did in some idle intervals of the waterfall's step, the longest first."""
         events = self.residuals.trace.events["name"].cast(pl.String)

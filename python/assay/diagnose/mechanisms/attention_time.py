@@ -1,0 +1,22 @@
+"""The time of attention above its floor: what follows the bytes of the KV cache, and what does not."""
+
+from __future__ import annotations
+
+from assay.diagnose.mechanisms.classes import ATTENTION, GEMMS
+from assay.diagnose.mechanisms.view import View
+
+
+def share_of_reads(view: View) -> float:
+    """The part of attention's time above its floor that grows with the bytes it reads.
+
+    Bytes arrive no faster than those of the step's own GEMMs, which stream weights: at their share
+    of the ceiling. What attention takes beyond that does not depend on the context: it is launch,
+    prologue, split scheduling and combine.
+    """
+    attention = view.with_operation(ATTENTION)
+    floor = view.in_step(attention & view.of_terms("floor"))
+    above = view.in_step(attention & view.of_terms("kernel_inefficiency"))
+    if not above:
+        return 1.0
+    reading = view.read_efficiency(view.with_operation(GEMMS))
+    return min(floor * (1.0 / reading - 1.0) / above, 1.0)
