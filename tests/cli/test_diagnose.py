@@ -145,3 +145,28 @@ def test_a_batch_that_the_trace_does_not_show_is_asked_for(cli: Any, folder: Pat
     assert "hint: --batch" in outcome.err
     assert cli(*arguments, "--batch", "8", "--json").data["batch"] == 8
     assert json.loads(path.read_text(encoding="ascii"))
+
+
+def test_experiments_are_read_and_checked(cli: Any, folder: Path, tmp_path: Path) -> None:
+    row = {
+        "name": "attention", "operation": "attention", "nodes": ["a"], "verdict": "critical",
+        "slope": 1.0, "lo": 0.9, "hi": 1.1, "requested_ns": [5000], "doses_ns": [5000.0],
+        "effects_ns": [5000.0], "runs": 40, "controls": 40, "blocks": 10,
+    }  # fmt: skip
+    path = tmp_path / "found.json"
+    arguments = (*words(folder, "graph.json"), "--context", "64", "--experiments", str(path))
+    path.write_text(json.dumps({"experiments": [row]}), encoding="ascii")
+    data = cli(*arguments, "--json").data
+    named = {cause["name"]: cause for cause in data["causes"]}
+    assert named["attention kernel latency"]["status"] == "established by experiment"
+    assert named["attention kernel latency"]["evidence"][-1]["source"] == "experiment"
+    for broken, message in (
+        ([], "expected a list of experiments"),
+        ({"experiments": [{**row, "verdict": "sure"}]}, "expected a verdict of critical"),
+        ({"experiments": [{**row, "slope": "1"}]}, 'expected a number as "slope"'),
+        ({"experiments": [{**row, "doses_ns": []}]}, 'expected numbers as "doses_ns"'),
+    ):
+        path.write_text(json.dumps(broken), encoding="ascii")
+        outcome = cli(*arguments)
+        assert outcome.code == 2
+        assert message in outcome.err

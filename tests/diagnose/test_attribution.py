@@ -10,8 +10,9 @@ from decode_traces import KERNELS, config, eager, replayed
 
 from assay.diagnose.attribution import attribute
 from assay.diagnose.critical_path.path import critical_path
+from assay.diagnose.delays.records import DelayExperiment
 from assay.diagnose.examination import examine
-from assay.diagnose.hypothesis import STATUSES, Experiment
+from assay.diagnose.hypothesis import STATUSES
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.findings import Claim
@@ -131,19 +132,27 @@ def test_what_needs_telemetry_is_said(found: Any) -> None:
         )
 
 
+def _delayed(operation: str, slope: float, verdict: str) -> DelayExperiment:
+    return DelayExperiment(
+        operation, operation, ("node",), slope, slope - 0.1, slope + 0.1, verdict, (5_000,),
+        (5_100.0,), (5_100.0 * slope,), 40, 40, 10,
+    )  # fmt: skip
+
+
 def test_an_experiment_establishes_a_cause(found: Any) -> None:
     _, diagnosis = found["graph"]
     residuals, graph = diagnosis.residuals, diagnosis.graphs[0]
     tests = (
-        Experiment("attention", 0.98, 0.9, 1.05, "40 delays before attention"),
-        Experiment("sampling", 0.02, -0.1, 0.1, "40 delays before sampling"),
+        _delayed("attention", 0.98, "critical"),
+        _delayed("sampling", 0.02, "hidden"),
     )
     causes = attribute(residuals, graph, path=diagnosis.path, experiments=tests)
     named = {one.name: one for one in causes}
     assert named["KV cache reads"].status == "established by experiment"
     assert named["KV cache reads"].evidence[-1].source == "experiment"
     assert named["sampling"].status == "supported"
-    assert named["sampling"].evidence[-1].statement == "40 delays before sampling"
+    assert "slope of 0.02" in named["sampling"].evidence[-1].statement
+    assert "hidden" in named["sampling"].evidence[-1].statement
 
 
 def telemetry(diagnosis: Any, **fields: Any) -> pl.DataFrame:

@@ -76,6 +76,15 @@ def diagnose_command(
             "CPU pressure, KV cache.",
         ),
     ] = None,
+    experiments: Annotated[
+        str | None,
+        typer.Option(
+            "--experiments",
+            metavar="FILE",
+            help="What assay causal-profile --json found: causes that it tested are established by "
+            "experiment.",
+        ),
+    ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -89,7 +98,18 @@ def diagnose_command(
     _check(batch, context, tensor)
     with working(f"reading {trace}") as say:
         data = _diagnosed(
-            trace, model, gpu, engine, batch, context, tensor, dtype, kv_dtype, telemetry, say
+            trace,
+            model,
+            gpu,
+            engine,
+            batch,
+            context,
+            tensor,
+            dtype,
+            kv_dtype,
+            telemetry,
+            experiments,
+            say,
         )
     # What a prediction assumes is many lines; the report itself stands without them.
     assumed = [note for one in data["predictions"] for note in one["degradations"]]
@@ -113,11 +133,12 @@ def _check(batch: int | None, context: int | None, tensor: int | None) -> None:
 def _diagnosed(
     trace: str, model: str | None, gpu: str | None, engine: str | None, batch: int | None,
     context: int | None, tensor: int | None, dtype: str | None, kv_dtype: str,
-    telemetry: str | None, say: Any,
+    telemetry: str | None, experiments: str | None, say: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The diagnosis as plain data."""
     from assay.diagnose import subject
     from assay.diagnose.examination import examine
+    from assay.diagnose.experiments import read_experiments
     from assay.diagnose.request import Request
     from assay.errors import unknown_name
     from assay.observe.telemetry import reading
@@ -129,13 +150,14 @@ def _diagnosed(
     spec = None if model is None else model_spec(model)
     hardware = None if gpu is None else hardware_spec(gpu)
     samples = None if telemetry is None else reading.read(telemetry)
+    tested = () if experiments is None else read_experiments(experiments)
     recovered = recover_structure(trace, model, say)
     noted = []
     if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
         hardware = hardware_spec(named)
         noted.append(f"the GPU is the trace's own, {named}; --gpu names another")
     request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
-    found = examine(recovered, request, trace, telemetry=samples, say=say)
+    found = examine(recovered, request, trace, telemetry=samples, experiments=tested, say=say)
     data = found.to_json()
     data["degradations"] = [*noted, *data["degradations"]]
     return data

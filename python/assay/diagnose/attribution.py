@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from assay.diagnose.critical_path.path import CriticalPath, critical_path
-from assay.diagnose.hypothesis import Evidence, Experiment, Hypothesis, RankedHypotheses
+from assay.diagnose.hypothesis import Evidence, Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.classes import ATTENTION, EXPERTS, GEMMS, SAMPLING
 from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined, Refuted
@@ -23,6 +23,8 @@ from assay.planner.graph import Graph
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from assay.diagnose.delays.records import DelayExperiment
 else:
     pl = LazyModule("polars", globals(), "pl")
 
@@ -32,14 +34,22 @@ ROUNDING: Final = 1e-9
 NOTED: Final = 0.001
 """Share of the step from which on time without a cause is worth a note."""
 
-_SUBJECTS: Final = {
+_SUBJECTS: Final[Mapping[str, Set[str]]] = {
     "small-batch GEMM inefficiency": GEMMS,
     "grouped GEMM inefficiency": EXPERTS,
     "KV cache reads": ATTENTION,
     "attention kernel latency": ATTENTION,
     "sampling": SAMPLING,
-}
-"""Causes that an experiment on an operation speaks for."""
+    "host launch": {"host.launch"},
+    "host scheduling": {
+        f"host.{section}"
+        for section in ("schedule", "copy_blocks", "prepare", "build_inputs", "commit", "logprobs",
+                        "append_tokens", "deliver")
+    },
+    "copy on the critical path": {"host.upload", "host.read_back"},
+    "synchronization": {"host.wait"},
+}  # fmt: skip
+"""Causes, and the operations and sections of the host that an experiment on them may delay."""
 
 
 class Claimed(NamedTuple):
@@ -56,7 +66,7 @@ def attribute(
     *,
     path: CriticalPath | None = None,
     telemetry: pl.DataFrame | None = None,
-    experiments: Sequence[Experiment] = (),
+    experiments: Sequence[DelayExperiment] = (),
 ) -> RankedHypotheses:
     """Name the causes of a step's time above its floor, with the time that each explains.
 
@@ -65,7 +75,7 @@ def attribute(
     twice, unless one is `within` the other.
     """
     path = critical_path(residuals.trace) if path is None else path
-    view = View(residuals, graph, path, telemetry, tuple(experiments))
+    view = View(residuals, graph, path, telemetry)
     causes: list[Hypothesis] = []
     notes: list[str] = []
     claimed: list[Claimed] = []
@@ -150,21 +160,24 @@ def _estimated(mechanism: Mechanism, estimate: Estimate) -> Hypothesis:
     )
 
 
-def _tested(cause: Hypothesis, experiments: Sequence[Experiment]) -> Hypothesis:
-    """The cause with what experiments say of it: one whose delays the step follows is established."""
+def _tested(cause: Hypothesis, experiments: Sequence[DelayExperiment]) -> Hypothesis:
+    """The cause with what experiments say of it: one that the step waits for is established."""
     subjects = _SUBJECTS.get(cause.name, frozenset())
-    about = [
-        one
-        for one in experiments
-        if one.subject == cause.name or any(part in subjects for part in parts(one.subject))
-    ]
+    about = [one for one in experiments if any(part in subjects for part in parts(one.operation))]
     if not about:
         return cause
-    evidence = (*cause.evidence, *(Evidence(one.statement, (), "experiment") for one in about))
-    # The step follows the delay: not hidden, and as long as the delay within its interval.
-    follows = any(one.lo > 0 and one.lo <= 1 <= one.hi for one in about)
+    evidence = (*cause.evidence, *(Evidence(_outcome(one), (), "experiment") for one in about))
+    follows = any(one.verdict == "critical" for one in about)
     status = "established by experiment" if follows else cause.status
     return dataclasses.replace(cause, status=status, evidence=evidence)
+
+
+def _outcome(one: DelayExperiment) -> str:
+    return (
+        f"delays of up to {one.doses_ns[-1] / 1e3:,.1f} us before {one.name} in {one.runs} runs: the "
+        f"step follows them with a slope of {one.slope:.2f} ({one.lo:.2f} to {one.hi:.2f}), "
+        f"{one.verdict}"
+    )
 
 
 def _unclaimed(view: View, claimed: Sequence[Claimed]) -> list[str]:

@@ -10,7 +10,6 @@ from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
-from assay.diagnose.hypothesis import Experiment
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
 from assay.diagnose.residuals import NO_PREDICTION, Residuals, residuals
@@ -26,6 +25,8 @@ from assay.planner.specs import HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from assay.diagnose.delays.records import DelayExperiment
 else:
     pl = LazyModule("polars", globals(), "pl")
 
@@ -45,7 +46,7 @@ def examine(
     where: str,
     *,
     telemetry: pl.DataFrame | None = None,
-    experiments: Sequence[Experiment] = (),
+    experiments: Sequence[DelayExperiment] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> Diagnosis:
     """Diagnose a trace whose structure has been recovered; `where` names it in errors."""
@@ -62,7 +63,7 @@ def examine(
         prediction = predict_steps(trace, request, situation)
         graphs = prediction.graphs
         notes += prediction.notes
-        length = prediction.inferred
+        length = prediction.length
         situation = dataclasses.replace(
             situation,
             batch=prediction.batch,
@@ -70,7 +71,7 @@ def examine(
             context_source=_context_source(request, prediction),
             context_range=(length.lo, length.hi) if length else None,
         )
-        trace = subject.with_batch(trace, None, length.tokens if length else None)
+        trace = subject.with_batch(trace, None, prediction.inferred)
     elif not trace.steps.height:
         trace = subject.as_one_step(trace)
     say("splitting the steps into terms")
@@ -89,8 +90,8 @@ def examine(
 def _context_source(request: Request, prediction: StepPredictions) -> str | None:
     if prediction.context is None:
         return None
-    if prediction.inferred is not None:
-        return prediction.inferred.source
+    if prediction.length is not None:
+        return prediction.length.source
     return "given" if request.context is not None else "trace"
 
 

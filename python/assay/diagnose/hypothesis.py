@@ -45,20 +45,6 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
-    """What an experiment on the engine showed: how far the step follows a delay of something."""
-
-    subject: str
-    """The operation that was delayed, or the name of a cause."""
-    slope: float
-    """Nanoseconds of the step for each nanosecond of delay: 1 is critical, 0 is hidden."""
-    lo: float
-    hi: float
-    statement: str
-    """One sentence: what was done, how often, what came out."""
-
-
-@dataclass(frozen=True, slots=True)
 class RankedHypotheses:
     """Causes, the one that explains most time first, and what could not be asked."""
 

@@ -32,9 +32,14 @@ class StepPredictions:
     graphs: tuple[Graph, ...]
     batch: int | None
     context: int | None
-    inferred: ContextLength | None
+    length: ContextLength | None
     """The context, where the trace does not state it."""
     notes: tuple[str, ...]
+
+    @property
+    def inferred(self) -> int | None:
+        """The tokens of `length`."""
+        return self.length.tokens if self.length else None
 
 
 def predict_steps(trace: Trace, request: Request, situation: Situation) -> StepPredictions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.critical_path.path import CriticalPath
-from assay.diagnose.hypothesis import Experiment
 from assay.diagnose.mechanisms.findings import Claim
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.statistics.observations import observe
@@ -46,7 +45,6 @@ class View:
     graph: Graph
     path: CriticalPath | None = None
     telemetry: pl.DataFrame | None = None
-    experiments: Sequence[Experiment] = ()
 
     @cached_property
     def step(self) -> int | None:
