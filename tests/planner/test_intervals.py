@@ -23,7 +23,7 @@ from assay.stack import registry
 def test_ends_of_the_step(name: str, gpu: str, batch: BatchConfig) -> None:
     model, hardware = model_spec(name), hardware_spec(gpu)
     plan = plan_step(model, batch)
-    given, _ = e.inputs(model, hardware, batch, plan.launches, plan.outer_kernels)
+    given, _ = e.inputs(model, hardware, batch, plan)
     own = e.engine_constants("vllm")
     spreads = {**hardware.log_spreads, **own.log_spreads}
     distributions = {

@@ -68,6 +68,14 @@ def given(engine: str, client: str = DEFAULT_CLIENT) -> dict[str, float]:
     return find(engine, client).values
 
 
+def kernels(engine: str) -> dict[str, dict[str, float]]:
+    """Constants of an engine's own kernels by kind, for engines whose kernels were measured."""
+    if engine not in _data()["engines"]:
+        raise unknown_name("engine", engine, names())
+    found: dict[str, dict[str, float]] = _data()["engines"][engine].get("kernels", {})
+    return found
+
+
 @cache
 def _data() -> dict[str, Any]:
     content: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))

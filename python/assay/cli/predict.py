@@ -11,6 +11,7 @@ from assay.cli import options
 from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, facts, table
 from assay.cli.verbosity import is_verbose
 from assay.errors import InputError, unknown_name
+from assay.escaping import clipped
 from assay.planner.graph import Figure, Graph
 from assay.planner.predict import predict_graph
 from assay.planner.sources import hardware_spec, model_spec
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 BAR: Final = 14
 """Characters of the longest bar."""
+_OTHER_COLUMNS: Final = 52
+"""Characters of the columns beside the operation and the bar."""
 _AXES: Final = {"batch": "sequences", "dtype": "weight_dtype", "gpu": "hardware"}
 """Names of options whose setting is called otherwise."""
 _WORDS: Final = ("weight_dtype", "kv_dtype", "engine")
@@ -165,31 +168,34 @@ def _text(
     most = options.MAX_LISTED if limit is None else limit
     shown = rows[:most] if most else rows
     longest = max(row.expected_ns for row in rows)
+    names = max(len(row.operation) for row in rows)
+    room = max(canvas.width - _OTHER_COLUMNS - 4, 20)
+    width = max(min(canvas.width - min(names, room) - _OTHER_COLUMNS, BAR), 4)
     cells: list[tuple[Part, ...]] = [
         (
-            (row.operation, NAME),
+            (clipped(row.operation, room), NAME),
             str(row.nodes),
             (_digits(row.expected_ns / 1e3), VALUE),
             f"{_digits(row.lo_ns / 1e3)}-{_digits(row.hi_ns / 1e3)}",
             f"{100 * row.expected_ns / step:.1f}",
-            (bar(row.floor_ns, row.expected_ns, longest, canvas), FAINT),
+            (bar(row.floor_ns, row.expected_ns, longest, width, canvas), FAINT),
             row.bound,
         )
         for row in shown
     ]
-    titles = ("operation", "count", "us", "90 %", "% step", "floor of it", "bound")
+    titles = ("operation", "count", "us", "90 %", "% step", "floor", "bound")
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
     if len(shown) < len(rows):
         yield f"{len(shown)} of {len(rows)} operations; --limit 0 lists all"
 
 
-def bar(floor: float, expected: float, longest: float, canvas: Canvas) -> str:
+def bar(floor: float, expected: float, longest: float, width: int, canvas: Canvas) -> str:
     """A bar of the expected time, its floor filled.
 
-    >>> bar(1.0, 2.0, 2.0, Canvas())
+    >>> bar(1.0, 2.0, 2.0, 14, Canvas())
     '#######-------'
     """
-    whole = max(round(BAR * expected / longest), 1) if longest else 0
+    whole = max(round(width * expected / longest), 1) if longest else 0
     filled = round(whole * floor / expected) if expected else 0
     full, rest = ("\u2588", "\u2591") if canvas.is_unicode else ("#", "-")
     return full * filled + rest * (whole - filled)
@@ -217,7 +223,8 @@ def _nodes(graph: Graph, canvas: Canvas, limit: int) -> Iterator[Line]:
 
 def _heading(graph: Graph) -> Iterator[tuple[str, str]]:
     batch = graph.batch
-    graphs = "CUDA graphs" if batch["cuda_graphs"] else "no CUDA graphs"
+    graphs = "CUDA graphs" if graph.engine == "vllm" else "graphs"
+    graphs = graphs if batch["cuda_graphs"] else f"no {graphs}"
     formats = f"{batch['weight_dtype']} weights, {batch['kv_dtype']} KV cache"
     yield "model", graph.model
     yield "on", f"{_ranks(batch)}{graph.hardware}, {graph.engine}, {graphs}, {formats}"

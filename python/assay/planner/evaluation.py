@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.errors import InputError, MissingInputsError, unknown_name
 from assay.model.language.distributions import Z90
 from assay.planner import formats
+from assay.planner.own_kernels import own_constants
+from assay.planner.plan import Plan
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ POWER_VARIANTS: Final = {
 
 PROMPT_BUDGET: Final = "serving.prompt_budget"
 _SHARED_KEYS: Final = 1000.0
-ENGINES: Final = ("vllm",)
+ENGINES: Final = ("vllm", "assay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +77,34 @@ def engine_constants(engine: str) -> Constants:
 
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
-    offline, server = engines.find(engine, "offline"), engines.find(engine, "inferencex")
+    # The engine of Assay is called in its own process.
+    offline = engines.find(engine, "offline")
+    server = offline if engine == "assay" else engines.find(engine, "inferencex")
     served = ("serving.request_time", "serving.model_error.first_token")
     given = offline.values | {name: server.values[name] for name in served}
     spreads = offline.log_standard_errors | {
-        name: server.log_standard_errors[name] for name in served
+        name: server.log_standard_errors.get(name, 0.0) for name in served
     }
     return Constants(given, spreads, offline.correlations)
 
 
 def inputs(
-    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, launches: int, outer: int
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, plan: Plan
 ) -> tuple[dict[str, float], list[str]]:
     """Given values of the graph of equations for a step, and what was assumed."""
-    check(batch)
+    check(batch, hardware)
     notes: list[str] = []
     engine = engine_constants(batch.engine)
-    projections, experts = _formats(model, hardware, batch, notes)
+    projections, experts = _formats(model, hardware, batch, plan, notes)
+    own: dict[str, float] = {}
+    if batch.engine == "assay":
+        own, more = own_constants(model, hardware, batch, plan)
+        notes += more
     prompt = batch.prompt or batch.prefill_tokens
     values = {
         **engine.given,
         **hardware.given,
+        **own,
         **{f"architecture.{name}": value for name, value in model.architecture.items()},
         "serving.tensor": float(batch.tensor),
         "serving.pipeline": float(batch.pipeline),
@@ -114,8 +123,9 @@ def inputs(
         f"{STEP}draft_tokens": float(batch.speculative_tokens),
         f"{STEP}acceptance": batch.acceptance or 0.0,
         f"{STEP}eager": float(not batch.cuda_graphs),
-        f"{STEP}launches": float(launches),
-        f"{STEP}outer_kernels": float(outer),
+        f"{STEP}launches": float(plan.launches),
+        f"{STEP}outer_kernels": float(plan.outer_kernels),
+        f"{STEP}head_bytes": _head_bytes(model, batch, projections, plan),
     }
     if isinstance(batch.context, tuple) and len(set(batch.context)) > 1:
         notes.append(
@@ -134,8 +144,14 @@ def mean_context(batch: BatchConfig) -> float:
     return float(batch.context)
 
 
-def check(batch: BatchConfig) -> None:
-    """Refuse a batch that no engine could run."""
+def check(batch: BatchConfig, hardware: HardwareSpec) -> None:
+    """Refuse a batch that its engine could not run on this hardware."""
+    if batch.engine not in ENGINES:
+        raise unknown_name("engine", batch.engine, ENGINES)
+    if batch.engine == "vllm" and not hardware.is_gpu:
+        raise InputError(
+            f"{hardware.name}: expected a GPU for vLLM, got a CPU", "--engine assay runs on CPUs"
+        )
     for name in ("tensor", "pipeline", "expert", "context_parallel"):
         if getattr(batch, name) < 1:
             raise InputError(f"{name}: expected 1 or more, got {getattr(batch, name)}")
@@ -144,6 +160,9 @@ def check(batch: BatchConfig) -> None:
             raise InputError(f"{name}: expected 0 or more, got {getattr(batch, name)}")
     if not batch.sequences and not batch.prefill_tokens:
         raise InputError("batch: expected sequences or prefill tokens, got an empty step")
+    ranks = batch.tensor * batch.pipeline
+    if batch.engine == "assay" and ranks > 1:
+        raise InputError(f"the engine of Assay runs on one device, got {ranks}", "--engine vllm")
     if batch.context_parallel > 1:
         raise InputError(
             f"context_parallel: expected 1, got {batch.context_parallel}",
@@ -166,9 +185,13 @@ def check(batch: BatchConfig) -> None:
 
 
 def _formats(
-    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, notes: list[str]
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, plan: Plan, notes: list[str]
 ) -> tuple[formats.Execution, formats.Execution]:
     """How projections and experts are stored and multiplied."""
+    if batch.engine == "assay":
+        found = formats.own_execution(batch.weight_dtype, plan.load.tokens, plan.load.on_gpu)
+        notes += [found.note] if found.note else []
+        return found, found
     found = formats.weight_execution(batch.weight_dtype, hardware.given)
     if found.note:
         notes.append(f"{hardware.name}: {found.note}")
@@ -176,6 +199,18 @@ def _formats(
         notes.append(f"{found.format} experts; attention and shared parts stay in 16 bits")
         return formats.Execution("bf16", 2.0, 16), found
     return found, found
+
+
+def _head_bytes(
+    model: ModelSpec, batch: BatchConfig, projections: formats.Execution, plan: Plan
+) -> float:
+    """Bytes of a weight of the output projection: 16 bits, but for the engine of Assay."""
+    if batch.engine != "assay":
+        return 2.0
+    if plan.load.on_gpu:
+        # A tied embedding is gathered by row, which GPU kernels do from 16 bits only.
+        return 2.0 if model.architecture["embedding_tables"] < 2 else projections.weight_bytes
+    return formats.stored_bytes(model.head_dtype or batch.weight_dtype)
 
 
 def compiled(names: Sequence[str], outputs: Sequence[str], variants: Mapping[str, str]) -> Compiled:
@@ -280,4 +315,5 @@ def spreads(
 
 def missing_names(error: MissingInputsError) -> str:
     """The inputs that an output lacks, as text."""
-    return "no value for " + ", ".join(error.names)
+    first, *others = error.names
+    return f"no value for {first}" + (f" and {len(others)} more inputs" if others else "")

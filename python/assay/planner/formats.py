@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assay.errors import unknown_name
+from assay.planner.own_engine import FUSED_ROWS
 
 _ALIASES: Final = {
     "bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16", "float32": "f32",
@@ -27,7 +28,7 @@ _LOW: Final = {
 }  # fmt: skip
 """Formats whose products tensor cores may compute, the rate that says so, and their bits."""
 
-KV_FORMATS: Final = {"bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0}
+KV_FORMATS: Final = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0}
 """Formats of the KV cache and the bytes of an element."""
 
 
@@ -74,6 +75,26 @@ def weight_execution(name: str, given: Mapping[str, float]) -> Execution:
     reason = "no tensor cores of that format" if rate else "a storage format"
     note = f"{format} weights ({reason}): read at {stored:.4g} bytes, multiplied in 16 bits"
     return Execution(format, stored, 16, note)
+
+
+def own_execution(name: str, tokens: float, on_gpu: bool) -> Execution:
+    """What weights of a format run as in the engine of Assay.
+
+    Its kernels for few tokens multiply weights as they are stored. On a GPU more tokens have
+    them dequantized to 16 bits first, in every step.
+    """
+    format = canonical(name)
+    stored = stored_bytes(format)
+    if not on_gpu or format in ("bf16", "f16") or tokens <= FUSED_ROWS:
+        return Execution(format, stored, 16)
+    note = f"{format} weights of more than {FUSED_ROWS} tokens: dequantized to 16 bits in each step"
+    return Execution(format, stored + 2 * 2.0, 16, note)
+
+
+def stored_bytes(name: str) -> float:
+    """Bytes of a stored weight, scales included."""
+    format = canonical(name)
+    return {"bf16": 2.0, "f16": 2.0, "f32": 4.0}.get(format) or _stored_bytes(format)
 
 
 def _stored_bytes(format: str) -> float:

@@ -48,6 +48,8 @@ class Load:
     tokens: float
     tensor: int
     expert: int
+    prefill_tokens: int = 0
+    on_gpu: bool = True
 
 
 def vllm_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from assay.planner.operations import Load, Operation, after_layers, before_layers, vllm_layer
+from assay.planner.own_engine import own_first, own_last, own_layer
 from assay.planner.specs import BatchConfig, LayerSpec, ModelSpec
 
 
@@ -31,21 +32,34 @@ class Plan:
         return sum(operation.launches for operation in self)
 
     @property
+    def layer_kernels(self) -> float:
+        """Kernels of passes in a layer, mean over layers: those that nothing fuses."""
+        passes = sum(
+            one.kernels for layer in self.layers for one in layer if one.items == ("passes",)
+        )
+        return passes / len(self.layers)
+
+    @property
     def outer_kernels(self) -> int:
         """Kernels outside of layers, but for the logits."""
         return sum(one.kernels for one in (*self.first, *self.last) if one.items == ("outer",))
 
 
-def plan_step(model: ModelSpec, batch: BatchConfig) -> Plan:
+def plan_step(model: ModelSpec, batch: BatchConfig, *, on_gpu: bool = True) -> Plan:
     """The operations that the engine of a batch runs for its step."""
     decoding = batch.sequences / batch.pipeline * (batch.speculative_tokens + 1)
-    load = Load(decoding + batch.prefill_tokens, batch.tensor, batch.expert)
+    load = Load(
+        decoding + batch.prefill_tokens, batch.tensor, batch.expert, batch.prefill_tokens, on_gpu
+    )
     layers = model.layers or _alike(model)
-    by_kind = {kind: tuple(vllm_layer(model, kind, load)) for kind in dict.fromkeys(layers)}
+    is_own = batch.engine == "assay"
+    layer = own_layer if is_own else vllm_layer
+    by_kind = {kind: tuple(layer(model, kind, load)) for kind in dict.fromkeys(layers)}
     phase = "decode" if not batch.prefill_tokens else "mixed" if batch.sequences else "prefill"
     return Plan(
-        phase, load, tuple(before_layers(model)), tuple(by_kind[kind] for kind in layers),
-        tuple(after_layers(model, load)),
+        phase, load, tuple(own_first(model) if is_own else before_layers(model)),
+        tuple(by_kind[kind] for kind in layers),
+        tuple(own_last(model, load) if is_own else after_layers(model, load)),
     )  # fmt: skip
 
 

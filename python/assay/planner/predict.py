@@ -11,7 +11,7 @@ from assay.planner.graph import Graph, Node
 from assay.planner.layout import Layout
 from assay.planner.plan import plan_step
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
-from assay.planner.totals import first_token_step, whole_step
+from assay.planner.totals import first_token_batch, whole_step
 
 _NANOSECONDS: Final = 1e9
 
@@ -27,10 +27,13 @@ def predict_graph(
     True
     """
     batch = batch or BatchConfig()
-    e.check(batch)
-    plan = plan_step(model, batch)
-    given, notes = e.inputs(model, hardware, batch, plan.launches, plan.outer_kernels)
-    values, first_token = e.evaluate([given, first_token_step(given, batch)], e.OUTPUTS)
+    e.check(batch, hardware)
+    plan = plan_step(model, batch, on_gpu=hardware.is_gpu)
+    given, notes = e.inputs(model, hardware, batch, plan)
+    later = first_token_batch(batch, given[e.PROMPT_BUDGET])
+    later_plan = plan_step(model, later, on_gpu=hardware.is_gpu)
+    later_given, _ = e.inputs(model, hardware, later, later_plan)
+    values, first_token = e.evaluate([given, later_given], e.OUTPUTS)
     layout = Layout(
         given, values, plan.phase, plan.load.tokens, _family_spreads(hardware, batch.engine)
     )
@@ -39,7 +42,7 @@ def predict_graph(
         layout.add(layer, index)
     layout.add(plan.last, None, beside=plan.first)
     nodes = (*layout.nodes, *_host(values, batch, layout.nodes[-1].name, plan.phase))
-    totals, missing, priced = whole_step(given, values, first_token, hardware, batch)
+    totals, missing, priced = whole_step(given, later_given, values, first_token, hardware, batch)
     degradations = (
         *model.notes, *hardware.notes, *notes, *priced, *_does_not_fit(values, batch),
     )  # fmt: skip

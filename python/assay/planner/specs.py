@@ -35,6 +35,8 @@ class ModelSpec:
     weight_dtype: str = ""
     """The format that the files store most weights in; empty where they state none."""
     has_rope: bool = True
+    head_dtype: str = ""
+    """The format of the output projection in the files; empty where they state none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,12 @@ class HardwareSpec:
     """Standard deviation of the logarithm of each uncertain value."""
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Correlations of the logarithms, by pair in order of their names."""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU: one of the catalog, or a calibrated one that it does not have."""
+        by_threads = any("threads" in one.parameters for one in self.ceilings.values())
+        return bool(self.accelerator) or not by_threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,9 @@ def sweep(
     chosen, over = batch or BatchConfig(), dict(over or {})
     machines = [hardware] if isinstance(hardware, HardwareSpec) else list(hardware)
     _check(over, machines)
-    outer = {name: values for name, values in over.items() if name not in _COLUMNS}
-    inner = {name: values for name, values in over.items() if name in _COLUMNS}
+    along = [name for name in _COLUMNS if name not in _fused_by(chosen, over)]
+    outer = {name: values for name, values in over.items() if name not in along}
+    inner = {name: values for name, values in over.items() if name in along}
     grid = _grid(inner)
     count = len(next(iter(grid.values()))) if grid else 1
     results: list[NDArray[np.float64]] = []
@@ -106,6 +107,13 @@ def sweep(
     if len(machines) == 1:
         del settings["hardware"]
     return Sweep(settings, 1e9 * step, 1e9 * floor, rate, seconds)
+
+
+def _fused_by(batch: BatchConfig, over: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """Settings that decide which kernels an engine fuses, so that each has inputs of its own."""
+    if "assay" not in (batch.engine, *over.get("engine", ())):
+        return ()
+    return ("sequences", "prefill_tokens", "speculative_tokens")
 
 
 def _check(over: Mapping[str, Sequence[Any]], machines: Sequence[HardwareSpec]) -> None:
@@ -141,8 +149,8 @@ def _evaluate(
         batch = replace(batch, context=0)
     # Points without a sequence have a prefill token at least, which `inputs` asks for.
     probe = replace(batch, sequences=max(batch.sequences, 1)) if "sequences" in grid else batch
-    plan = plan_step(model, probe)
-    given, _ = e.inputs(model, machine, probe, plan.launches, plan.outer_kernels)
+    plan = plan_step(model, probe, on_gpu=machine.is_gpu)
+    given, _ = e.inputs(model, machine, probe, plan)
     names = sorted(given)
     function = e.compiled(names, _OUTPUTS, {})
     values: dict[str, Any] = dict(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from assay.errors import MissingInputsError
@@ -20,24 +21,29 @@ _INTERVALS: Final = (_TIME, _RATE, _FIRST_TOKEN)
 Values = Mapping[str, float]
 
 
-def first_token_step(given: Values, batch: BatchConfig) -> dict[str, float]:
+def first_token_batch(batch: BatchConfig, budget: float) -> BatchConfig:
     """The step that a new request of this context waits for: a chunk of its prompt."""
     if batch.prefill_tokens:
-        return dict(given)
-    prompt = max(e.mean_context(batch), 1.0)
-    chunk = min(prompt, max(given[e.PROMPT_BUDGET] - batch.sequences, 1.0))
-    return {**given, f"{e.STEP}prefill_tokens": chunk, f"{e.STEP}prompt": prompt}
+        return batch
+    prompt = max(round(e.mean_context(batch)), 1)
+    chunk = int(min(prompt, max(budget - batch.sequences, 1)))
+    return replace(batch, prefill_tokens=chunk, prompt=prompt)
 
 
 def whole_step(
-    given: Values, values: Values, first_token: Values, hardware: HardwareSpec, batch: BatchConfig
+    given: Values,
+    first_token_given: Values,
+    values: Values,
+    first_token: Values,
+    hardware: HardwareSpec,
+    batch: BatchConfig,
 ) -> tuple[dict[str, Figure], dict[str, str], list[str]]:
     """Figures of the step, reasons for those that are missing, and what was assumed for them."""
     spread = e.spreads(given, hardware, batch.engine, _INTERVALS)
     step, floor = values[_TIME], values[f"{e.STEP}floor_time"]
     time = Figure(step, *spread[_TIME].ends(step, floor), "s")
     wait = first_token[_FIRST_TOKEN]
-    later = e.spreads(first_token_step(given, batch), hardware, batch.engine, _INTERVALS)
+    later = e.spreads(first_token_given, hardware, batch.engine, _INTERVALS)
     totals = {
         "step": _in_nanoseconds(time),
         "floor": _certain(floor * NANOSECONDS, "ns"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assay.model import Expression, maximum, where
 from assay.stack import architecture as model
 from assay.stack.kernels import experts, passes
@@ -11,6 +13,8 @@ from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTE, BYTES_16_BIT, NO_WORK, Step, Work
 
 _WIDTH = maximum(model.expert_ffn * d.expert / d.tensor, 1)
+_FEWEST = 0.01
+"""Kernels that an engine without any is taken to have, where a number of them divides."""
 _EXPERTS_PER_TOKEN = where(model.experts > 0, model.experts_per_token / d.expert, 1)
 
 
@@ -63,8 +67,11 @@ def small(step: Step) -> Work:
     attended = (model.query_size + model.kv_size) / d.attention_ranks
     dense = where(model.plain_layers > 0, model.ffn / d.tensor, 0)
     size = BYTES_16_BIT * (step.own * (6 * model.hidden + 2 * attended) + 3 * step.tokens * dense)
+    kernels: Expression = engine.layer_kernels
+    if step.load.optional:
+        kernels = maximum(kernels, _FEWEST)
     layer = passes.declare(
-        scope, f"{step.prefix}layer_passes.", size=size, kernels=engine.layer_kernels,
+        scope, f"{step.prefix}layer_passes.", size=size, kernels=kernels,
         what=f"passes of a layer in {step.what}",
     )  # fmt: skip
     routed = BYTES_16_BIT * step.tokens * _EXPERTS_PER_TOKEN * (3 * model.hidden + 3 * _WIDTH)
@@ -72,10 +79,16 @@ def small(step: Step) -> Work:
         scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
         what=f"routing of a layer in {step.what}",
     )  # fmt: skip
-    per_layer = step.item(
-        "passes", "the passes of a layer",
-        Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor),
-    )  # fmt: skip
+    per_layer = Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor)
+    if step.load.optional:
+        # An engine may fuse all of them into its GEMMs and attention.
+        is_run = engine.layer_kernels > 0
+        per_layer = replace(
+            per_layer,
+            time=where(is_run, layer.time, NO_WORK.time),
+            size=where(is_run, layer.size, NO_WORK.size),
+        )
+    per_layer = step.item("passes", "the passes of a layer", per_layer)
     per_mixture = step.item(
         "routing", "the routing of a layer",
         Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor),

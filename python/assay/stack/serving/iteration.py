@@ -105,7 +105,7 @@ def _logits(step: Step) -> Work:
     """Logits of the sampled tokens: one per decoding request and per finished prompt."""
     work = step.gemm(
         "logits", "logits", step.sampled, model.vocabulary / d.tensor, model.hidden,
-        in_16_bits=True,
+        in_16_bits=True, element=step.load.head_element,
     )  # fmt: skip
     return step.item("logits", "logits", work)
 

@@ -89,6 +89,8 @@ class Load:
     prompt: Expression
     queries: Expression | None = None
     optional: bool = False
+    head_element: Expression | None = None
+    """Bytes of a stored weight of the output projection, None for 16 bits."""
 
 
 class Step:
@@ -158,13 +160,16 @@ class Step:
 
     def gemm(
         self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
-        in_16_bits: bool = False,
+        in_16_bits: bool = False, element: Expression | None = None,
     ) -> Work:  # fmt: skip
-        """Declare a GEMM with weights; `in_16_bits` keeps 16-bit operands."""
+        """Declare a GEMM with weights; `in_16_bits` keeps 16-bit operands, `element` their bytes."""
         bits = BITS_16 if in_16_bits else d.compute_bits
+        stored = (
+            element if element is not None else (BYTES_16_BIT if in_16_bits else d.weight_bytes)
+        )
         shape = gemm.GemmShape(
             rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),
-            bits=bits, weight_element=BYTES_16_BIT if in_16_bits else d.weight_bytes,
+            bits=bits, weight_element=stored,
             activation_element=bits / 8 * BYTE, output_element=BYTES_16_BIT, weight_footprint=COLD,
             activation_footprint=maximum(rows, 1) * maximum(depth, 1) * BYTES_16_BIT,
             toggling=number("1"),

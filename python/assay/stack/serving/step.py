@@ -6,7 +6,7 @@ declares the work of each operation of a layer, which the planner lays out as a 
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited, maximum, minimum, number, where
+from assay.model import POSITIVE, by_definition, cited, maximum, minimum, number, where
 from assay.stack import architecture as model
 from assay.stack import gpu
 from assay.stack.kernels import device, passes
@@ -60,6 +60,10 @@ eager = scope.variable(
     "step.eager", "b_e", "1", "1: the host launches every kernel; 0: it launches CUDA graphs",
     bounds=(0, 1), reference=_GRAPHS, boundary="scenario",
 )  # fmt: skip
+head_bytes = scope.variable(
+    "step.head_bytes", "B_h", "byte", "bytes of a stored weight of the output projection",
+    bounds=POSITIVE, reference=_ASKED, boundary="scenario",
+)  # fmt: skip
 launches = scope.variable(
     "step.launches", "n_l", "1", "calls of the model's code that launch kernels in the step",
     reference=_GRAPHS, boundary="scenario",
@@ -69,7 +73,15 @@ outer_kernels = scope.variable(
     reference=_GRAPHS, boundary="scenario",
 )  # fmt: skip
 
-_load = Load(sequences, context, prefill_tokens, prompt, draft_tokens + 1, optional=True)
+_load = Load(
+    sequences,
+    context,
+    prefill_tokens,
+    prompt,
+    draft_tokens + 1,
+    optional=True,
+    head_element=head_bytes,
+)
 step = iteration.declare("step.", "the step", _load, itemized=True)
 
 # Host time was fitted on whole steps, so that it contains the kernels outside of layers.

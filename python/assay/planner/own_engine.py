@@ -1,0 +1,114 @@
+"""The operations of Assay's own engine: what its layers fuse, by device and tokens of the step.
+
+As `assay.engine.models.layers` queues them and `assay.observe.capture` names them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.errors import InputError
+from assay.planner.operations import Load, Operation
+from assay.planner.specs import LayerSpec, ModelSpec
+
+FUSED_ROWS: Final = 8
+"""Tokens up to which CUDA linear layers run as GEMV or small-M GEMM, with norm and activation fused;
+beyond, cuBLASLt, with kernels of their own for both."""
+
+FUSED_KV_HEADS: Final = 32
+"""KV heads of all sequences up to which CUDA decode attention rotates and writes the cache too."""
+
+
+def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
+    """A layer as the engine runs it."""
+    if layer.mixer != "attention" or layer.mlp != "dense":
+        raise InputError(
+            f"{model.name}: expected layers of attention and a dense MLP, got {layer.mixer} and "
+            f"{layer.mlp}",
+            "the engine of Assay runs no other layers; --engine vllm predicts them",
+        )
+    shapes = model.architecture
+    hidden, heads, width = shapes["hidden"], shapes["heads"], shapes["head_size"]
+    keys, values = shapes["kv_heads"] * width, shapes["kv_heads"] * shapes["value_size"]
+    first, last = _norms(model, load)
+    gate = shapes["ffn"] / load.tensor
+    reach = "window" if layer.windowed else "full"
+    written = [
+        *(["qk_norm"] if shapes["norm.heads"] else []),
+        *(["rope"] if model.has_rope else []),
+        "kv_cache_write",
+    ]
+    attention = ("decode_" + reach, "prompt_" + reach)
+    outputs = heads * shapes["value_size"]
+    moved = 2 * (heads * width + keys) + 2 * (keys + values)
+    fuses_cache = _fuses_cache(model, load)
+    found = [
+        *_pass("input_norm", first, 3 * hidden),
+        Operation(_joined("input_norm", first, "qkv_proj"), ("qkv",), depth=hidden),
+    ]
+    if not fuses_cache:
+        found.append(Operation("+".join(written), ("passes",), weight=moved, written=0.5))
+    name = "+".join([*written, "attention"]) if fuses_cache else "attention"
+    found += [
+        Operation(name, attention, outputs=outputs),
+        Operation("o_proj", ("out",), depth=outputs),
+        *_pass("post_attention_norm", last, 3 * hidden),
+        Operation(_gate_name(load, last), ("ffn_up",), depth=hidden),
+    ]
+    if not _fuses(load):
+        found.append(Operation("activation", ("passes",), weight=3 * gate, written=1 / 3))
+    found.append(Operation("down_proj", ("ffn_down",), depth=gate))
+    return found
+
+
+def _fuses(load: Load) -> bool:
+    """Whether linear layers compute their norm and activation too; on a CPU they always do."""
+    return not load.on_gpu or load.tokens <= FUSED_ROWS
+
+
+def _norms(model: ModelSpec, load: Load) -> tuple[bool, bool]:
+    """Whether the norms before attention and MLP are fused; LayerNorm is an operation of its own."""
+    fused = _fuses(load) and model.architecture["norm.vectors"] < 2
+    return fused, fused
+
+
+def _pass(name: str, fused: bool, weight: float) -> list[Operation]:
+    return [] if fused else [Operation(name, ("passes",), weight=weight, written=1 / 3)]
+
+
+def _joined(norm: str, fused: bool, name: str) -> str:
+    return f"{norm}+{name}" if fused else name
+
+
+def _gate_name(load: Load, fused: bool) -> str:
+    name = _joined("post_attention_norm", fused, "gate_up_proj")
+    return f"{name}+activation" if _fuses(load) else name
+
+
+def _fuses_cache(model: ModelSpec, load: Load) -> bool:
+    sequences = load.tokens
+    return (
+        load.on_gpu
+        and not load.prefill_tokens
+        and sequences * model.architecture["kv_heads"] <= FUSED_KV_HEADS
+    )
+
+
+def own_first(model: ModelSpec) -> list[Operation]:
+    """What runs before the first layer: rows of tokens, learned positions, and their sum."""
+    hidden = model.architecture["hidden"]
+    count = 3 if model.architecture["positions"] else 1
+    return [Operation("embedding", ("outer",), weight=2 * hidden, written=0.5)] * count
+
+
+def own_last(model: ModelSpec, load: Load) -> list[Operation]:
+    """What runs after the last layer."""
+    shapes = model.architecture
+    hidden = shapes["hidden"]
+    fused = _norms(model, load)[0]
+    found = [] if fused else [Operation("final_norm", ("outer",), weight=2 * hidden, written=0.5)]
+    return [
+        *found,
+        Operation(_joined("final_norm", fused, "lm_head"), ("logits",), depth=hidden),
+        Operation("sampling", ("outer",), 2, weight=2 * shapes["vocabulary"], written=0.0),
+    ]

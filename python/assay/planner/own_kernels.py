@@ -1,0 +1,103 @@
+"""Constants of the kernels of Assay's own engine on a device, for the equations of a step.
+
+On a GPU they are shares of the data sheet's rates, fitted on `bench/results` by
+`scripts/fit_own_kernels.py`. On a CPU a calibration measured the linear layers of the format
+themselves: the equations get the rate of that many tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from assay.errors import InputError
+from assay.planner.formats import canonical
+from assay.planner.own_engine import FUSED_ROWS
+from assay.planner.plan import Plan
+from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
+
+_SHARES: Final = ("kernels.gemm.read_share", "kernels.decode.read_share")
+_SPREADS: Final = tuple(
+    f"kernels.{kind}.spread" for kind in ("gemm", "decode", "prefill", "passes")
+)
+_LEAST_SPREAD: Final = 0.05
+"""Of the logarithm of a time: other shapes than those that were measured differ by that much."""
+_TAILS: Final = 2.563
+"""Standard deviations between the 10 and the 90 % quantile."""
+_NEVER_BOUND: Final = 1e6
+"""A share of the memory's bandwidth that bounds nothing: the measured layer contains its reads."""
+
+
+def own_constants(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, plan: Plan
+) -> tuple[dict[str, float], list[str]]:
+    """Values in place of those of the hardware and of the engine, and what was assumed."""
+    from assay.catalog import engines
+
+    values = {"serving.layer_kernels": plan.layer_kernels}
+    own = engines.kernels("assay")
+    if not plan.load.on_gpu:
+        return {**values, **own["cpu"], **_cpu_values(model, hardware, batch, plan)}, []
+    rows = plan.load.tokens
+    chosen = dict(own["decode"])
+    if rows <= FUSED_ROWS:
+        chosen |= own["gemv" if canonical(batch.weight_dtype) in ("bf16", "f16") else "packed_gemv"]
+        chosen["kernels.gemm.read_share"] *= 1 - own["row_cost"]["share"] * (rows - 1)
+    ratio = _restated(hardware)
+    for name in _SHARES:
+        if name in chosen:
+            chosen[name] = min(chosen[name] * ratio, 1.0)
+    notes = []
+    if hardware.accelerator != "h200_sxm":
+        notes.append("kernels of the engine were measured on an H200: its shares of the data sheet")
+    return {**values, **chosen}, notes
+
+
+def _restated(hardware: HardwareSpec) -> float:
+    """What turns shares of the data sheet's bandwidth into those of a measured one."""
+    if hardware.source == "catalog" or not hardware.accelerator:
+        return 1.0
+    from assay.catalog import accelerators, constants
+
+    entry = accelerators.find(hardware.accelerator)
+    fitted = constants.given(str(entry.facts["calibration"]))["kernels.gemm.read_share"]
+    return hardware.given["kernels.gemm.read_share"] / fitted
+
+
+def _cpu_values(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, plan: Plan
+) -> dict[str, float]:
+    """Rates of linear layers of this format on this many tokens, as they were measured."""
+    from assay.planner.calibrate.lookup import affine, linear_seconds, select
+
+    format = canonical(batch.weight_dtype)
+    rows = max(round(plan.load.tokens), 1)
+    inputs, outputs = int(model.architecture["hidden"]), int(2 * model.architecture["ffn"])
+    if not hardware.ceilings:
+        raise InputError(
+            f"{hardware.name}: expected measured linear layers, got none",
+            "assay calibrate --device cpu",
+        )
+    time = linear_seconds(hardware.ceilings, format, rows, outputs, inputs)
+    threads = max(int(one.parameters.get("threads", 1)) for one in hardware.ceilings.values())
+    gemv = affine(select(hardware.ceilings, "linear", dtype=format, rows=1, threads=threads))
+    overhead = gemv.overhead if gemv is not None else 0.0
+    rate = 2.0 * rows * inputs * outputs / max(time - overhead, 1e-12)
+    peak = max(hardware.given["gpu.peak_flops"], rate)
+    return {
+        **dict.fromkeys(_SPREADS, _spread(hardware)),
+        "gpu.peak_flops": peak,
+        "kernels.gemm.launch_time": overhead,
+        "kernels.gemm.read_share": _NEVER_BOUND,
+        "kernels.gemm.sustained_share": rate / peak,
+        # It is stated over the peak of the calibration.
+        "kernels.prefill.sustained_share": hardware.given["kernels.prefill.sustained_share"]
+        * hardware.given["gpu.peak_flops"]
+        / peak,
+    }
+
+
+def _spread(hardware: HardwareSpec) -> float:
+    """Log spread of measured ceilings: the median over them."""
+    widths = sorted(math.log(one.hi / one.lo) for one in hardware.ceilings.values())
+    return max(widths[len(widths) // 2] / _TAILS, _LEAST_SPREAD)

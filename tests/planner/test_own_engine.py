@@ -1,0 +1,177 @@
+"""The engine of Assay: its very graph, its measured steps, formats and devices."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+from small_models import fixture_engine
+
+import assay
+from assay.catalog import models
+from assay.engine import SamplingParams
+from assay.errors import InputError
+from assay.planner import (
+    BatchConfig,
+    Ceiling,
+    HardwareSpec,
+    ModelSpec,
+    hardware_spec,
+    model_spec,
+    predict_graph,
+)
+from assay.planner.calibrate.given import cpu_values
+from assay.planner.own_engine import FUSED_KV_HEADS, FUSED_ROWS
+from assay.planner.sources import from_model
+from assay.runtime.capabilities import BY_KIND
+
+ROOT = Path(__file__).parents[2]
+H200 = hardware_spec("h200")
+OWN = {"engine": "assay"}
+
+
+def cpu() -> HardwareSpec:
+    """A CPU of round numbers: 10 GB/s, GEMVs at 8 GB/s, 1 us an operation."""
+    ceilings = {}
+
+    def add(operation: str, value: float, unit: str, **parameters: object) -> None:
+        name = f"{operation} {len(ceilings)}"
+        ceilings[name] = Ceiling(
+            value, value / 1.1, value * 1.1, unit, 5, {"operation": operation, "threads": 2, **parameters}
+        )  # fmt: skip
+
+    for size in (1 << 20, 1 << 28):
+        add("read", 1e10, "byte/s", bytes=size)
+    for dtype, element in (("f32", 4.0), ("bf16", 2.0), ("q8_0", 34 / 32), ("q4_1", 20 / 32)):
+        for width, rows in ((512, 1), (2048, 1), (2048, 8), (2048, 64), (2048, 256)):
+            weights = width * width
+            seconds = 1e-6 + max(weights * element / 8e9, 2 * rows * weights / 2e11)
+            if rows == 1:
+                add("linear", weights * element / seconds, "byte/s", dtype=dtype, rows=rows,
+                    outputs=width, inputs=width, bytes=weights * element)  # fmt: skip
+            else:
+                add("linear", 2 * rows * weights / seconds, "FLOP/s", dtype=dtype, rows=rows,
+                    outputs=width, inputs=width, flops=2 * rows * weights, bytes=weights * element)  # fmt: skip
+    for size in (1 << 18, 1 << 23):
+        add("decode attention", size / (1e-6 + size / 9e9), "byte/s", dtype="bf16", bytes=size)
+    add("prefill attention", 5e10, "FLOP/s", dtype="bf16", flops=1e9, bytes=1e6)
+    add("graph node", 2e-7, "s")
+    given = cpu_values(32 << 20, ceilings)
+    return HardwareSpec("a CPU", given.given, "a file", ceilings, given.notes)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2"])
+def test_nodes_are_the_operations_that_the_engine_runs(name: str, tmp_path: Path) -> None:
+    with fixture_engine(name, device="cpu") as engine:
+        with assay.capture(tmp_path / "trace") as capture:
+            engine.generate([[1, 2, 3]] * 2, SamplingParams(max_tokens=4, ignore_eos=True))
+        shape = engine.model.shape
+    steps = capture.trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")
+    events = capture.trace.events.filter(
+        (pl.col("kind").cast(pl.String) == "kernel") & (pl.col("step") == steps["step"][0])
+    )
+    recorded = list(zip(events["layer"], events["op"].cast(pl.String), strict=True))
+    graph = predict_graph(spec_of(name, shape.layers), cpu(), BatchConfig(sequences=2, **OWN))
+    predicted = [(node.layer, node.operation) for node in graph if node.stream >= 0]
+    assert predicted == recorded
+
+
+def spec_of(name: str, layers: int) -> ModelSpec:
+    config = {
+        "llama": {"model_type": "llama"}, "qwen3": {"model_type": "qwen3"},
+        "gpt2": {"model_type": "gpt2", "n_positions": 64},
+    }[name] | {
+        "num_hidden_layers": layers, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+        "intermediate_size": 128,
+    }  # fmt: skip
+    return from_model(models.from_config(config, name), "q8_0")
+
+
+def test_measured_steps_on_an_h200() -> None:
+    model = model_spec("llama-3-8b-shape")
+    stored = json.loads((ROOT / "bench/results/decode-h200.json").read_text())["figures"]
+    steps = [
+        one for one in stored
+        if "requests" in one["parameters"] and not one["name"].startswith("deterministic")
+    ]  # fmt: skip
+    assert len(steps) >= 6
+    for one in steps:
+        asked = one["parameters"]
+        dtype = "fp8" if asked["weight_format"] == "fp8" else "bf16"
+        batch = BatchConfig(
+            sequences=asked["requests"], context=asked["prompt"] + 72, weight_dtype=dtype, **OWN
+        )
+        step = predict_graph(model, H200, batch).totals["step"]
+        assert step.lo <= one["value"] * 1e6 <= step.hi, one["name"]
+        assert abs(step.expected / 1e6 / one["value"] - 1) < 0.18, one["name"]
+
+
+def test_what_is_fused_is_what_the_kernels_fuse() -> None:
+    source = (ROOT / "crates/assay-cuda/src/operations/small_m_gemm.rs").read_text()
+    (rows,) = re.findall(r"const ROWS: RangeInclusive<u64> = 3\.\.=(\d+);", source)
+    assert int(rows) == FUSED_ROWS
+    assert BY_KIND["cuda"].fused_decode_attention_max_kv_heads == FUSED_KV_HEADS
+    model = model_spec("llama-3-8b-shape")
+
+    def names(sequences: int) -> list[str]:
+        graph = predict_graph(model, H200, BatchConfig(sequences=sequences, **OWN))
+        return [node.operation for node in graph if node.layer == 3]
+
+    assert names(1) == [
+        "input_norm+qkv_proj", "rope+kv_cache_write+attention", "o_proj",
+        "post_attention_norm+gate_up_proj+activation", "down_proj",
+    ]  # fmt: skip
+    assert names(64) == [
+        "input_norm", "qkv_proj", "rope+kv_cache_write", "attention", "o_proj",
+        "post_attention_norm", "gate_up_proj", "activation", "down_proj",
+    ]  # fmt: skip
+
+
+def test_quantized_weights_of_many_tokens_are_dequantized() -> None:
+    model = model_spec("llama-3-8b-shape")
+    few, many = (
+        predict_graph(model, H200, BatchConfig(sequences=n, weight_dtype="fp8", **OWN))
+        for n in (1, 64)
+    )
+    assert not any("dequantized" in note for note in few.degradations)
+    assert any("dequantized" in note for note in many.degradations)
+    assert many.totals["bytes"].expected > 4 * few.totals["bytes"].expected
+
+
+def test_a_cpu_reads_weights_at_the_measured_rate() -> None:
+    hardware = cpu()
+    model = model_spec("smollm2-135m")
+    graph = predict_graph(
+        model, hardware, BatchConfig(context=16, weight_dtype="q4_1", kv_dtype="f32", **OWN)
+    )
+    shapes = model.architecture
+    weights = 2 * shapes["hidden"] * shapes["ffn"] * 20 / 32
+    node = graph.of("post_attention_norm+gate_up_proj+activation")[0]
+    assert node.expected_ns == pytest.approx(1e3 + weights / 8, rel=0.02)
+    assert node.floor_ns == pytest.approx(weights / 10, rel=1e-6)
+    assert node.lo_ns < node.expected_ns < node.hi_ns
+    step = graph.totals["step"].expected
+    assert sum(one.expected_ns for one in graph) == pytest.approx(step, rel=1e-9)
+    assert "power" in graph.missing
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "message"),
+    [
+        ("qwen3-30b-a3b", BatchConfig(**OWN), "dense MLP"),
+        ("llama-3.1-8b", BatchConfig(tensor=2, **OWN), "one device"),
+    ],
+)
+def test_what_the_engine_does_not_run_is_named(
+    model: str, batch: BatchConfig, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        predict_graph(model_spec(model), H200, batch)
+
+
+def test_vllm_needs_a_gpu() -> None:
+    with pytest.raises(InputError, match="expected a GPU"):
+        predict_graph(model_spec("smollm2-135m"), cpu())
