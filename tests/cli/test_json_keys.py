@@ -665,6 +665,7 @@ def test_every_command_is_listed_here() -> None:
         "perplexity",
         "pull",
         "serve",
+        "whatif",
     }
     elsewhere |= {name for name in COMMANDS if name.startswith(("trace ", "telemetry "))} - tested
     assert set(COMMANDS) - tested == elsewhere

@@ -214,8 +214,9 @@ def _setting(
             f"{where}: expected a GPU of the catalog, the trace names {listed}",
             "--gpu names one, or a file of assay calibrate",
         )
+    hardware = hardware_spec(named)
     check_model(recovered, spec, where)
-    request = Request(spec, hardware_spec(named), engine)
+    request = Request(spec, hardware, engine)
     situation = situation_of(trace, request, where, notes)
     if not situation.can_predict:
         raise InputError(f"{where}: {notes[-1]}")
@@ -225,8 +226,7 @@ def _setting(
         raise InputError(
             f"{where}: expected decode steps of known size, got none", "--batch says the size"
         )
-    assert request.hardware is not None
-    setting = Setting(spec, request.hardware, BatchConfig(**dict(predicted.graphs[0].batch)))
+    setting = Setting(spec, hardware, BatchConfig(**dict(predicted.graphs[0].batch)))
     return setting, subject.with_batch(trace, None, predicted.inferred)
 
 

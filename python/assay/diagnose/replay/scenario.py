@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assay.diagnose.replay import clock
+from assay.diagnose.replay.changes import Amount, matching
 from assay.diagnose.replay.edges import GRAPH, STREAM, THREAD, WAIT, Edges, dependencies
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from assay.diagnose.replay.changes import Amount
     from assay.observe.trace import Trace
 else:
     np = LazyModule("numpy", globals(), "np")
@@ -119,8 +118,8 @@ def of_operation(scenario: Scenario, operation: str, text: str) -> NDArray[np.bo
 
 def of_name(scenario: Scenario, pattern: str, text: str) -> NDArray[np.bool_]:
     """Device events whose name matches a pattern."""
-    expression = re.compile(pattern)
-    found = {one: bool(expression.search(one)) for one in set(scenario.name[scenario.is_device])}
+    names = sorted(set(scenario.name[scenario.is_device]))
+    found = dict(zip(names, matching(names, pattern, text), strict=True))
     chosen = np.array([found.get(one, False) for one in scenario.name], np.bool_)
     chosen &= scenario.is_device
     if not chosen.any():

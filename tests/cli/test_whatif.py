@@ -1,0 +1,109 @@
+"""`assay whatif`: figures against the simulated machine run again, and named errors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_machine import Machine
+
+BASE = {"attention": 9_000, "gate_up_proj": 30_000, "down_proj": 18_000}
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("whatif")
+    made = {
+        "busy": Machine(between_ns=1_000),
+        "late": Machine(between_ns=60_000),
+    }
+    return {name: str(one.run().save(folder / name)) for name, one in made.items()}
+
+
+def truth(**fields: Any) -> float:
+    return float(np.median(np.diff(Machine(**fields).run().steps["start_ns"].to_numpy())))
+
+
+def test_a_faster_kernel(cli: Any, traces: dict[str, str]) -> None:
+    outcome = cli("whatif", traces["busy"], "--change", "op:gate_up_proj=0.5x", "--json")
+    data = outcome.data
+    expected = truth(between_ns=1_000, kernel_ns={**BASE, "gate_up_proj": 15_000})
+    assert data["after"]["step_ns"]["expected"] == pytest.approx(expected, rel=0.02)
+    assert data["before"]["step_ns"]["expected"] == pytest.approx(truth(between_ns=1_000))
+    assert data["self_replay_error"] == 0
+    assert list(data) == [
+        "trace", "changes", "before", "after", "change", "operations", "load_before",
+        "load_after", "steps", "batch", "context", "self_replay_error", "notes",
+    ]  # fmt: skip
+    assert data["after"]["tokens_per_second"]["expected"] == pytest.approx(1e9 / expected, rel=0.02)
+    change = data["change"]
+    assert change["lo"] <= change["expected"] <= change["hi"] < 0
+    assert data["changes"] == ["op:gate_up_proj=0.5x"]
+    halved = {row["operation"]: row["after_ns"] / row["before_ns"] for row in data["operations"]}
+    assert halved["gate_up_proj"] == pytest.approx(0.5)
+    assert halved["attention"] == 1
+
+
+def test_launches_as_graphs(cli: Any, traces: dict[str, str]) -> None:
+    data = cli("whatif", traces["late"], "--change", "launch=graph", "--json").data
+    expected = truth(between_ns=60_000, graph=True)
+    low, high = (data["after"]["step_ns"][name] for name in ("lo", "hi"))
+    # The gap between nodes is not in an eager trace: the interval says what that leaves open.
+    assert low <= expected * 1.06
+    assert high >= expected * 0.94
+    assert any("the trace has no graphs" in note for note in data["notes"])
+
+
+def test_several_at_once_as_text(cli: Any, traces: dict[str, str]) -> None:
+    text = cli("whatif", traces["late"], "--change", "host=0", "--change", "op:attention=0.5x").out
+    for word in ("host=0, op:attention=0.5x", "TPOT p50", "throughput", "90 %", "gate_up_proj"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected at least one --change, got none"),
+        (["--change", "speed=2x"], 'unknown change "speed"'),
+        (["--change", "op:rope=0.5x"], "the trace has no kernels of rope"),
+        (["--change", "batch=8"], "all steps of the trace have one size"),
+        (["--change", "kv=fp8"], "expected the model and the accelerator of the trace"),
+        (["--change", "max_num_seqs=4"], "expected a load that meets the scheduler, got none"),
+        (["--change", "host=0", "--slo", "ttft:200"], "expected a load that meets it, got none"),
+        (["--change", "host=0", "--rate", "1", "--slo", "speed:3"], '--slo "speed:3"'),
+        (["--change", "host=0", "--rate", "0"], "expected requests a second above 0, got 0"),
+        (["--change", "batch=8", "--model", "models/llama-3.1-8b"], "expected a GPU of the catalog"),
+        (["--change", "batch=8", "--model", "models/llama-3.1-8b", "--gpu", "h900"], "h900"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_errors(cli: Any, traces: dict[str, str], arguments: list[str], message: str) -> None:
+    outcome = cli("whatif", traces["busy"], *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert not outcome.out
+
+
+FOLDER = os.environ.get("ASSAY_TRACES")
+
+
+@pytest.mark.skipif(not FOLDER, reason="ASSAY_TRACES names no folder of traces")
+def test_recorded_traces(cli: Any) -> None:
+    """Eager to graphs within 10 % of the graph step, self-replay within 2 %, a load near vLLM's."""
+    folder = Path(FOLDER or "")
+    llama = ("--model", "models/llama-3.1-8b")
+    eager = str(folder / "vllm_llama8b_eager_b1.json.gz")
+    data = cli("whatif", eager, *llama, "--change", "launch=graph", "--json").data
+    assert data["after"]["step_ns"]["expected"] == pytest.approx(4.84e6, rel=0.1)
+    for path in sorted(folder.glob("*.json.gz")):
+        model = "models/qwen3-30b-a3b" if "qwen3" in path.name else "models/llama-3.1-8b"
+        data = cli("whatif", str(path), "--model", model, "--change", "host=1x", "--json").data
+        assert abs(data["self_replay_error"]) < 0.02
+        assert data["change"]["expected"] == pytest.approx(0, abs=1e-6)
+    graph = str(folder / "vllm_llama8b_graph_b1.json.gz")
+    data = cli("whatif", graph, *llama, "--context", "140", "--change", "batch=64", "--json").data
+    # The trace of batch 64 has 5.97 ms.
+    assert data["after"]["step_ns"]["expected"] == pytest.approx(5.97e6, rel=0.1)
