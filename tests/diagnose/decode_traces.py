@@ -144,11 +144,23 @@ def eager(
     return made
 
 
-def replayed(steps: int = 12, batch: int = 8, *, gap: int = 600, between: int = 20_000) -> Written:
-    """One graph launch a step; kernels follow each other with `gap`, steps with `between`."""
+def replayed(
+    steps: int = 12,
+    batch: int = 8,
+    *,
+    gap: int = 600,
+    between: int = 20_000,
+    later: int | None = None,
+) -> Written:
+    """One graph launch a step; kernels follow each other with `gap`, steps with `between`.
+
+    The last third of the steps has a batch of `later`, where given.
+    """
     made = Written()
     device = 1_000_000
-    for _ in range(steps):
+    first = batch
+    for step in range(steps):
+        batch = first if later is None or step < 2 * steps // 3 else later
         made.busy.append([])
         made.correlation += 1
         made.begins.append(device)

@@ -102,7 +102,7 @@ def test_kernels_go_to_the_mechanism_of_their_operation(found: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_interval_has_two_causes(found: Any, kind: str) -> None:
     _, diagnosis = found[kind]
-    view = View(diagnosis.residuals, diagnosis.graphs[0], diagnosis.path)
+    view = View(diagnosis.residuals, diagnosis.graph, diagnosis.path)
     taken = np.zeros(view.intervals.height)
     for mechanism in MECHANISMS:
         finding = mechanism.find(view)
@@ -141,7 +141,7 @@ def _delayed(operation: str, slope: float, verdict: str) -> DelayExperiment:
 
 def test_an_experiment_establishes_a_cause(found: Any) -> None:
     _, diagnosis = found["graph"]
-    residuals, graph = diagnosis.residuals, diagnosis.graphs[0]
+    residuals, graph = diagnosis.residuals, diagnosis.graph
     tests = (
         _delayed("attention", 0.98, "critical"),
         _delayed("sampling", 0.02, "hidden"),
@@ -198,7 +198,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_neighbor_that_slows_steps_is_found(uneven: Any) -> None:
     active = [1 + number % 2 for number in range(40)]
     samples = telemetry(uneven, source="nvidia", gpu_processes=active)
-    causes = attribute(uneven.residuals, uneven.graphs[0], path=uneven.path, telemetry=samples)
+    causes = attribute(uneven.residuals, uneven.graph, path=uneven.path, telemetry=samples)
     cause = {one.name: one for one in causes}["noisy neighbor"]
     assert cause.ns_per_token == pytest.approx(20_000, rel=0.1)
     assert cause.beyond_step
@@ -208,18 +208,31 @@ def test_a_neighbor_that_slows_steps_is_found(uneven: Any) -> None:
 def test_a_neighbor_that_slows_nothing_is_no_cause(uneven: Any) -> None:
     active = [1 + (number // 2) % 2 for number in range(40)]
     samples = telemetry(uneven, source="nvidia", gpu_processes=active)
-    causes = attribute(uneven.residuals, uneven.graphs[0], path=uneven.path, telemetry=samples)
+    causes = attribute(uneven.residuals, uneven.graph, path=uneven.path, telemetry=samples)
     assert "noisy neighbor" not in {one.name for one in causes}
     assert not any(note.startswith("noisy neighbor") for note in causes.degradations)
 
 
 def test_a_state_of_all_steps_cannot_be_compared(uneven: Any) -> None:
     samples = telemetry(uneven, source="host", host_pressure_cpu=0.5)
-    view = View(uneven.residuals, uneven.graphs[0], uneven.path, samples)
+    view = View(uneven.residuals, uneven.graph, uneven.path, samples)
     joined = states.samples(view, "host", "host_pressure_cpu")
     assert isinstance(joined, pl.DataFrame)
     finding = next(one for one in MECHANISMS if one.name == "host CPU starvation").find(view)
     assert "5 steps in the state and 5 outside" in finding.needs  # type: ignore[union-attr]
+
+
+def test_the_prediction_is_that_of_the_step_shown(tmp_path: Path) -> None:
+    model = config(tmp_path)
+    made = replayed(steps=15, batch=8, later=64)
+    recovered = recover(open_trace(made.save(tmp_path / "t.json")), read_layout(model))
+    request = Request(model_spec(model), hardware_spec("h200"), context=512)
+    diagnosis = examine(recovered, request, "both")
+    assert {graph.batch["sequences"] for graph in diagnosis.residuals.graphs} == {8, 64}
+    shown = recovered.trace.steps["batch"][diagnosis.residuals.waterfall.step]
+    data = diagnosis.to_json()
+    assert diagnosis.graph.batch["sequences"] == data["batch"] == shown
+    assert data["predicted_ns"] == diagnosis.graph.totals["step"].expected
 
 
 def test_mechanisms_have_distinct_names_and_say_all() -> None:
@@ -231,9 +244,9 @@ def test_mechanisms_have_distinct_names_and_say_all() -> None:
 
 def test_the_path_is_found_where_none_is_given(found: Any) -> None:
     _, diagnosis = found["graph"]
-    own = attribute(diagnosis.residuals, diagnosis.graphs[0])
+    own = attribute(diagnosis.residuals, diagnosis.graph)
     given = attribute(
-        diagnosis.residuals, diagnosis.graphs[0], path=critical_path(diagnosis.residuals.trace)
+        diagnosis.residuals, diagnosis.graph, path=critical_path(diagnosis.residuals.trace)
     )
     assert own == given
 

@@ -49,7 +49,8 @@ class Diagnosis:
 
     situation: Situation
     residuals: Residuals
-    graphs: tuple[Graph, ...]
+    graph: Graph
+    """Of the step that the waterfall is of; without nodes where nothing is predicted."""
     causes: RankedHypotheses
     path: CriticalPath
     violations: Sequence[Violation]
@@ -58,12 +59,11 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data; the terms of the waterfall add up to `step_ns`."""
         waterfall = self.residuals.waterfall
-        graph = self.graphs[0] if self.graphs else None
-        step = graph.totals.get("step") if graph else None
-        floor = graph.totals.get("floor") if graph else None
-        view = View(self.residuals, self.residuals.graph, self.path)
+        step, floor = self.graph.totals.get("step"), self.graph.totals.get("floor")
+        view = View(self.residuals, self.graph, self.path)
         return {
             **asdict(self.situation),
+            **_sizes(view),
             "phase": _phase(view),
             "step": waterfall.step,
             "step_ns": waterfall.observed_ns,
@@ -79,9 +79,18 @@ class Diagnosis:
             "critical_path": _critical_path(view),
             "intervals": _intervals(view),
             "steps": _steps(self.residuals),
-            "predictions": [_prediction(one) for one in self.graphs],
+            "predictions": [_prediction(one) for one in self.residuals.graphs],
             "degradations": list(self.degradations),
         }
+
+
+def _sizes(view: View) -> dict[str, int | None]:
+    """Batch and context of the step that is shown."""
+    shown = view.steps.filter(pl.col("step") == view.step)
+    return {
+        name: shown[name][0] if shown.height and view.graph.nodes else None
+        for name in ("batch", "context")
+    }
 
 
 def _phase(view: View) -> str | None:

@@ -10,9 +10,10 @@ from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
+from assay.diagnose.matching import graph_of_step
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
-from assay.diagnose.residuals import NO_PREDICTION, Residuals, residuals
+from assay.diagnose.residuals import Residuals, residuals
 from assay.diagnose.step_predictions import StepPredictions, predict_steps
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
@@ -81,10 +82,20 @@ def examine(
     say("following the critical path")
     path = critical_path(trace)
     say("asking for causes")
-    graph = graphs[0] if graphs else NO_PREDICTION
+    graph = shown_graph(found)
     causes = attribute(found, graph, path=path, telemetry=telemetry, experiments=experiments)
     notes += [*found.degradations, *path.degradations, *causes.degradations]
-    return Diagnosis(situation, found, graphs, causes, path, (), tuple(dict.fromkeys(notes)))
+    return Diagnosis(situation, found, graph, causes, path, (), tuple(dict.fromkeys(notes)))
+
+
+def shown_graph(found: Residuals) -> Graph:
+    """The graph of the waterfall's step; that of the most frequent step where it has none."""
+    like = found.steps.filter(pl.col("step") == found.waterfall.step)
+    for row in like.iter_rows(named=True):
+        number = graph_of_step(row, found.graphs)
+        if number is not None:
+            return found.graphs[number]
+    return found.graph
 
 
 def _context_source(request: Request, prediction: StepPredictions) -> str | None:
