@@ -3,12 +3,13 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from assay.bench.calibration import ceilings, linear, run
-from assay.bench.calibration.sampling import Measurement
+from assay.bench.calibration.sampling import BASE_UNITS, Measurement
 from assay.errors import UnsupportedError
 from assay.planner.calibrate import load, read
 from assay.runtime.hardware import Device
@@ -111,6 +112,16 @@ def test_bad_options_are_refused(cli: Any, words: tuple[str, ...], message: str)
     assert outcome.out == ""
 
 
-def test_every_ceiling_has_a_name_of_its_own() -> None:
-    names = [one.name for one in ceilings.measurements(Device("cpu"))]
+@pytest.mark.parametrize("is_gpu", [False, True])
+def test_every_ceiling_has_a_name_of_its_own(is_gpu: bool) -> None:
+    """Nothing is prepared, so that the list of a GPU needs none."""
+    device: Any = Device("cpu")
+    if is_gpu:
+        device = SimpleNamespace(name="cuda:0", capabilities=SimpleNamespace(is_gpu=True))
+    listed = list(ceilings.measurements(device))
+    names = [one.name for one in listed]
     assert len(set(names)) == len(names) > 20
+    assert {one.unit for one in listed} <= set(BASE_UNITS)
+    operations = {one.parameters["operation"] for one in listed}
+    assert operations >= {"read", "copy", "linear", "launch", "graph node", "decode attention"}
+    assert ("pinned to device" in operations) == is_gpu

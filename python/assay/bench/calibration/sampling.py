@@ -31,7 +31,7 @@ _LEAST: Final = (0.0, 0.1, 0.5)
 _MOST_WAITING: Final = 0.02
 """Share of a sample that its threads may have waited for a core."""
 
-_BASE: Final = {"GB/s": "byte/s", "GFLOP/s": "FLOP/s", "TFLOP/s": "FLOP/s", "us": "s"}
+BASE_UNITS: Final = {"GB/s": "byte/s", "GFLOP/s": "FLOP/s", "TFLOP/s": "FLOP/s", "us": "s"}
 """Base units, in which a calibration is stored."""
 
 
@@ -96,7 +96,7 @@ def measure(what: Measurement, plan: SamplingPlan) -> Sampled:
         value=middle,
         lo=low,
         hi=high,
-        unit=_BASE[what.unit],
+        unit=BASE_UNITS[what.unit],
         repeats=len(values),
         parameters={**_work(prepared), **what.parameters},
     )
