@@ -24,7 +24,8 @@
 // Launch: grid (splits, kv_heads, sequences), CTA of WARPS * 32, no dynamic shared memory; with CLUSTER the cluster
 //   dimension is (splits, 1, 1).
 //   Fastest on an H200, heads of 128: WARPS 8, CTAS_PER_SM 1 where no SM then gets a second CTA or contexts are long
-//   (1 x 200: 8 splits, 8 x 12000: 2, 64 x 4096: 1), else WARPS 4, CTAS_PER_SM 3.
+//   (1 x 200: 8 splits, 8 x 200: 1, 1 x 8192: 16, 8 x 12000: 2, 64 x 4096: 1), else WARPS 4, CTAS_PER_SM 4 or 3, and
+//   WARPS 2, CTAS_PER_SM 6 in many waves (256 x 200).
 // Arguments: q (rows x heads x HEAD_DIM), keys, values, block_tables (sequences x table_width, int32),
 //   seq_lens (sequences, int32), query_start_loc (int32; null: row s is of sequence s), out (as q),
 //   partials, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
@@ -174,7 +175,7 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
                 const ELEMENT* at = keys + from + (h * 8 + g) * token_stride;
                 if (FUSED_ROPE && tile * 16 + h * 8 + g == seq_len - 1)
                     at = new_kv;
-                key[h][c] = valid ? load16_streaming(at + c * 32 + t * 8) : zero16();
+                key[h][c] = load16_streaming(at + c * 32 + t * 8, valid);
             }
     };
     auto load_values = [&](int tile, i64 from) {
@@ -187,7 +188,7 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
                 const ELEMENT* at = values + from + token * token_stride;
                 if (FUSED_ROPE && tile * 16 + token == seq_len - 1)
                     at = new_kv + kv_heads * HEAD_DIM;
-                value[h][c] = valid ? load16_streaming(at + c * 64 + g * 8) : zero16();
+                value[h][c] = load16_streaming(at + c * 64 + g * 8, valid);
             }
     };
 
@@ -372,15 +373,33 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
         return __ldcg(own_partials + (i64(z - split) * QUERY_HEADS + head) * (HEAD_DIM + 2) + d);
 #endif
     };
+    // Several partials at a time, so that their loads are in flight together.
     auto combine = [&](int e) {
+        constexpr int batch = 8;
         const int head = e / HEAD_DIM;
         float row_max = MINUS_INFINITY, row_sum = 0.0f, sum = 0.0f;
-        for (int z = 0; z < splits; z++)
-            row_max = fmaxf(row_max, partial_of(z, head, HEAD_DIM));
-        for (int z = 0; z < splits; z++) {
-            const float f = factor(row_max, partial_of(z, head, HEAD_DIM));
-            row_sum = fmaf(f, partial_of(z, head, HEAD_DIM + 1), row_sum);
-            sum = fmaf(f, partial_of(z, head, e % HEAD_DIM), sum);
+        for (int first = 0; first < splits; first += batch) {
+            float maxima[batch], sums[batch], accumulated[batch];
+#pragma unroll
+            for (int i = 0; i < batch; i++) {
+                const int z = min(first + i, splits - 1);
+                maxima[i] = partial_of(z, head, HEAD_DIM);
+                sums[i] = partial_of(z, head, HEAD_DIM + 1);
+                accumulated[i] = partial_of(z, head, e % HEAD_DIM);
+            }
+            float new_max = row_max;
+#pragma unroll
+            for (int i = 0; i < batch; i++)
+                new_max = fmaxf(new_max, maxima[i]);
+            const float rescale = factor(new_max, row_max);
+            row_sum *= rescale, sum *= rescale;
+#pragma unroll
+            for (int i = 0; i < batch; i++) {
+                const float f = first + i < splits ? factor(new_max, maxima[i]) : 0.0f;
+                row_sum = fmaf(f, sums[i], row_sum);
+                sum = fmaf(f, accumulated[i], sum);
+            }
+            row_max = new_max;
         }
         store_output(e, sum, row_sum);
     };

@@ -266,7 +266,9 @@ def test_rope_matches_numpy(device: Device, interleaved: bool, head: int, rotary
 
 @pytest.mark.parametrize("kind", ["bf16", "f16"])
 @pytest.mark.parametrize(("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64)])
-@pytest.mark.parametrize("seq_lens", [[1], [700, 0, 33, 64, 5], [3000] * 3, [40] * 70])
+@pytest.mark.parametrize(
+    "seq_lens", [[1], [700, 0, 33, 64, 5], [3000] * 3, [8200, 0, 17], [40] * 70, [9] * 180]
+)
 def test_rope_write_and_decode_attention_match_numpy(
     device: Device, kind: str, heads: int, kv_heads: int, head: int, seq_lens: list[int]
 ) -> None:

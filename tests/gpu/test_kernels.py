@@ -267,7 +267,7 @@ def contiguous_tokens(cache: torch.Tensor, table: torch.Tensor, length: int) -> 
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head"), [(32, 8, 128), (9, 3, 64), (8, 1, 128), (32, 2, 64), (4, 4, 256)]
 )
-@pytest.mark.parametrize(("splits", "cluster"), [(1, 0), (5, 0), (8, 1)])
+@pytest.mark.parametrize(("splits", "cluster"), [(1, 0), (5, 0), (19, 0), (8, 1)])
 def test_decode_attention_matches_double_precision(
     element: str, heads: int, kv_heads: int, head: int, splits: int, cluster: int
 ) -> None:

@@ -108,7 +108,7 @@ BY_KIND: Final = {
         kv_formats=("bf16",),
         attention_head_dims=tuple(_GPU_HEAD_DIMS),
         attention_block_multiple=_GPU_BLOCK_MULTIPLE,
-        fused_decode_attention_max_kv_heads=32,
+        fused_decode_attention_max_kv_heads=64,
         # The global timer may advance in steps of a microsecond.
         least_delay_ns=5_000,
     ),

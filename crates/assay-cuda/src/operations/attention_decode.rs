@@ -15,58 +15,88 @@ const MAX_SPLITS: u64 = 64;
 /// The fewest tokens of a split where partials are combined in global memory or CTAs share an SM.
 const MIN_SPLIT_TOKENS: u64 = 256;
 /// Tokens beyond which half of the SMs do not saturate memory.
-const SHORT_CONTEXT: u64 = 512;
-/// Tokens beyond which few CTAs of many warps are best.
+const SHORT_CONTEXT: u64 = 1024;
+/// Tokens beyond which few CTAs of many warps are best, combined in global memory.
 const LONG_CONTEXT: u64 = 2048;
+/// Nanoseconds of an H200's SM, when all read: a token of a KV head of 128 in 16 bits, the start
+/// and end of a CTA, and the combination of splits.
+const TOKEN_NS: u64 = 15;
+const CTA_NS: u64 = 3_000;
+const COMBINE_NS: u64 = 1_000;
 
 /// The launch shape of decode attention, tuned on an H200.
+#[derive(PartialEq, Eq, Debug)]
 struct DecodeShape {
     warps: u64,
     ctas_per_sm: u64,
     /// Splits of each context, to fill the device.
     splits: u64,
+    /// Whether the splits of a head are a cluster, which combines them in distributed shared
+    /// memory: quicker, but a cluster is scheduled within one GPC.
+    cluster: bool,
 }
 
 impl DecodeShape {
     /// Sequence lengths are not known on the host, only the longest that the block tables could
-    /// hold. Large heads take so many registers that fewer warps fit.
+    /// hold. Large heads take so many registers that fewer warps fit. `requested` splits, or 0 for
+    /// as many as are best.
     fn new(
         sm_count: u64,
         kv_head_tasks: u64,
         tokens: u64,
         large_heads: bool,
-        use_clusters: bool,
+        has_clusters: bool,
+        requested: u64,
     ) -> Self {
         let kv_head_tasks = kv_head_tasks.max(1);
+        let is_long = tokens > LONG_CONTEXT && !large_heads;
+        let one_cta_per_sm = is_long || !large_heads && kv_head_tasks <= sm_count;
         // A fourth CTA per SM costs registers, and is worth them where it saves a second wave.
         let fits_four = kv_head_tasks > 3 * sm_count && kv_head_tasks <= 4 * sm_count;
-        let one_cta_per_sm = !large_heads && (kv_head_tasks <= sm_count || tokens > LONG_CONTEXT);
         let (warps, ctas_per_sm, max_splits) = match (one_cta_per_sm, large_heads) {
             (true, _) => (8, 1, sm_count / kv_head_tasks),
             (_, true) => (2, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
             _ if fits_four => (4, 4, 1),
+            // In many waves, short CTAs leave SMs idle for less.
+            _ if kv_head_tasks > 4 * sm_count => (2, 6, 1),
             _ => (4, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
         };
-        // A cluster is scheduled within one GPC. Where clusters fill at most half of the device, all
-        // are resident at once; CTAs without work cost little.
-        let splits = match one_cta_per_sm && use_clusters {
-            true if tokens > SHORT_CONTEXT => (max_splits / 2).max(max_splits.min(2)),
-            true => max_splits / 2,
-            false => max_splits.min(tokens.div_ceil(MIN_SPLIT_TOKENS)),
+        let may_cluster = has_clusters && !is_long;
+        // Where clusters fill at most half of the device, all are resident at once; CTAs without
+        // work cost little.
+        let best = match one_cta_per_sm {
+            true if is_long => fastest_splits(sm_count, kv_head_tasks, tokens),
+            true if may_cluster && tokens > SHORT_CONTEXT => {
+                (max_splits / 2).max(max_splits.min(2))
+            }
+            true if may_cluster => max_splits / 2,
+            _ => max_splits.min(tokens.div_ceil(MIN_SPLIT_TOKENS)),
         };
+        let limit = if may_cluster {
+            MAX_CLUSTER_SIZE
+        } else {
+            MAX_SPLITS
+        };
+        let splits = if requested == 0 { best } else { requested }.clamp(1, limit);
         DecodeShape {
             warps,
             ctas_per_sm,
-            splits: splits.clamp(
-                1,
-                if use_clusters {
-                    MAX_CLUSTER_SIZE
-                } else {
-                    MAX_SPLITS
-                },
-            ),
+            splits,
+            cluster: may_cluster && splits > 1,
         }
     }
+}
+
+/// The number of splits with the shortest time where each SM holds one CTA: waves of CTAs, each as
+/// long as its tokens take and what it costs to begin, end and combine.
+fn fastest_splits(sm_count: u64, kv_head_tasks: u64, tokens: u64) -> u64 {
+    let most = (tokens / MIN_SPLIT_TOKENS).clamp(1, MAX_SPLITS);
+    let time_ns = |splits: &u64| {
+        let waves = (kv_head_tasks * splits).div_ceil(sm_count);
+        let combine_ns = if *splits > 1 { COMBINE_NS } else { 0 };
+        waves * (tokens.div_ceil(*splits) * TOKEN_NS + CTA_NS + combine_ns)
+    };
+    (1..=most).min_by_key(time_ns).unwrap_or(1)
 }
 
 /// RoPE and cache write of the new token, fused in the decode kernel.
@@ -117,28 +147,19 @@ impl DecodeAttention {
         let tiles = (heads / kv_heads).div_ceil(8);
         let facts = queue.device().facts();
         let kv_head_tasks = self.sequences * kv_heads;
-        let has_clusters = facts.capability >= 90;
         let DecodeShape {
             warps,
             ctas_per_sm,
-            splits,
+            splits: num_splits,
+            cluster: use_clusters,
         } = DecodeShape::new(
             u64::from(facts.multiprocessors),
             kv_head_tasks,
             self.table_columns * self.block_tokens,
             head_dim * tiles > 128,
-            has_clusters,
+            facts.capability >= 90,
+            call.size("num_splits")?,
         );
-        let num_splits = match call.size("num_splits")? {
-            0 => splits,
-            requested => requested.min(if has_clusters {
-                MAX_CLUSTER_SIZE
-            } else {
-                MAX_SPLITS
-            }),
-        };
-        // A cluster combines partials in distributed shared memory, which is faster.
-        let use_clusters = has_clusters && num_splits > 1;
         let interleaved = self.rope.as_ref().is_some_and(|one| one.interleaved);
         let defines: [Define; 9] = [
             ("ELEMENT", call.float_type("q", self.q)?.into()),
@@ -238,4 +259,56 @@ pub(super) fn decode_attention(
     check_heads(call, q, heads, kv_heads, head_dim)?;
     check_block_tokens(call, block_tokens)?;
     decode.launch(context, queue, call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(kv_head_tasks: u64, tokens: u64, requested: u64) -> (u64, u64, u64, bool) {
+        let shape = DecodeShape::new(132, kv_head_tasks, tokens, false, true, requested);
+        (shape.warps, shape.ctas_per_sm, shape.splits, shape.cluster)
+    }
+
+    #[test]
+    fn long_contexts_fill_the_sms_and_short_ones_take_clusters() {
+        for (kv_head_tasks, tokens, expected) in [
+            (8, 1024, (8, 1, 8, true)),
+            (64, 1024, (8, 1, 1, false)),
+            (64, 2048, (8, 1, 2, true)),
+            (8, 8192, (8, 1, 16, false)),
+            (64, 16384, (8, 1, 2, false)),
+            // 96 heads are less than a wave, 4 splits of them nearly three.
+            (96, 16384, (8, 1, 4, false)),
+            (512, 4096, (8, 1, 1, false)),
+            (512, 1024, (4, 4, 1, false)),
+            (2048, 1024, (2, 6, 1, false)),
+        ] {
+            let got = shape(kv_head_tasks, tokens, 0);
+            assert_eq!(got, expected, "{kv_head_tasks} heads of {tokens}");
+        }
+    }
+
+    #[test]
+    fn requested_splits_are_limited_by_how_they_are_combined() {
+        assert_eq!(shape(8, 1024, 32), (8, 1, 8, true));
+        assert_eq!(shape(8, 8192, 32), (8, 1, 32, false));
+        assert_eq!(shape(8, 8192, 100), (8, 1, 64, false));
+        assert_eq!(shape(8, 1024, 1), (8, 1, 1, false));
+    }
+
+    #[test]
+    fn chosen_splits_are_within_their_limits_for_any_size() {
+        for kv_head_tasks in (0..3000).step_by(7) {
+            for tokens in [0, 1, 255, 300, 1024, 2047, 2049, 5000, 131_072] {
+                for (large_heads, clusters) in [(false, true), (true, true), (false, false)] {
+                    let DecodeShape {
+                        splits, cluster, ..
+                    } = DecodeShape::new(132, kv_head_tasks, tokens, large_heads, clusters, 0);
+                    assert!((1..=MAX_SPLITS).contains(&splits));
+                    assert!(!cluster || (clusters && splits <= MAX_CLUSTER_SIZE));
+                }
+            }
+        }
+    }
 }

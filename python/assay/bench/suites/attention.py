@@ -178,7 +178,7 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Prepa
         ops.paged_attention(
             q, *pair, placed_tables, starts, lengths,
             heads=heads.queries, kv_heads=heads.keys, head_dim=heads.width, block_tokens=BLOCK,
-            out=out, contexts=contexts, max_query_len=1,
+            out=out, contexts=contexts, max_query_len=1, metadata_ready=True,
         )  # fmt: skip
 
     counted = counting.count(device, lambda _: attend(first))
