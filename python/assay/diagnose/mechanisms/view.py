@@ -108,16 +108,35 @@ class View:
 
     def of_terms(self, *terms: str) -> Flags:
         """Intervals of some terms."""
-        assert all(term in TERMS for term in terms)
-        found: Flags = self.intervals["term"].cast(pl.String).is_in(list(terms)).to_numpy()
+        wanted = np.zeros(len(TERMS), bool)
+        wanted[[list(TERMS).index(term) for term in terms]] = True
+        found: Flags = wanted[self._terms]
         return found
+
+    @cached_property
+    def _terms(self) -> Ints:
+        """The place of each interval's term in `TERMS`."""
+        enum = pl.Enum(list(TERMS))
+        found: Ints = self.intervals["term"].cast(enum).to_physical().cast(pl.Int64).to_numpy()
+        return found
+
+    @cached_property
+    def _operations(self) -> tuple[Ints, tuple[str, ...]]:
+        """A number for the operation of each interval's kernel, -1 for none, and their names."""
+        column = self.intervals["op"]
+        names = tuple(column.unique().drop_nulls().cast(pl.String).sort())
+        enum = pl.Enum(list(names))
+        codes = column.cast(enum).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+        return codes, names
 
     def with_operation(self, names: Collection[str]) -> Flags:
         """Intervals whose kernel computes one of these operations."""
-        column = self.intervals["op"].cast(pl.String)
-        distinct = column.unique().drop_nulls()
-        wanted = [one for one in distinct if any(part in names for part in operations.parts(one))]
-        found: Flags = column.is_in(wanted).fill_null(False).to_numpy()
+        codes, known = self._operations
+        wanted = np.zeros(len(known) + 1, bool)
+        for place, one in enumerate(known):
+            wanted[place] = any(part in names for part in operations.parts(one))
+        # The last entry is for intervals without a kernel.
+        found: Flags = wanted[codes]
         return found
 
     @cached_property
