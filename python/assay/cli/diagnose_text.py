@@ -150,21 +150,16 @@ def _range(row: dict[str, Any]) -> str:
 def _operations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
-            (row["operation"], NAME),
-            f"{row['count']:,.0f}",
             (microseconds(row["observed_ns"]), VALUE),
             microseconds(row["expected_ns"]),
             microseconds(row["floor_ns"]),
-            _above(row),
+            f"{row['count']:,.0f}",
+            (row["operation"], NAME),
         )
         for row in rows
     ]
-    titles = ("operation", "kernels", "us", "expected", "floor", "above floor")
-    yield from table(titles, cells, canvas, right=(1, 2, 3, 4, 5))
-
-
-def _above(row: dict[str, Any]) -> str:
-    return "" if row["floor_ns"] is None else microseconds(row["observed_ns"] - row["floor_ns"])
+    titles = ("us", "expected", "floor", "kernels", "operation")
+    yield from table(titles, cells, canvas, right=(0, 1, 2, 3))
 
 
 def _kernels(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
