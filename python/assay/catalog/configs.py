@@ -12,11 +12,29 @@ from assay.errors import InputError
 
 Config = Mapping[str, Any]
 
+_MAMBA_2 = {
+    "linear.key_heads": ("mamba_n_groups", "n_groups"),
+    "linear.key_size": ("mamba_d_state", "state_size"),
+    "linear.value_heads": ("mamba_n_heads", "num_heads"),
+    "linear.value_size": ("mamba_d_head", "head_dim"),
+    "linear.convolution": ("mamba_d_conv", "conv_kernel"),
+}
+"""Mamba-2 as linear attention: groups of B and C are keys and queries, heads of x are values."""
+_DELTA = {
+    "linear.key_heads": ("linear_num_key_heads",),
+    "linear.key_size": ("linear_key_head_dim",),
+    "linear.value_heads": ("linear_num_value_heads",),
+    "linear.value_size": ("linear_value_head_dim",),
+    "linear.convolution": ("linear_conv_kernel_dim",),
+}
+LINEAR_KINDS = ("linear_attention", "mamba")
+"""Kinds of layers in `layer_types` that keep a state of fixed size."""
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
 _FFN = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
+_SHARED_FFN = ("shared_expert_intermediate_size", "shared_intermediate_size")
 _EXPERT_FFN = ("moe_intermediate_size",)
 _VOCABULARY = ("vocab_size", "padded_vocab_size")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
@@ -91,10 +109,12 @@ class _Reader:
         return Shapes(values, tuple(self.notes))
 
     def _widths(self) -> dict[str, float]:
-        needed = (_LAYERS, _HIDDEN, _HEADS, _VOCABULARY)
+        # The mixer of a state-space model is all that its layers have.
+        heads = ("num_heads",) if self.family.is_state_space else _HEADS
+        needed = (_LAYERS, _HIDDEN, heads, _VOCABULARY)
         missing = [group[0] for group in needed if self._first(group) is None]
         ratio = self._expansion() or self.family.ffn_ratio
-        ffn = self._first(_FFN)
+        ffn = 0.0 if self.family.is_state_space else self._first(self._ffn_fields())
         if ffn is None and not ratio and self._first(_EXPERT_FFN) is None:
             missing.append(_FFN[0])
         if missing:
@@ -105,11 +125,11 @@ class _Reader:
         for group in needed:
             if not self._required(group):
                 raise InputError(f"{self.name}: expected {group[0]} above 0, got 0")
-        hidden, heads = self._required(_HIDDEN), self._required(_HEADS)
+        hidden = self._required(_HIDDEN)
         return {
             "layers": self._required(_LAYERS),
             "hidden": hidden,
-            "heads": heads,
+            "heads": self._required(heads),
             "ffn": ratio * hidden if ffn is None else ffn,
             "ffn_matrices": 3.0 if self.family.gated else 2.0,
             "vocabulary": self._required(_VOCABULARY),
@@ -117,6 +137,11 @@ class _Reader:
             "embedding_tables": 1.0 if self._flag("tie_word_embeddings", self.family.tied) else 2.0,
             "positions": self._positions(),
         }
+
+    def _ffn_fields(self) -> tuple[str, ...]:
+        """Without routed experts the shared one of a hybrid is its feed-forward."""
+        is_shared = self.family.is_mamba and not self._first(_EXPERTS)
+        return (*_SHARED_FFN, *_FFN) if is_shared else _FFN
 
     def _expansion(self) -> float:
         return self._first(("expansion_ratio",)) or 0.0
@@ -165,7 +190,7 @@ class _Reader:
             )  # fmt: skip
         width = self._first(_EXPERT_FFN) or values["ffn"]
         shared = self._first(("n_shared_experts", "num_shared_experts")) or 0.0
-        if (stated := self._first(("shared_expert_intermediate_size",))) is not None:
+        if (stated := self._first(_SHARED_FFN)) is not None:
             shared = stated / width
         if self.family.shared_expert:
             shared = max(shared, 1.0)
@@ -202,7 +227,7 @@ class _Reader:
         layers = values["layers"]
         if isinstance(kinds, list) and kinds:
             windowed = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
-            linear = sum(kind == "linear_attention" for kind in kinds)
+            linear = sum(kind in LINEAR_KINDS for kind in kinds)
             shares = (windowed / len(kinds), linear / len(kinds))
         else:
             shares = (self._window_share(layers), self._linear_share())
@@ -211,19 +236,15 @@ class _Reader:
             window, shares = 0.0, (0.0, shares[1])
         elif not window:
             shares = (0.0, shares[1])
-        state = {
-            "linear.key_heads": "linear_num_key_heads", "linear.key_size": "linear_key_head_dim",
-            "linear.value_heads": "linear_num_value_heads",
-            "linear.value_size": "linear_value_head_dim",
-            "linear.convolution": "linear_conv_kernel_dim",
-        }  # fmt: skip
+        state = _MAMBA_2 if self.family.is_mamba else _DELTA
+        if self.family.is_mamba and shares[1]:
+            self.notes.append("Mamba-2 layers: their rates count as two for each head, not one")
         return {
             "window": window,
             "window_share": shares[0],
             "linear_share": shares[1],
             **{
-                name: self._required((field,)) if shares[1] else 0.0
-                for name, field in state.items()
+                name: self._required(fields) if shares[1] else 0.0 for name, fields in state.items()
             },
         }
 
@@ -234,6 +255,11 @@ class _Reader:
         return 1.0
 
     def _linear_share(self) -> float:
+        if self.family.is_state_space:
+            return 1.0
+        attended = self.config.get("attn_layer_indices")
+        if self.family.is_mamba and isinstance(attended, list):
+            return 1.0 - len(attended) / self._required(_LAYERS)
         interval = self._first(("full_attention_interval",))
         if interval is None or "linear_num_value_heads" not in self.config:
             return 0.0

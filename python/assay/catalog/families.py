@@ -30,6 +30,10 @@ class Family:
     gated_attention: bool = False
     sinks: bool = False
     counts_lookup: bool = True
+    is_mamba: bool = False
+    """Whether layers without attention are Mamba-2."""
+    is_state_space: bool = False
+    """Whether no layer has attention or a feed-forward."""
 
 
 STANDARD = Family()
@@ -80,6 +84,11 @@ FAMILIES: dict[str, Family] = {
     "bloom": replace(_CLASSIC, outer_norms=2.0),
     "phi": replace(_CLASSIC, tied=False, layer_norms=1.0, logit_bias=True),
     "starcoder2": _CLASSIC,
+    "mamba2": replace(
+        STANDARD, tied=True, layer_norms=1.0, is_mamba=True, is_state_space=True
+    ),
+    "bamba": replace(STANDARD, is_mamba=True),
+    "granitemoehybrid": replace(STANDARD, is_mamba=True),
     "mpt": Family(gated=False, tied=True, ffn_ratio=4.0),
     "falcon": Family(
         gated=False, tied=True, norm_vectors=2.0, ffn_ratio=4.0, multi_query_flag=True
@@ -88,6 +97,6 @@ FAMILIES: dict[str, Family] = {
 """By `model_type`, as the classes of Hugging Face Transformers build them."""
 
 UNSUPPORTED = frozenset(
-    ("nemotron_h", "kimi_linear", "mamba", "mamba2", "jamba", "falcon_mamba", "rwkv", "bert", "t5")
+    ("nemotron_h", "kimi_linear", "mamba", "jamba", "falcon_mamba", "rwkv", "bert", "t5")
 )
 """Types whose layers the `architecture` scope has no variables for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from assay.catalog.configs import LINEAR_KINDS
+
 
 def mixers(shapes: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:
     """By layer: attention, mla, or linear (state space, gated delta rule)."""
@@ -12,7 +14,10 @@ def mixers(shapes: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:
     full = "mla" if shapes["latent.width"] else "attention"
     kinds = _text(config).get("layer_types")
     if isinstance(kinds, list) and len(kinds) == layers:
-        return ["linear" if kind == "linear_attention" else full for kind in kinds]
+        return ["linear" if kind in LINEAR_KINDS else full for kind in kinds]
+    attended = _text(config).get("attn_layer_indices")
+    if shapes["linear_share"] and isinstance(attended, list):
+        return [full if index in attended else "linear" for index in range(layers)]
     return ["linear" if flag else full for flag in _pattern(layers, shapes["linear_share"])]
 
 

@@ -43,6 +43,7 @@ OUTPUTS: Final = (
     *(f"{STEP}operation.{item}.time" for item in SUMS),
     *(STEP + name for name in TOTALS),
     "kernels.device.memory_bandwidth", "kernels.device.peak_flops",
+    "architecture.linear.matrices", "architecture.attention.matrices",
     "serving.weight_memory", "serving.kv.bytes_per_token", "gpu.memory.capacity",
 )  # fmt: skip
 POWERED: Final = (f"{STEP}energy_per_token", "gpu.power", "gpu.throttle", "gpu.clock")

@@ -50,6 +50,8 @@ class Layout:
     def _sum(self, operation: Operation) -> _Work:
         parts = [self.item(item) for item in operation.items]
         scale = operation.scale
+        if operation.is_linear:
+            scale *= self.values[_LINEAR] / self.values[_ATTENTION]
         return _Work(
             scale * sum(p.time for p in parts), scale * sum(p.floor for p in parts),
             scale * sum(p.size for p in parts), scale * sum(p.flops for p in parts),
@@ -124,6 +126,7 @@ _FAMILIES = {
     "passes": "kernels.passes", "routing": "kernels.passes", "state": "kernels.passes",
     "outer": "kernels.passes", "attention_sum": "collectives", "feed_forward_sum": "collectives",
 }  # fmt: skip
+_LINEAR, _ATTENTION = "architecture.linear.matrices", "architecture.attention.matrices"
 _WIDE = ("logits", "latent_values")
 """GEMMs that keep 16-bit operands."""
 

@@ -31,6 +31,8 @@ class Operation:
     """Calls of the model's code that launch them."""
     scale: float = 1.0
     """Of the equation's work: a layer of another width than the equation's counts by its width."""
+    is_linear: bool = False
+    """Of a linear-attention layer: the equation of attention's products, by the weights of both."""
     weight: float = 0.0
     """Elements that it moves for a token, where it shares its equation."""
     written: float = 0.0
@@ -135,35 +137,21 @@ def _linear(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
     values = shapes["linear.value_heads"] * shapes["linear.value_size"]
     states = shapes["linear.value_heads"] * shapes["linear.key_size"] * shapes["linear.value_size"]
     channels = 2 * keys + values
-    ratio = linear_ratio(shapes)
     return [
         *_norm(model, "input_norm"),
-        Operation("ssm_in_proj", ("qkv",), scale=ratio, depth=shapes["hidden"]),
+        Operation("ssm_in_proj", ("qkv",), is_linear=True, depth=shapes["hidden"]),
         Operation("ssm_conv", ("state",), weight=max(shapes["linear.convolution"], 1) * channels, written=0.5),
         Operation("ssm_scan", ("state",), weight=states, written=0.5),
         Operation("ssm_norm", ("state",), weight=2 * values, written=0.5),
-        Operation("ssm_out_proj", ("out",), scale=ratio, depth=max(values / load.tensor, 1)),
+        Operation("ssm_out_proj", ("out",), is_linear=True, depth=max(values / load.tensor, 1)),
         *_summed("attention_sum", load.tensor),
     ]  # fmt: skip
 
 
-def linear_ratio(shapes: Shapes) -> float:
-    """Weights of a linear-attention layer's matrices over those of an attention layer's.
-
-    The stack's rule (`serving.attention.projections`): their time scales with their weights.
-    """
-    hidden, heads = shapes["hidden"], shapes["heads"]
-    keys = shapes["linear.key_heads"] * shapes["linear.key_size"]
-    values = shapes["linear.value_heads"] * shapes["linear.value_size"]
-    linear = hidden * (2 * keys + values + 2 * values + 2 * shapes["linear.value_heads"])
-    query, output = heads * shapes["head_size"], heads * shapes["value_size"]
-    kv = shapes["kv_heads"] * (shapes["head_size"] + shapes["value_size"])
-    grouped = hidden * ((1 + shapes["attention.gate"]) * query + kv + output)
-    return linear / grouped
-
-
 def _dense(model: ModelSpec, load: Load) -> list[Operation]:
     shapes = model.architecture
+    if not shapes["ffn"]:
+        return []
     width = shapes["ffn"] / load.tensor
     # Beside shared experts the stack's equation has their width.
     shared = shapes["shared_experts"] * shapes["expert_ffn"] if shapes["experts"] else 0.0

@@ -27,7 +27,8 @@ def feed_forward(step: Step) -> Work:
     layers = where(
         has_shared,
         model.expert_layers + model.plain_layers * model.ffn / maximum(shared, 1),
-        model.plain_layers,
+        # Layers of a state-space model have none.
+        where(model.ffn > 0, model.plain_layers, 0),
     )
     gates = model.ffn_matrices - 1
     up = step.gemm("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
