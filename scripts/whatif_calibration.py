@@ -165,7 +165,14 @@ def _attention(files: ModelFiles) -> dict[str, float]:
     shape = {"heads": heads, "kv_heads": kv_heads,
              "head_dim": int(files.config["hidden_size"]) // heads}  # fmt: skip
     runs: dict[str, Callable[[int], object]] = {}
-    for form, block in (("bf16", 16), ("f32", 16), ("bf16", 4), ("bf16", 128)):
+    for form, block in (
+        ("bf16", 16),
+        ("f32", 16),
+        ("bf16", 4),
+        ("bf16", 8),
+        ("bf16", 32),
+        ("bf16", 128),
+    ):
         for context in (64, 1500):
             runs[f"{form}/{block}/{context}"] = _attend(form, block, context, shape)
     return _quiet(runs, 5 * LAYERS)

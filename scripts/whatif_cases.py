@@ -53,9 +53,9 @@ class Case:
     changed: Setup
 
 
-def cases(device: str) -> list[Case]:
-    """Every change of a device."""
-    return list(_cpu() if device == "cpu" else _gpu())
+def cases(name: str) -> list[Case]:
+    """Every change of a set: cpu, cpu-2 (another set, predicted when the first was known), h200."""
+    return list({"cpu": _cpu, "cpu-2": _cpu_second, "h200": _gpu}[name]())
 
 
 CPU: Final = Setup("decode", knobs={"threads": 1})
@@ -63,6 +63,10 @@ CPU: Final = Setup("decode", knobs={"threads": 1})
 
 def _decode(name: str, knob: str, base: Setup, **changes: Any) -> Case:
     return Case(name, knob, "seconds_per_token", base, replace(base, **changes))
+
+
+def _step(name: str, knob: str, base: Setup, **changes: Any) -> Case:
+    return Case(name, knob, "seconds_per_step", base, replace(base, **changes))
 
 
 def _cpu() -> Iterator[Case]:
@@ -142,19 +146,66 @@ def _cpu_load() -> Iterator[Case]:
                replace(shared, prefix_caching=True))  # fmt: skip
 
 
+def _cpu_second() -> Iterator[Case]:
+    """Other changes, predicted with what the first set taught: the same engine and model."""
+    short = CPU
+    for batch in (4, 5, 10, 16):
+        yield _decode(f"batch 1 to {batch}", "batch", short, batch=batch)
+    yield _decode("batch 2 to 7", "batch", replace(short, batch=2), batch=7)
+    for context in (250, 550, 1000):
+        yield _decode(f"context 64 to {context}", "context", short, prompt=context)
+    yield _decode("context 64 to 300 at batch 8", "context", replace(short, batch=8), prompt=300)
+    yield Case("weights f32 to bf16", "weight_format", "seconds_per_token",
+               short.with_knobs(weight_format="f32"), short.with_knobs(weight_format="bf16"))  # fmt: skip
+    two = replace(short, batch=2)
+    yield Case("weights bf16 to q8_0 at batch 2", "weight_format", "seconds_per_token",
+               two.with_knobs(weight_format="bf16"), two.with_knobs(weight_format="q8_0"))  # fmt: skip
+    long = replace(CPU, prompt=1200)
+    for size in (8, 32):
+        yield Case(f"KV blocks of {size} to 16 tokens at context 1200", "block_tokens",
+                   "seconds_per_token", long.with_knobs(block_tokens=size), long)  # fmt: skip
+    yield Case("KV cache f32 to bf16 at context 1200", "kv_format", "seconds_per_token",
+               long.with_knobs(kv_format="f32"), long)  # fmt: skip
+    yield Case("graphs on at batch 3", "graph_buckets", "seconds_per_token",
+               replace(short, batch=3, knobs={"threads": 1, "graph_buckets": 0}),
+               replace(short, batch=3))  # fmt: skip
+    yield _decode("temperature 1 and top-p 0.9 at batch 3", "top_p", replace(short, batch=3),
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    prompt = replace(CPU, workload="first_token", prompt=600)
+    for tokens in (150, 250, 400):
+        yield Case(f"prompt of 600 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    for budget in (64, 160, 300):
+        yield Case(f"chunks of 512 to {budget} tokens, prompt of 600", "token_budget", "ttft",
+                   prompt, prompt.with_knobs(token_budget=budget))  # fmt: skip
+    load = replace(CPU, workload="closed", requests=12, output=20, prompt=100,
+                   knobs={"threads": 1, "max_batch": 3})  # fmt: skip
+    for most, metric in ((6, "makespan"), (12, "makespan"), (2, "makespan"), (6, "mean_ttft")):
+        yield Case(f"max batch 3 to {most}, {metric}", "max_batch", metric, load,
+                   load.with_knobs(max_batch=most))  # fmt: skip
+    yield Case("chunks of 512 to 40 tokens under load", "token_budget", "mean_ttft", load,
+               load.with_knobs(token_budget=40))  # fmt: skip
+    mixed = replace(load, mixed_prompts=(10, 200, 30), output=6)
+    yield Case("fcfs to shortest first, three lengths", "policy", "mean_ttft", mixed,
+               mixed.with_knobs(policy="shortest"))  # fmt: skip
+    shared = replace(load, prompt=120, shared_prefix=96, output=10)
+    yield Case("prefix caching on, 96 of 120 shared", "prefix_caching", "makespan", shared,
+               replace(shared, prefix_caching=True))  # fmt: skip
+
+
 GPU: Final = Setup("decode", prompt=128)
 
 
 def _gpu() -> Iterator[Case]:
     """Llama-3-8B shape in bf16, in seconds of wall time."""
     for batch in (2, 4, 16, 48):
-        yield _decode(f"batch 1 to {batch}", "batch", GPU, batch=batch)
+        yield _step(f"batch 1 to {batch}", "batch", GPU, batch=batch)
     for context in (2_000, 8_000):
         yield _decode(f"context 128 to {context}", "context", GPU, prompt=context)
     eight = replace(GPU, batch=8)
     yield _decode("context 128 to 3000 at batch 8", "context", eight, prompt=3_000)
-    yield _decode("batch 8 to 16 at context 1000", "batch", replace(eight, prompt=1_000), batch=16)
-    for form in ("fp8", "int4"):
+    yield _step("batch 8 to 16 at context 1000", "batch", replace(eight, prompt=1_000), batch=16)
+    for form in ("int8", "q8_0", "int4"):
         yield Case(f"weights bf16 to {form}", "weight_format", "seconds_per_token", GPU,
                    GPU.with_knobs(weight_format=form))  # fmt: skip
     long = replace(eight, prompt=4_000)

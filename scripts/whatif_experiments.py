@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("stage", choices=("record", "calibrate", "predict", "measure", "score"))
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--name", help="the set of cases: cpu, cpu-2 or h200")
     parser.add_argument("--model", help="a GGUF file, or llama-3-8b-shape")
     parser.add_argument("--trace", type=Path, help="the folder of a recording")
     parser.add_argument("--folder", type=Path, default=RESULTS)
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", help="measure cases whose name holds this text")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop measuring after these")
     options = parser.parse_args(arguments)
-    name = "cpu" if options.device == "cpu" else "h200"
+    name = options.name or ("cpu" if options.device == "cpu" else "h200")
+    options.name = name
     paths = {
         stage: options.folder / f"whatif-{stage}-{name}.json"
         for stage in ("calibration", "predictions", "outcomes")
@@ -52,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif options.stage == "calibrate":
         _write(paths["calibration"], _calibrate(options))
     elif options.stage == "predict":
-        _write(paths["predictions"], _predict(_read(paths["calibration"]), options.device))
+        known = paths["calibration"]
+        calibration = _read(known) if known.exists() else {"model": "llama-3-8b-shape"}
+        _write(paths["predictions"], _predict(calibration, options))
     elif options.stage == "measure":
         measured = _measure(options)
         _write(paths["outcomes"], {**_machine(options.device), "outcomes": measured})
@@ -99,18 +103,23 @@ def _calibrate(options: argparse.Namespace) -> dict[str, Any]:
     return {**about, "model": files.name, **found}
 
 
-def _predict(calibration: dict[str, Any], device: str) -> dict[str, Any]:
+def _predict(calibration: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     import whatif_model
 
-    rows = [whatif_model.predict(case, calibration) for case in cases(device)]
-    return {"format": 1, "device": device, "model": calibration["model"], "predictions": rows}
+    rows = [whatif_model.predict(case, calibration) for case in cases(options.name)]
+    return {
+        "format": 1,
+        "device": options.device,
+        "model": calibration["model"],
+        "predictions": rows,
+    }
 
 
 def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     files = _opened(options.model)
     begun = time.perf_counter()
     rows = []
-    for case in cases(options.device):
+    for case in cases(options.name):
         if options.only and options.only not in case.name:
             continue
         if time.perf_counter() - begun > options.seconds:

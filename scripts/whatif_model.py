@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
-from pathlib import Path
 from typing import Any, Final
 
+import whatif_planner
 from assay.diagnose.replay import load
 from assay.diagnose.replay.load import Arrival, SchedulerConfig
 from assay.diagnose.replay.step_cost import Curve, ObservedCost, StepCost, StepShape
@@ -16,16 +14,12 @@ from whatif_cases import Case, Setup
 from whatif_workloads import OUTPUT
 
 Z90: Final = 1.6449
-NOISE: Final = 0.025
+NOISE: Final = 0.035
 """Standard deviation of the logarithm of a measured change where nothing changes."""
-SHARE: Final = 0.14
+SHARE: Final = 0.2
 """That of a prediction, as a share of the logarithm of the change it predicts."""
-OPERATION: Final = 0.04
+OPERATION: Final = 0.05
 """That of a change whose effect was timed on one operation alone."""
-RESULTS: Final = Path(__file__).resolve().parent.parent / "bench" / "results"
-LAUNCH_NS: Final = 14_965.0
-"""A launch from Python on an H200 machine: bench/results/ceilings-h200.json."""
-ELEMENT_BYTES: Final = {"int8": 1.0, "q8_0": 34 / 32, "int4": 0.5 + 20 / 128 / 8, "fp8": 1.0}
 _LINEAR: Final = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head")
 
 
@@ -45,6 +39,8 @@ def predict(case: Case, calibration: dict[str, Any]) -> dict[str, Any]:
     changed = _seconds(case.changed, case.metric, calibration)
     log = math.log(changed / base)
     extra = OPERATION if case.knob in _BY_OPERATION else 0.0
+    if "cost" not in calibration:
+        extra = max(extra, whatif_planner.GUESSED.get(case.knob, 0.0))
     spread = Z90 * math.hypot(NOISE, SHARE * log, extra)
     return {
         "name": case.name,
@@ -74,7 +70,8 @@ def _seconds(setup: Setup, metric: str, calibration: dict[str, Any]) -> float:
     cost = _cost(setup, calibration)
     if setup.workload == "decode":
         context = setup.prompt + OUTPUT / 2
-        return cost.step_ns(StepShape.decode(setup.batch, context)) / setup.batch / 1e9
+        step = cost.step_ns(StepShape.decode(setup.batch, context)) / 1e9
+        return step if metric == "seconds_per_step" else step / setup.batch
     if setup.workload == "first_token":
         arrivals = [Arrival(0.0, setup.prompt, 1)]
     else:
@@ -100,24 +97,22 @@ def _seconds(setup: Setup, metric: str, calibration: dict[str, Any]) -> float:
 
 def _cost(setup: Setup, calibration: dict[str, Any]) -> StepCost:
     """The step-cost model under the knobs and sampling parameters of a setup."""
+    if "cost" not in calibration:
+        return whatif_planner.PlannedSteps(setup)
     cost = read_cost(calibration["cost"])
     knobs = setup.knobs
-    on_gpu = calibration["device"] != "cpu"
     factors: dict[str, float] = {}
-    if "kv_format" in knobs or "block_tokens" in knobs:
+    # Prefill computes more than it reads: the format of the cache does not show.
+    if ("kv_format" in knobs or "block_tokens" in knobs) and setup.workload == "decode":
         factors[cost.attention_operation] = _attention_ratio(setup, calibration)
     form = str(knobs.get("weight_format", ""))
     if knobs.get("deterministic"):
         form = "batch_invariant"
-    dispatch = hidden = 0.0
-    if knobs.get("graph_buckets") == 0 and on_gpu:
-        hidden = LAUNCH_NS * calibration["operations_per_step"]
-    elif knobs.get("graph_buckets") == 0:
+    dispatch = 0.0
+    if knobs.get("graph_buckets") == 0:
         dispatch = calibration["dispatch_s"] * 1e9 * calibration["operations_per_step"]
-    if knobs.get("overlap") == "off" and on_gpu:
-        dispatch = max(calibration["host_sections_ns"] - cost.host[0] - cost.host[1], 0.0)
     sampling = _sampling_ns(setup, calibration)
-    return _Extended(cost.scaled(factors), form, sampling, dispatch, hidden, calibration)
+    return _Extended(cost.scaled(factors), form, sampling, dispatch, calibration)
 
 
 class _Extended:
@@ -125,10 +120,10 @@ class _Extended:
 
     def __init__(
         self, cost: ObservedCost, form: str, sample_ns: float, dispatch_ns: float,
-        hidden_ns: float, calibration: dict[str, Any],
+        calibration: dict[str, Any],
     ) -> None:  # fmt: skip
         self.cost, self.sample_ns, self.dispatch_ns = cost, sample_ns, dispatch_ns
-        self.form, self.hidden_ns, self.calibration = form, hidden_ns, calibration
+        self.form, self.calibration = form, calibration
 
     def step_ns(self, shape: StepShape) -> float:
         found = self.cost.operations_ns(shape)
@@ -136,14 +131,10 @@ class _Extended:
             for name in found:
                 if set(parts(name)) & set(_LINEAR):
                     found[name] *= self._linear_ratio(name, found[name], shape)
-        step = sum(found.values()) + self.sample_ns * shape.samples + self.dispatch_ns
-        # Launches from the host run beside the device, which may wait for them.
-        return max(step, self.hidden_ns)
+        return sum(found.values()) + self.sample_ns * shape.samples + self.dispatch_ns
 
     def _linear_ratio(self, name: str, observed_ns: float, shape: StepShape) -> float:
         """What another format makes of an operation, timed on the largest matrix alone."""
-        if self.calibration["device"] != "cpu":
-            return _measured_ratio(name, self.form)
         head = "lm_head" in parts(name)
         rows = shape.samples if head else shape.tokens
         table = self.calibration["linear"]
@@ -163,44 +154,19 @@ class _Extended:
         return curve.at(rows) - float(self.calibration["dispatch_s"])
 
 
-@functools.cache
-def _rates() -> dict[tuple[str, int, int], float]:
-    """Bytes a second of matrices on an H200, by format and shape: bench/results/gemv-h200.json."""
-    data = json.loads((RESULTS / "gemv-h200.json").read_text(encoding="utf-8"))
-    rows = [(one["parameters"], one["value"]) for one in data["figures"]]
-    return {
-        (what["dtype"], what["outputs"], what["inputs"]): value
-        for what, value in rows
-        if what["rows"] == 1
-    }
-
-
-def _measured_ratio(name: str, form: str) -> float:
-    """What a format makes of a matrix of Llama-3-8B: its bytes, at the rate of the nearest shape."""
-    shapes = {
-        "lm_head": (128_256, 4096),
-        "gate_up_proj": (28_672, 4096),
-        "down_proj": (4096, 14_336),
-    }
-    shape = next((shapes[one] for one in parts(name) if one in shapes), (28_672, 4096))
-    rates = _rates()
-    rate = rates.get((form, *shape)) or rates[(form, 28_672, 4096)]
-    return ELEMENT_BYTES[form] / 2.0 * rates[("bf16", *shape)] / rate
-
-
 def _attention_ratio(setup: Setup, calibration: dict[str, Any]) -> float:
-    if calibration["device"] != "cpu":
-        # Decode attention on a GPU reads keys and values at the bandwidth of the memory.
-        return 2.0 if setup.knobs.get("kv_format") == "f32" else 1.0
     table, launch = calibration["attention"], calibration["dispatch_s"]
-    context = 1500 if setup.prompt > 500 else 64
     form, block = setup.knobs.get("kv_format", "bf16"), setup.knobs.get("block_tokens", 16)
-    changed, base = table[f"{form}/{block}/{context}"], table[f"bf16/16/{context}"]
-    return float((changed - launch) / (base - launch))
+    context = min(max(setup.prompt, 64), 1500)
+    changed, base = (
+        Curve((64.0, 1500.0), (table[f"{one}/64"] - launch, table[f"{one}/1500"] - launch))
+        for one in (f"{form}/{block}", "bf16/16")
+    )
+    return changed.at(context) / base.at(context)
 
 
 def _sampling_ns(setup: Setup, calibration: dict[str, Any]) -> float:
-    if not setup.sampling or calibration["device"] != "cpu":
+    if not setup.sampling:
         return 0.0
     table = calibration["sampling"]
     added = 0.0

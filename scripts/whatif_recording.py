@@ -23,7 +23,7 @@ CPU_PREFILLS: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 GPU_PREFILLS: Final = (4, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 SAMPLED: Final = (2, 4, 8, 16, 32, 64)
 """Prompts that one step ends together: rows of the logits."""
-REPEATS: Final = 6
+REPEATS: Final = 5
 
 
 def record(files: ModelFiles, device: str, folder: Path) -> None:
@@ -51,8 +51,8 @@ def _load(engine: Engine, on_cpu: bool, long: int, spent: list[float], *, warm: 
     # In rounds over all shapes: what disturbs the machine disturbs them alike.
     for _ in range(1 if warm else REPEATS):
         for tokens in CPU_PREFILLS if on_cpu else GPU_PREFILLS:
-            # Small steps in a row: the first finds the caches without the weights.
-            for _ in range(5 if on_cpu and tokens <= 64 else 1):
+            # Steps in a row: the first finds the caches without the weights.
+            for _ in range((5 if tokens <= 64 else 3) if on_cpu else 1):
                 _run(engine, [tokens], 1, spent)
         for count in SAMPLED[: 4 if on_cpu else 6]:
             for _ in range(5 if on_cpu else 1):

@@ -85,9 +85,10 @@ class Subject:
         for _ in range(STEPS):
             begun = self.clock()
             self.engine.step()
-            times.append((self.clock() - begun) / self.setup.batch)
+            times.append(self.clock() - begun)
         self.left -= STEPS + 1
-        return {"seconds_per_token": times}
+        tokens = [one / self.setup.batch for one in times]
+        return {"seconds_per_step": times, "seconds_per_token": tokens}
 
     def _stop(self) -> None:
         for name in self._names:
