@@ -62,6 +62,18 @@ def test_missing_libraries_name_the_extra_to_install(
     } in data["missing"]
 
 
+def test_a_source_tree_that_is_not_installed_is_named(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> list[str]:
+        raise survey.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(survey.metadata, "requires", absent)
+    outcome = cli("doctor", "--json")
+    assert outcome.code == 1
+    assert [one["what"] for one in outcome.data["missing"] if one["required"]] == ["assay"]
+
+
 NOTHING = cuda.Findings(
     driver=cuda.Library(None, None, "CUDA driver not detected", "install it"),
     compiler=cuda.Library(None, None, "NVRTC JIT compiler not available", "install that"),

@@ -200,7 +200,12 @@ def cuda_drivers() -> list[DriverFinding]:
 def libraries() -> list[LibraryFinding]:
     """The distribution's dependencies, with their installed versions."""
     findings: list[LibraryFinding] = []
-    for requirement in metadata.requires("assay") or []:
+    try:
+        requirements = metadata.requires("assay") or []
+    except metadata.PackageNotFoundError:
+        # A source tree on the path of Python: what it depends on is stated nowhere.
+        return [LibraryFinding("assay", "", None, None)]
+    for requirement in requirements:
         text, _, condition = requirement.partition(";")
         match = re.match(r"\s*([A-Za-z0-9._-]+)\s*(.*)", text)
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", condition)
