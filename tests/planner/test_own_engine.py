@@ -24,9 +24,8 @@ from assay.planner import (
     predict_graph,
 )
 from assay.planner.calibrate.given import cpu_values
-from assay.planner.own_engine import FUSED_KV_HEADS, FUSED_ROWS
+from assay.planner.own_engine import FUSED_ROWS
 from assay.planner.sources import from_model
-from assay.runtime.capabilities import BY_KIND
 
 ROOT = Path(__file__).parents[2]
 H200 = hardware_spec("h200")
@@ -113,7 +112,6 @@ def test_what_is_fused_is_what_the_kernels_fuse() -> None:
     source = (ROOT / "crates/assay-cuda/src/operations/small_m_gemm.rs").read_text()
     (rows,) = re.findall(r"const ROWS: RangeInclusive<u64> = 3\.\.=(\d+);", source)
     assert int(rows) == FUSED_ROWS
-    assert BY_KIND["cuda"].fused_decode_attention_max_kv_heads == FUSED_KV_HEADS
     model = model_spec("llama-3-8b-shape")
 
     def names(sequences: int) -> list[str]:

@@ -15,9 +15,6 @@ FUSED_ROWS: Final = 8
 """Tokens up to which CUDA linear layers run as GEMV or small-M GEMM, with norm and activation fused;
 beyond, cuBLASLt, with kernels of their own for both."""
 
-FUSED_KV_HEADS: Final = 32
-"""KV heads of all sequences up to which CUDA decode attention rotates and writes the cache too."""
-
 
 def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
     """A layer as the engine runs it."""
@@ -86,12 +83,11 @@ def _gate_name(load: Load, fused: bool) -> str:
 
 
 def _fuses_cache(model: ModelSpec, load: Load) -> bool:
-    sequences = load.tokens
-    return (
-        load.on_gpu
-        and not load.prefill_tokens
-        and sequences * model.architecture["kv_heads"] <= FUSED_KV_HEADS
-    )
+    """Whether decode attention rotates queries and keys and writes the cache too."""
+    from assay.runtime.capabilities import BY_KIND
+
+    limit = BY_KIND["cuda" if load.on_gpu else "cpu"].fused_decode_attention_max_kv_heads
+    return not load.prefill_tokens and load.tokens * model.architecture["kv_heads"] <= limit
 
 
 def own_first(model: ModelSpec) -> list[Operation]:
