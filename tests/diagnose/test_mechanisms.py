@@ -14,6 +14,7 @@ from assay.diagnose.terms import TERMS, Term, Waterfall
 from assay.observe import schema
 from assay.observe.header import TraceHeader
 from assay.observe.trace import Trace
+from assay.planner.graph import Graph, Node
 
 Piece = tuple[str, int, dict[str, Any]]
 """A term, its nanoseconds, and the event of a kernel or the call behind a gap."""
@@ -240,6 +241,29 @@ def test_attention_is_split_by_the_bytes_it_reads() -> None:
     causes = {one.name: one for one in attribute(residuals(*pieces), NO_PREDICTION)}
     assert causes["KV cache reads"].ns_per_token == pytest.approx(5_000)
     assert causes["attention kernel latency"].ns_per_token == pytest.approx(35_000)
+
+
+def test_attention_beside_compute_bound_layers_is_reads_where_they_are_most_of_it() -> None:
+    for floor, reads in ((30_000, 10_000), (5_000, None)):
+        pieces: list[Piece] = [
+            ("floor", floor, kernel("attention", 40_000)),
+            ("kernel_inefficiency", 10_000, kernel("attention", 40_000)),
+        ]
+        causes = {one.name: one for one in attribute(residuals(*pieces), NO_PREDICTION)}
+        found = causes.get("KV cache reads")
+        assert (found and found.ns_per_token) == reads
+
+
+def test_compute_bound_layers_have_a_cause_of_their_own() -> None:
+    node = Node(
+        "qkv", "qkv_proj", 0, "decode", 1e9, 1e6, 1e6, 40_000, 50_000, 45_000, 60_000, "compute",
+        0, (), (),
+    )  # fmt: skip
+    graph = Graph((node,), {}, "m", "g", "vllm", {})
+    pieces: list[Piece] = [BUSY, SLOW, ("kernel_inefficiency", 700, kernel("o_proj", 9_000))]
+    causes = {one.name: one for one in attribute(residuals(*pieces), graph)}
+    assert causes["compute-bound GEMM inefficiency"].ns_per_token == 10_000
+    assert causes["small-batch GEMM inefficiency"].ns_per_token == 700
 
 
 def test_mixed_steps_add_to_the_mean_token() -> None:

@@ -10,6 +10,8 @@ BAR = 28
 """Columns of the longest bar."""
 NAME_WIDTH = 48
 CAUSES = 12
+WORTH = 0.001
+"""Share of the step that a cause takes in some steps at least, to be printed."""
 PATHS = 8
 
 
@@ -20,7 +22,8 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
     yield from _waterfall(data, canvas)
     if data["causes"]:
         yield ""
-        yield from _causes(data["causes"], canvas)
+        worth = [one for one in data["causes"] if one["hi"] >= WORTH * data["step_ns"]]
+        yield from _causes(worth, canvas)
     if data["violations"]:
         yield ""
         yield from _violations(data["violations"], canvas)

@@ -36,6 +36,7 @@ NOTED: Final = 0.001
 
 _SUBJECTS: Final[Mapping[str, Set[str]]] = {
     "small-batch GEMM inefficiency": GEMMS,
+    "compute-bound GEMM inefficiency": GEMMS,
     "grouped GEMM inefficiency": EXPERTS,
     "KV cache reads": ATTENTION,
     "attention kernel latency": ATTENTION,

@@ -9,14 +9,18 @@ from assay.diagnose.mechanisms.view import View
 def share_of_reads(view: View) -> float:
     """The part of attention's time above its floor that grows with the bytes it reads.
 
-    Bytes arrive no faster than those of the step's own GEMMs, which stream weights: at their share
-    of the ceiling. What attention takes beyond that does not depend on the context: it is launch,
-    prologue, split scheduling and combine.
+    Bytes arrive no faster than those of the step's own GEMMs that stream weights: at their share of
+    the ceiling. What attention takes beyond that does not depend on the context: it is launch,
+    prologue, split scheduling and combine. Where compute bounds the GEMMs, all of it follows the
+    bytes if they are most of its time, and none else.
     """
     attention = view.with_operation(ATTENTION)
     floor = view.in_step(attention & view.of_terms("floor"))
     above = view.in_step(attention & view.of_terms("kernel_inefficiency"))
     if not above:
         return 1.0
-    reading = view.read_efficiency(view.with_operation(GEMMS))
+    streaming = view.with_operation(GEMMS) & ~view.bound_by("compute")
+    reading = view.read_efficiency(streaming)
+    if reading is None:
+        return 1.0 if floor >= above else 0.0
     return min(floor * (1.0 / reading - 1.0) / above, 1.0)

@@ -7,6 +7,7 @@ from typing import Final
 from assay.diagnose.mechanisms import (
     attention_latency,
     collective_wait,
+    compute_gemm,
     copies,
     cpu_starvation,
     elementwise,
@@ -41,6 +42,7 @@ MECHANISMS: Final[tuple[Mechanism, ...]] = tuple(
         graph_gaps,
         stream_gaps,
         small_gemm,
+        compute_gemm,
         grouped_gemm,
         kv_reads,
         attention_latency,

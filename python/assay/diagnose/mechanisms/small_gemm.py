@@ -9,8 +9,9 @@ from assay.diagnose.mechanisms.view import View
 
 
 def find(view: View) -> Finding:
-    """Time of linear layers above their floor."""
-    return view.above_floor(view.with_operation(GEMMS) & ~view.with_operation(EXPERTS), "GEMMs")
+    """Time of linear layers above their floor, those that are bound by compute left out."""
+    gemms = view.with_operation(GEMMS) & ~view.with_operation(EXPERTS)
+    return view.above_floor(gemms & ~view.bound_by("compute"), "GEMMs")
 
 
 MECHANISM = Mechanism(

@@ -139,6 +139,16 @@ class View:
         found: Flags = wanted[codes]
         return found
 
+    def bound_by(self, bound: str) -> Flags:
+        """Intervals whose kernel computes what the prediction has as limited by this."""
+        limited = {
+            part
+            for node in self.graph.nodes
+            if node.bound == bound
+            for part in operations.parts(node.operation)
+        }
+        return self.with_operation(limited)
+
     @cached_property
     def is_device(self) -> Flags:
         """Intervals in which the device runs their event."""
@@ -200,11 +210,11 @@ class View:
         count = self.intervals.filter(chosen & self.in_shown_step)["row"].n_unique()
         return Claim(above, (f"{count:,} {what} take {(floor + over) / 1e3:,.1f} us{share}",))
 
-    def read_efficiency(self, reading: Flags) -> float:
+    def read_efficiency(self, reading: Flags) -> float | None:
         """The share of the read ceiling that kernels which stream weights reach in this step."""
         floor = self.in_step(reading & self.of_terms("floor"))
         above = self.in_step(reading & self.of_terms("kernel_inefficiency"))
-        return floor / (floor + above) if floor else 1.0
+        return floor / (floor + above) if floor else None
 
     def host_sections(self, chosen: Flags) -> tuple[str, ...]:
         """What the host did in some idle intervals of the waterfall's step, the longest first."""
