@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from simulated_machine import Machine
+
+from assay.observe.trace import Trace
 
 BASE = {"attention": 9_000, "gate_up_proj": 30_000, "down_proj": 18_000}
 
@@ -36,7 +39,7 @@ def test_a_faster_kernel(cli: Any, traces: dict[str, str]) -> None:
     assert data["self_replay_error"] == 0
     assert list(data) == [
         "trace", "changes", "before", "after", "change", "operations", "load_before",
-        "load_after", "steps", "batch", "context", "self_replay_error", "notes",
+        "load_after", "phase", "steps", "batch", "context", "self_replay_error", "notes",
     ]  # fmt: skip
     assert data["after"]["tokens_per_second"]["expected"] == pytest.approx(1e9 / expected, rel=0.02)
     change = data["change"]
@@ -55,6 +58,16 @@ def test_launches_as_graphs(cli: Any, traces: dict[str, str]) -> None:
     assert low <= expected * 1.06
     assert high >= expected * 0.94
     assert any("the trace has no graphs" in note for note in data["notes"])
+
+
+def test_a_trace_without_phases(cli: Any, traces: dict[str, str], tmp_path: Path) -> None:
+    trace = Trace.open(traces["busy"])
+    unknown = trace.steps.with_columns(phase=pl.lit(None, pl.Categorical()))
+    path = Trace(trace.header, trace.events, unknown).save(tmp_path / "unknown")
+    data = cli("whatif", str(path), "--change", "op:attention=0.5x", "--json").data
+    assert data["phase"] == "every"
+    assert data["steps"] == 11
+    assert "no two steps are known to decode: all steps count" in data["notes"]
 
 
 def test_several_at_once_as_text(cli: Any, traces: dict[str, str]) -> None:

@@ -236,7 +236,7 @@ def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
         (
             ("trace", data["trace"]),
             ("changes", ", ".join(data["changes"])),
-            ("steps", f"{data['steps']} decode steps, replayed within "
+            ("steps", f"{data['steps']} {data['phase']} steps, replayed within "
                       f"{100 * abs(data['self_replay_error']):.2f} %"),
             ("change", f"{100 * change['expected']:+.1f} % of step time "
                        f"({100 * change['lo']:+.1f} to {100 * change['hi']:+.1f})"),

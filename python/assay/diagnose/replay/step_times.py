@@ -38,8 +38,19 @@ class StepTimes:
         return float(np.median(self.ns))
 
 
-def step_times(scenario: Scenario, phase: str = "decode") -> StepTimes:
+EVERY: Final = "every"
+"""Steps of all phases: where none is known to decode."""
+
+
+def asked_phase(scenario: Scenario) -> str:
+    """The phase whose steps a what-if is about: decode, or every where no step is known to."""
+    decode = scenario.steps["phase"].cast(pl.String) == "decode"
+    return "decode" if int(decode.fill_null(value=False).sum()) > 1 else EVERY
+
+
+def step_times(scenario: Scenario, phase: str | None = None) -> StepTimes:
     """Times of the steps of a phase that are followed by another step."""
+    phase = phase or asked_phase(scenario)
     first, last = _edges_of_steps(scenario)
     table = scenario.steps.with_columns(pl.col("phase").cast(pl.String)).sort("start_ns")
     number = table["step"].to_numpy()
@@ -47,8 +58,8 @@ def step_times(scenario: Scenario, phase: str = "decode") -> StepTimes:
     table, number = table.filter(pl.Series(known)), number[known]
     begins = np.array([first[one] for one in number.tolist()], np.float64)
     ends = np.append(begins[1:], last.get(int(number[-1]), 0) if len(number) else 0)
-    of_phase = (table["phase"].fill_null("") == phase).to_numpy()
-    if phase == "decode":
+    of_phase = (table["phase"].fill_null("") == phase).to_numpy() | (phase == EVERY)
+    if phase in ("decode", EVERY):
         # The last step has no successor: its host work is not in the trace.
         of_phase &= np.arange(len(number)) < len(number) - 1
     counts = {

@@ -90,6 +90,8 @@ class WhatIf:
     """Device time of each operation in a step, before and after."""
     load_before: Mapping[str, Interval] | None
     load_after: Mapping[str, Interval] | None
+    phase: str
+    """decode, or every where no step is known to decode."""
     steps: int
     batch: int | None
     context: int | None
@@ -121,7 +123,9 @@ def whatif(
     plain, changed = Scenario.of(trace), Scenario.of(trace)
     base = step_times.step_times(plain)
     if not len(base.ns):
-        raise InputError("expected a trace with at least two decode steps, got fewer")
+        raise InputError("expected a trace with at least two steps, got fewer")
+    if base.phase == step_times.EVERY:
+        changed.notes.append("no two steps are known to decode: all steps count")
     after_setting = _apply(changed, tuple(changes), setting, trace, base, node_gap_ns)
     after = step_times.step_times(changed)
     batch, context = _known(base.batch), _known(base.context)
@@ -144,6 +148,7 @@ def whatif(
         _ratio(base.ns, after.ns, changed.log_error),
         _operations(plain, changed),
         *simulated,
+        base.phase,
         len(base.ns),
         batch,
         context,
