@@ -22,7 +22,9 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
     yield from _waterfall(data, canvas)
     if data["causes"]:
         yield ""
-        worth = [one for one in data["causes"] if one["hi"] >= WORTH * data["step_ns"]]
+        worth = [
+            one for one in data["causes"] if one["within"] or one["hi"] >= WORTH * data["step_ns"]
+        ]
         yield from _causes(worth, canvas)
     if data["violations"]:
         yield ""
