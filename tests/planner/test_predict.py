@@ -80,7 +80,15 @@ KINDS = (
 def test_nodes_add_up_to_the_step(name: str) -> None:
     for batch in (
         BatchConfig(sequences=3, context=5000),
-        BatchConfig(sequences=16, context=700, prefill_tokens=512, prompt=2048, tensor=4, expert=2),
+        BatchConfig(
+            sequences=16,
+            context=700,
+            prefill_tokens=512,
+            prompt=2048,
+            tensor=4,
+            expert=2,
+            pipeline=2,
+        ),
         BatchConfig(sequences=0, prefill_tokens=1000, weight_dtype="fp8", kv_dtype="fp8"),
     ):
         graph = predict_graph(model_spec(name), H200, batch)

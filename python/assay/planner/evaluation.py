@@ -30,8 +30,8 @@ ITEMS: Final = (
 """Operations whose work the stack declares, by layer."""
 PASSES: Final = ("passes", "routing", "state")
 """Those without products, which have no floor."""
-SUMS: Final = ("attention_sum", "feed_forward_sum")
-"""All-reduces, of which it declares the time."""
+SUMS: Final = ("attention_sum", "feed_forward_sum", "send")
+"""All-reduces, and hops between pipeline stages, of which it declares the time."""
 
 TOTALS: Final = (
     "wall_time", "time", "floor_time", "host_time", "outer_time", "host_waiting_time",

@@ -125,6 +125,7 @@ _FAMILIES = {
     "experts_up": "kernels.experts", "experts_down": "kernels.experts",
     "passes": "kernels.passes", "routing": "kernels.passes", "state": "kernels.passes",
     "outer": "kernels.passes", "attention_sum": "collectives", "feed_forward_sum": "collectives",
+    "send": "collectives",
 }  # fmt: skip
 _LINEAR, _ATTENTION = "architecture.linear.matrices", "architecture.attention.matrices"
 _WIDE = ("logits", "latent_values")

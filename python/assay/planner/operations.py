@@ -51,6 +51,7 @@ class Load:
     tensor: int
     expert: int
     prefill_tokens: int = 0
+    pipeline: int = 1
     on_gpu: bool = True
 
 
@@ -202,7 +203,9 @@ def after_layers(model: ModelSpec, load: Load) -> list[Operation]:
     """What runs after the last layer."""
     shapes = model.architecture
     hidden = shapes["hidden"]
+    hops = [Operation("send_recv", ("send",), load.pipeline - 1, written=0.5)]
     return [
+        *(hops if load.pipeline > 1 else []),
         Operation("final_norm", ("outer",), weight=2 * hidden, written=0.5),
         Operation("select_logits", ("outer",), weight=2 * hidden, written=0.5),
         Operation("lm_head", ("logits",), 2 if load.tokens <= 16 else 1, depth=hidden),

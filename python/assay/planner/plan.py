@@ -49,8 +49,9 @@ def plan_step(model: ModelSpec, batch: BatchConfig, *, on_gpu: bool = True) -> P
     """The operations that the engine of a batch runs for its step."""
     decoding = batch.sequences / batch.pipeline * (batch.speculative_tokens + 1)
     load = Load(
-        decoding + batch.prefill_tokens, batch.tensor, batch.expert, batch.prefill_tokens, on_gpu
-    )
+        decoding + batch.prefill_tokens, batch.tensor, batch.expert, batch.prefill_tokens,
+        batch.pipeline, on_gpu,
+    )  # fmt: skip
     layers = model.layers or _alike(model)
     is_own = batch.engine == "assay"
     layer = own_layer if is_own else vllm_layer

@@ -40,7 +40,7 @@ def rented(hardware: HardwareSpec) -> tuple[dict[str, float], str]:
     fitting = [
         entry
         for entry in entries.entries("rents")
-        if hardware.name in entry.facts.get("accelerators", ())
+        if (hardware.accelerator or hardware.name) in entry.facts.get("accelerators", ())
     ]
     if not fitting:
         return {}, ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.catalog import models
+from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.model_files import ModelFiles
 from assay.engine.loading.opening import DUMMY_SUFFIX, SYNTHETIC, open_model
 from assay.engine.loading.sources import SOURCES, is_pulled
@@ -28,6 +29,10 @@ def describe_model(source: str | Path) -> ModelDescription:
     if found is not None:
         return ModelDescription(found, found.weight_format)
     text = str(source)
+    if text in SHAPES:
+        # Opening it would generate a gigabyte of random weights.
+        config = {"model_type": "llama", **SHAPES[text]}
+        return ModelDescription(models.from_config(config, text), "bf16")
     is_own = text == SYNTHETIC or text.endswith(DUMMY_SUFFIX)
     if is_own or Path(source).suffix == ".gguf" or (text in SOURCES and is_pulled(text)):
         files = open_model(source)

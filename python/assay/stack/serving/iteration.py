@@ -72,7 +72,11 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
         "host_time", "t_h", "s", f"time of {what} without kernels",
         engine.host_time + engine.host_sequence_time * step.decoding, SUM,
     )  # fmt: skip
-    sends = (d.pipeline - 1) * interconnect.link_latency
+    sends: Expression = (d.pipeline - 1) * interconnect.link_latency
+    if step.itemized:
+        sends = step.variable(
+            "operation.send.time", "t", "s", f"time between pipeline stages in {what}", sends, SUM
+        )
     benchmark_time = step.variable(
         "benchmark_time", "t_0", "s", f"time of {what} at the clock of the kernels' benchmarks",
         sum(times, host + sends), SUM,
