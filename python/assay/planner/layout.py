@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from assay.planner.evaluation import STEP, SUMS, Spread
 from assay.planner.graph import Node
@@ -68,7 +69,29 @@ class Layout:
             size = 4 * self.tokens * self.given["architecture.hidden"]
             return _Work(self.values[prefix + "time"], 0.0, size, 0.0)
         parts = ("time", "floor", "size", "flops")
-        return _Work(*(self.values.get(prefix + part, 0.0) for part in parts))
+        work = _Work(*(self.values.get(prefix + part, 0.0) for part in parts))
+        if item in _EXPERTS:
+            return replace(work, time=work.time - self.glue)
+        return (
+            replace(work, time=work.time + len(_EXPERTS) * self.glue) if item == "routing" else work
+        )
+
+    @cached_property
+    def glue(self) -> float:
+        """Time of an expert GEMM's equation that is not its kernel's.
+
+        Its tables timed whole layers of experts: sorting, activation and weighted sum are in the
+        fitted time without work, less the launch of the GEMM itself.
+        """
+        is_prompt = self.given[f"{STEP}prefill_tokens"] > 0
+        name = "serving.prompt_expert_slowdown" if is_prompt else "serving.expert_slowdown"
+        launch = self.given["kernels.experts.launch_time"] * self.given[name]
+        above = [
+            self.values[f"{STEP}operation.{item}.time"]
+            - self.values[f"{STEP}operation.{item}.floor"]
+            for item in _EXPERTS
+        ]
+        return max(min(launch - self.given["kernels.passes.launch_time"], *above), 0.0)
 
     def _append(self, operation: Operation, layer: int | None, work: _Work) -> None:
         name = operation.name if layer is None else f"layers.{layer}.{operation.name}"
@@ -103,6 +126,8 @@ class Layout:
         if narrow and f"{family}.eight_bit_spread" in self.given:
             names = [f"{family}.eight_bit_spread"]
         own = sum(self.given.get(name, 0.0) ** 2 for name in names)
+        if item in SHARED:
+            own += _SPLIT_SPREAD**2
         return Spread(
             math.sqrt(own + self.extra.get(item, 0.0) ** 2 + self.extra.get("", 0.0) ** 2)
         )
@@ -128,6 +153,9 @@ _FAMILIES = {
     "send": "collectives",
 }  # fmt: skip
 _LINEAR, _ATTENTION = "architecture.linear.matrices", "architecture.attention.matrices"
+_EXPERTS = ("experts_up", "experts_down")
+_SPLIT_SPREAD = 0.4
+"""Log spread of how operations share an equation."""
 _WIDE = ("logits", "latent_values")
 """GEMMs that keep 16-bit operands."""
 
@@ -145,6 +173,8 @@ class _Shares:
         if item == "outer":
             kernels = layout.given[f"{STEP}outer_kernels"]
         launched = kernels * layout.given["kernels.passes.launch_time"]
+        if item == "routing":
+            launched += len(_EXPERTS) * layout.glue
         self.launch = min(launched, self.whole.time)
         self.kernels = sum(one.kernels for one in self.members)
         self.weight = math.fsum(one.weight for one in self.members)
