@@ -125,9 +125,9 @@ def check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
     if not steps:
         return
     layers = int(model.architecture["layers"])
-    counts = [one["layers"] for one in steps]
-    usual = max(dict.fromkeys(counts), key=counts.count)
-    if recovered.trace.header.source != "assay" and layers not in counts:
+    counts = [one["layers"] for one in steps if one["layers"]]
+    usual = max(dict.fromkeys(counts), key=counts.count, default=layers)
+    if counts and layers not in counts:
         raise InputError(
             f"{where}: expected steps of {layers} layers as {model.name} has, got {usual}",
             "another model ran, or a pipeline stage of it: name its config.json with --model",
