@@ -8,6 +8,7 @@ from assay._native import build_info
 if TYPE_CHECKING:
     from assay import jit
     from assay.diagnose.attribution import attribute
+    from assay.diagnose.invariants.checking import check_invariants
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
     from assay.observe.capture import capture
@@ -25,6 +26,7 @@ __all__ = [
     "build_info",
     "capture",
     "capture_graph",
+    "check_invariants",
     "jit",
     "predict_graph",
     "residuals",
@@ -37,6 +39,7 @@ _ELSEWHERE = {
     "attribute": "assay.diagnose.attribution",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
+    "check_invariants": "assay.diagnose.invariants.checking",
     "predict_graph": "assay.planner.predict",
     "residuals": "assay.diagnose.residuals",
     "telemetry": "assay.observe.telemetry",

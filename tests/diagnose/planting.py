@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from assay.observe import schema
@@ -164,6 +165,22 @@ def copy(trace: Trace, place: Place, by: int) -> Trace:
         tid=place.tid,
         correlation=correlation,
     )
+
+
+def slowed(trace: Trace, operation: str, factor: float) -> Trace:
+    """Every kernel of an operation takes longer, and all that comes after it is later."""
+    events = trace.events.sort("start_ns", maintain_order=True)
+    is_slow = ON_DEVICE & (pl.col("op").cast(pl.String) == operation)
+    extra = pl.when(is_slow.fill_null(False)).then((pl.col("dur_ns") * (factor - 1)).cast(pl.Int64))
+    events = events.with_columns(extra=extra.fill_null(0))
+    before = events["start_ns"].to_numpy()
+    later = events["extra"].cum_sum().to_numpy() - events["extra"].to_numpy()
+    events = events.with_columns(
+        start_ns=pl.col("start_ns") + pl.Series(later), dur_ns=pl.col("dur_ns") + pl.col("extra")
+    ).drop("extra")
+    at = np.searchsorted(before, trace.steps["start_ns"].to_numpy())
+    steps = trace.steps.with_columns(start_ns=pl.col("start_ns") + pl.Series(later[at]))
+    return Trace(trace.header, events, steps)
 
 
 PLANTED = {

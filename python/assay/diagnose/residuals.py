@@ -39,6 +39,8 @@ class Residuals:
     `operations`: one row an operation, phase and layer: count (kernels a step), observed_ns (wall
     time that it owns, mean a step), kernel_ns (durations of its kernels, mean a step),
     expected_ns, lo_ns, hi_ns, floor_ns, residual_ns; null without a node for it.
+    `kernels`: one row a kernel, copy or fill of a step, hidden ones too: row, step, rank, device,
+    operation, layer, start_ns, dur_ns, and phase, is_whole and is_predicted of its step.
     `requests`: one row a request where ranges of the trace name them (`request_id` in their args),
     else empty: request, start_ns, observed_ns and the terms, which add up to observed_ns.
     """
@@ -55,6 +57,7 @@ class Residuals:
     graphs: tuple[Graph, ...] = ()
     """All graphs, that of decode steps first; `graph` is the first."""
     telemetry: pl.DataFrame | None = None
+    kernels: pl.DataFrame = field(default_factory=lambda: pl.DataFrame())
 
 
 NO_PREDICTION: Final = Graph((), {}, "", "", "", {})
@@ -91,18 +94,20 @@ def residuals(
     notes += dict.fromkeys(note for one in found for note in one.notes)
     pieces = pl.concat([one.intervals for one in found])
     steps = tables.steps_table(found, graphs, pieces)
+    kernels = tables.kernels_table(found, steps)
     notes += _about_steps(steps, graphs)
     return Residuals(
         trace=trace,
         graph=decoding,
         intervals=pieces,
         steps=steps,
-        operations=tables.operations_table(found, graphs, steps),
+        operations=tables.operations_table(found, graphs, steps, kernels),
         requests=requests.requests_table(trace, pieces),
         waterfall=median_waterfall(steps, pieces),
         degradations=tuple(dict.fromkeys([*trace.header.degradations, *notes])),
         graphs=graphs,
         telemetry=telemetry,
+        kernels=kernels,
     )
 
 

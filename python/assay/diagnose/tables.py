@@ -22,6 +22,39 @@ STEP: Final = ("rank", "device", "step")
 """What names a step: several devices number theirs alike."""
 
 
+def kernels_table(found: Sequence[Decomposition], steps: pl.DataFrame) -> pl.DataFrame:
+    """One row a device event of a step: what it belongs to and how long it took."""
+    parts = []
+    for one in found:
+        rank, _, device = one.lane.key
+        events = one.events
+        names = dict(enumerate(one.prediction.names))
+        frame = pl.DataFrame(
+            {
+                "row": events.row,
+                "step": events.step,
+                "operation": one.prediction.site_codes[events.operation],
+                "layer": events.layer,
+                "start_ns": events.start,
+                "dur_ns": events.end - events.start,
+            }
+        )
+        parts.append(
+            frame.select(
+                "row",
+                "step",
+                pl.lit(rank if rank >= 0 else None, pl.Int32).alias("rank"),
+                pl.lit(device if device >= 0 else None, pl.Int32).alias("device"),
+                pl.col("operation").replace_strict(names, default=None, return_dtype=pl.String),
+                pl.when(pl.col("layer") >= 0).then(pl.col("layer")).cast(pl.Int32).alias("layer"),
+                "start_ns",
+                "dur_ns",
+            )
+        )
+    known = steps.select(*STEP, "phase", "is_whole", "is_predicted")
+    return pl.concat(parts).join(known, on=STEP, nulls_equal=True, maintain_order="left")
+
+
 def steps_table(
     found: Sequence[Decomposition], graphs: Sequence[Graph], intervals: pl.DataFrame
 ) -> pl.DataFrame:
@@ -71,7 +104,10 @@ def _step_figures(graph: Graph | None) -> dict[str, float | None]:
 
 
 def operations_table(
-    found: Sequence[Decomposition], graphs: Sequence[Graph], steps: pl.DataFrame
+    found: Sequence[Decomposition],
+    graphs: Sequence[Graph],
+    steps: pl.DataFrame,
+    kernels: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row an operation, phase and layer, over whole steps; means a step and device."""
     whole = steps.filter(pl.col("is_whole")) if steps["is_whole"].any() else steps
@@ -90,10 +126,19 @@ def operations_table(
     )
     # Kernels that others hide own no time, and count all the same.
     kernels = (
-        pl.concat([_events(one) for one in found])
-        .join(chosen, on=STEP, nulls_equal=True)
+        kernels.join(chosen, on=STEP, how="semi", nulls_equal=True)
+        .sort("start_ns")
+        .with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
+        .with_columns(before=pl.col("end").cum_max().shift(1).over(*STEP, "operation", "layer"))
         .group_by(keys)
-        .agg(count=pl.len().cast(pl.Float64), kernel_ns=pl.col("kernel_ns").sum().cast(pl.Float64))
+        .agg(
+            count=pl.len().cast(pl.Float64),
+            # A union: kernels of one site may overlap.
+            kernel_ns=(pl.col("end") - pl.max_horizontal("start_ns", "before"))
+            .clip(0)
+            .sum()
+            .cast(pl.Float64),
+        )
     )
     table = kernels.join(observed, on=keys, how="left", nulls_equal=True).with_columns(
         pl.col("observed_ns").fill_null(0.0)
@@ -117,29 +162,6 @@ def operations_table(
         )
         .sort("phase", "layer", "observed_ns", descending=[False, False, True], nulls_last=True)
     )  # fmt: skip
-
-
-def _events(one: Decomposition) -> pl.DataFrame:
-    """The device events of a lane with their sites."""
-    rank, _, device = one.lane.key
-    events = one.events
-    site = one.prediction.site_codes[events.operation]
-    names = dict(enumerate(one.prediction.names))
-    return pl.DataFrame(
-        {
-            "step": events.step,
-            "operation": site,
-            "layer": events.layer,
-            "kernel_ns": events.end - events.start,
-        }
-    ).select(
-        "step",
-        pl.lit(rank if rank >= 0 else None, pl.Int32).alias("rank"),
-        pl.lit(device if device >= 0 else None, pl.Int32).alias("device"),
-        pl.col("operation").replace_strict(names, default=None, return_dtype=pl.String),
-        pl.when(pl.col("layer") >= 0).then(pl.col("layer")).cast(pl.Int32).alias("layer"),
-        "kernel_ns",
-    )
 
 
 def _predicted(found: Sequence[Decomposition], graphs: Sequence[Graph]) -> list[dict[str, Any]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from assay.diagnose.residuals import Residuals
+
+VERDICTS: Final = ("violated", "not measured")
+"""What a finding says; an invariant that holds has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Violation:
 
     invariant: str
     verdict: str
-    """violated, or not measured."""
+    """One of `VERDICTS`."""
     where: str
     """The operation, layer, step or counter that it is about."""
     observed: float | None

@@ -1,0 +1,1 @@
+"""What must hold of a healthy trace, with intervals from prediction and calibration."""
