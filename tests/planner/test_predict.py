@@ -144,6 +144,20 @@ def test_speculation_reads_the_keys_once() -> None:
     assert rate == pytest.approx(8 * 1.875 / (step_ms(known) / 1e3), rel=1e-6)
 
 
+def test_context_parallel_ranks_share_the_keys() -> None:
+    model = model_spec("llama-3.1-8b")
+    alone = predict_graph(model, H200, BatchConfig(context=100_000))
+    split = predict_graph(model, H200, BatchConfig(context=100_000, context_parallel=4))
+    read, before = (sum(n.bytes_read for n in g.of("attention")) for g in (split, alone))
+    assert read == pytest.approx(before / 4, rel=0.01)
+    assert len(split.of("all_reduce")) == 32
+    assert summed(split)[0] == pytest.approx(split.totals["step"].expected, rel=1e-9)
+    assert step_ms(split) < step_ms(alone)
+    cost, single = (g.totals["dollars_per_token"].expected for g in (split, alone))
+    assert cost == pytest.approx(4 * single * step_ms(split) / step_ms(alone))
+    assert "ttft" in split.missing
+
+
 def test_what_formats_run_as() -> None:
     model = model_spec("llama-3.1-8b")
     for gpu, is_native in (("h200", True), ("a100_sxm", False)):
@@ -180,7 +194,7 @@ def test_names_of_hardware_and_models() -> None:
         (BatchConfig(sequences=0), "empty step"),
         (BatchConfig(sequences=-1), "sequences"),
         (BatchConfig(sequences=2, context=(1, 2, 3)), "one length for each"),
-        (BatchConfig(context_parallel=2), "context_parallel"),
+        (BatchConfig(context_parallel=2, prefill_tokens=9), "context_parallel"),
         (BatchConfig(engine="tgi"), "engine"),
         (BatchConfig(weight_dtype="q9"), "weight format"),
         (BatchConfig(kv_dtype="q9"), "KV-cache format"),

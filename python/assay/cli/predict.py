@@ -89,6 +89,10 @@ def predict_command(
     expert: Annotated[
         int, typer.Option("--expert", metavar="N", help="Expert-parallel groups of these GPUs.")
     ] = 1,
+    context_parallel: Annotated[
+        int,
+        typer.Option("--context-parallel", metavar="N", help="GPUs that share every KV cache."),
+    ] = 1,
     speculative_tokens: Annotated[
         int,
         typer.Option("--speculative-tokens", metavar="N", help="Drafted tokens of a sequence."),
@@ -128,6 +132,7 @@ def predict_command(
         tensor=tensor,
         pipeline=pipeline,
         expert=expert,
+        context_parallel=context_parallel,
         weight_dtype=dtype or spec.weight_dtype or "bf16",
         kv_dtype=kv_dtype,
         engine=engine,
@@ -262,7 +267,7 @@ def _load(batch: Any) -> str:
 
 
 def _ranks(batch: Any) -> str:
-    gpus = batch["tensor"] * batch["pipeline"]
+    gpus = batch["tensor"] * batch["pipeline"] * batch["context_parallel"]
     return f"{gpus} x " if gpus > 1 else ""
 
 

@@ -30,7 +30,7 @@ ITEMS: Final = (
 """Operations whose work the stack declares, by layer."""
 PASSES: Final = ("passes", "routing", "state")
 """Those without products, which have no floor."""
-SUMS: Final = ("attention_sum", "feed_forward_sum", "send")
+SUMS: Final = ("attention_sum", "feed_forward_sum", "context_sum", "send")
 """All-reduces, and hops between pipeline stages, of which it declares the time."""
 
 TOTALS: Final = (
@@ -123,6 +123,7 @@ def inputs(
         f"{STEP}prompt": float(max(prompt, 1)),
         f"{STEP}draft_tokens": float(batch.speculative_tokens),
         f"{STEP}acceptance": batch.acceptance or 0.0,
+        f"{STEP}context_ranks": float(batch.context_parallel),
         f"{STEP}eager": float(not batch.cuda_graphs),
         f"{STEP}launches": float(plan.launches),
         f"{STEP}outer_kernels": float(plan.outer_kernels),
@@ -161,13 +162,13 @@ def check(batch: BatchConfig, hardware: HardwareSpec) -> None:
             raise InputError(f"{name}: expected 0 or more, got {getattr(batch, name)}")
     if not batch.sequences and not batch.prefill_tokens:
         raise InputError("batch: expected sequences or prefill tokens, got an empty step")
-    ranks = batch.tensor * batch.pipeline
+    ranks = batch.tensor * batch.pipeline * batch.context_parallel
     if batch.engine == "assay" and ranks > 1:
         raise InputError(f"the engine of Assay runs on one device, got {ranks}", "--engine vllm")
-    if batch.context_parallel > 1:
+    if batch.context_parallel > 1 and batch.prefill_tokens:
         raise InputError(
-            f"context_parallel: expected 1, got {batch.context_parallel}",
-            "steps that split a context over GPUs are not predicted",
+            f"context_parallel: expected 1 with prefill tokens, got {batch.context_parallel}",
+            "only decode steps that split a context over GPUs are predicted",
         )
     contexts = batch.context if isinstance(batch.context, tuple) else (batch.context,)
     if min(contexts, default=0) < 0 or not contexts:

@@ -150,7 +150,7 @@ _FAMILIES = {
     "experts_up": "kernels.experts", "experts_down": "kernels.experts",
     "passes": "kernels.passes", "routing": "kernels.passes", "state": "kernels.passes",
     "outer": "kernels.passes", "attention_sum": "collectives", "feed_forward_sum": "collectives",
-    "send": "collectives",
+    "send": "collectives", "context_sum": "collectives",
 }  # fmt: skip
 _LINEAR, _ATTENTION = "architecture.linear.matrices", "architecture.attention.matrices"
 _EXPERTS = ("experts_up", "experts_down")

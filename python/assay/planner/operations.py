@@ -52,6 +52,7 @@ class Load:
     expert: int
     prefill_tokens: int = 0
     pipeline: int = 1
+    context_parallel: int = 1
     on_gpu: bool = True
 
 
@@ -93,6 +94,7 @@ def _attention(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation
         found.append(Operation("rope", ("passes",), weight=2 * (heads * width + keys), written=0.5))
     found.append(Operation("kv_cache_write", ("passes",), weight=2 * (keys + values), written=0.5))
     found.append(_kernel(model, layer, load))
+    found += _summed("context_sum", load.context_parallel)
     found.append(_output(shapes, load))
     return [*found, *_summed("attention_sum", load.tensor)]
 
@@ -126,6 +128,7 @@ def _latent(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
         # The absorbed halves of the up projection, before and after attention.
         Operation("kv_b_proj", ("latent_values",), 2, depth=latent),
         _kernel(model, layer, load),
+        *_summed("context_sum", load.context_parallel),
         _output(shapes, load),
     ]
     return [*found, *_summed("attention_sum", load.tensor)]

@@ -96,7 +96,7 @@ def _host(values: Mapping[str, float], batch: BatchConfig, last: str, phase: str
 def _does_not_fit(values: Mapping[str, float], batch: BatchConfig) -> list[str]:
     weights, capacity = values["serving.weight_memory"], values["gpu.memory.capacity"]
     cached = batch.sequences * e.mean_context(batch) * values["serving.kv.bytes_per_token"]
-    needed = weights + cached / (batch.tensor * batch.pipeline)
+    needed = weights + cached / (batch.tensor * batch.pipeline * batch.context_parallel)
     if needed <= capacity:
         return []
     return [

@@ -42,11 +42,7 @@ _COLUMNS: Final = {
 _OUTPUTS: Final = (
     f"{e.STEP}wall_time", f"{e.STEP}floor_time", f"{e.STEP}tokens_per_second",
 )  # fmt: skip
-SETTINGS: Final = tuple(
-    field.name
-    for field in fields(BatchConfig)
-    if field.name not in ("settings", "context_parallel")
-)
+SETTINGS: Final = tuple(field.name for field in fields(BatchConfig) if field.name != "settings")
 """Settings of a batch that a sweep may vary, besides hardware."""
 
 

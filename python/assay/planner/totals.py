@@ -25,6 +25,8 @@ def first_token_batch(batch: BatchConfig, budget: float) -> BatchConfig:
     """The step that a new request of this context waits for: a chunk of its prompt."""
     if batch.prefill_tokens:
         return batch
+    # How the prompt of a split context is computed is not known; TTFT is left out.
+    batch = replace(batch, context_parallel=1)
     prompt = max(round(e.mean_context(batch)), 1)
     chunk = int(min(prompt, max(budget - batch.sequences, 1)))
     return replace(batch, prefill_tokens=chunk, prompt=prompt)
@@ -51,6 +53,9 @@ def whole_step(
         "bytes": _certain(values[f"{e.STEP}size"], "byte"),
     }
     missing: dict[str, str] = {}
+    if batch.context_parallel > 1:
+        del totals["ttft"]
+        missing["ttft"] = "prefill of context-parallel GPUs is not predicted"
     notes = _power(given, hardware, time, totals, missing)
     if reason := _no_rate(batch):
         totals.pop("joules_per_token", None)

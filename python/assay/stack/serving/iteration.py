@@ -117,17 +117,21 @@ def _logits(step: Step) -> Work:
 def _reductions(step: Step) -> Variable:
     """Sums over GPUs after attention and after the feed-forward of all layers."""
     # With replicas, an all-gather of tokens and a reduce-scatter cost as much as an all-reduce.
-    attended = _reduction(step, "attention_sum", step.own, d.attention_ranks)
-    mixed = _reduction(step, "feed_forward_sum", step.tokens, d.tensor)
+    attended = _reduction(step, "attention_sum", step.own * model.hidden, d.attention_ranks)
+    mixed = _reduction(step, "feed_forward_sum", step.tokens * model.hidden, d.tensor)
+    times = model.layers * (attended + mixed)
+    if step.load.context_ranks is not None:
+        outputs = step.own * model.output_size / d.attention_ranks
+        merged = _reduction(step, "context_sum", outputs, step.load.context_ranks)
+        times = times + model.attention_layers * merged
     return step.variable(
-        "reduction_time", "t_r", "s", f"all-reduces in {step.what}",
-        model.layers * (attended + mixed), _MEGATRON,
-    )  # fmt: skip
+        "reduction_time", "t_r", "s", f"all-reduces in {step.what}", times, _MEGATRON
+    )
 
 
-def _reduction(step: Step, name: str, tokens: Expression, ranks: Expression) -> Expression:
+def _reduction(step: Step, name: str, elements: Expression, ranks: Expression) -> Expression:
     local = minimum(ranks, interconnect.node_ranks)
-    size = tokens * model.hidden * BYTES_16_BIT
+    size = elements * BYTES_16_BIT
     inside = collectives.node_all_reduce(
         scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1")
     )

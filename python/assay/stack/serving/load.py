@@ -89,6 +89,8 @@ class Load:
     prompt: Expression
     queries: Expression | None = None
     optional: bool = False
+    context_ranks: Expression | None = None
+    """GPUs that each hold a part of every context, and merge their outputs; None for one."""
     head_element: Expression | None = None
     """Bytes of a stored weight of the output projection, None for 16 bits."""
 

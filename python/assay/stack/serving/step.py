@@ -20,6 +20,9 @@ _SPECULATION = cited(
     "Leviathan, Kalman and Matias 2023, Fast Inference from Transformers via Speculative Decoding",
     "eq. 1, expected tokens of a step",
 )
+_CONTEXT = cited(
+    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers", "sec. 3"
+)
 _GRAPHS = cited("NVIDIA CUDA C++ Programming Guide 12", "CUDA graphs: launch cost on the host")
 _ORCA = cited(
     "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
@@ -56,6 +59,11 @@ acceptance = scope.variable(
     "step.acceptance", "alpha", "1", "probability that a drafted token is accepted",
     bounds=(0, 1), reference=_SPECULATION, boundary="scenario",
 )  # fmt: skip
+context_ranks = scope.variable(
+    "step.context_ranks", "c", "1",
+    "context-parallel GPUs, each with a part of the KV cache of every sequence", bounds=(1, None),
+    reference=_CONTEXT, boundary="scenario",
+)  # fmt: skip
 eager = scope.variable(
     "step.eager", "b_e", "1", "1: the host launches every kernel; 0: it launches CUDA graphs",
     bounds=(0, 1), reference=_GRAPHS, boundary="scenario",
@@ -74,14 +82,9 @@ outer_kernels = scope.variable(
 )  # fmt: skip
 
 _load = Load(
-    sequences,
-    context,
-    prefill_tokens,
-    prompt,
-    draft_tokens + 1,
-    optional=True,
-    head_element=head_bytes,
-)
+    sequences, context / context_ranks, prefill_tokens, prompt, draft_tokens + 1, optional=True,
+    context_ranks=context_ranks, head_element=head_bytes,
+)  # fmt: skip
 step = iteration.declare("step.", "the step", _load, itemized=True)
 
 # Host time was fitted on whole steps, so that it contains the kernels outside of layers.
@@ -136,13 +139,16 @@ time_to_first_token = scope.variable(
     ),
     reference=_CHUNKED, target=True,
 )  # fmt: skip
+gpus = scope.variable(
+    "step.gpus", "n_g", "GPU", "GPUs of one instance, context-parallel ones included",
+    equals=d.instance_gpus * context_ranks, bounds=POSITIVE, reference=_CONTEXT,
+)  # fmt: skip
 energy_per_token = scope.variable(
     "step.energy_per_token", "e", "J/token", "energy of the GPUs per output token",
-    equals=gpu.power * d.instance_gpus / tokens_per_second,
+    equals=gpu.power * gpus / tokens_per_second,
     reference=by_definition("power over rate"), target=True,
 )  # fmt: skip
 
-gpus = d.instance_gpus
 _asked = sequences + prefill_tokens > 0
 _busy = step.benchmark_time - step.host_time
 scope.approximation(
