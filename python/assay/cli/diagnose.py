@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from assay.cli import options
+from assay.cli.diagnose_server import server_report
 from assay.cli.diagnose_text import text
 from assay.cli.output import Report, cut, cut_notes, working
 from assay.cli.trace_summary import recover_structure
@@ -12,7 +13,16 @@ from assay.errors import InputError
 
 
 def diagnose_command(
-    trace: options.TraceArgument,
+    trace: options.OptionalTraceArgument = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="Diagnose a running OpenAI-compatible server instead of a trace: vLLM, SGLang, "
+            "llama.cpp, assay serve. ASSAY_API_KEY is sent as its key.",
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -85,6 +95,22 @@ def diagnose_command(
             "experiment.",
         ),
     ] = None,
+    duration_s: Annotated[
+        float | None,
+        typer.Option(
+            "--duration",
+            metavar="SECONDS",
+            help="With --url: time for watching and probing the server; 30 if not given.",
+        ),
+    ] = None,
+    most_at_once: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency",
+            metavar="N",
+            help="With --url: most probes at once; 8 if not given.",
+        ),
+    ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -94,8 +120,28 @@ def diagnose_command(
     is in one term of a waterfall; causes are mechanisms with the microseconds per token that each
     explains, the rows of the trace behind it, and what would remove it. Without a model, or with an
     engine that cannot be predicted, gaps, kernels and the critical path remain.
+
+    With --url a server is watched, then probed with a few dozen short completions, one by one and
+    several at once. Its metrics show queueing, pre-emption, a full KV cache, prefill interference
+    and prefix cache misses; what needs a trace is said.
     """
+    if (trace is None) == (url is None):
+        raise InputError(
+            f"expected a trace or --url, got {'neither' if url is None else 'both'}",
+            "assay diagnose TRACE, or assay diagnose --url http://localhost:8000",
+        )
     _check(batch, context, tensor)
+    if url is not None:
+        _check_server_options(
+            batch=batch, context=context, telemetry=telemetry, experiments=experiments
+        )
+        return server_report(
+            url, duration_s=duration_s, most_at_once=most_at_once, as_json=as_json, model=model,
+            gpu=gpu, engine=engine, dtype=dtype, kv_dtype=kv_dtype, tensor=tensor,
+        )  # fmt: skip
+    assert trace is not None
+    if duration_s is not None or most_at_once is not None:
+        raise InputError("--duration, --concurrency: expected them with --url, got a trace")
     with working(f"reading {trace}") as say:
         data = _diagnosed(
             trace,
@@ -122,6 +168,13 @@ def diagnose_command(
         notes=[*(note for note in data["degradations"] if note not in assumed), *cut_notes(hidden)],
         details=assumed,
     )
+
+
+def _check_server_options(**given: object) -> None:
+    """Options of a trace's diagnosis have no meaning for a server, which is asked itself."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name}: expected it with a trace, got it with --url")
 
 
 def _check(batch: int | None, context: int | None, tensor: int | None) -> None:

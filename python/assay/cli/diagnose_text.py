@@ -19,16 +19,16 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
     """The whole report, line by line."""
     yield from facts(_facts(data), canvas)
     yield ""
-    yield from _waterfall(data, canvas)
+    yield from waterfall(data, canvas)
     if data["causes"]:
         yield ""
         worth = [
             one for one in data["causes"] if one["within"] or one["hi"] >= WORTH * data["step_ns"]
         ]
-        yield from _causes(worth, canvas)
+        yield from causes_table(worth, canvas)
     if data["violations"]:
         yield ""
-        yield from _violations(data["violations"], canvas)
+        yield from violations_table(data["violations"], canvas)
     if rows := [row for row in data["operations"] if row["operation"]][:limit]:
         yield ""
         yield from _operations(rows, canvas)
@@ -88,7 +88,8 @@ def _bar(share: float, canvas: Canvas) -> str:
     return ("\u2588" if canvas.is_unicode else "#") * filled
 
 
-def _waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+def waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    """The terms of a step with bars, which add up to what was observed."""
     whole = data["step_ns"] or 1
     terms = [term for term in data["waterfall"] if term["ns"]]
     longest = max((term["ns"] for term in terms), default=1)
@@ -105,7 +106,8 @@ def _waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     yield from table(("term", "us", "%", ""), cells, canvas, right=(1, 2))
 
 
-def _causes(causes: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def causes_table(causes: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    """Causes by the time they explain, and what to try."""
     cells: list[tuple[Part, ...]] = []
     for cause in causes[:CAUSES]:
         part = f", part of {cause['within']}" if cause["within"] else ""
@@ -133,7 +135,8 @@ def _status(cause: dict[str, Any]) -> str:
     return "beside the step" if cause["beyond_step"] else str(cause["status"])
 
 
-def _violations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def violations_table(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    """Invariants that do not hold, or were not measured."""
     cells: list[tuple[Part, ...]] = [
         (
             (row["invariant"], NAME),

@@ -113,11 +113,10 @@ Target = Annotated[
         help="Full name of the variable.",
     ),
 ]
-TraceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TRACE",
-        help="A trace: a file of any tool that assay reads, the folder of a stored trace, or its "
-        "name in assay trace list.",
-    ),
-]
+_TRACE = typer.Argument(
+    metavar="TRACE",
+    help="A trace: a file of any tool that assay reads, the folder of a stored trace, or its "
+    "name in assay trace list.",
+)
+TraceArgument = Annotated[str, _TRACE]
+OptionalTraceArgument = Annotated[str | None, _TRACE]

@@ -1,0 +1,123 @@
+"""`assay diagnose --url`: a server that is already running."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.cli.diagnose_text import causes_table, microseconds, violations_table, waterfall
+from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, count, facts, table, working
+
+
+def server_report(
+    url: str,
+    *,
+    duration_s: float | None,
+    most_at_once: int | None,
+    as_json: bool,
+    **given: Any,
+) -> Report:
+    """Watch and probe the server, and lay out what was found."""
+    from assay.diagnose.live import diagnose_server
+
+    if duration_s is not None:
+        given["duration_s"] = duration_s
+    if most_at_once is not None:
+        given["most_at_once"] = most_at_once
+    with working(f"asking {url}") as say:
+        data = diagnose_server(url, say=say, **given)
+    # What a prediction assumes is many lines; the report itself stands without them.
+    assumed = list(
+        dict.fromkeys(note for one in data["predictions"] for note in one["degradations"])
+    )
+    return Report(
+        data,
+        lambda canvas: _text(data, canvas),
+        as_json,
+        notes=data["degradations"],
+        details=assumed,
+    )
+
+
+def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    yield from facts(_facts(data), canvas)
+    yield ""
+    yield from waterfall(data, canvas)
+    if data["causes"]:
+        yield ""
+        yield from causes_table(data["causes"], canvas)
+    if broken := [one for one in data["violations"] if one["verdict"] == "violated"]:
+        yield ""
+        yield from violations_table(broken, canvas)
+    yield ""
+    yield from _at_once(data["concurrency"], canvas)
+    yield ""
+    yield from _first_tokens(data["ttft"], canvas)
+
+
+def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
+    others = data["batch"] - 1
+    beside = f", beside {count(others, 'request')} of others" if others else ""
+    probes = data["probes"]
+    return [
+        ("server", f"{data['url']}, {data['server'] or 'without metrics'}"),
+        ("model", data["model"]),
+        ("GPU", data["gpu"] or "not known"),
+        (
+            "step",
+            f"decode, {count(data['batch'], 'sequence')}, context {data['context']:,}{beside}",
+        ),
+        ("observed", f"{data['step_ns'] / 1e6:,.3f} ms for each token, one request at a time"),
+        ("predicted", _range(data["predicted_ns"], data["lo"], data["hi"])),
+        ("floor", "" if data["floor_ns"] is None else f"{data['floor_ns'] / 1e6:,.3f} ms"),
+        ("load", _load(data["watched"])),
+        ("probes", f"{count(probes['requests'], 'request')}, {probes['tokens']:,} tokens"),
+    ]
+
+
+def _load(watched: dict[str, Any]) -> str:
+    """What the server did before it was probed."""
+    tokens = watched.get("engine_generation_tokens")
+    if tokens is None:
+        return ""
+    parts = [f"{tokens / max(watched['seconds'], 1e-9):,.0f} tokens/s"]
+    for name, label in (
+        ("engine_requests_running", "running"),
+        ("engine_requests_waiting", "waiting"),
+    ):
+        if name in watched:
+            parts.append(f"{watched[name]['mean']:.1f} {label}")
+    if "engine_kv_cache_usage" in watched:
+        parts.append(f"KV cache {watched['engine_kv_cache_usage']['max']:.0%} at most")
+    return ", ".join(parts)
+
+
+def _range(expected: float | None, lo: float | None, hi: float | None) -> str:
+    if expected is None or lo is None or hi is None:
+        return ""
+    return f"{expected / 1e6:,.3f} ms ({lo / 1e6:,.3f} to {hi / 1e6:,.3f})"
+
+
+def _at_once(rows: list[dict[str, Any]], canvas: Canvas) -> list[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (
+            (str(row["concurrency"]), NAME),
+            (microseconds(row["tpot_ns"]), VALUE),
+            f"{row['ttft_ns'] / 1e6:,.1f}",
+            f"{row['tokens_per_second']:,.0f}",
+            _range(row["predicted_ns"], row["lo"], row["hi"]),
+        )
+        for row in rows
+    ]
+    titles = ("at once", "TPOT us", "TTFT ms", "tokens/s", "predicted step")
+    return table(titles, cells, canvas, right=(0, 1, 2, 3))
+
+
+def _first_tokens(rows: list[dict[str, Any]], canvas: Canvas) -> list[Line]:
+    cells: list[tuple[Part, ...]] = [
+        (
+            (f"{row['prompt_tokens']:,}", NAME),
+            (f"{row['observed_ns'] / 1e6:,.1f}", VALUE),
+            _range(row["predicted_ns"], row["lo"], row["hi"]),
+        )
+        for row in rows
+    ]
+    return table(("prompt tokens", "TTFT ms", "predicted"), cells, canvas, right=(0, 1))

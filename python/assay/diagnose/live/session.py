@@ -1,0 +1,283 @@
+"""`diagnose_server`: watch a running server, probe it, compare with a prediction, name causes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from assay.diagnose.hypothesis import Hypothesis
+from assay.diagnose.live.causes import Scene, find_causes
+from assay.diagnose.live.client import Client, ServedModel, ServerError
+from assay.diagnose.live.expectation import Expectation, expect
+from assay.diagnose.live.probes import (
+    CONCURRENCIES,
+    LENGTH,
+    SINGLE,
+    TOGETHER,
+    Probe,
+    Prober,
+    Probes,
+)
+from assay.diagnose.live.watch import Watch, Window
+from assay.diagnose.subject import ENGINES
+from assay.diagnose.violation import Violation
+from assay.errors import InputError, unknown_name
+from assay.planner import hardware_spec, model_spec
+
+DURATION_S: Final = 30.0
+WATCHED: Final = 0.3
+"""Share of the duration in which the server is only watched, before the first probe."""
+MOST_AT_ONCE: Final = 64
+
+_ATTACH: Final = {
+    "vLLM": "assay trace attach --url {url} --steps 20",
+    "SGLang": "assay trace attach --url {url} --steps 20",
+    "assay": "assay trace attach --url {url} --duration-s 5",
+}
+"""How a slice of a running server is traced; another one is started anew under the tracer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    model: ServedModel
+    server: str | None
+    probes: Probes
+    passive: Window
+    probing: Window
+    is_local: bool
+
+
+def diagnose_server(
+    url: str,
+    *,
+    model: str | None = None,
+    gpu: str | None = None,
+    engine: str | None = None,
+    dtype: str | None = None,
+    kv_dtype: str = "bf16",
+    tensor: int | None = None,
+    duration_s: float = DURATION_S,
+    most_at_once: int = max(CONCURRENCIES),
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """The diagnosis of a server as plain data, with the keys of a trace's where they apply.
+
+    It is watched for a while, then probed with short completions one by one and several at once.
+    Model and GPU, where given or known, predict what the steps of those probes should take.
+    """
+    if not 1.0 <= duration_s <= 3600.0:
+        raise InputError(f"--duration: expected 1 to 3,600 seconds, got {duration_s:g}")
+    if not 1 <= most_at_once <= MOST_AT_ONCE:
+        raise InputError(f"--concurrency: expected 1 to {MOST_AT_ONCE}, got {most_at_once}")
+    if engine is not None and engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    # Bad names are told before the server is disturbed.
+    spec = None if model is None else model_spec(model)
+    hardware = None if gpu is None else hardware_spec(gpu)
+    client = Client(url)
+    measured, notes = _measure(client, duration_s, most_at_once, say)
+    say("predicting")
+    single = measured.probes.of(SINGLE)
+    tpots = [one for probe in single if (one := probe.tpot_s) is not None]
+    if not tpots:
+        raise ServerError(
+            f"{client.url}: expected completions of several tokens, got one token each",
+            "the model ends at once, and the server takes no ignore_eos",
+        )
+    others = measured.passive.gauge("engine_requests_running")
+    batch = 1 + round(statistics.mean(others) if others else 0.0)
+    expected = expect(
+        measured.model, measured.server, measured.passive,
+        model=spec, hardware=hardware, engine=engine, dtype=dtype, kv_dtype=kv_dtype, tensor=tensor,
+        is_local=measured.is_local,
+    )  # fmt: skip
+    notes += expected.notes
+    has_load = bool(measured.passive.grown("engine_generation_tokens"))
+    load = measured.passive if has_load else measured.probing
+    if measured.server is not None and not has_load:
+        notes.append(
+            f"the server had no load of its own in {measured.passive.seconds:.0f} s: causes under "
+            "load are of the probes alone; run it while the server works"
+        )
+    step_ns = 1e9 * statistics.median(tpots)
+    causes, unexamined = find_causes(Scene(load, has_load, step_ns, measured.probes))
+    notes += [*unexamined, _needs_trace(client.url, measured.server), *client.notes]
+    return _report(client.url, measured, expected, batch, tpots, causes, notes)
+
+
+def _measure(
+    client: Client, duration_s: float, most_at_once: int, say: Callable[[str], None]
+) -> tuple[_Measured, list[str]]:
+    """Watch, then probe."""
+    say(f"asking {client.url} for its model")
+    served = client.model()
+    watch = Watch(client)
+    begun_s = time.monotonic()
+    with watch.running():
+        start_ns = watch.mark()
+        say("watching the server")
+        time.sleep(WATCHED * duration_s)
+        middle_ns = watch.mark()
+        prober = Prober(client, served, begun_s + duration_s, most_at_once=most_at_once, say=say)
+        probes = prober.run()
+        end_ns = watch.mark()
+    samples = watch.samples()
+    notes = [*watch.gaps(), *probes.notes]
+    if watch.server is None:
+        notes.append(
+            f"{watch.metrics_url} has no metrics: causes under load are not examined; llama.cpp "
+            "needs --metrics"
+        )
+    if not watch.is_local:
+        notes.append(
+            "the server is on another machine: its GPU and CPU are not sampled; run there for that"
+        )
+    passive = Window(samples, start_ns, middle_ns)
+    probing = Window(samples, middle_ns, end_ns)
+    return _Measured(served, watch.server, probes, passive, probing, watch.is_local), notes
+
+
+def _needs_trace(url: str, server: str | None) -> str:
+    attach = _ATTACH.get(server or "", "assay trace attach -- COMMAND, which starts the server")
+    return (
+        "launch gaps, host stalls, synchronization, lost overlap, kernel by kernel time, operations "
+        f"and critical path: need a trace: {attach.format(url=url)}, then assay diagnose TRACE"
+    )
+
+
+def _report(
+    url: str,
+    measured: _Measured,
+    expected: Expectation,
+    batch: int,
+    tpots: list[float],
+    causes: list[Hypothesis],
+    notes: list[str],
+) -> dict[str, Any]:
+    """Everything under the keys of a trace's diagnosis; what only a trace has is absent."""
+    probes = measured.probes
+    one = _median_single(probes.of(SINGLE))
+    context = one.prompt_tokens + one.answers[0].completion_tokens // 2
+    step_ns = 1e9 * statistics.median(tpots)
+    step = expected.step(batch, context)
+    floor_ns = None if step is None else step["floor_ns"]
+    lo, hi = (None, None) if step is None else (step["lo"], step["hi"])
+    return {
+        "url": url,
+        "server": measured.server,
+        "model": expected.model or measured.model.name,
+        "gpu": expected.gpu,
+        "engine": expected.engine,
+        "tensor": expected.tensor,
+        "batch": batch,
+        "context": context,
+        "phase": "decode",
+        "step_ns": step_ns,
+        "predicted_ns": None if step is None else step["expected"],
+        "lo": lo,
+        "hi": hi,
+        "floor_ns": floor_ns,
+        "waterfall": _waterfall(step_ns, [1e9 * tpot for tpot in tpots], floor_ns),
+        "causes": [_cause(cause) for cause in causes],
+        "violations": [
+            {**asdict(finding), "rows": list(finding.rows)}
+            for finding in _violations(step_ns, lo, hi)
+        ],
+        "ttft": [_first_token(probe, expected) for probe in (one, *_distinct(probes.of(LENGTH)))],
+        "concurrency": [
+            _at_once(probe, expected, batch - 1, context) for probe in (one, *probes.of(TOGETHER))
+        ],
+        "probes": {
+            "requests": probes.requests,
+            "tokens": probes.tokens,
+        },
+        "watched": measured.passive.summary(),
+        "probed": measured.probing.summary(),
+        "predictions": expected.predictions(),
+        "degradations": list(dict.fromkeys([*notes, *expected.failures()])),
+    }
+
+
+def _waterfall(
+    step_ns: float, observed: list[float], floor_ns: float | None
+) -> list[dict[str, Any]]:
+    """Floor and the rest, which add up to the step: only a trace divides the rest."""
+    floor = 0.0 if floor_ns is None else min(floor_ns, step_ns)
+    terms = [("floor", floor, floor, floor)] if floor_ns is not None else []
+    lo, hi = (max(one - floor, 0.0) for one in (min(observed), max(observed)))
+    terms.append(("unknown", step_ns - floor, lo, hi))
+    return [
+        {"name": name, "ns": ns, "lo": low, "hi": high, "rows": []} for name, ns, low, high in terms
+    ]
+
+
+def _violations(step_ns: float, lo: float | None, hi: float | None) -> list[Violation]:
+    found = []
+    if lo is not None and hi is not None and not lo <= step_ns <= hi:
+        found.append(Violation("step time", "violated", "decode step", step_ns, lo, hi, "ns"))
+    for name in ("kernel time", "memory traffic", "stream concurrency"):
+        found.append(
+            Violation(
+                name, "not measured", "decode step", None, None, None, "", (), "needs a trace"
+            )
+        )
+    return found
+
+
+def _cause(cause: Hypothesis) -> dict[str, Any]:
+    return {
+        **asdict(cause),
+        "part_of": list(cause.part_of),
+        "within": cause.within or None,
+        "evidence": [{**asdict(one), "rows": list(one.rows)} for one in cause.evidence],
+    }
+
+
+def _median_single(probes: list[Probe]) -> Probe:
+    """The probe whose time per output token is the median of those sent one at a time."""
+    timed = sorted(
+        (one for one in probes if one.tpot_s is not None), key=lambda one: one.tpot_s or 0
+    )
+    return timed[(len(timed) - 1) // 2]
+
+
+def _together(probes: list[Probe]) -> Probe:
+    """Probes of one length as one: their median times are those of all."""
+    answers = tuple(answer for one in probes for answer in one.answers)
+    return Probe(probes[0].kind, 1, probes[0].prompt_tokens, answers)
+
+
+def _distinct(probes: list[Probe]) -> list[Probe]:
+    """The fastest probe of each length of the prompt, shortest first."""
+    found: dict[int, Probe] = {}
+    for one in probes:
+        near = next((size for size in found if abs(size - one.prompt_tokens) < 0.2 * size), None)
+        key = one.prompt_tokens if near is None else near
+        if key not in found or one.ttft_s < found[key].ttft_s:
+            found[key] = one
+    return [found[size] for size in sorted(found)]
+
+
+def _first_token(probe: Probe, expected: Expectation) -> dict[str, Any]:
+    return {
+        "prompt_tokens": probe.prompt_tokens,
+        "observed_ns": 1e9 * probe.ttft_s,
+        **expected.ttft(probe.prompt_tokens),
+    }
+
+
+def _at_once(probe: Probe, expected: Expectation, others: int, context: int) -> dict[str, Any]:
+    step = expected.step(probe.concurrency + others, context)
+    tpot = probe.tpot_s
+    return {
+        "concurrency": probe.concurrency,
+        "tpot_ns": None if tpot is None else 1e9 * tpot,
+        "ttft_ns": 1e9 * probe.ttft_s,
+        "tokens_per_second": probe.tokens_per_second,
+        "predicted_ns": None if step is None else step["expected"],
+        "lo": None if step is None else step["lo"],
+        "hi": None if step is None else step["hi"],
+    }
