@@ -23,6 +23,8 @@ TELEMETRY = {
 """What `assay telemetry` connects to; nothing else is imported from there for the network."""
 SERVER_PROFILER = "observe/attach/server.py"
 """Has a server that was named record itself: `assay trace attach --url`."""
+PROBES = "diagnose/live/client.py"
+"""Probes a server that was named: `assay diagnose --url`."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 ATTACH = "observe/attach/program.py"
@@ -47,7 +49,12 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         str(path.relative_to(package)): imported(path) & NETWORK for path in package.rglob("*.py")
     }
     used = {name: modules for name, modules in users.items() if modules}
-    assert used == {SERVER: {"socket"}, SERVER_PROFILER: {"urllib"}, **TELEMETRY}
+    assert used == {
+        SERVER: {"socket"},
+        SERVER_PROFILER: {"urllib"},
+        PROBES: {"http", "ssl"},
+        **TELEMETRY,
+    }
     # It listens; it connects nowhere.
     calls = {
         node.attr

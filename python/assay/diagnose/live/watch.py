@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ class Watch:
 
 def is_local(host: str) -> bool:
     """Whether a server is on this machine, so that its state is the server's."""
-    return host in _LOOPBACK or host == socket.gethostname()
+    return host in _LOOPBACK or host == platform.node()
 
 
 class Window:
