@@ -27,7 +27,7 @@ SHAPE: Final = (2048, 2048)
 """Outputs by inputs on a CPU."""
 SMALL: Final = (512, 512)
 """A layer so small that what one operation costs besides its bytes shows."""
-GPU_FORMATS: Final = ("bf16", "f16", "f32", "fp8", "int8", "int4", "q8_0", "q4_1")
+GPU_FORMATS: Final = ("bf16", "f32", "fp8", "int8", "int4", "q4_1")
 GPU_SHAPE: Final = (28672, 4096)
 GPU_SMALL: Final = (4096, 4096)
 GPU_SQUARE: Final = 8192
