@@ -13,9 +13,19 @@ import assay
 from assay.catalog import models
 from assay.errors import AssayError, InputError
 from assay.observe.operations import is_operation
-from assay.planner import BatchConfig, Ceiling, Graph, hardware_spec, model_spec, predict_graph
+from assay.planner import (
+    BatchConfig,
+    Ceiling,
+    Graph,
+    evaluation,
+    hardware_spec,
+    model_spec,
+    predict_graph,
+)
 from assay.planner.calibrate import Calibration, save
 from assay.planner.graph import BOUNDS
+from assay.planner.plan import plan_step
+from assay.stack import registry
 
 DATA = Path(__file__).parents[1] / "data"
 H200 = hardware_spec("h200")
@@ -45,6 +55,19 @@ def test_decode_steps_that_vllm_was_measured_at(
         errors.append(abs(step.expected / 1e6 / point["step_ms"] - 1))
     assert sorted(errors)[len(errors) // 2] < median
     assert max(errors) < worst
+
+
+def test_a_step_is_the_iteration_of_a_deployment() -> None:
+    """The equations behind TPOT give the same time for the same sequences and context."""
+    batch = BatchConfig(sequences=24, context=2999, tensor=2)
+    for name in ("llama-3.1-8b", "deepseek-v2", "gpt-oss-20b", "qwen3.5-27b"):
+        model = model_spec(name)
+        given, _ = evaluation.inputs(model, H200, batch, plan_step(model, batch))
+        own = {n: v for n, v in given.items() if not n.startswith("serving.step.")}
+        load = {"serving.decoding": 24.0, "serving.context": 3000.0, "serving.prompt": 1.0}
+        found = registry().resolve("serving.decode.time", given=own | load, intervals=False)
+        step = predict_graph(model, H200, batch).totals["step"].expected
+        assert step == pytest.approx(found.require_value() * 1e9, rel=1e-9)
 
 
 def test_steps_without_graphs_wait_for_the_host() -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from assay.catalog import accelerators, constants, engines
 from assay.errors import AssayError
 from assay.model.inputs import Inputs
+from assay.planner.sources import OWN_KERNELS
 from assay.scenario.includes import include_engine
 from assay.stack import registry
 from assay.validate import intervals as sampled
@@ -40,9 +41,6 @@ _OUTPUTS = (
     "gpu.memory.bandwidth", "gpu.peak_flops", "architecture.active_parameters",
 )  # fmt: skip
 
-# Only the all-reduce has constants of the engine: its other kernels do not predict better with
-# their own, see docs/design/serving-model.md.
-_OWN_KERNELS = ("collectives.direct_start", "collectives.direct_share")
 # Kernel constants are fitted at the clock that the tables were measured at.
 _CLOCK = {"kernels.device.clock_ratio": 1.0}
 
@@ -73,7 +71,7 @@ def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
     fitted = constants.given(calibration)
     if engine in constants.engines(calibration):
         own = constants.given(calibration, engine)
-        fitted |= {name: own[name] for name in _OWN_KERNELS if name in own}
+        fitted |= {name: own[name] for name in OWN_KERNELS if name in own}
     known = registry().units
     both = {**entry.given, **accelerators.low_precision_rates(entry), **fitted, **_CLOCK}
     return {name: value for name, value in both.items() if name in known}
