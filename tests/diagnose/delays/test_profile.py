@@ -7,8 +7,10 @@ import pytest
 
 from assay.diagnose.delays import GraphTarget, Run, TargetNode, profile
 from assay.diagnose.delays.design import Group, block, groups
+from assay.diagnose.delays.graph_target import chains
 from assay.errors import InputError
 from assay.runtime import Device
+from assay.runtime.graphs import capture_graph
 from branch_graphs import BranchGraph, branch_graph, random_durations
 
 
@@ -44,18 +46,28 @@ def test_a_delay_past_the_slack_is_partly_hidden(sim: Device) -> None:
     assert found.of("branch0.0").verdict == "critical"
 
 
-def test_a_group_of_critical_and_hidden_nodes_is_split(sim: Device) -> None:
-    names = [f"branch{branch}.{node}" for branch in range(2) for node in range(2)]
-    case = branch_graph(
-        sim, [[2_000_000, 1_000_000], [1_500_000, 500_000]], labels=dict.fromkeys(names, "mlp")
-    )
-    found = profile(case.graph, nodes=["mlp"], budget=30)
-    # Nodes are numbered in the order of capture: the side branch comes first.
-    slopes = {one.name: (one.slope, one.verdict) for one in found}
-    assert slopes == {
-        "mlp#3..mlp#4": (pytest.approx(1.0), "critical"),
-        "mlp#1..mlp#2": (pytest.approx(0.0), "hidden"),
-    }
+def test_nodes_between_two_waits_are_one_chain(sim: Device) -> None:
+    case = branch_graph(sim, [[2_000_000, 1_000_000], [1_500_000]])
+    labels = [node.label for node in case.graph.nodes]
+    chain_of = dict(zip(labels, chains(case.graph.nodes), strict=True))
+    assert chain_of["branch0.0"] == chain_of["fill0.0"] == chain_of["branch0.1"]
+    assert chain_of["start1"] == chain_of["branch1.0"] == chain_of["fill1.0"]
+    assert len({chain_of["root"], chain_of["branch0.0"], chain_of["branch1.0"]}) == 3
+    found = profile(case.graph, nodes=["branch*"])
+    assert [one.name for one in found] == ["branch0.0..branch0.1", "branch1.0"]
+    one_stream = capture_graph(lambda: case.work.queue(0), device=sim)
+    assert chains(one_stream.nodes) == ["0"]
+
+
+def test_a_group_of_critical_and_hidden_nodes_is_split() -> None:
+    nodes = [f"layers.{layer}.mlp" for layer in range(5)]
+    target = Synthetic({name: float(name == "layers.3.mlp") for name in nodes}, noise=0.5)
+    target.nodes = tuple(TargetNode(name, "mlp") for name in nodes)
+    found = profile(target, budget=30)
+    assert found.of("layers.3.mlp").nodes == ("layers.3.mlp",)
+    assert [one.name for one in found.critical] == ["layers.3.mlp"]
+    hidden = {node for one in found if one.verdict == "hidden" for node in one.nodes}
+    assert hidden == set(nodes) - {"layers.3.mlp"}
 
 
 class Synthetic:
@@ -123,9 +135,9 @@ def test_bad_questions_are_named(sim: Device) -> None:
     case = branch_graph(sim, [[1_000_000], [500_000]])
     for options, message in (
         ({"nodes": ["mlp"]}, 'nodes: expected nodes or operations of the step, got "mlp"'),
-        ({"doses": [0]}, "doses: expected from 1 to 1,000,000,000 ns, got 0"),
-        ({"doses": []}, "doses: expected from 1 to 1,000,000,000 ns, got none"),
-        ({"doses": [2e9]}, "doses: expected from 1 to 1,000,000,000 ns, got 2,000,000,000"),
+        ({"doses": [2]}, "doses: expected from 3 to 1,000,000,000 ns, got 2"),
+        ({"doses": []}, "doses: expected from 3 to 1,000,000,000 ns, got none"),
+        ({"doses": [2e9]}, "doses: expected from 3 to 1,000,000,000 ns, got 2,000,000,000"),
         ({"budget": 0}, "budget: expected at least"),
         ({"replays": 0}, "replays: expected at least 1, got 0"),
     ):
@@ -134,7 +146,8 @@ def test_bad_questions_are_named(sim: Device) -> None:
         assert raised.value.message.startswith(message)
     with GraphTarget(case.graph) as target, pytest.raises(TypeError, match="takes no options"):
         profile(target, replays=2)
-    assert len(groups(target.nodes, None)) == len(case.graph.nodes)
+    # The root, and a chain for each branch.
+    assert len(groups(target.nodes)) == 3
 
 
 def _is_found(case: BranchGraph, seed: int) -> bool:

@@ -250,7 +250,11 @@ impl Backend for CpuDevice {
     }
 
     fn end_capture(&self, stream: StreamId) -> Result<GraphId> {
-        self.shared.lock().end_capture(stream)
+        let (graph, branches) = self.shared.lock().end_capture(stream)?;
+        if branches > 1 {
+            self.ensure_workers(branches)?;
+        }
+        Ok(graph)
     }
 
     fn is_capturing(&self, stream: StreamId) -> Result<bool> {
@@ -261,8 +265,11 @@ impl Backend for CpuDevice {
         let mut state = self.shared.lock();
         let operation = Operation::LaunchGraph;
         state.streams.check_not_capturing(operation, stream)?;
-        let graph = Work::Graph(state.graph(graph)?);
-        self.shared.submit(state, stream, graph)
+        let stored = state.graph(graph)?;
+        match stored.branch_streams.is_empty() {
+            true => self.shared.submit(state, stream, Work::Graph(stored.graph)),
+            false => self.shared.submit_branches(state, stream, &stored),
+        }
     }
 
     fn destroy_graph(&self, graph: GraphId) -> Result<()> {

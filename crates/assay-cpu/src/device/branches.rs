@@ -1,165 +1,92 @@
 //! The concurrent replay of a graph's branches.
 //!
-//! Nodes of one branch run in order in one thread. A graph of several branches runs each in a thread
-//! of its own: a branch that waits, for a delay or for memory, leaves its core to the others. A
-//! kernel that finds the thread pool busy with one of another branch runs in its own thread.
+//! A graph that was captured on one stream is one piece of work. Of several branches each gets a
+//! stream of its own, which callers cannot name; workers and waiting threads run their nodes in the
+//! order of the records and waits that were captured. A branch that waits, for a delay or for
+//! memory, leaves its core to the others; a kernel that finds the thread pool busy with one of
+//! another branch runs in its own thread.
 
+use super::branch_times::ReplayTimes;
 use super::graph::Step;
 use super::shared::Shared;
-use super::state::CpuGraph;
-use assay_runtime::backend::StreamId;
-use assay_runtime::clock::Clock;
-use assay_runtime::streams::StreamFailure;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-
-/// What the branches of one replay share.
-struct Replay<'a> {
-    graph: &'a CpuGraph,
-    stream: StreamId,
-    progress: Mutex<Progress>,
-    changed: Condvar,
-    /// Start and end of each node, where they are kept.
-    times: Option<&'a [AtomicU64]>,
-}
-
-#[derive(Default)]
-struct Progress {
-    /// Whether the branches may begin: false means that a thread is missing, and they end.
-    begun: Option<bool>,
-    recorded: Vec<bool>,
-    failure: Option<StreamFailure>,
-}
-
-impl Replay<'_> {
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        // Nothing under the lock can panic midway.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
-    }
-
-    /// Blocks until the progress gives an answer.
-    fn wait<T>(&self, answer: impl Fn(&Progress) -> Option<T>) -> T {
-        let mut progress = self.lock();
-        loop {
-            if let Some(found) = answer(&progress) {
-                return found;
-            }
-            progress = self
-                .changed
-                .wait(progress)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn has_failed(&self) -> bool {
-        self.lock().failure.is_some()
-    }
-
-    /// Runs a branch, up to the first failure of any.
-    fn run(&self, shared: &Shared, steps: &[Step]) {
-        for step in steps {
-            match *step {
-                Step::Record(record) => self.update(|progress| {
-                    if let Some(recorded) = progress.recorded.get_mut(record) {
-                        *recorded = true;
-                    }
-                }),
-                Step::Wait(record) => {
-                    let goes_on = self.wait(|progress| match &progress.failure {
-                        Some(_) => Some(false),
-                        None => progress.recorded.get(record).copied()?.then_some(true),
-                    });
-                    if !goes_on {
-                        return;
-                    }
-                }
-                Step::Node(node) => {
-                    if self.has_failed() || !self.run_node(shared, node) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn run_node(&self, shared: &Shared, node: u32) -> bool {
-        let Some(work) = self.graph.works.get(node as usize) else {
-            return false;
-        };
-        let stamp = |index: usize| {
-            let slot = self.times.and_then(|times| times.get(index));
-            if let Some(slot) = slot {
-                slot.store(shared.clock.now_ns(), Ordering::Relaxed);
-            }
-        };
-        stamp(2 * node as usize);
-        let outcome = shared.perform(self.stream, work);
-        stamp(2 * node as usize + 1);
-        match outcome {
-            Ok(()) => true,
-            Err(failure) => {
-                self.update(|progress| {
-                    progress.failure.get_or_insert(StreamFailure {
-                        node: Some(node),
-                        ..failure
-                    });
-                });
-                false
-            }
-        }
-    }
-}
+use super::state::{NodeOf, Queued, State, StoredGraph};
+use assay_runtime::backend::{BackendError, Result, StreamId};
+use assay_runtime::streams::{Command, DEFAULT_STREAM};
+use assay_runtime::trace;
+use std::sync::{Arc, MutexGuard};
 
 impl Shared {
-    /// Runs the branches of a graph, each in a thread of its own; the first runs in this one.
-    ///
-    /// Start and end of each node go to `times`, where given. Returns false if there are not enough
-    /// threads: then nothing ran.
-    pub(super) fn perform_branches(
-        &self,
+    /// Queues the branches of a graph behind the work of a stream, which goes on behind them.
+    pub(super) fn submit_branches<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         stream: StreamId,
-        graph: &CpuGraph,
-        times: Option<&[AtomicU64]>,
-    ) -> Result<bool, StreamFailure> {
-        let replay = Replay {
-            graph,
-            stream,
-            progress: Mutex::new(Progress {
-                recorded: vec![false; graph.records],
-                ..Progress::default()
-            }),
-            changed: Condvar::new(),
-            times,
-        };
-        let has_begun = thread::scope(|scope| {
-            let replay = &replay;
-            let complete = graph.branches.iter().skip(1).all(|steps| {
-                let branch = move || {
-                    if replay.wait(|progress| progress.begun) {
-                        replay.run(self, steps);
-                    }
-                };
-                thread::Builder::new()
-                    .name("assay-branch".to_owned())
-                    .spawn_scoped(scope, branch)
-                    .is_ok()
-            });
-            replay.update(|progress| progress.begun = Some(complete));
-            if complete && let Some(steps) = graph.branches.first() {
-                replay.run(self, steps);
+        stored: &StoredGraph,
+    ) -> Result<()> {
+        if stream == DEFAULT_STREAM {
+            state = self.run_until(state, |state| state.streams.is_stream_idle(stream));
+            // The failure of an event it waited for: reported once, then the stream goes on.
+            if let Some(failure) = state.streams.take_failure(stream) {
+                return Err(failure.into());
             }
-            complete
-        });
-        let failure = replay.lock().failure.take();
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(has_begun),
+        }
+        self.enqueue_branches(&mut state, stream, stored);
+        self.progress(state, stream);
+        if stream != DEFAULT_STREAM {
+            return Ok(());
+        }
+        // As of other work there: a failure is returned by this call and does not fail the stream.
+        match self.lock().streams.take_failure(stream) {
+            Some(failure) => Err(BackendError::from(failure)),
+            None => Ok(()),
+        }
+    }
+
+    fn enqueue_branches(&self, state: &mut State, stream: StreamId, stored: &StoredGraph) {
+        let (graph, branch_streams) = (&stored.graph, &stored.branch_streams);
+        let ticket = trace::current_ticket();
+        let is_traced = ticket != 0 && self.trace.is_on();
+        let times = is_traced.then(|| Arc::new(ReplayTimes::new(ticket, graph.works.len())));
+        let streams = &mut state.streams;
+        let tickets: Vec<u64> = (0..graph.records).map(|_| streams.new_ticket()).collect();
+        let (start, end) = (streams.new_ticket(), streams.new_ticket());
+        let record = |ticket| Command::Record {
+            ticket,
+            event: None,
+        };
+        streams.enqueue(stream, record(start));
+        for branch in branch_streams.iter() {
+            // A replay that failed does not fail the next one.
+            if streams.is_stream_idle(*branch) {
+                streams.take_failure(*branch);
+            }
+            streams.enqueue(*branch, Command::Wait { ticket: start });
+        }
+        for (branch, step) in &graph.steps {
+            let Some(target) = branch_streams.get(*branch) else {
+                continue;
+            };
+            let command = match *step {
+                Step::Node(index) => Command::Work(Queued {
+                    work: graph.works[index as usize].clone(),
+                    ticket: 0,
+                    node: Some(NodeOf {
+                        index,
+                        launched_on: stream,
+                        times: times.clone(),
+                    }),
+                }),
+                Step::Record(index) => record(tickets[index]),
+                Step::Wait(index) => Command::Wait {
+                    ticket: tickets[index],
+                },
+            };
+            streams.enqueue(*target, command);
+        }
+        // The first branch has joined all others.
+        if let Some(first) = branch_streams.first() {
+            streams.enqueue(*first, record(end));
+            streams.enqueue(stream, Command::Wait { ticket: end });
         }
     }
 }

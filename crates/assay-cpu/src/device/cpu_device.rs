@@ -35,6 +35,9 @@ impl Default for CpuOptions {
     }
 }
 
+/// The most workers that branches of graphs are given; further branches share them.
+const MAX_BRANCH_WORKERS: usize = 16;
+
 /// The host's CPU and memory as a device.
 ///
 /// ```
@@ -115,9 +118,22 @@ impl CpuDevice {
     /// Starts a worker unless the limit is reached.
     pub(super) fn start_worker(&self) -> Result<()> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        if workers.len() >= self.worker_limit {
-            return Ok(());
+        match workers.len() < self.worker_limit {
+            true => self.add_worker(&mut workers),
+            false => Ok(()),
         }
+    }
+
+    /// Starts workers for the branches of a graph: each may wait while the others run.
+    pub(super) fn ensure_workers(&self, wanted: usize) -> Result<()> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in workers.len()..wanted.min(MAX_BRANCH_WORKERS) {
+            self.add_worker(&mut workers)?;
+        }
+        Ok(())
+    }
+
+    fn add_worker(&self, workers: &mut Vec<JoinHandle<()>>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let started = std::thread::Builder::new()
             .name("assay-stream".to_owned())

@@ -2,7 +2,7 @@
 
 use super::kernel::{CpuKernel, KernelCall};
 use super::shared::Shared;
-use super::state::{CpuGraph, Queued, State, Work};
+use super::state::{NodeOf, Queued, State, Work};
 use super::transfers;
 use assay_runtime::backend::{BackendError, KernelId, Launch, Operation, Result, StreamId};
 use assay_runtime::clock::Clock;
@@ -10,7 +10,6 @@ use assay_runtime::streams::{Command, DEFAULT_STREAM, StreamFailure};
 use assay_runtime::trace;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 thread_local! {
@@ -90,6 +89,7 @@ impl Shared {
         let queued = Queued {
             work,
             ticket: trace::current_ticket(),
+            node: None,
         };
         let Some(queued) = state.streams.capture_work(operation, stream, queued)? else {
             return Ok(());
@@ -134,20 +134,11 @@ impl Shared {
         stream: StreamId,
         queued: &Queued,
     ) -> std::result::Result<(), StreamFailure> {
+        if let Some(node) = &queued.node {
+            return self.perform_node(node, &queued.work);
+        }
         if queued.ticket == 0 || !self.trace.is_on() {
             return self.perform(stream, &queued.work);
-        }
-        if let Work::Graph(graph) = &queued.work
-            && graph.is_concurrent()
-        {
-            let stamps: Vec<AtomicU64> = (0..2 * graph.works.len())
-                .map(|_| AtomicU64::new(0))
-                .collect();
-            if self.perform_branches(stream, graph, Some(&stamps))? {
-                let times: Vec<u64> = stamps.into_iter().map(AtomicU64::into_inner).collect();
-                self.trace.push_spans(queued.ticket, &times);
-                return Ok(());
-            }
         }
         // Taken, not borrowed: a kernel may call a host function, which queues work of its own.
         let mut times = TIMES.take();
@@ -186,24 +177,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs a graph: its branches concurrently, where there are several.
-    fn perform_graph(
-        &self,
-        stream: StreamId,
-        graph: &CpuGraph,
-    ) -> std::result::Result<(), StreamFailure> {
-        if graph.is_concurrent() && self.perform_branches(stream, graph, None)? {
-            return Ok(());
+    /// Runs a node of a branch, and keeps when it ran where a trace is captured.
+    fn perform_node(&self, node: &NodeOf, work: &Work) -> std::result::Result<(), StreamFailure> {
+        let start_ns = self.clock.now_ns();
+        let outcome = self.perform(node.launched_on, work);
+        if let Some(times) = &node.times {
+            times.keep(&self.trace, node.index, start_ns, self.clock.now_ns());
         }
-        self.perform_nodes(stream, &graph.works, |_| ())
+        outcome.map_err(|failure| StreamFailure {
+            node: Some(node.index),
+            ..failure
+        })
     }
 
     /// Runs the work; a failure names the node of a graph.
-    pub(super) fn perform(
-        &self,
-        stream: StreamId,
-        work: &Work,
-    ) -> std::result::Result<(), StreamFailure> {
+    fn perform(&self, stream: StreamId, work: &Work) -> std::result::Result<(), StreamFailure> {
         let outcome = match work {
             Work::Copy {
                 source,
@@ -216,7 +204,7 @@ impl Shared {
                 bytes,
             } => transfers::fill(&self.memory, *destination, *value, *bytes),
             Work::Launch(launch) => self.call(launch),
-            Work::Graph(graph) => return self.perform_graph(stream, graph),
+            Work::Graph(graph) => return self.perform_nodes(stream, &graph.works, |_| ()),
         };
         outcome.map_err(|error| StreamFailure {
             operation: work.operation(),

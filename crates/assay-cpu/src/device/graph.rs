@@ -17,16 +17,16 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct BranchedGraph<W> {
     pub works: Vec<W>,
-    /// What each branch does; branch 0 is that of the launching stream.
-    pub branches: Vec<Vec<Step>>,
+    /// What the branches do, each step with its branch, in the order of capture.
+    pub steps: Vec<(usize, Step)>,
+    pub branches: usize,
     pub records: usize,
 }
 
 impl<W> BranchedGraph<W> {
     pub fn new<Q>(captured: CapturedGraph<Q>, work_of: impl Fn(Q) -> W) -> Self {
         let mut works = Vec::new();
-        let mut branches = vec![Vec::new(); captured.branches];
-        for (branch, command) in captured.commands {
+        let steps = captured.commands.into_iter().map(|(branch, command)| {
             let step = match command {
                 CapturedCommand::Work(queued) => {
                     works.push(work_of(queued));
@@ -35,19 +35,14 @@ impl<W> BranchedGraph<W> {
                 CapturedCommand::Record(record) => Step::Record(record),
                 CapturedCommand::Wait(record) => Step::Wait(record),
             };
-            if let Some(steps) = branches.get_mut(branch) {
-                steps.push(step);
-            }
-        }
+            (branch, step)
+        });
+        let steps = steps.collect();
         BranchedGraph {
             works,
-            branches,
+            steps,
+            branches: captured.branches,
             records: captured.records,
         }
-    }
-
-    /// Whether parts of it may run at the same time.
-    pub fn is_concurrent(&self) -> bool {
-        self.branches.len() > 1
     }
 }

@@ -1,6 +1,7 @@
 //! The CPU as a device.
 
 mod backend;
+mod branch_times;
 mod branches;
 mod cpu_device;
 mod delay;

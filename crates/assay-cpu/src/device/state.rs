@@ -1,5 +1,6 @@
 //! What the device queues, and the state behind its lock.
 
+use super::branch_times::ReplayTimes;
 use super::graph::BranchedGraph;
 use assay_runtime::backend::{Address, BackendError, GraphId, Launch, Operation, Result, StreamId};
 use assay_runtime::streams::StreamTable;
@@ -11,6 +12,24 @@ use std::sync::Arc;
 pub(super) struct Queued {
     pub work: Work,
     pub ticket: u64,
+    /// The node that it is, where it belongs to a branch of a graph.
+    pub node: Option<NodeOf>,
+}
+
+/// A node of a replay.
+#[derive(Clone, Debug)]
+pub(super) struct NodeOf {
+    pub index: u32,
+    /// The stream that the graph was launched on.
+    pub launched_on: StreamId,
+    pub times: Option<Arc<ReplayTimes>>,
+}
+
+/// A graph, and the streams of its branches where there are several.
+#[derive(Clone, Debug)]
+pub(super) struct StoredGraph {
+    pub graph: Arc<CpuGraph>,
+    pub branch_streams: Arc<[StreamId]>,
 }
 
 /// A captured graph.
@@ -49,7 +68,7 @@ impl Work {
 #[derive(Default)]
 pub(super) struct State {
     pub streams: StreamTable<Queued>,
-    graphs: HashMap<GraphId, Arc<CpuGraph>>,
+    graphs: HashMap<GraphId, StoredGraph>,
     /// The device is being dropped; workers end.
     pub shut_down: bool,
     /// Threads blocked until something changes.
@@ -57,17 +76,24 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn end_capture(&mut self, stream: StreamId) -> Result<GraphId> {
+    /// Ends a capture; returns the graph and the number of its branches.
+    pub fn end_capture(&mut self, stream: StreamId) -> Result<(GraphId, usize)> {
         let captured = self.streams.end_capture(stream)?;
-        let graph = GraphId(self.streams.new_id());
-        self.graphs.insert(
-            graph,
-            Arc::new(CpuGraph::new(captured, |queued: Queued| queued.work)),
-        );
-        Ok(graph)
+        let id = GraphId(self.streams.new_id());
+        let graph = CpuGraph::new(captured, |queued: Queued| queued.work);
+        let branches = graph.branches;
+        let streams = if branches > 1 { branches } else { 0 };
+        let stored = StoredGraph {
+            graph: Arc::new(graph),
+            branch_streams: (0..streams)
+                .map(|_| self.streams.create_internal_stream())
+                .collect(),
+        };
+        self.graphs.insert(id, stored);
+        Ok((id, branches))
     }
 
-    pub fn graph(&self, graph: GraphId) -> Result<Arc<CpuGraph>> {
+    pub fn graph(&self, graph: GraphId) -> Result<StoredGraph> {
         let operation = Operation::LaunchGraph;
         let found = self.graphs.get(&graph).cloned();
         found.ok_or(BackendError::UnknownGraph { operation, graph })
@@ -76,8 +102,10 @@ impl State {
     pub fn destroy_graph(&mut self, graph: GraphId) -> Result<()> {
         let operation = Operation::DestroyGraph;
         let removed = self.graphs.remove(&graph);
-        removed
-            .map(|_| ())
-            .ok_or(BackendError::UnknownGraph { operation, graph })
+        let removed = removed.ok_or(BackendError::UnknownGraph { operation, graph })?;
+        for stream in &*removed.branch_streams {
+            self.streams.close_stream(*stream);
+        }
+        Ok(())
     }
 }

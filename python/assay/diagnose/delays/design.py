@@ -24,6 +24,8 @@ class Group(NamedTuple):
     name: str
     operation: str
     nodes: tuple[str, ...]
+    is_alike: bool = False
+    """Whether the step waits for all of its nodes or for none."""
 
     def halves(self) -> tuple[Group, Group]:
         """The first and the second half of its nodes, in the order of the step.
@@ -33,8 +35,8 @@ class Group(NamedTuple):
         """
         middle = len(self.nodes) // 2
         return (
-            _part(self.operation, self.nodes[:middle]),
-            _part(self.operation, self.nodes[middle:]),
+            _part(self.operation, self.nodes[:middle], self.is_alike),
+            _part(self.operation, self.nodes[middle:], self.is_alike),
         )
 
     def delays_ns(self, dose_ns: int) -> dict[str, int]:
@@ -42,9 +44,9 @@ class Group(NamedTuple):
         return dict.fromkeys(self.nodes, round(dose_ns / len(self.nodes)))
 
 
-def _part(operation: str, nodes: tuple[str, ...]) -> Group:
+def _part(operation: str, nodes: tuple[str, ...], is_alike: bool) -> Group:
     name = nodes[0] if len(nodes) == 1 else f"{nodes[0]}..{nodes[-1]}"
-    return Group(name, operation, nodes)
+    return Group(name, operation, nodes, is_alike or len(nodes) == 1)
 
 
 class Treatment(NamedTuple):
@@ -54,30 +56,47 @@ class Treatment(NamedTuple):
     dose_ns: int
 
 
-def groups(nodes: Sequence[TargetNode], patterns: Sequence[str] | None) -> list[Group]:
-    """The nodes of each operation; `patterns` choose nodes by their names or operations.
+def selected(nodes: Sequence[TargetNode], patterns: Sequence[str] | None) -> list[TargetNode]:
+    """The nodes whose names or operations match one of the patterns; all where none are given.
 
-    >>> nodes = [TargetNode("layers.0.mlp", "mlp"), TargetNode("head", "lm_head")]
-    >>> [group.name for group in groups(nodes, None)], len(groups(nodes, ["*head"]))
-    (['layers.0.mlp', 'head'], 1)
+    >>> nodes = [TargetNode("layers.0.mlp", "mlp"), TargetNode("head", "final_norm+lm_head")]
+    >>> [node.name for node in selected(nodes, ["lm_head"])]
+    ['head']
     """
-    chosen = list(nodes)
-    if patterns is not None:
-        for pattern in patterns:
-            if not any(_matches(node, pattern) for node in nodes):
-                names = ", ".join(dict.fromkeys(node.operation for node in nodes))
-                raise InputError(
-                    f'nodes: expected nodes or operations of the step, got "{pattern}"',
-                    f"operations: {names}",
-                )
-        chosen = [node for node in nodes if any(_matches(node, one) for one in patterns)]
-    by_operation: dict[str, list[str]] = {}
-    for node in chosen:
-        by_operation.setdefault(node.operation, []).append(node.name)
-    return [
-        Group(names[0] if len(names) == 1 else operation, operation, tuple(names))
-        for operation, names in by_operation.items()
-    ]
+    if patterns is None:
+        return list(nodes)
+    for pattern in patterns:
+        if not any(_matches(node, pattern) for node in nodes):
+            names = ", ".join(dict.fromkeys(node.operation for node in nodes))
+            raise InputError(
+                f'nodes: expected nodes or operations of the step, got "{pattern}"',
+                f"operations: {names}",
+            )
+    return [node for node in nodes if any(_matches(node, one) for one in patterns)]
+
+
+def groups(nodes: Sequence[TargetNode]) -> list[Group]:
+    """The nodes of each chain where a step has several chains, else those of each operation.
+
+    >>> nodes = [TargetNode("a", "copy", "0"), TargetNode("b", "fill", "0"), TargetNode("c", "copy", "1")]
+    >>> [(group.name, group.operation) for group in groups(nodes)]
+    [('a..b', 'copy, fill'), ('c', 'copy')]
+    >>> [group.name for group in groups([TargetNode("a", "copy"), TargetNode("b", "copy")])]
+    ['copy']
+    """
+    by_chain = len({node.chain for node in nodes if node.chain}) > 1
+    members: dict[tuple[str, str], list[TargetNode]] = {}
+    for node in nodes:
+        key = (node.chain, "") if by_chain and node.chain else ("", node.operation)
+        members.setdefault(key, []).append(node)
+    found = []
+    for (chain, operation), within in members.items():
+        names = tuple(node.name for node in within)
+        operations = ", ".join(dict.fromkeys(node.operation for node in within))
+        alike = len({node.chain or node.name for node in within}) == 1
+        whole = _part(operations, names, alike)
+        found.append(whole if chain or len(names) == 1 else whole._replace(name=operation))
+    return found
 
 
 def _matches(node: TargetNode, pattern: str) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from assay.diagnose.delays.design import selected
+from assay.diagnose.delays.graph_target import chains
 from assay.diagnose.delays.host_delays import PREFIX, SectionDelays
 from assay.diagnose.delays.target import Run, TargetNode
 from assay.engine.core import recording
@@ -26,6 +28,12 @@ SETTLING_STEPS: Final = 2
 """Steps of a run before those that are timed: a step that was launched ahead has other delays."""
 
 
+_HOST_NODES: Final = tuple(
+    TargetNode(f"{PREFIX}{section.name}", f"{PREFIX}{section.name}")
+    for section in recording.SECTIONS
+)
+
+
 class EngineTarget:
     """Decode steps of an engine; use it as a context manager.
 
@@ -35,83 +43,60 @@ class EngineTarget:
     """
 
     def __init__(
-        self, engine: Engine, *, batch: int = 1, context: int = 128, steps: int = 8
+        self,
+        engine: Engine,
+        *,
+        nodes: Sequence[str] | None = None,
+        batch: int = 1,
+        context: int = 128,
+        steps: int = 8,
     ) -> None:
-        """Profile decode steps of `batch` sequences; a run times so many steps."""
-        settings = engine.settings
-        window = max(4 * (steps + SETTLING_STEPS), context // 8)
+        """Profile decode steps of `batch` sequences; a run times so many steps.
+
+        `nodes` are patterns of the nodes and host sections to delay, by default all.
+        """
+        self._window: Final = max(4 * (steps + SETTLING_STEPS), context // 8)
         # Requests that have their prompt in the cache decode while others are in prefill.
-        most_tokens = window + batch * context // settings.token_budget + 8
-        limits = {
-            "batch": (batch, settings.max_batch),
-            "context": (context, engine.context_limit - most_tokens),
-            "steps": (steps, 1_000),
-        }
-        for name, (got, most) in limits.items():
-            if not 1 <= got <= most:
-                raise InputError(f"{name}: expected from 1 to {most}, got {got}")
-        if engine.has_work:
-            raise InputError(
-                "delays: expected an idle engine, got one with requests",
-                "finish or abort them first",
-            )
-        if recording.active is not None:
-            raise InputError("delays: expected no capture under way, got one")
+        most_tokens = self._window + batch * context // engine.settings.token_budget + 8
+        _check(engine, batch, context, steps, most_tokens)
         self._engine: Final = engine
         self._steps: Final = steps
-        self._window: Final = window
         self._params: Final = SamplingParams(
             max_tokens=most_tokens, temperature=0.0, ignore_eos=True
         )
-        self._requests: list[str] = []
-        self._used = 0
         source = random.Random(0)
         vocabulary = engine.model.shape.vocabulary
         self._prompts: Final = [
             [source.randrange(vocabulary) for _ in range(context)] for _ in range(batch)
         ]
-        operations = engine.operations(batch)
-        names = OperationNames(engine.model)
-        labels = list(dict.fromkeys(node.label for node in operations))
-        by_label = {node.label: node for node in operations}
+        self._requests: list[str] = []
+        self._used = 0
+        every = [*_graph_nodes(engine, batch), *_HOST_NODES]
+        chosen = selected(every, nodes)
+        labels = [node.name for node in chosen if node not in _HOST_NODES]
         self._slot_of: Final = {label: slot for slot, label in enumerate(labels)}
-        counts = Counter(node.label for node in operations)
+        counts = Counter(node.label for node in engine.operations(batch))
         self._nodes_of: Final = [counts[label] for label in labels]
-        self._slots: Final = DelaySlots(engine.device, len(labels))
+        self._slots: Final = DelaySlots(engine.device, max(len(labels), 1))
         self._host: Final = SectionDelays(engine)
-        self._device_nodes: Final = tuple(
-            TargetNode(
-                label, names.meaning(label, by_label[label].operation, None).operation or label
-            )
-            for label in labels
-        )
         try:
             self._plain_ns: Final = self._measure_plain()
             recording.set_active(self._host)
             engine.set_delays(self)
-            self._restart()
-            self._time()
-            before = list(self._host.laps)
-            self._time()
+            self._laps: Final = self._measure_laps()
         except BaseException:
             self.close()
             raise
         self._overshoot_ns: Final = overshoot_ns(engine.device)
-        # A section may end several times in a step.
-        self._laps: Final = [
-            round((after - earlier) / steps)
-            for after, earlier in zip(self._host.laps, before, strict=True)
-        ]
-        self._host_nodes: Final = tuple(
-            TargetNode(f"{PREFIX}{section.name}", f"{PREFIX}{section.name}")
-            for section, laps in zip(recording.SECTIONS, self._laps, strict=True)
-            if laps
+        has_run = {node for node, laps in zip(_HOST_NODES, self._laps, strict=True) if laps}
+        self._nodes: Final = tuple(
+            node for node in chosen if node not in _HOST_NODES or node in has_run
         )
 
     @property
     def nodes(self) -> tuple[TargetNode, ...]:
         """The operations of the graph, and the sections of the host that a decode step has."""
-        return (*self._device_nodes, *self._host_nodes)
+        return self._nodes
 
     @property
     def least_delay_ns(self) -> int:
@@ -125,7 +110,7 @@ class EngineTarget:
             for index, node in enumerate(graph.nodes)
             if node.label in self._slot_of
         }
-        return graph.with_delays(nodes, self._slots, [stream])
+        return graph.with_delays(nodes, self._slots, [stream]) if nodes else graph
 
     def plain(self) -> float:
         """A step without delay nodes, as it was before they were put in."""
@@ -194,6 +179,17 @@ class EngineTarget:
         self._time()
         return self._time()
 
+    def _measure_laps(self) -> list[int]:
+        """How often each section of the host ends in a step."""
+        self._restart()
+        self._time()
+        before = list(self._host.laps)
+        self._time()
+        return [
+            round((after - earlier) / self._steps)
+            for after, earlier in zip(self._host.laps, before, strict=True)
+        ]
+
     def _step(self) -> None:
         self._engine.step()
         self._used += 1
@@ -219,3 +215,35 @@ class EngineTarget:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check(engine: Engine, batch: int, context: int, steps: int, most_tokens: int) -> None:
+    limits = {
+        "batch": (batch, engine.settings.max_batch),
+        "context": (context, engine.context_limit - most_tokens),
+        "steps": (steps, 1_000),
+    }
+    for name, (got, most) in limits.items():
+        if not 1 <= got <= most:
+            raise InputError(f"{name}: expected from 1 to {most}, got {got}")
+    if engine.has_work:
+        raise InputError(
+            "delays: expected an idle engine, got one with requests", "finish or abort them first"
+        )
+    if recording.active is not None:
+        raise InputError("delays: expected no capture under way, got one")
+
+
+def _graph_nodes(engine: Engine, batch: int) -> list[TargetNode]:
+    """The operations of a decode step by label; a label that occurs twice is one node."""
+    names = OperationNames(engine.model)
+    operations = engine.operations(batch)
+    by_label = {
+        node.label: TargetNode(
+            node.label,
+            names.meaning(node.label, node.operation, None).operation or node.label,
+            chain,
+        )
+        for node, chain in zip(operations, chains(operations), strict=True)
+    }
+    return list(by_label.values())

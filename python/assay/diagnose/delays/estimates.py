@@ -18,6 +18,8 @@ HIDDEN_BELOW: Final = 0.25
 """A slope whose interval is above or below is critical or hidden."""
 PARTLY_WITHIN: Final = (0.1, 0.9)
 """A slope whose interval is inside, and is neither of these, is partly hidden."""
+STRICTEST: Final = 4
+"""Groups of this many nodes and more are held to a quarter of the tolerance."""
 
 
 class Observation(NamedTuple):
@@ -83,19 +85,25 @@ def _lower_rank(count: int, alpha: float) -> int:
     return 0
 
 
-def verdict(slope: Estimate | None) -> str:
+def verdict(slope: Estimate | None, nodes: int = 1) -> str:
     """What an interval says: critical, hidden, partly hidden or undecided.
+
+    Of a group of nodes that may differ, the slope is the mean of theirs: it must be nearer to 1 or 0
+    before all of them are called critical or hidden.
 
     >>> verdict(Estimate(1.0, 0.9, 1.1)), verdict(Estimate(0.02, -0.1, 0.1))
     ('critical', 'hidden')
     >>> verdict(Estimate(0.5, 0.3, 0.7)), verdict(Estimate(0.5, -0.1, 1.1))
     ('partly hidden', 'undecided')
+    >>> verdict(Estimate(0.2, 0.15, 0.24)), verdict(Estimate(0.2, 0.15, 0.24), nodes=5)
+    ('hidden', 'partly hidden')
     """
     if slope is None:
         return "undecided"
-    if slope.lo > CRITICAL_ABOVE:
+    parts = min(nodes, STRICTEST)
+    if slope.lo > 1 - (1 - CRITICAL_ABOVE) / parts:
         return "critical"
-    if slope.hi < HIDDEN_BELOW:
+    if slope.hi < HIDDEN_BELOW / parts:
         return "hidden"
     least, most = PARTLY_WITHIN
     return "partly hidden" if slope.lo > least and slope.hi < most else "undecided"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final
 
+from assay.diagnose.delays.design import selected
 from assay.diagnose.delays.target import Run, TargetNode
 from assay.errors import InputError
 from assay.runtime.delays import DelaySlots
-from assay.runtime.graphs import Graph
+from assay.runtime.graphs import Graph, GraphNode
 
-PILOT_REPLAYS: Final = 40
-UNDISTURBED: Final = 0.05
-"""A replay within this share of the fastest is taken for undisturbed."""
-MISSED: Final = 0.02
-"""How often a run may have no undisturbed replay."""
-REPLAYS: Final = range(3, 31)
-"""The replays of a run, at least and at most."""
+AGREEMENT: Final = 0.01
+"""A run ends when its two fastest replays agree to this share: then nothing disturbed them."""
+MOST_REPLAYS: Final = 30
+"""A run on a busy machine ends here."""
 
 
 class GraphTarget:
@@ -30,29 +27,27 @@ class GraphTarget:
     """
 
     def __init__(
-        self, graph: Graph, *, replays: int | None = None, indices: Sequence[int] | None = None
+        self, graph: Graph, *, nodes: Sequence[str] | None = None, replays: int | None = None
     ) -> None:
-        """Delay the nodes of these indices, by default all.
+        """Delay the nodes that match these patterns, by default all.
 
-        A run is so many replays; by default as many as find one that nothing disturbs.
+        A run is so many replays; by default until the two fastest agree.
         """
         if replays is not None and replays < 1:
             raise InputError(f"replays: expected at least 1, got {replays}")
         if not graph.nodes:
             raise InputError("delays: expected a graph with nodes, got an empty one")
-        chosen = range(len(graph.nodes)) if indices is None else indices
-        names = node_names([node.label for node in graph.nodes])
+        labels = [node.label for node in graph.nodes]
+        parts = zip(node_names(labels), labels, chains(graph.nodes), strict=True)
+        every = [TargetNode(*part) for part in parts]
+        self._nodes: Final = tuple(selected(every, nodes))
         self._plain: Final = graph
-        self._nodes: Final = tuple(
-            TargetNode(names[index], graph.nodes[index].label) for index in chosen
-        )
+        self._replays: Final = replays
         self._slots: Final = DelaySlots(graph.device, len(self._nodes))
         self._delayed: Final = graph.with_delays(
-            {index: slot for slot, index in enumerate(chosen)}, self._slots
+            {every.index(node): slot for slot, node in enumerate(self._nodes)}, self._slots
         )
         self._zero: Final = dict.fromkeys((node.name for node in self._nodes), 0)
-        self.replays: Final = replays or self._needed_replays()
-        """Replays of a run."""
 
     @property
     def nodes(self) -> tuple[TargetNode, ...]:
@@ -66,25 +61,28 @@ class GraphTarget:
 
     def plain(self) -> float:
         """A replay of the graph as it was given."""
-        return float(min(self._time(self._plain) for _ in range(self.replays)))
+        return self._fastest(lambda: Run(float(self._time(self._plain)), 0.0)).step_ns
 
     def run(self, delays_ns: Mapping[str, int]) -> Run:
         """Replay with these delays."""
         delays = list({**self._zero, **delays_ns}.values())
-        runs = []
-        for _ in range(self.replays):
+
+        def replay() -> Run:
             self._slots.set(delays)
             step_ns = self._time(self._delayed)
-            runs.append(Run(float(step_ns), float(sum(self._slots.spent_ns()))))
-        return min(runs)
+            return Run(float(step_ns), float(sum(self._slots.spent_ns())))
 
-    def _needed_replays(self) -> int:
-        """Replays of which all but a small share of runs have one that nothing disturbs."""
-        times = [self._time(self._delayed) for _ in range(PILOT_REPLAYS)]
-        limit = min(times) * (1 + UNDISTURBED)
-        disturbed = sum(time > limit for time in times) / PILOT_REPLAYS
-        needed = math.ceil(math.log(MISSED) / math.log(disturbed)) if 0 < disturbed < 1 else 1
-        return min(max(needed, REPLAYS[0]), REPLAYS[-1])
+        return self._fastest(replay)
+
+    def _fastest(self, replay: Callable[[], Run]) -> Run:
+        if self._replays is not None:
+            return min(replay() for _ in range(self._replays))
+        fastest, second = sorted((replay(), replay()))
+        replays = 2
+        while second.step_ns > (1 + AGREEMENT) * fastest.step_ns and replays < MOST_REPLAYS:
+            fastest, second = sorted((fastest, second, replay()))[:2]
+            replays += 1
+        return fastest
 
     def _time(self, graph: Graph) -> int:
         stream = graph.device.current_stream()
@@ -108,6 +106,19 @@ class GraphTarget:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def chains(nodes: Sequence[GraphNode]) -> list[str]:
+    """For each node its chain: nodes of a stream with no wait of another stream between them."""
+    forks = {index for node in nodes for index in node.after}
+    chain_of: dict[int, int] = {}
+    last_of: dict[int, int] = {}
+    for index, node in enumerate(nodes):
+        before = last_of.get(node.stream)
+        goes_on = before is not None and before not in forks and not node.after
+        chain_of[index] = chain_of[before] if goes_on and before is not None else index
+        last_of[node.stream] = index
+    return [str(chain_of[index]) for index in range(len(nodes))]
 
 
 def node_names(labels: Sequence[str]) -> list[str]:

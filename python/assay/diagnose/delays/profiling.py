@@ -1,7 +1,8 @@
 """The causal profile: randomized blocks of delays, until each group is decided or time is up.
 
-Groups of nodes come first. A slope lies between 0 and 1, so that a group whose slope is 1 (or 0) has
-only nodes whose slope is 1 (or 0); only groups in between are split, in halves, down to nodes.
+Groups of nodes come first. The slope of a group is the mean of those of its nodes, which lie between
+0 and 1: a group near 1 (or 0) has nodes near 1 (or 0), and groups in between are split, in halves,
+down to nodes.
 """
 
 from __future__ import annotations
@@ -55,21 +56,24 @@ def profile(
     are delays of a step in nanoseconds, by default 5 and 10 % of it. `budget` is in seconds; what is
     undecided by then is reported so.
     """
-    with _opened(target, options) as opened:
+    with _opened(target, nodes, options) as opened:
         return _Profiler(opened, doses, budget, seed, progress or (lambda _: None)).profile(nodes)
 
 
 @contextmanager
-def _opened(target: Target | Graph | Engine, options: dict[str, Any]) -> Iterator[Target]:
+def _opened(
+    target: Target | Graph | Engine, nodes: Sequence[str] | None, options: dict[str, Any]
+) -> Iterator[Target]:
+    """The target; of a graph or an engine only the chosen nodes get a delay node."""
     from assay.diagnose.delays.engine_target import EngineTarget
     from assay.diagnose.delays.graph_target import GraphTarget
     from assay.engine import Engine
 
     if isinstance(target, Graph):
-        with GraphTarget(target, **options) as graph:
+        with GraphTarget(target, nodes=nodes, **options) as graph:
             yield graph
     elif isinstance(target, Engine):
-        with EngineTarget(target, **options) as engine:
+        with EngineTarget(target, nodes=nodes, **options) as engine:
             yield engine
     else:
         if options:
@@ -103,7 +107,7 @@ class _Trial:
             slope=slope.value,
             lo=slope.lo,
             hi=slope.hi,
-            verdict=verdict(slope),
+            verdict=verdict(slope, 1 if self.group.is_alike else len(self.group.nodes)),
             requested_ns=tuple(doses_ns),
             doses_ns=tuple(median(one[dose].delay_ns for one, _ in blocks) for dose in doses_ns),
             effects_ns=tuple(one.value for one in medians if one is not None),
@@ -135,7 +139,7 @@ class _Profiler:
         self._degradations: list[str] = []
 
     def profile(self, patterns: Sequence[str] | None) -> DelayProfile:
-        groups = design.groups(self._target.nodes, patterns)
+        groups = design.groups(design.selected(self._target.nodes, patterns))
         step_ns, control_ns, noise_ns, run_seconds = self._pilot()
         largest = max(len(group.nodes) for group in groups)
         doses_ns = self._doses_ns(control_ns, noise_ns, largest)
@@ -143,7 +147,7 @@ class _Profiler:
         decided: list[DelayExperiment] = []
         while groups:
             found = self._stage(groups, doses_ns)
-            splits, groups = self._next_groups(found)
+            splits, groups = self._next_groups(groups, found)
             decided += [one for one in found if one.name not in splits]
             if groups and self._seconds(groups, doses_ns, run_seconds) > self._left():
                 names = ", ".join(splits)
@@ -256,11 +260,15 @@ class _Profiler:
             trials[name].treated.append(observations)
             trials[name].controls.append(controls)
 
-    def _next_groups(self, found: Sequence[DelayExperiment]) -> tuple[tuple[str, ...], list[Group]]:
+    def _next_groups(
+        self, groups: Sequence[Group], found: Sequence[DelayExperiment]
+    ) -> tuple[tuple[str, ...], list[Group]]:
         """The groups to split, and their halves."""
         mixed = [
-            Group(one.name, one.operation, one.nodes)
-            for one in found
-            if one.verdict in ("partly hidden", "undecided") and len(one.nodes) > 1
+            group
+            for group, one in zip(groups, found, strict=True)
+            if one.verdict in ("partly hidden", "undecided")
+            and len(group.nodes) > 1
+            and not group.is_alike
         ]
         return tuple(one.name for one in mixed), [half for one in mixed for half in one.halves()]

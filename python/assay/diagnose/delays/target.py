@@ -12,7 +12,9 @@ class TargetNode(NamedTuple):
     name: str
     """Unique in its target."""
     operation: str
-    """The group it belongs to: nodes of one operation are delayed together first."""
+    chain: str = ""
+    """Nodes of a chain run one after the other, with no wait of another stream between them: the
+    step waits for all of them or for none. Empty where that is not known."""
 
 
 class Run(NamedTuple):

@@ -136,7 +136,8 @@ class GraphCache:
         if self._delays is not None and program.graph is not None:
             plain = program.graph
             program.graph = self._delays.inject(plain, self._stream)
-            plain.close()
+            if program.graph is not plain:
+                plain.close()
 
     @property
     def delays(self) -> StepDelays | None:
