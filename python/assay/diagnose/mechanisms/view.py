@@ -33,6 +33,9 @@ Flags = NDArray[np.bool_]
 IDLE: Final = ("launch_gaps", "host_stalls", "synchronization", "queueing", "profiler_overhead")
 """Terms in which the device does nothing."""
 
+COMPARED: Final = ("throttling", "noisy neighbor", "host CPU starvation")
+"""Mechanisms that compare steps in a state with steps outside it."""
+
 PROFILERS: Final = ("kineto", "nsys", "rocprofv3", "cupti")
 """Sources of traces that slow the host down while they record."""
 
@@ -74,7 +77,7 @@ class View:
             return None
         steps = self.all_steps.with_columns(dur_ns=pl.col("observed_ns"))
         try:
-            return claims_of(observe(self.telemetry, steps, clock))
+            return claims_of(observe(self.telemetry, steps, clock), COMPARED)
         except InputError as error:
             return TelemetryClaims({}, None, (error.message,))
 

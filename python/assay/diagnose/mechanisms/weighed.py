@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
 
 from assay.diagnose.mechanisms.findings import Estimate, Finding, Refuted
-from assay.diagnose.mechanisms.view import View
-
-COMPARED: Final = ("throttling", "noisy neighbor", "host CPU starvation")
-"""Mechanisms that compare steps in a state with steps outside it."""
+from assay.diagnose.mechanisms.view import COMPARED, View
 
 
 def weighed(view: View, name: str, finding: Finding) -> Finding:

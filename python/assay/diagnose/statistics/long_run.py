@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from assay.lazy_import import LazyModule
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
+fft: Any = LazyModule("scipy.fft", globals(), "fft")
 
 Array = NDArray[np.float64]
 
@@ -48,9 +49,8 @@ def long_run_interval(terms: Array, confidence: float = CONFIDENCE) -> MeanInter
     count = len(terms)
     mean = float(terms.mean())
     degrees = long_run_degrees(count)
-    at = np.pi * (np.arange(count) + 0.5) / count
-    cosines = np.cos(np.outer(np.arange(1, degrees + 1), at)) * math.sqrt(2.0 / count)
-    variance = float(np.mean((cosines @ (terms - mean)) ** 2))
+    transforms = fft.dct(terms - mean, type=2, norm="ortho")[1 : degrees + 1]
+    variance = float(np.mean(transforms**2))
     error = math.sqrt(variance / count)
     reach = float(stats.t.ppf(0.5 + confidence / 2.0, degrees)) * error
     return MeanInterval(mean, error, mean - reach, mean + reach, degrees)

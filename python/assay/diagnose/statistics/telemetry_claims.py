@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -76,14 +76,17 @@ class TelemetryClaims:
         return [one for one in self.screen or () if one.series in series]
 
 
-def claims_of(observed: Observations) -> TelemetryClaims:
-    """Every state of the recording that came and went, as a claim about the outcome."""
+def claims_of(observed: Observations, mechanisms: Collection[str] | None = None) -> TelemetryClaims:
+    """Every state of the recording that came and went, as a claim about the outcome.
+
+    `mechanisms` are those that are asked for; each takes a second or two to attack.
+    """
     table = observed.table.filter(pl.col(observed.outcome).is_not_null())
     outcome = _floats(table, observed.outcome)
     notes = list(observed.degradations)
     claims: dict[str, Claim] = {}
     for state in STATES:
-        if state.column not in table.columns:
+        if state.column not in table.columns or (mechanisms and state.mechanism not in mechanisms):
             continue
         values = _floats(table, state.column)
         known = ~np.isnan(values)
