@@ -212,3 +212,19 @@ def test_an_unknown_gpu_is_named() -> None:
     assert (values.given["gpu.rate_8bit"], values.given["gpu.rate_4bit"]) == (1.5, 1.0)
     assert values.given["gpu.memory.bandwidth"] == 1e12
     assert "Fictional X900 is not in the catalog" in values.notes[0]
+
+
+def test_a_calibrated_h200_predicts_what_the_catalogs_does_over_a_higher_floor(root: Path) -> None:
+    """The calibration of a real H200: 4.52 of the data sheet's 4.8 TB/s."""
+    import assay.planner as planner
+
+    measured = planner.hardware_spec(root / "bench" / "results" / "calibration-h200.json")
+    assert measured.accelerator == "h200_sxm"
+    model = planner.model_spec("llama-3-8b")
+    batch = planner.BatchConfig(sequences=1, context=128)
+    here = planner.predict_graph(model, measured, batch).totals
+    catalog = planner.predict_graph(model, planner.hardware_spec("h200"), batch).totals
+    assert here["step"].expected == pytest.approx(catalog["step"].expected, rel=1e-3)
+    ratio = 4.8e12 / measured.given["gpu.memory.bandwidth"]
+    assert ratio == pytest.approx(4.8 / 4.52, rel=1e-3)
+    assert here["floor"].expected == pytest.approx(ratio * catalog["floor"].expected, rel=1e-3)
