@@ -11,7 +11,7 @@ KEYS = [
     "trace", "model", "gpu", "engine", "tensor", "cuda_graphs", "can_predict", "batch", "context",
     "context_source", "context_range", "phase", "step", "step_ns", "predicted_ns", "lo", "hi",
     "floor_ns", "waterfall", "causes",
-    "violations", "operations", "kernels", "critical_path", "intervals", "steps", "predictions",
+    "violations", "changes", "operations", "kernels", "critical_path", "intervals", "steps", "predictions",
     "degradations",
 ]  # fmt: skip
 
@@ -145,6 +145,26 @@ def test_a_batch_that_the_trace_does_not_show_is_asked_for(cli: Any, folder: Pat
     assert "hint: --batch" in outcome.err
     assert cli(*arguments, "--batch", "8", "--json").data["batch"] == 8
     assert json.loads(path.read_text(encoding="ascii"))
+
+
+def test_a_slower_operation_is_found_against_a_baseline(cli: Any, folder: Path) -> None:
+    made = replayed()
+    late = 0.0
+    for event in made.events:
+        event["ts"] += late
+        # The linear layer of gate and up takes 20 us.
+        if event["cat"] == "kernel" and event["dur"] == 20:
+            event["dur"] += 3
+            late += 3
+    made.save(folder / "slower.json")
+    arguments = ("--context", "64", "--baseline", str(folder / "graph.json"))
+    data = cli(*words(folder, "slower.json"), *arguments, "--json").data
+    slower = {one["name"] for one in data["changes"] if one["verdict"] == "slower"}
+    assert "gate_up_proj" in slower
+    assert not {"down_proj", "qkv_proj", "attention"} & slower
+    text = cli(*words(folder, "slower.json"), *arguments).out
+    assert "+15.0 %" in text
+    assert cli(*words(folder, "graph.json"), "--json").data["changes"] == []
 
 
 def test_experiments_are_read_and_checked(cli: Any, folder: Path, tmp_path: Path) -> None:

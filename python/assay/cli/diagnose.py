@@ -1,6 +1,7 @@
 """`assay diagnose`: where the time of a step went, and why."""
 
-from typing import Annotated, Any
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +11,9 @@ from assay.cli.diagnose_text import text
 from assay.cli.output import Report, cut, cut_notes, working
 from assay.cli.trace_summary import recover_structure
 from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.diagnose.request import Request
 
 
 def diagnose_command(
@@ -86,6 +90,15 @@ def diagnose_command(
             "CPU pressure, KV cache.",
         ),
     ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            metavar="TRACE",
+            help="A healthy trace of the same workload: say which operations became slower or "
+            "faster. May be repeated.",
+        ),
+    ] = None,
     experiments: Annotated[
         str | None,
         typer.Option(
@@ -133,7 +146,11 @@ def diagnose_command(
     _check(batch, context, tensor)
     if url is not None:
         _check_server_options(
-            batch=batch, context=context, telemetry=telemetry, experiments=experiments
+            batch=batch,
+            context=context,
+            telemetry=telemetry,
+            experiments=experiments,
+            baseline=baseline,
         )
         return server_report(
             url, duration_s=duration_s, most_at_once=most_at_once, as_json=as_json, model=model,
@@ -142,30 +159,34 @@ def diagnose_command(
     assert trace is not None
     if duration_s is not None or most_at_once is not None:
         raise InputError("--duration, --concurrency: expected them with --url, got a trace")
+    # Bad names are told before a large trace is read.
+    request = _request(model, gpu, engine, batch, context, tensor, dtype, kv_dtype)
+    evidence = _evidence(telemetry, experiments)
     with working(f"reading {trace}") as say:
-        data = _diagnosed(
-            trace,
-            model,
-            gpu,
-            engine,
-            batch,
-            context,
-            tensor,
-            dtype,
-            kv_dtype,
-            telemetry,
-            experiments,
-            say,
-        )
+        data = _diagnosed(trace, model, request, evidence, baseline or [], say)
     # What a prediction assumes is many lines; the report itself stands without them.
     assumed = [note for one in data["predictions"] for note in one["degradations"]]
+    # In JSON they are violations.
+    unmeasured = (
+        []
+        if as_json
+        else [
+            f"{one['invariant']} of {one['where']} not measured: {one['reason']}"
+            for one in data["violations"]
+            if one["verdict"] == "not measured"
+        ]
+    )
     shown = options.MAX_LISTED if limit is None else limit
     hidden = None if as_json else cut(shown, operations=data["operations"], kernels=data["kernels"])
     return Report(
         data,
         lambda canvas: text(data, canvas, shown or len(data["operations"]) + len(data["kernels"])),
         as_json,
-        notes=[*(note for note in data["degradations"] if note not in assumed), *cut_notes(hidden)],
+        notes=[
+            *(note for note in data["degradations"] if note not in assumed),
+            *unmeasured,
+            *cut_notes(hidden),
+        ],
         details=assumed,
     )
 
@@ -183,34 +204,54 @@ def _check(batch: int | None, context: int | None, tensor: int | None) -> None:
             raise InputError(f"--{name}: expected 1 or more, got {given}")
 
 
-def _diagnosed(
-    trace: str, model: str | None, gpu: str | None, engine: str | None, batch: int | None,
-    context: int | None, tensor: int | None, dtype: str | None, kv_dtype: str,
-    telemetry: str | None, experiments: str | None, say: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """The diagnosis as plain data."""
+def _request(
+    model: str | None, gpu: str | None, engine: str | None, batch: int | None, context: int | None,
+    tensor: int | None, dtype: str | None, kv_dtype: str,
+) -> "Request":  # fmt: skip
+    """What the options say of the run."""
     from assay.diagnose import subject
-    from assay.diagnose.examination import examine
-    from assay.diagnose.experiments import read_experiments
     from assay.diagnose.request import Request
     from assay.errors import unknown_name
-    from assay.observe.telemetry import reading
     from assay.planner import hardware_spec, model_spec
 
     if engine is not None and engine not in subject.ENGINES:
         raise unknown_name("engine", engine, subject.ENGINES)
-    # Bad names are told before a large trace is read.
     spec = None if model is None else model_spec(model)
     hardware = None if gpu is None else hardware_spec(gpu)
-    samples = None if telemetry is None else reading.read(telemetry)
-    tested = () if experiments is None else read_experiments(experiments)
+    return Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
+
+
+def _evidence(telemetry: str | None, experiments: str | None) -> dict[str, Any]:
+    """What was recorded beside the trace."""
+    from assay.diagnose.experiments import read_experiments
+    from assay.observe.telemetry import reading
+
+    return {
+        "telemetry": None if telemetry is None else reading.read(telemetry),
+        "experiments": () if experiments is None else read_experiments(experiments),
+    }
+
+
+def _diagnosed(
+    trace: str,
+    model: str | None,
+    request: "Request",
+    evidence: dict[str, Any],
+    baseline: list[str],
+    say: Any,
+) -> dict[str, Any]:
+    """The diagnosis as plain data."""
+    from assay.diagnose import subject
+    from assay.diagnose.examination import examine
+    from assay.planner import hardware_spec
+
     recovered = recover_structure(trace, model, say)
+    healthy = [recover_structure(one, model, say) for one in baseline]
     noted = []
-    if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
-        hardware = hardware_spec(named)
+    if request.hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
+        request = dataclasses.replace(request, hardware=hardware_spec(named))
         noted.append(f"the GPU is the trace's own, {named}; --gpu names another")
-    request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
-    found = examine(recovered, request, trace, telemetry=samples, experiments=tested, say=say)
+    found = examine(recovered, request, trace, baselines=healthy, say=say, **evidence)
     data = found.to_json()
     data["degradations"] = [*noted, *data["degradations"]]
     return data

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, Part, count, facts, table
+from assay.cli.output import BAD, FAINT, GOOD, NAME, VALUE, Canvas, Line, Part, count, facts, table
 from assay.escaping import clipped
 
 BAR = 28
@@ -13,6 +13,7 @@ CAUSES = 12
 WORTH = 0.001
 """Share of the step that a cause takes in some steps at least, to be printed."""
 PATHS = 8
+VIOLATIONS = 12
 
 
 def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
@@ -26,9 +27,14 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
             one for one in data["causes"] if one["within"] or one["hi"] >= WORTH * data["step_ns"]
         ]
         yield from causes_table(worth, canvas)
-    if data["violations"]:
+    if data["changes"]:
         yield ""
-        yield from violations_table(data["violations"], canvas)
+        yield from _changes(data["changes"], canvas)
+    if violated := [row for row in data["violations"] if row["verdict"] == "violated"]:
+        yield ""
+        yield from violations_table(violated[:VIOLATIONS], canvas)
+        if len(violated) > VIOLATIONS:
+            yield ((f"{len(violated) - VIOLATIONS} more violations in --json", FAINT),)
     if rows := [row for row in data["operations"] if row["operation"]][:limit]:
         yield ""
         yield from _operations(rows, canvas)
@@ -133,6 +139,27 @@ def _status(cause: dict[str, Any]) -> str:
     if cause["within"]:
         return "not told apart"
     return "beside the step" if cause["beyond_step"] else str(cause["status"])
+
+
+def _changes(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+    """What became slower or faster than the baseline."""
+    changed = [row for row in rows if row["verdict"] in ("slower", "faster")]
+    if not changed:
+        smallest = max((row["smallest"] for row in rows), default=0.0)
+        yield f"nothing slower or faster than the baseline by {100 * smallest:.0f} % or more"
+        return
+    cells: list[tuple[Part, ...]] = [
+        (
+            (f"{100 * (row['ratio'] - 1):+.1f} %", BAD if row["verdict"] == "slower" else GOOD),
+            microseconds(row["baseline_ns"]),
+            (microseconds(row["observed_ns"]), VALUE),
+            f"{row['p_value']:.2g}",
+            (row["name"].replace("_", " ") if row["kind"] == "term" else row["name"], NAME),
+        )
+        for row in changed
+    ]
+    titles = ("change", "baseline us", "us", "p", "against the baseline")
+    yield from table(titles, cells, canvas, right=(0, 1, 2, 3))
 
 
 def violations_table(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.diagnose.baseline import Change
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.view import View
@@ -55,6 +56,8 @@ class Diagnosis:
     path: CriticalPath
     violations: Sequence[Violation]
     degradations: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    """Against healthy traces, where some were given."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data; the terms of the waterfall add up to `step_ns`."""
@@ -74,6 +77,7 @@ class Diagnosis:
             "waterfall": [asdict(term) for term in waterfall.terms],
             "causes": [_cause(one) for one in self.causes],
             "violations": [asdict(one) for one in self.violations],
+            "changes": [asdict(one) for one in self.changes],
             "operations": _operations(self.residuals, _phase(view)),
             "kernels": _kernels(view),
             "critical_path": _critical_path(view),

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
+from assay.diagnose.baseline import Change, compare_to_baseline
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
+from assay.diagnose.invariants.checking import check_invariants
 from assay.diagnose.matching import graph_of_step
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
@@ -48,6 +50,7 @@ def examine(
     *,
     telemetry: pl.DataFrame | None = None,
     experiments: Sequence[DelayExperiment] = (),
+    baselines: Sequence[Recovery] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> Diagnosis:
     """Diagnose a trace whose structure has been recovered; `where` names it in errors."""
@@ -84,8 +87,33 @@ def examine(
     say("asking for causes")
     graph = shown_graph(found)
     causes = attribute(found, graph, path=path, telemetry=telemetry, experiments=experiments)
+    say("checking invariants")
+    violations = check_invariants(found) if graphs else []
+    changes = _changes(found, graphs, baselines, telemetry)
     notes += [*found.degradations, *path.degradations, *causes.degradations]
-    return Diagnosis(situation, found, graph, causes, path, (), tuple(dict.fromkeys(notes)))
+    return Diagnosis(
+        situation,
+        found,
+        graph,
+        causes,
+        path,
+        violations,
+        tuple(dict.fromkeys(notes)),
+        changes,
+    )
+
+
+def _changes(
+    found: Residuals,
+    graphs: Sequence[Graph],
+    baselines: Sequence[Recovery],
+    telemetry: pl.DataFrame | None,
+) -> tuple[Change, ...]:
+    """What became slower or faster than in healthy traces."""
+    if not baselines:
+        return ()
+    healthy = [residuals(one.trace, graphs, telemetry) for one in baselines]
+    return tuple(compare_to_baseline(found, healthy))
 
 
 def shown_graph(found: Residuals) -> Graph:
