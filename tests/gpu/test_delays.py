@@ -7,7 +7,7 @@ from small_models import fixture_engine
 from assay import ops, xp
 from assay.diagnose.delays import EngineTarget, GraphTarget, profile
 from assay.engine import SamplingParams
-from assay.runtime import Device, cuda
+from assay.runtime import Array, Device, cuda
 from assay.runtime.delays import DelaySlots, overshoot_ns
 from assay.runtime.graphs import Graph, capture_graph
 from branch_graphs import branch_graph
@@ -46,7 +46,7 @@ def test_delays_last_as_long_as_asked_for(gpu: Device) -> None:
         assert added == pytest.approx(requested, abs=3_000)
 
 
-def _read(device: Device, array: xp.Array, out: xp.Array, times: int, label: str) -> None:
+def _read(device: Device, array: Array, out: Array, times: int, label: str) -> None:
     for index in range(times):
         device.copy(f"{label}.{index}", array.buffer, 0, out.buffer, 0, array.nbytes)
 
@@ -125,7 +125,7 @@ def test_results_are_the_same_with_delays(gpu: Device) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "qwen3"])
 def test_an_engine_keeps_its_tokens_and_waits_for_its_layers(gpu: Device, name: str) -> None:
-    with fixture_engine(name, gpu) as engine:
+    with fixture_engine(name, gpu, kv_tokens=4096) as engine:
         [before] = engine.generate([[5, 6, 7]], GREEDY)
         with EngineTarget(engine, batch=2, context=16, steps=8) as target:
             control = target.run({})

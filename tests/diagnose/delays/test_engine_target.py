@@ -57,6 +57,24 @@ def test_tokens_are_the_same_with_delays_and_after_them(engine: Engine) -> None:
         assert tokens == list(before.token_ids)
 
 
+def test_requests_outlast_the_prefill_of_a_full_batch(engine: Engine) -> None:
+    """The first requests decode while the last ones are in prefill."""
+    with pytest.raises(InputError, match=r"expected a KV cache of at least 3,.* got 1,024"):
+        EngineTarget(engine, batch=16, context=128)
+    with (
+        Engine.load("synthetic", kv_tokens=8192, token_budget=32) as large,
+        EngineTarget(large, batch=16, context=64, steps=2) as target,
+    ):
+        for _ in range(40):
+            assert target.run({}).step_ns > 0
+        assert large.statistics()["preemptions"] == 0
+    target = EngineTarget(engine, batch=2, context=8, steps=2)
+    engine.abort(target._requests[0])
+    with pytest.raises(InputError, match="expected steps of 2 sequences, got 1"):
+        target.run({})
+    target.close()
+
+
 def test_what_cannot_be_profiled_is_named(engine: Engine) -> None:
     engine.add_request([1, 2], GREEDY)
     with pytest.raises(InputError, match="expected an idle engine"):

@@ -56,8 +56,9 @@ class EngineTarget:
         `nodes` are patterns of the nodes and host sections to delay, by default all.
         """
         self._window: Final = max(4 * (steps + SETTLING_STEPS), context // 8)
-        # Requests that have their prompt in the cache decode while others are in prefill.
-        most_tokens = self._window + batch * context // engine.settings.token_budget + 8
+        # The first requests decode while the last are in prefill, and share the token budget.
+        prefill_budget = max(engine.settings.token_budget - batch, 1)
+        most_tokens = self._window + batch * context // prefill_budget + 16
         _check(engine, batch, context, steps, most_tokens)
         self._engine: Final = engine
         self._steps: Final = steps
@@ -130,7 +131,7 @@ class EngineTarget:
         for _ in range(SETTLING_STEPS):
             self._step()
         step_ns = self._time()
-        self._check_spent(slots)
+        self._check_steps(slots)
         # What an undisturbed step waits for: the time of a run is that of such a step.
         device = sum(
             self._nodes_of[slot] * (delay_ns + self._overshoot_ns)
@@ -142,8 +143,15 @@ class EngineTarget:
         )
         return Run(step_ns, float(device + host))
 
-    def _check_spent(self, slots: Sequence[int]) -> None:
-        """A change of the engine's settings would remove the delays without a word."""
+    def _check_steps(self, slots: Sequence[int]) -> None:
+        """Whether the steps were those that were asked for."""
+        running = sum(self._engine.is_under_way(request_id) for request_id in self._requests)
+        if running < len(self._requests):
+            raise InputError(
+                f"delays: expected steps of {len(self._requests)} sequences, got {running}",
+                "another call ended requests; profile the engine alone",
+            )
+        # A change of the engine's settings would remove the delays without a word.
         spent = self._slots.spent_ns()
         if any(delay_ns and not spent[slot] for slot, delay_ns in enumerate(slots)):
             raise InputError(
@@ -166,7 +174,8 @@ class EngineTarget:
         """Begin the requests anew, and run them up to decode."""
         engine = self._engine
         for request_id in self._requests:
-            engine.abort(request_id)
+            if engine.is_under_way(request_id):
+                engine.abort(request_id)
         self._requests = [engine.add_request(prompt, self._params) for prompt in self._prompts]
         waiting = set(self._requests)
         while waiting:
@@ -232,6 +241,15 @@ def _check(engine: Engine, batch: int, context: int, steps: int, most_tokens: in
         )
     if recording.active is not None:
         raise InputError("delays: expected no capture under way, got one")
+    # A cache that grows or runs out of blocks in a run would rebuild graphs and preempt requests.
+    block = engine.settings.block_tokens
+    needed = batch * block * -(-(context + most_tokens + block) // block)
+    if (holds := engine.reserve_kv_cache(needed)) < needed:
+        raise InputError(
+            f"kv_tokens: expected a KV cache of at least {needed:,} tokens for {batch} sequences of "
+            f"{context}, got {holds:,}",
+            f"load the engine with kv_tokens {needed:,} (--kv-tokens), or profile a smaller batch",
+        )
 
 
 def _graph_nodes(engine: Engine, batch: int) -> list[TargetNode]:

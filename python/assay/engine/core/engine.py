@@ -315,6 +315,13 @@ class Engine:
         return probing.profile(self._state, sequences, context)
 
     @exclusive
+    def reserve_kv_cache(self, tokens: int) -> int:
+        """Grow the KV cache to hold this many tokens, as far as it may; returns how many it holds."""
+        self._check_idle("reserve_kv_cache")
+        self._state.grow(tokens)
+        return self._state.kv.capacity
+
+    @exclusive
     def set_delays(self, delays: StepDelays | None) -> None:
         """Delay nodes of the step's graphs from the next step on, or none any more.
 
