@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simulated_machine import Machine
 
 import assay
+from assay.diagnose import profiler_cost
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.terms import TERMS
 from assay.errors import InputError
@@ -44,6 +45,12 @@ def adds_up(found: Residuals) -> None:
 def of_step(found: Residuals, step: int) -> dict[str, int]:
     row: dict[str, int] = found.steps.filter(pl.col("step") == step).row(0, named=True)
     return {name: row[name] for name in ("observed_ns", *TERMS)}
+
+
+def untraced_cost(trace: Trace) -> Trace:
+    """The same trace of a profiler whose cost for each record is not known."""
+    trace.header.source = "nsys"
+    return trace
 
 
 EVENT = st.fixed_dictionaries(
@@ -119,7 +126,7 @@ def test_floors_and_gaps_of_a_replayed_graph() -> None:
 
 def test_eager_launches_are_gaps_and_scheduling_is_a_stall() -> None:
     machine = Machine(behind=0, between_ns=40_000)
-    trace = machine.run()
+    trace = untraced_cost(machine.run())
     found = assay.residuals(trace, hand_graphs.graph_of(trace, FLOORS))
     adds_up(found)
     step = of_step(found, 5)
@@ -163,7 +170,7 @@ def test_a_fault_before_a_step_lands_in_its_term(term: str) -> None:
 
 
 def test_records_of_the_profiler_are_its_overhead() -> None:
-    trace = Machine(behind=0).run()
+    trace = untraced_cost(Machine(behind=0).run())
     graph = hand_graphs.graph_of(trace, FLOORS)
     place = planting.late_places(trace)[20]
     late = planting.shifted(trace, place.call_start_ns, 500_000)
@@ -176,6 +183,25 @@ def test_records_of_the_profiler_are_its_overhead() -> None:
     assert of_step(found, place.step)["profiler_overhead"] == 500_000
     row = found.intervals.filter(pl.col("term") == "profiler_overhead").row(0, named=True)
     assert late.events["name"][row["cause"]] == "Activity Buffer Request"
+
+
+def test_records_of_the_host_cost_the_profiler_time() -> None:
+    machine = Machine(behind=0, between_ns=40_000)
+    trace = machine.run()
+    graph = hand_graphs.graph_of(trace, FLOORS)
+    found = assay.residuals(trace, graph)
+    adds_up(found)
+    free = assay.residuals(untraced_cost(machine.run()), graph)
+    cost = of_step(found, 5)["profiler_overhead"]
+    # A call for each kernel but those launched while the device was busy; none of operations.
+    assert 0 < cost <= profiler_cost.PYTORCH.call_ns * (machine.layers * 3 + 6)
+    assert cost % profiler_cost.PYTORCH.call_ns == 0
+    moved = {
+        name: of_step(free, 5)[name] - of_step(found, 5)[name]
+        for name in ("launch_gaps", "host_stalls")
+    }
+    assert sum(moved.values()) == cost
+    assert any("profiler_overhead is an estimate" in one for one in found.degradations)
 
 
 def test_a_wait_of_another_thread_is_no_synchronization() -> None:

@@ -14,6 +14,7 @@ from assay.diagnose.clocks import Clocks
 from assay.diagnose.host_activity import ANY_THREAD, Spans, host_activity
 from assay.diagnose.kernels import DeviceEvents, Pieces, Prediction
 from assay.diagnose.lanes import Lane
+from assay.diagnose.profiler_cost import record_cost
 from assay.diagnose.terms import TERMS
 from assay.lazy_import import LazyModule
 
@@ -55,11 +56,11 @@ def decompose(
     """Cut the windows of a lane's steps into intervals of one term each."""
     rank, pid, number = lane.key
     is_own = (pl.col("rank") == rank) & (pl.col("pid") == pid) & (pl.col("device") == number)
-    own = device.filter(is_own).sort("start_ns", "row")
+    mine = device.filter(is_own).sort("start_ns", "row")
     others = device.filter(
         ~is_own & (pl.col("rank") == rank) & (pl.col("device") == number) & (pl.col("pid") != pid)
     )
-    events = kernels.device_arrays(own)
+    events = kernels.device_arrays(mine)
     start, end, owner = intervals.owners(kernels.levels(events), lane.edges)
     window = np.searchsorted(lane.edges, start, side="right") - 1
     busy = np.flatnonzero(owner >= 0)
@@ -68,7 +69,7 @@ def decompose(
         start[busy], end[busy], owner[busy], events, prediction, clocks.share[window[busy]]
     )
     found = _gaps(start, end, owner, lane.edges)
-    host = host_activity(trace, lane.key, own)
+    host = host_activity(trace, lane.key, mine)
     operations = np.array([_is_host(name) for name in events.operations], bool)
     idle = gaps.classify(
         found,
@@ -80,6 +81,14 @@ def decompose(
     notes = [*_notes(frame, events, prediction, matched)]
     if clocks.note:
         notes.append(clocks.note)
+    recording = int(frame.filter(pl.col("term") == "profiler_overhead")["dur_ns"].sum())
+    cost = record_cost(trace)
+    if cost is not None and recording > NOTED * int(frame["dur_ns"].sum()):
+        notes.append(
+            f"profiler_overhead is an estimate within a factor of two: {cost.operation_ns:,} ns an "
+            f"operation and {cost.call_ns:,} ns a call recorded while the device waited, as "
+            f"measured of {cost.source}"
+        )
     if not host.has_calls and not len(host.sections):
         notes.append("no calls of the host in the trace: why the device idles is not known")
     return Decomposition(lane, frame, events, prediction, matched, tuple(notes))

@@ -128,6 +128,7 @@ def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) 
         found = replace(found, term=term)
     found = _overlay(found, others, QUEUE, held, only=UNKNOWN)
     found = _overlay(found, host.profiler, PROFILER, ~queued)
+    found = _less_records(found, gaps, host, late)
     assert len(np.unique(found.gap)) == count
     return found
 
@@ -230,6 +231,28 @@ def _usual_host_time(place: Ints, length: Ints) -> Ints:
     odd = is_known & (length > high + STALL_NS)
     found: Ints = np.where(odd | (length > long), typical.astype(np.int64), length)
     return found
+
+
+def _less_records(found: Idle, gaps: Gaps, host: HostActivity, late: Flags) -> Idle:
+    """Give the profiler what its records of the host cost inside gaps that the host made."""
+    spent = np.append(np.int64(0), np.cumsum(host.record_ns))
+    first = np.searchsorted(host.begins, gaps.start)
+    cost = spent[np.searchsorted(host.begins, gaps.end)] - spent[first]
+    cost = np.where(late, cost, 0)
+    if not cost.any():
+        return found
+    is_host = (found.term == LAUNCH) | (found.term == STALL)
+    length = np.where(is_host, found.end - found.start, 0)
+    paid = intervals.within_budget(found.gap, length, cost[found.gap])
+    middle = found.start + paid
+    parts = [
+        (found.start, middle, np.full_like(found.term, PROFILER), found.gap, found.cause),
+        (middle, found.end, found.term, found.gap, found.cause),
+    ]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    kept = np.flatnonzero(columns[0] < columns[1])
+    order = kept[np.argsort(columns[0][kept], kind="stable")]
+    return Idle(*(column[order] for column in columns))
 
 
 def _overlay(found: Idle, spans: Spans, term: int, allowed: Flags, only: int | None = None) -> Idle:

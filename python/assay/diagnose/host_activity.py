@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.diagnose.profiler_cost import RecordCost, record_cost
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class HostActivity:
     """Whether a section launches."""
     begins: Ints
     """When operations and calls of the host begin, in order."""
+    record_ns: Ints
+    """What the profiler spends on the record of each, 0 where that is not known."""
     has_calls: bool
     """Whether the trace has any launch calls at all."""
 
@@ -132,17 +135,25 @@ def host_activity(trace: Trace, key: tuple[int, int, int], device: pl.DataFrame)
         _spans(events.filter(pl.col("kind") == "overhead")),
         _spans(sections),
         (sections["name"] == _LAUNCH_SECTION).to_numpy(),
-        _begins(trace, rank),
+        *_records(trace, rank, record_cost(trace)),
         api.height > 0,
     )
 
 
-def _begins(trace: Trace, rank: int) -> Ints:
-    host = trace.events.lazy().filter(
-        pl.col("kind").is_in(["api", "sync", "host"]) & (pl.col("rank").fill_null(rank) == rank)
+def _records(trace: Trace, rank: int, cost: RecordCost | None) -> tuple[Ints, Ints]:
+    """When records of the host begin, and what each costs it."""
+    host = (
+        trace.events.lazy()
+        .filter(
+            pl.col("kind").is_in(["api", "sync", "host"]) & (pl.col("rank").fill_null(rank) == rank)
+        )
+        .select("start_ns", is_call=pl.col("kind") != "host")
+        .sort("start_ns")
+        .collect()
     )
-    found: Ints = host.select("start_ns").collect()["start_ns"].sort().to_numpy()
-    return found
+    operation, call = (cost.operation_ns, cost.call_ns) if cost else (0, 0)
+    spent = np.where(host["is_call"].to_numpy(), call, operation).astype(np.int64)
+    return host["start_ns"].to_numpy(), spent
 
 
 def is_blocking(name: str) -> bool:
