@@ -51,7 +51,6 @@ def gemv(formats: tuple[str, ...]) -> dict[str, float]:
     return {
         "kernels.gemm.launch_time": float(launch),
         "kernels.gemm.read_share": float(1 / per_byte / BANDWIDTH),
-        "kernels.gemm.ramp": 0.0,
     }
 
 
@@ -142,7 +141,6 @@ def host() -> None:
 if __name__ == "__main__":
     fitted = {
         "gemv": gemv(("bf16",)),
-        "packed_gemv": gemv(("fp8", "int8")),
         "decode": attention(),
     }
     for kind, constants in fitted.items():

@@ -128,15 +128,23 @@ def test_what_is_fused_is_what_the_kernels_fuse() -> None:
     ]  # fmt: skip
 
 
-def test_quantized_weights_of_many_tokens_are_dequantized() -> None:
+LINEAR_US = {
+    "bf16": (52.78, 55.32, 62.86, 91.54), "fp8": (28.83, 50.94, 591.0, 619.7),
+    "int8": (28.02, 60.55, 592.1, 622.1), "int4": (16.24, 53.23, 591.1, 619.9),
+    "q8_0": (28.95, 96.44, 595.1, 623.8), "q4_1": (20.41, 105.1, 591.9, 621.4),
+}  # fmt: skip
+"""Linear layers of 28672 by 4096 at 1, 8, 64 and 256 tokens: `assay calibrate` on an H200."""
+
+
+@pytest.mark.parametrize("dtype", LINEAR_US)
+def test_linear_layers_of_every_format(dtype: str) -> None:
     model = model_spec("llama-3-8b-shape")
-    few, many = (
-        predict_graph(model, H200, BatchConfig(sequences=n, weight_dtype="fp8", **OWN))
-        for n in (1, 64)
-    )
-    assert not any("dequantized" in note for note in few.degradations)
-    assert any("dequantized" in note for note in many.degradations)
-    assert many.totals["bytes"].expected > 4 * few.totals["bytes"].expected
+    for rows, measured in zip((1, 8, 64, 256), LINEAR_US[dtype], strict=True):
+        batch = BatchConfig(sequences=rows, weight_dtype=dtype, **OWN)
+        graph = predict_graph(model, H200, batch)
+        node = next(one for one in graph if one.layer == 0 and "gate_up_proj" in one.name)
+        assert node.expected_ns / 1e3 == pytest.approx(measured, rel=0.12), rows
+        assert any("dequantized" in n for n in graph.degradations) is (rows > 8 and dtype != "bf16")
 
 
 def test_a_cpu_reads_weights_at_the_measured_rate() -> None:

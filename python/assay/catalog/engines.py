@@ -68,11 +68,11 @@ def given(engine: str, client: str = DEFAULT_CLIENT) -> dict[str, float]:
     return find(engine, client).values
 
 
-def kernels(engine: str) -> dict[str, dict[str, float]]:
+def kernels(engine: str) -> dict[str, Any]:
     """Constants of an engine's own kernels by kind, for engines whose kernels were measured."""
     if engine not in _data()["engines"]:
         raise unknown_name("engine", engine, names())
-    found: dict[str, dict[str, float]] = _data()["engines"][engine].get("kernels", {})
+    found: dict[str, Any] = _data()["engines"][engine].get("kernels", {})
     return found
 
 

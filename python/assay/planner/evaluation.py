@@ -105,6 +105,7 @@ def inputs(
     values = {
         **engine.given,
         **hardware.given,
+        f"{STEP}unpacking_time": 0.0,
         **own,
         **{f"architecture.{name}": value for name, value in model.architecture.items()},
         "serving.tensor": float(batch.tensor),

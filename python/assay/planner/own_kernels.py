@@ -8,10 +8,11 @@ themselves: the equations get the rate of that many tokens.
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from assay.errors import InputError
-from assay.planner.formats import canonical
+from assay.planner.formats import canonical, stored_bytes
 from assay.planner.own_engine import FUSED_ROWS
 from assay.planner.plan import Plan
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
@@ -38,11 +39,7 @@ def own_constants(
     own = engines.kernels("assay")
     if not plan.load.on_gpu:
         return {**values, **own["cpu"], **_cpu_values(model, hardware, batch, plan)}, []
-    rows = plan.load.tokens
-    chosen = dict(own["decode"])
-    if rows <= FUSED_ROWS:
-        chosen |= own["gemv" if canonical(batch.weight_dtype) in ("bf16", "f16") else "packed_gemv"]
-        chosen["kernels.gemm.read_share"] *= 1 - own["row_cost"]["share"] * (rows - 1)
+    chosen = {**own["decode"], **_linear(canonical(batch.weight_dtype), plan.load.tokens, own)}
     ratio = _restated(hardware)
     for name in _SHARES:
         if name in chosen:
@@ -51,6 +48,33 @@ def own_constants(
     if hardware.accelerator != "h200_sxm":
         notes.append("kernels of the engine were measured on an H200: its shares of the data sheet")
     return {**values, **chosen}, notes
+
+
+def _linear(format: str, rows: float, own: Mapping[str, Any]) -> dict[str, float]:
+    """Constants of linear layers of a format on this many tokens.
+
+    A layer that does more than read its weights is one that reads them at a lower rate: in bytes of
+    the data sheet's bandwidth, a packed weight costs those of its unpacking for each further token.
+    Beyond the GEMV's tokens it is dequantized in a kernel of its own, before a 16-bit GEMM.
+    """
+    if format in ("bf16", "f16", "f32"):
+        if rows > FUSED_ROWS:
+            return {}
+        share = own["gemv"]["kernels.gemm.read_share"] * (1 - own["row_cost"]["share"] * (rows - 1))
+        return {**own["untiled"], **own["gemv"], "kernels.gemm.read_share": share}
+    packed = own["packed"].get(format, own["packed"]["q4_1"])
+    stored = stored_bytes(format)
+    if rows > FUSED_ROWS:
+        unpacking = own["dequantize"]
+        # The GEMM reads 16 bits where its equation counts what is stored.
+        more = (2 - stored) * unpacking["byte_time"]
+        return {"serving.step.unpacking_time": unpacking["weight_time"] + more}
+    costs = stored / packed["share"] + packed["row_bytes"] * (rows - 1)
+    return {
+        **own["untiled"],
+        "kernels.gemm.launch_time": packed["launch_time"],
+        "kernels.gemm.read_share": stored / costs,
+    }
 
 
 def _restated(hardware: HardwareSpec) -> float:

@@ -91,6 +91,8 @@ class Load:
     optional: bool = False
     context_ranks: Expression | None = None
     """GPUs that each hold a part of every context, and merge their outputs; None for one."""
+    unpacking: Expression | None = None
+    """Time to dequantize a weight before its GEMM, None where weights are multiplied as stored."""
     head_element: Expression | None = None
     """Bytes of a stored weight of the output projection, None for 16 bits."""
 
@@ -178,7 +180,10 @@ class Step:
             casting=engine.casting,
         )  # fmt: skip
         kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
-        return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
+        time: Expression = kernel.time
+        if self.load.unpacking is not None:
+            time = time + shape.columns * shape.depth * self.load.unpacking
+        return Work(time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
 
 
 def only_where(condition: Expression, work: Work) -> Work:

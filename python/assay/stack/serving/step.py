@@ -72,6 +72,10 @@ head_bytes = scope.variable(
     "step.head_bytes", "B_h", "byte", "bytes of a stored weight of the output projection",
     bounds=POSITIVE, reference=_ASKED, boundary="scenario",
 )  # fmt: skip
+unpacking_time = scope.variable(
+    "step.unpacking_time", "tau_u", "s", "time to dequantize one stored weight before its GEMM",
+    display="ps", reference=_ASKED, boundary="scenario",
+)  # fmt: skip
 launches = scope.variable(
     "step.launches", "n_l", "1", "calls of the model's code that launch kernels in the step",
     reference=_GRAPHS, boundary="scenario",
@@ -83,7 +87,7 @@ outer_kernels = scope.variable(
 
 _load = Load(
     sequences, context / context_ranks, prefill_tokens, prompt, draft_tokens + 1, optional=True,
-    context_ranks=context_ranks, head_element=head_bytes,
+    context_ranks=context_ranks, unpacking=unpacking_time, head_element=head_bytes,
 )  # fmt: skip
 step = iteration.declare("step.", "the step", _load, itemized=True)
 
