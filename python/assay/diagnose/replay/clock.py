@@ -52,7 +52,17 @@ def run(
     )
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    return Times(edges.rows, np.array(starts, np.int64)[back], np.array(ends, np.int64)[back])
+    return Times(edges.rows, _times(starts)[back], _times(ends)[back])
+
+
+def _times(values: list[int]) -> NDArray[np.int64]:
+    """Times as an array; what damaged durations carry beyond its range ends at its border."""
+    if values and not -_FAR < min(values) <= max(values) < _FAR:
+        values = [min(max(one, -_FAR), _FAR) for one in values]
+    return np.array(values, np.int64)
+
+
+_FAR = 1 << 62
 
 
 _Incoming = tuple[list[int], list[int], list[int], list[int]]

@@ -20,6 +20,10 @@ else:
 HOST_KINDS = ("host", "api", "sync")
 """Kinds of event that occupy a thread; ranges, overhead and instants lie beside the others."""
 
+LATEST_NS = 2**61
+LONGEST_NS = 2**55
+"""More than a year: a damaged trace may hold anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -49,7 +53,7 @@ class Columns:
         """Read the columns of an event table."""
         kind = events["kind"].cast(pl.String)
         is_device = kind.is_in(list(schema.DEVICE_KINDS)).to_numpy()
-        start = _integers(events, "start_ns")
+        start = starts(events)
         call = np.full(events.height, -1, np.int64)
         pairs = tracks.launches(events)
         call[pairs["row"].to_numpy()] = pairs["call"].to_numpy()
@@ -62,7 +66,7 @@ class Columns:
         texts = events["name"].cast(pl.String).fill_null("").gather(first).to_list()
         return cls(
             start,
-            start + _integers(events, "dur_ns").clip(0),
+            start + _integers(events, "dur_ns").clip(0, LONGEST_NS),
             is_device,
             (kind == "sync").to_numpy(),
             (kind == "memcpy").to_numpy(),
@@ -76,6 +80,11 @@ class Columns:
             code.astype(np.int64),
             tuple(texts),
         )
+
+
+def starts(events: pl.DataFrame) -> NDArray[np.int64]:
+    """Starts that sums of durations do not carry beyond 64 bits."""
+    return _integers(events, "start_ns").clip(0, LATEST_NS)
 
 
 def _integers(events: pl.DataFrame, name: str) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.diagnose.replay import clock
 from assay.diagnose.replay.changes import Amount, matching
+from assay.diagnose.replay.columns import starts
 from assay.diagnose.replay.edges import GRAPH, STREAM, THREAD, WAIT, Edges, dependencies
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
@@ -66,7 +67,7 @@ class Scenario:
             )
         return cls(
             edges,
-            events["start_ns"].to_numpy()[rows],
+            starts(events)[rows],
             events["step"].fill_null(-1).to_numpy()[rows],
             is_device,
             (kind == "memcpy").to_numpy()[rows],

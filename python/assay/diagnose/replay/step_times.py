@@ -52,7 +52,13 @@ def step_times(scenario: Scenario, phase: str | None = None) -> StepTimes:
     """Times of the steps of a phase that are followed by another step."""
     phase = phase or asked_phase(scenario)
     first, last = _edges_of_steps(scenario)
-    table = scenario.steps.with_columns(pl.col("phase").cast(pl.String)).sort("start_ns")
+    # Ranks run a step together: its first row stands for all.
+    table = (
+        scenario.steps.with_columns(pl.col("phase").cast(pl.String))
+        .drop_nulls("step")
+        .sort("start_ns")
+        .unique("step", keep="first", maintain_order=True)
+    )
     number = table["step"].to_numpy()
     known = np.isin(number, np.fromiter(first, np.int64, len(first)))
     table, number = table.filter(pl.Series(known)), number[known]
@@ -77,13 +83,15 @@ def _edges_of_steps(scenario: Scenario) -> tuple[dict[int, int], dict[int, int]]
         raise InputError(
             "expected a trace with steps, got none", "name the model of the trace by --model"
         )
-    step = scenario.step[chosen]
-    first = np.full(int(step.max()) + 1, np.iinfo(np.int64).max)
-    last = np.full(int(step.max()) + 1, np.iinfo(np.int64).min)
+    present, step = np.unique(scenario.step[chosen], return_inverse=True)
+    first = np.full(len(present), np.iinfo(np.int64).max)
+    last = np.full(len(present), np.iinfo(np.int64).min)
     np.minimum.at(first, step, times.start[chosen])
     np.maximum.at(last, step, times.end[chosen])
-    present = np.unique(step).tolist()
-    return {one: int(first[one]) for one in present}, {one: int(last[one]) for one in present}
+    numbers = present.tolist()
+    return dict(zip(numbers, first.tolist(), strict=True)), dict(
+        zip(numbers, last.tolist(), strict=True)
+    )
 
 
 def resampled_median(ns: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:

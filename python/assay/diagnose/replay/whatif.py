@@ -16,14 +16,17 @@ from assay.diagnose.replay.scenario import Scenario
 from assay.diagnose.replay.step_cost import ObservedCost, StepCost, StepShape
 from assay.errors import AssayError, InputError
 from assay.lazy_import import LazyModule
+from assay.observe import schema
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
 
     from assay.observe.trace import Trace
 else:
     np = LazyModule("numpy", globals(), "np")
+    pl = LazyModule("polars", globals(), "pl")
 
 PERCENTILES: Final = (50, 90, 99)
 SEEDS: Final = 5
@@ -164,18 +167,16 @@ def _known(values: NDArray[np.int64]) -> int | None:
 
 def _observed_step(trace: Trace, base: step_times.StepTimes) -> float:
     """The median step of the trace itself, by starts of first device events."""
-    from assay.observe import schema
-
-    device = trace.events["kind"].cast(str).is_in(list(schema.DEVICE_KINDS)).to_numpy()
-    step = trace.events["step"].fill_null(-1).to_numpy()
-    start = trace.events["start_ns"].to_numpy()
-    chosen = device & (step >= 0)
-    first = np.full(int(step.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, step[chosen], start[chosen])
-    numbers = np.unique(step[chosen])
-    following = dict(zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True))
-    spans = [first[following[one]] - first[one] for one in base.step.tolist() if one in following]
-    return float(np.median(spans)) if spans else base.median()
+    device = pl.col("kind").cast(pl.String).is_in(list(schema.DEVICE_KINDS))
+    first = (
+        trace.events.filter(device & (pl.col("step") >= 0))
+        .group_by("step")
+        .agg(pl.col("start_ns").min())
+        .sort("start_ns")
+        .with_columns(ns=pl.col("start_ns").shift(-1) - pl.col("start_ns"))
+    )
+    spans = first.filter(pl.col("step").is_in(base.step.tolist()))["ns"].drop_nulls()
+    return base.median() if spans.is_empty() else float(np.median(spans.to_numpy()))
 
 
 def _apply(
