@@ -43,7 +43,7 @@ def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     yield from waterfall(data, canvas)
     if data["causes"]:
         yield ""
-        yield from causes_table(data["causes"], canvas)
+        yield from causes_table(data["causes"], canvas, "range")
     if broken := [one for one in data["violations"] if one["verdict"] == "violated"]:
         yield ""
         yield from violations_table(broken, canvas)

@@ -112,7 +112,9 @@ def waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     yield from table(("term", "us", "%", ""), cells, canvas, right=(1, 2))
 
 
-def causes_table(causes: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def causes_table(
+    causes: list[dict[str, Any]], canvas: Canvas, interval: str = "90 % of steps"
+) -> Iterator[Line]:
     """Causes by the time they explain, and what to try."""
     cells: list[tuple[Part, ...]] = []
     for cause in causes[:CAUSES]:
@@ -125,7 +127,7 @@ def causes_table(causes: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]
                 (cause["name"] + part, NAME),
             )
         )
-    yield from table(("us/token", "90 % of steps", "status", "cause"), cells, canvas, right=(0, 1))
+    yield from table(("us/token", interval, "status", "cause"), cells, canvas, right=(0, 1))
     if len(causes) > CAUSES:
         yield ((f"{len(causes) - CAUSES} more in --json", FAINT),)
     yield ""

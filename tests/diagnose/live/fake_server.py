@@ -42,6 +42,8 @@ class Behavior:
     takes_ignore_eos: bool = True
     has_completions: bool = True
     has_metrics: bool = True
+    says: str | None = None
+    """A line that it sends instead of an answer."""
     key: str | None = None
     context: int = 4096
     grows: dict[str, float] = field(default_factory=dict)
@@ -128,10 +130,17 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
+            if behavior.says is not None:
+                self.wfile.write(behavior.says.encode() + b"\n\n")
+                return
             made = 0
             for text, size in server.stream(prompt, body["max_tokens"]):
                 choice = {"delta": {"content": text}} if chat else {"text": text}
-                self.event({"choices": [choice]})
+                try:
+                    self.event({"choices": [choice]})
+                except ConnectionError:
+                    # The client left.
+                    return
                 made += size
             if behavior.sends_usage:
                 usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": made}

@@ -125,6 +125,34 @@ def test_a_server_without_usage_is_refused():
     assert "chunks are not tokens" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("data: " + "[" * 100_000, "expected an answer, got: "),
+        ("data: {", "expected an answer, got: "),
+        ('data: {"error": {"message": "out of\\u001b[2J memory"}}', r"out of\x1b[2J memory"),
+        ('data: {"usage": {"prompt_tokens": 1, "completion_tokens": -3}}', "got {'prompt_tokens'"),
+        (
+            'data: {"usage": {"prompt_tokens": 1, "completion_tokens": 3}}',
+            "expected text, got none",
+        ),
+        ("data: [DONE]", "expected the usage at the end of a stream"),
+        ("", "expected the usage at the end of a stream"),
+    ],
+)
+def test_answers_that_make_no_sense_are_one_line(line, message):
+    with fake_server(Behavior(says=line)) as url, pytest.raises(ServerError) as caught:
+        Client(url).complete("m", "one", 2)
+    assert message in caught.value.message
+    assert caught.value.message.isprintable()
+
+
+def test_a_stream_that_never_ends_is_left():
+    with fake_server(Behavior(step_s=0.02)) as url, pytest.raises(ServerError) as caught:
+        Client(url, timeout_s=0.2).complete("m", "one", 200)
+    assert "did not end within 0.2 s" in caught.value.message
+
+
 def test_servers_differ_in_what_they_take():
     behavior = Behavior(takes_ignore_eos=False, has_completions=False)
     with fake_server(behavior) as url:

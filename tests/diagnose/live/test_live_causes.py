@@ -58,6 +58,9 @@ def test_prefill_interference_is_the_mean_of_its_pairs():
     # Student's t with two degrees of freedom: 2.92 standard errors of 32 / sqrt(3).
     assert cause.hi - cause.ns_per_token == pytest.approx(8e3 * 2.92 * 32 / 3**0.5, rel=1e-3)
     assert cause.status == "established by experiment"
+    _, notes = found(load, Probes(pairs=pairs), has_load=False)
+    (note,) = (one for one in notes if one.startswith("prefill"))
+    assert "a prompt token prefilled beside a stream delays it by 96.0 us" in note
 
 
 def test_pairs_that_differ_by_chance_establish_nothing():
@@ -106,6 +109,9 @@ def test_a_prefix_cache_that_works_is_no_cause():
     # 100 us for each of 500 tokens, at most; none of them may have come before.
     assert (cause.ns_per_token, cause.lo) == (0.0, 0.0)
     assert cause.hi == pytest.approx(500 * 1e5 / 1000)
+    _, notes = found(window(), probes(0.11), has_load=False)
+    (note,) = (one for one in notes if one.startswith("prefix"))
+    assert "took 110.0 ms to its first token, and 110.0 ms when it came again" in note
 
 
 def test_the_machine_is_asked_where_it_is_known():

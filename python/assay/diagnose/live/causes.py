@@ -166,6 +166,11 @@ def _prefill_interference(scene: Scene) -> Found:
     reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(extra) - 1)) * error
     if mean - reach <= 0.0:
         return None
+    each = f"{1e6 * mean:.1f} us ({1e6 * (mean - reach):.1f} to {1e6 * (mean + reach):.1f})"
+    if not scene.has_load:
+        return Unknown(
+            f"requests of others; a prompt token prefilled beside a stream delays it by {each}"
+        )
     prompts = scene.load.grown("engine_prompt_tokens")
     tokens = scene.load.grown("engine_generation_tokens")
     running = scene.load.gauge("engine_requests_running")
@@ -182,9 +187,8 @@ def _prefill_interference(scene: Scene) -> Found:
         (
             Evidence(
                 f"{len(pairs)} pairs of streams, one of each with a prompt of about "
-                f"{pairs[0].prompt_tokens:,} tokens prefilled beside it, in random order: "
-                f"{1e6 * mean:.1f} us more for each prompt token "
-                f"({1e6 * (mean - reach):.1f} to {1e6 * (mean + reach):.1f})",
+                f"{pairs[0].prompt_tokens:,} tokens prefilled beside it, in random order: {each} more "
+                "for each prompt token",
                 source="experiment",
             ),
             _telemetry(f"{per_step:,.1f} prompt tokens were prefilled for each step of a sequence"),
@@ -208,21 +212,21 @@ def _prefix_cache(scene: Scene) -> Found:
     # A prompt too short to be worth a cache says nothing about one.
     if repeated[0].prompt_tokens * rate < 0.25 * repeated[0].ttft_s:
         return None
-    missed = None if queries is None or hits is None else max(queries - hits, 0.0)
-    if missed is None or not tokens:
-        missed, tokens = float(repeated[0].prompt_tokens), 1.0
-        spread = f"a prompt of {repeated[0].prompt_tokens:,} tokens that comes again"
-    else:
-        spread = f"{missed:,.0f} prompt tokens were not found in the cache"
+    seen = (
+        f"a prompt of {repeated[0].prompt_tokens:,} tokens took {1e3 * repeated[0].ttft_s:.1f} ms to "
+        f"its first token, and {1e3 * again:.1f} ms when it came again"
+    )
+    if not scene.has_load or queries is None or hits is None or not tokens:
+        return Unknown(f"requests of others and the server's count of cached tokens; {seen}")
+    missed = max(queries - hits, 0.0)
     most = missed * rate / tokens * _NS
     return Hypothesis(
         "prefix cache misses",
         "prompts that came before are prefilled again",
         0.0, 0.0, most, "supported",
         (Evidence(
-            f"a prompt of {repeated[0].prompt_tokens:,} tokens took {1e3 * repeated[0].ttft_s:.1f} ms "
-            f"to its first token, and {1e3 * again:.1f} ms when it came again; {spread}, at "
-            f"{1e6 * rate:.1f} us each, if all of them could be",
+            f"{seen}; {missed:,.0f} prompt tokens of others were not in the cache, at "
+            f"{1e6 * rate:.1f} us each, if all of them came before",
             source="experiment",
         ),),
         "turn prefix caching on (enable_prefix_caching), put what prompts share first, or give "

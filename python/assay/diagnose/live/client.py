@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from assay.errors import AssayError, InputError
+from assay.escaping import clipped
 
 KEY_VARIABLE: Final = "ASSAY_API_KEY"
 """The environment variable whose value is sent as bearer token, as `assay serve` expects it."""
@@ -183,14 +184,16 @@ class Client:
                     raise ServerError(
                         f"{self.url}{path}: {_clipped(event['error'].get('message'))}"
                     )
+                if now_s - sent_s > self._timeout_s:
+                    raise TimeoutError(f"the stream did not end within {self._timeout_s:g} s")
                 if isinstance(event.get("usage"), dict):
                     usage = event["usage"]
                 if _text(event):
                     arrivals.append(now_s)
         prompt, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if not isinstance(prompt, int) or not isinstance(made, int):
+        if not isinstance(prompt, int) or not isinstance(made, int) or min(prompt, made) < 1:
             raise ServerError(
-                f"{self.url}{path}: expected the usage at the end of a stream, got none",
+                f"{self.url}{path}: expected the usage at the end of a stream, got {_clipped(usage)}",
                 "tokens cannot be counted without it, and chunks are not tokens",
             )
         if not arrivals:
@@ -214,7 +217,8 @@ class Client:
                 if answer.status != 200:
                     raise self._refused(path, answer)
                 yield answer
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        # Deeply nested JSON ends in a RecursionError.
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise self._failed(path, error) from None
         finally:
             connection.close()
@@ -239,7 +243,7 @@ class Client:
         )
 
     def _failed(self, path: str, error: Exception) -> ServerError:
-        reason = str(error) or type(error).__name__
+        reason = _clipped(error) or type(error).__name__
         return ServerError(
             f"{self.url}{path}: expected an answer, got: {reason}",
             "is the server running, and the port right?",
@@ -276,6 +280,6 @@ def _text(event: dict[str, Any]) -> str:
     return found
 
 
-def _clipped(text: Any) -> str:
-    one = " ".join(str(text).split())
-    return one if len(one) <= _SHOWN else one[: _SHOWN - 3] + "..."
+def _clipped(said: Any) -> str:
+    """What a server said, safe to print."""
+    return clipped(" ".join(str(said)[: 4 * _SHOWN].split()), _SHOWN)
