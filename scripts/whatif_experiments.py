@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from assay import json_records
+from assay.errors import AssayError
 from whatif_cases import Case, cases
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--blocks", type=int, default=12, help="samples of each subject")
     parser.add_argument("--only", help="measure cases whose name holds this text")
+    parser.add_argument("--skip", action="append", default=[], help="leave out such cases")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop measuring after these")
     options = parser.parse_args(arguments)
     name = options.name or ("cpu" if options.device == "cpu" else "h200")
@@ -58,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         calibration = _read(known) if known.exists() else {"model": "llama-3-8b-shape"}
         _write(paths["predictions"], _predict(calibration, options))
     elif options.stage == "measure":
-        measured = _measure(options)
-        _write(paths["outcomes"], {**_machine(options.device), "outcomes": measured})
+        _measure(options, paths["outcomes"])
     else:
         print(json.dumps(score(_read(paths["predictions"]), _read(paths["outcomes"])), indent=1))
 
@@ -115,19 +116,26 @@ def _predict(calibration: dict[str, Any], options: argparse.Namespace) -> dict[s
     }
 
 
-def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _measure(options: argparse.Namespace, path: Path) -> None:
+    """Measure every case, and store what is known after each."""
     files = _opened(options.model)
     begun = time.perf_counter()
-    rows = []
+    about, rows = _machine(options.device), []
     for case in cases(options.name):
         if options.only and options.only not in case.name:
+            continue
+        if any(one in case.name for one in options.skip):
             continue
         if time.perf_counter() - begun > options.seconds:
             print(f"{case.name}: left out, the time is up", file=sys.stderr)
             continue
-        rows.append(_measured(case, files, options.device, options.blocks))
-        print(f"{rows[-1]['name']}: {100 * rows[-1]['change']:+.1f} %", file=sys.stderr)
-    return rows
+        try:
+            rows.append(_measured(case, files, options.device, options.blocks))
+            print(f"{case.name}: {100 * rows[-1]['change']:+.1f} %", file=sys.stderr, flush=True)
+        except (AssayError, RuntimeError) as error:
+            rows.append({"name": case.name, "refused": str(error)})
+            print(f"{case.name}: refused: {error}", file=sys.stderr, flush=True)
+        path.write_text(json_records.dumps({**about, "outcomes": rows}, 2) + "\n", encoding="utf-8")
 
 
 def _measured(case: Case, files: Any, device: str, blocks: int) -> dict[str, Any]:
@@ -162,7 +170,7 @@ def _quiet(times: list[float]) -> float:
 
 def score(predictions: dict[str, Any], outcomes: dict[str, Any]) -> dict[str, Any]:
     """Errors of the predicted changes in points, and how many intervals hold the outcome."""
-    found = {one["name"]: one for one in outcomes["outcomes"]}
+    found = {one["name"]: one for one in outcomes["outcomes"] if "refused" not in one}
     rows = [
         {
             "name": one["name"],

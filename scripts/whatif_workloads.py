@@ -33,7 +33,13 @@ class Subject:
         most = max(setup.batch, int(setup.knobs.get("max_batch", 16)), 1)
         knobs = {"max_batch": most, **setup.knobs}
         knobs.setdefault("token_budget", max(512, most))
-        self.engine = Engine.load(files, device, prefix_caching=setup.prefix_caching, **knobs)
+        lengths = (setup.prompt, *setup.mixed_prompts)
+        running = setup.batch if setup.workload == "decode" else most
+        # A cache that grows on the way computes the running requests again.
+        tokens = running * (max(lengths) + max(OUTPUT, setup.output) + int(knobs["token_budget"]))
+        self.engine = Engine.load(
+            files, device, kv_tokens=tokens, prefix_caching=setup.prefix_caching, **knobs
+        )
         self.left = 0
         self._names: list[str] = []
         self._number = 0
@@ -84,8 +90,13 @@ class Subject:
         times = []
         for _ in range(STEPS):
             begun = self.clock()
-            self.engine.step()
-            times.append(self.clock() - begun)
+            outputs = self.engine.step()
+            spent = self.clock() - begun
+            if len(outputs) != self.setup.batch:
+                raise RuntimeError(
+                    f"decode: expected {self.setup.batch} sequences in a step, got {len(outputs)}"
+                )
+            times.append(spent)
         self.left -= STEPS + 1
         tokens = [one / self.setup.batch for one in times]
         return {"seconds_per_step": times, "seconds_per_token": tokens}
