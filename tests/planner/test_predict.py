@@ -206,6 +206,8 @@ def test_names_of_hardware_and_models() -> None:
     with pytest.raises(InputError, match="systolic"):
         hardware_spec("tpu_v5e")
     assert model_spec("llama-3-8b-shape").architecture["hidden"] == 4096
+    own = model_spec("synthetic")
+    assert (own.weight_dtype, own.head_dtype) == ("f32", "f32")
     assert model_spec("meta-llama/Llama-3.1-8B-Instruct").name == "llama-3.1-8b"
     with pytest.raises(AssayError, match="unknown model"):
         model_spec("lama")

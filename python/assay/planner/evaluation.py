@@ -213,7 +213,9 @@ def _head_bytes(
     if plan.load.on_gpu:
         # A tied embedding is gathered by row, which GPU kernels do from 16 bits only.
         return 2.0 if model.architecture["embedding_tables"] < 2 else projections.weight_bytes
-    return formats.stored_bytes(model.head_dtype or batch.weight_dtype)
+    # Weights in another format than the file's are converted, the output projection's too.
+    kept = model.head_dtype if batch.weight_dtype == model.weight_dtype else ""
+    return formats.stored_bytes(kept or batch.weight_dtype)
 
 
 def compiled(names: Sequence[str], outputs: Sequence[str], variants: Mapping[str, str]) -> Compiled:

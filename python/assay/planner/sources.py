@@ -37,7 +37,8 @@ def model_spec(source: str | Path) -> ModelSpec:
     from assay.engine.loading.description import describe_model
 
     described = describe_model(source)
-    return replace(from_model(described.model, described.weight_format), source=str(source))
+    spec = from_model(described.model, described.weight_format)
+    return replace(spec, source=str(source), head_dtype=described.head_format)
 
 
 def from_model(model: CatalogModel, weight_format: str = "") -> ModelSpec:

@@ -11,6 +11,9 @@ from assay.engine.loading.model_files import ModelFiles
 from assay.engine.loading.opening import DUMMY_SUFFIX, SYNTHETIC, open_model
 from assay.engine.loading.sources import SOURCES, is_pulled
 
+_HEADS = ("lm_head.weight", "model.embed_tokens.weight", "transformer.wte.weight")
+"""Names of the output projection, the first that a file has."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
@@ -18,6 +21,8 @@ class ModelDescription:
 
     model: models.CatalogModel
     weight_format: str = ""
+    head_format: str = ""
+    """The format of the output projection, or of the embedding that it shares."""
 
 
 def describe_model(source: str | Path) -> ModelDescription:
@@ -37,9 +42,17 @@ def describe_model(source: str | Path) -> ModelDescription:
     if is_own or Path(source).suffix == ".gguf" or (text in SOURCES and is_pulled(text)):
         files = open_model(source)
         config = {"model_type": files.architecture, **files.config}
-        return ModelDescription(models.from_config(config, files.name), _stored_format(files))
+        model = models.from_config(config, files.name)
+        return ModelDescription(model, _stored_format(files), _head_format(files))
     # The error of the catalog, which names the nearest model.
     return ModelDescription(models.find(text))
+
+
+def _head_format(files: ModelFiles) -> str:
+    for name in _HEADS:
+        if name in files.tensors:
+            return files.tensors[name].format
+    return ""
 
 
 def _stored_format(files: ModelFiles) -> str:
