@@ -15,6 +15,8 @@ from assay.errors import InputError
 if TYPE_CHECKING:
     from assay.diagnose.request import Request
 
+UNWATCHED = " not examined: needs telemetry of "
+
 
 def diagnose_command(
     trace: options.OptionalTraceArgument = None,
@@ -183,12 +185,24 @@ def diagnose_command(
         lambda canvas: text(data, canvas, shown or len(data["operations"]) + len(data["kernels"])),
         as_json,
         notes=[
-            *(note for note in data["degradations"] if note not in assumed),
+            *_grouped([note for note in data["degradations"] if note not in assumed]),
             *unmeasured,
             *cut_notes(hidden),
         ],
         details=assumed,
     )
+
+
+def _grouped(notes: list[str]) -> list[str]:
+    """Notes, those on mechanisms that need telemetry in one line."""
+    names = [note.partition(UNWATCHED)[0] for note in notes if UNWATCHED in note]
+    if len(names) < 2:
+        return notes
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return [
+        *(note for note in notes if UNWATCHED not in note),
+        f"{listed} not examined: they need telemetry of the run; --telemetry names a recording",
+    ]
 
 
 def _check_server_options(**given: object) -> None:
