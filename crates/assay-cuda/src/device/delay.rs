@@ -47,6 +47,7 @@ impl Queue<'_> {
             block: [1; 3],
             shared_bytes: 0,
             cluster: 1,
+            prefers_l1: false,
         };
         self.launch(&function, config, &launch.arguments)
     }

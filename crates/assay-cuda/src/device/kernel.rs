@@ -2,6 +2,7 @@
 
 use super::context::PrimaryContext;
 use super::stream::Stream;
+use crate::discovery::discover;
 use crate::library::{Driver, SUCCESS};
 use assay_runtime::backend::{BackendError, KernelArgument, Launch, Operation, Result};
 use cudarc::driver::sys::{
@@ -16,6 +17,10 @@ use std::sync::Arc;
 const MAX_PARAMETERS: usize = 64;
 /// The most 8-byte words in the parameters of a kernel.
 const MAX_WORDS: usize = 128;
+/// The share of shared memory that leaves the most to L1: the driver gives what the kernel needs.
+const MAX_L1: u32 = 0;
+/// The first driver that takes a carve-out of shared memory with a launch.
+const CARVEOUT_DRIVER: (u32, u32) = (12, 5);
 /// Bytes of a word. A longer parameter is a structure, passed as one argument per word.
 const WORD: usize = 8;
 
@@ -189,6 +194,12 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
+/// Whether the driver takes a carve-out of shared memory with a launch.
+fn has_carveout_attribute() -> bool {
+    let driver = discover().driver.as_ref();
+    driver.is_ok_and(|driver| driver.version >= CARVEOUT_DRIVER)
+}
+
 /// Words of a parameter of this size.
 fn words_of(size: usize) -> usize {
     size.div_ceil(WORD).max(1)
@@ -218,6 +229,10 @@ pub struct LaunchConfig {
     pub shared_bytes: u32,
     /// CTAs along x of a thread block cluster; 1 for none.
     pub cluster: u32,
+    /// Whether SMs give it the most L1 that its shared memory leaves. Otherwise they keep the split
+    /// of the kernel before, where that fits: after a GEMM in much shared memory, L1 has room for few
+    /// loads in flight.
+    pub prefers_l1: bool,
 }
 
 impl From<&Launch> for LaunchConfig {
@@ -227,6 +242,7 @@ impl From<&Launch> for LaunchConfig {
             block: launch.block,
             shared_bytes: launch.shared_bytes,
             cluster: 1,
+            prefers_l1: false,
         }
     }
 }
@@ -324,7 +340,7 @@ impl Function {
             first += words_of(*size);
         }
         // SAFETY: plain structures of numbers, for which zero is valid.
-        let mut attributes: [CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
+        let mut attributes: [CUlaunchAttribute; 3] = unsafe { std::mem::zeroed() };
         let mut count = 0;
         if self.options.programmatic_dependent_launch {
             attributes[count].id =
@@ -339,6 +355,12 @@ impl Function {
             attributes[count].value.clusterDim.x = shape.cluster;
             attributes[count].value.clusterDim.y = 1;
             attributes[count].value.clusterDim.z = 1;
+            count += 1;
+        }
+        if shape.prefers_l1 && has_carveout_attribute() {
+            attributes[count].id =
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+            attributes[count].value.sharedMemCarveout = MAX_L1;
             count += 1;
         }
         let config = CUlaunchConfig {

@@ -38,6 +38,7 @@ impl CudaDevice {
             block: [THREADS, 1, 1],
             shared_bytes: 0,
             cluster: 1,
+            prefers_l1: false,
         };
         let beginning = Instant::now();
         function.start(stream, config, &mut [0; 3], launches)?;

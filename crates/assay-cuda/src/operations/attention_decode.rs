@@ -34,6 +34,8 @@ struct DecodeShape {
     /// Whether the splits of a head are a cluster, which combines them in distributed shared
     /// memory: quicker, but a cluster is scheduled within one GPC.
     cluster: bool,
+    /// Whether it needs L1 for loads in flight: where it reads for long.
+    prefers_l1: bool,
 }
 
 impl DecodeShape {
@@ -83,6 +85,7 @@ impl DecodeShape {
             ctas_per_sm,
             splits,
             cluster: may_cluster && splits > 1,
+            prefers_l1: is_long,
         }
     }
 }
@@ -152,6 +155,7 @@ impl DecodeAttention {
             ctas_per_sm,
             splits: num_splits,
             cluster: use_clusters,
+            prefers_l1,
         } = DecodeShape::new(
             u64::from(facts.multiprocessors),
             kv_head_tasks,
@@ -212,6 +216,7 @@ impl DecodeAttention {
             block: [(warps * 32) as u32, 1, 1],
             shared_bytes: 0,
             cluster: if use_clusters { num_splits as u32 } else { 1 },
+            prefers_l1,
         };
         queue.launch(&function, config, &arguments)
     }
@@ -286,6 +291,19 @@ mod tests {
         ] {
             let got = shape(kv_head_tasks, tokens, 0);
             assert_eq!(got, expected, "{kv_head_tasks} heads of {tokens}");
+        }
+    }
+
+    #[test]
+    fn only_long_contexts_ask_for_l1() {
+        for (tokens, large_heads, expected) in [
+            (2048, false, false),
+            (2049, false, true),
+            (16384, false, true),
+            (16384, true, false),
+        ] {
+            let shape = DecodeShape::new(132, 64, tokens, large_heads, true, 0);
+            assert_eq!(shape.prefers_l1, expected, "{tokens} tokens");
         }
     }
 

@@ -136,6 +136,7 @@ impl PrefillAttention {
             block: [384, 1, 1],
             shared_bytes: (6 * TILE_ROWS * head * 2 + 1024) as u32,
             cluster: 1,
+            prefers_l1: false,
         };
         queue.launch(&function, config, &arguments)
     }
@@ -174,6 +175,7 @@ impl PrefillAttention {
             block: [128, 1, 1],
             shared_bytes: shared as u32,
             cluster: 1,
+            prefers_l1: false,
         };
         queue.launch(&function, config, &arguments)
     }

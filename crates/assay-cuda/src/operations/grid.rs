@@ -14,5 +14,6 @@ pub(super) fn grid_2d(x: u64, y: u64, threads: u64) -> LaunchConfig {
         block: [threads as u32, 1, 1],
         shared_bytes: 0,
         cluster: 1,
+        prefers_l1: false,
     }
 }

@@ -106,6 +106,7 @@ impl Shape {
                 block: [threads as u32, rows_per_cta as u32, 1],
                 shared_bytes: 0,
                 cluster: 1,
+                prefers_l1: false,
             },
         })
     }

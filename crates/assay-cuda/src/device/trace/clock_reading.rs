@@ -31,6 +31,7 @@ pub(super) fn read_clocks(device: &CudaDevice, clock_kernel: &Function) -> Resul
             block: [1; 3],
             shared_bytes: 0,
             cluster: 1,
+            prefers_l1: false,
         };
         // The device addresses pinned memory as the host does.
         let address = KernelArgument::U64(out.0);

@@ -151,6 +151,7 @@ impl CudaDevice {
             block: [FLUSH_THREADS, 1, 1],
             shared_bytes: 0,
             cluster: 1,
+            prefers_l1: false,
         };
         let arguments = [
             KernelArgument::Pointer(region.slots),
