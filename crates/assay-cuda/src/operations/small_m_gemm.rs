@@ -38,7 +38,7 @@ impl SmallMShape {
     fn new(queue: &Queue<'_>, linear: &LinearArguments) -> Option<Self> {
         let mut shapes = [
             (256, 2, 8, 3),
-            (256, 2, 7, 3),
+            (128, 4, 7, 5),
             (128, 2, 8, 5),
             (128, 1, 8, 5),
         ]
