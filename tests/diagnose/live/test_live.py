@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+import threading
 
 import pytest
 from fake_engine import FakeEngine
@@ -232,3 +235,36 @@ def test_our_own_server_in_process():
     assert data["probed"]["engine_generation_tokens"] > 100
     with pytest.raises(InputError, match="--url"):
         diagnose_server("")
+
+
+@pytest.mark.slow
+def test_a_real_engine_is_watched_while_it_works():
+    """`assay serve` with the synthetic model on the CPU, and requests of others beside the probes."""
+    command = [sys.executable, "-m", "assay", "serve", "synthetic", "--port", "0", "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    stop = threading.Event()
+    try:
+        assert child.stdout is not None
+        url = json.loads("".join(iter(child.stdout.readline, "}\n")) + "}")["url"]
+        client = Client(url)
+
+        def work() -> None:
+            while not stop.is_set():
+                client.complete("synthetic", "once upon a time there was", 64)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        data = diagnose_server(url, duration_s=20.0, most_at_once=4)
+        stop.set()
+        worker.join()
+    finally:
+        stop.set()
+        child.kill()
+        child.communicate()
+    assert data["server"] == "assay"
+    assert data["watched"]["engine_generation_tokens"] > 0
+    # The other request is in the batch of every probe.
+    assert data["batch"] == 2
+    observed = {row["concurrency"]: row["tokens_per_second"] for row in data["concurrency"]}
+    assert observed[4] > observed[1]
+    assert not any("no load of its own" in note for note in data["degradations"])

@@ -6,9 +6,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+import simulated_recordings
 
+from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
 from assay.diagnose.live.client import Answer
+from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import LENGTH, REPEATED, SINGLE, TOGETHER, Pair, Probe, Probes
 from assay.diagnose.live.watch import Window
 from assay.observe.telemetry import reading
@@ -128,6 +131,38 @@ def test_the_machine_is_asked_where_it_is_known():
     assert causes["host CPU starvation"].hi == pytest.approx(2e6)
     assert causes["throttling"].hi == pytest.approx(0.25 * STEP_NS)
     assert "1 of 2 samples by power cap" in causes["throttling"].evidence[0].statement
+
+
+def test_a_long_watch_adds_what_a_queue_does_to_tokens():
+    samples = simulated_recordings.server_run(2, effect_us=900.0).with_columns(endpoint_up=1)
+    end_ns = samples["monotonic_ns"].max()
+    seen = Window(samples, 0, end_ns)
+    queue = Hypothesis("queueing", "", 5e6, 4e6, 6e6, "supported", (), "")
+    (cause,), _ = with_claims(seen, [queue])
+    assert cause.ns_per_token == 5e6
+    assert "of inter-token latency" in cause.evidence[-1].statement
+    assert "stood up to: placebo treatment" in cause.evidence[-1].statement
+    short = Window(samples, 0, end_ns // 8)
+    causes, notes = with_claims(short, [queue])
+    assert causes == [queue]
+    assert notes[0].startswith("no effect of a state was estimated: expected 100 scrapes")
+
+
+def test_a_neighbor_that_metrics_do_not_show_is_found_in_samples():
+    samples = simulated_recordings.server_run(2, effect_us=900.0).with_columns(endpoint_up=1)
+    waits = samples.filter(pl.col("source") == "endpoint").select(
+        "tick", active=1 + (pl.col("engine_requests_waiting") > 0).cast(pl.Int64)
+    )
+    # What made the tokens late is now another process, on exactly those ticks.
+    gpu = samples.filter(pl.col("source") == "host").with_columns(source=pl.lit("nvidia"))
+    gpu = gpu.join(waits, on="tick").with_columns(gpu_processes=pl.col("active")).drop("active")
+    calm = samples.with_columns(engine_requests_waiting=0.0 * pl.col("engine_requests_waiting"))
+    seen = Window(pl.concat([calm, gpu]), 0, samples["monotonic_ns"].max())
+    (cause,), _ = with_claims(seen, [])
+    assert cause.name == "noisy neighbor"
+    assert cause.lo < cause.ns_per_token < cause.hi
+    share = float((waits["active"] > 1).mean())
+    assert cause.ns_per_token == pytest.approx(9e5 * share, rel=0.15)
 
 
 def test_what_was_not_sampled_is_said():

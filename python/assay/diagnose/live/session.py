@@ -12,6 +12,7 @@ from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
 from assay.diagnose.live.client import Client, ServedModel, ServerError
 from assay.diagnose.live.expectation import Expectation, expect
+from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import (
     CONCURRENCIES,
     LENGTH,
@@ -104,6 +105,10 @@ def diagnose_server(
         )
     step_ns = 1e9 * statistics.median(tpots)
     causes, unexamined = find_causes(Scene(load, has_load, step_ns, measured.probes))
+    if has_load:
+        say("estimating effects of states")
+        causes, estimated = with_claims(load, causes)
+        notes += estimated
     notes += [*unexamined, _needs_trace(client.url, measured.server), *client.notes]
     return _report(client.url, measured, expected, batch, tpots, causes, notes)
 

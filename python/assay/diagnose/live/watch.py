@@ -112,11 +112,10 @@ class Window:
     """The metrics between two moments: what counters grew by, and what gauges were."""
 
     def __init__(self, samples: pl.DataFrame, start_ns: int, end_ns: int) -> None:
-        inside = samples.filter(pl.col("monotonic_ns").is_between(start_ns, end_ns))
-        self.endpoint = inside.filter(
-            (pl.col("source") == "endpoint") & (pl.col("endpoint_up") == 1)
-        )
-        self.machine = inside.filter(pl.col("source") != "endpoint")
+        self.samples = samples.filter(pl.col("monotonic_ns").is_between(start_ns, end_ns))
+        is_endpoint = pl.col("source") == "endpoint"
+        self.endpoint = self.samples.filter(is_endpoint & (pl.col("endpoint_up") == 1))
+        self.machine = self.samples.filter(~is_endpoint)
         self.seconds = (end_ns - start_ns) * 1e-9
 
     def grown(self, field: str) -> float | None:
