@@ -33,7 +33,8 @@ def test_json_adds_up(cli: Cli) -> None:
     assert data["batch"]["sequences"] == 8
     node = next(one for one in data["nodes"] if one["name"] == "layers.3.qkv_proj")
     assert node["layer"] == 3
-    assert node["equations"] == ["serving.step.operation.qkv.time"]
+    parts = ("time", "floor", "size", "flops")
+    assert node["equations"] == [f"serving.step.operation.qkv.{part}" for part in parts]
 
 
 def test_sweeps_have_a_row_for_each_combination(cli: Cli) -> None:

@@ -122,6 +122,8 @@ def test_nodes_add_up_to_the_step(name: str) -> None:
         assert {node.bound for node in graph} <= set(BOUNDS)
         assert all(is_operation(node.operation) for node in graph)
         assert all(node.equations for node in graph if node.expected_ns)
+        used = {name for node in graph for name in node.equations}
+        assert used <= set(registry().variables)
         for node in graph:
             assert node.floor_ns <= node.lo_ns <= node.expected_ns * (1 + 1e-12)
             assert node.expected_ns <= node.hi_ns * (1 + 1e-12)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from assay.planner.evaluation import STEP, SUMS, Spread
+from assay.planner.evaluation import PARTS, STEP, SUMS, Spread
 from assay.planner.graph import Node
 from assay.planner.operations import SHARED, Operation
 
@@ -105,9 +105,7 @@ class Layout:
             written = min(work.flops / operation.depth, work.size)
         lo, hi = self._spread(operation).ends(work.time, work.floor)
         used = [
-            f"{STEP}operation.{item}.time" if item != "outer" else f"{STEP}outer_time"
-            for item in operation.items
-            if self.item(item).time
+            name for item in operation.items if self.item(item).time for name in self._used(item)
         ]
         self.nodes.append(
             Node(
@@ -117,6 +115,15 @@ class Layout:
                 (self.nodes[-1].name,) if self.nodes else (), tuple(used), operation.kernels,
             )
         )  # fmt: skip
+
+    def _used(self, item: str) -> list[str]:
+        """Variables of the graph of equations that an item's numbers come from."""
+        if item == "outer":
+            return [f"{STEP}outer_time", f"{STEP}outer_passes.size"]
+        prefix = f"{STEP}operation.{item}."
+        found = [prefix + part for part in PARTS if prefix + part in self.values]
+        # How many splits of the KV cache decode attention has (Flash-Decoding).
+        return [*found, f"{STEP}{item}.parts"] if item.startswith("decode_") else found
 
     def _spread(self, operation: Operation) -> Spread:
         item = operation.items[0]
