@@ -25,7 +25,7 @@ class Group(NamedTuple):
     operation: str
     nodes: tuple[str, ...]
     is_alike: bool = False
-    """Whether the step waits for all of its nodes or for none."""
+    """Whether they are one chain."""
 
     def halves(self) -> tuple[Group, Group]:
         """The first and the second half of its nodes, in the order of the step.

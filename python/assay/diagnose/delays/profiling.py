@@ -267,8 +267,10 @@ class _Profiler:
         mixed = [
             group
             for group, one in zip(groups, found, strict=True)
-            if one.verdict in ("partly hidden", "undecided")
-            and len(group.nodes) > 1
-            and not group.is_alike
+            if len(group.nodes) > 1
+            and (
+                one.verdict == "partly hidden"
+                or (one.verdict == "undecided" and not group.is_alike)
+            )
         ]
         return tuple(one.name for one in mixed), [half for one in mixed for half in one.halves()]

@@ -14,7 +14,8 @@ class TargetNode(NamedTuple):
     operation: str
     chain: str = ""
     """Nodes of a chain run one after the other, with no wait of another stream between them: the
-    step waits for all of them or for none. Empty where that is not known."""
+    step waits for all of them or for none, unless other streams contend for what they run on.
+    Empty where chains are not known."""
 
 
 class Run(NamedTuple):
