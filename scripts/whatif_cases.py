@@ -54,8 +54,8 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """Every change of a set: cpu, cpu-2 (another set, predicted when the first was known), h200."""
-    return list({"cpu": _cpu, "cpu-2": _cpu_second, "h200": _gpu}[name]())
+    """Every change of a set: cpu, cpu-2 and cpu-3 (each predicted when those before were known), h200."""
+    return list({"cpu": _cpu, "cpu-2": _cpu_second, "cpu-3": _cpu_third, "h200": _gpu}[name]())
 
 
 CPU: Final = Setup("decode", knobs={"threads": 1})
@@ -190,6 +190,54 @@ def _cpu_second() -> Iterator[Case]:
                mixed.with_knobs(policy="shortest"))  # fmt: skip
     shared = replace(load, prompt=120, shared_prefix=96, output=10)
     yield Case("prefix caching on, 96 of 120 shared", "prefix_caching", "makespan", shared,
+               replace(shared, prefix_caching=True))  # fmt: skip
+
+
+def _cpu_third() -> Iterator[Case]:
+    """Further changes, with intervals from the errors of the first two sets."""
+    short = CPU
+    two, three, four, six = (replace(CPU, batch=count) for count in (2, 3, 4, 6))
+    for batch in (7, 9):
+        yield _decode(f"batch 1 to {batch}", "batch", short, batch=batch)
+    yield _decode("batch 3 to 6", "batch", three, batch=6)
+    yield _decode("batch 2 to 4", "batch", two, batch=4)
+    for context in (200, 450, 900):
+        yield _decode(f"context 64 to {context}", "context", short, prompt=context)
+    yield _decode("context 64 to 500 at batch 2", "context", two, prompt=500)
+    yield Case("weights q8_0 to q4_1 at batch 3", "weight_format", "seconds_per_token",
+               three.with_knobs(weight_format="q8_0"), three)  # fmt: skip
+    yield Case("weights bf16 to q4_1 at batch 4", "weight_format", "seconds_per_token",
+               four.with_knobs(weight_format="bf16"), four)  # fmt: skip
+    yield Case("weights f32 to q8_0", "weight_format", "seconds_per_token",
+               short.with_knobs(weight_format="f32"), short.with_knobs(weight_format="q8_0"))  # fmt: skip
+    middle = replace(CPU, prompt=600)
+    yield Case("KV blocks of 4 to 16 tokens at context 600", "block_tokens", "seconds_per_token",
+               middle.with_knobs(block_tokens=4), middle)  # fmt: skip
+    yield Case("KV cache f32 to bf16 at context 600", "kv_format", "seconds_per_token",
+               middle.with_knobs(kv_format="f32"), middle)  # fmt: skip
+    yield Case("graphs on at batch 2", "graph_buckets", "seconds_per_token",
+               two.with_knobs(graph_buckets=0), two)  # fmt: skip
+    yield _decode("temperature 1 and top-p 0.9 at batch 6", "top_p", six,
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    prompt = replace(CPU, workload="first_token", prompt=450)
+    for tokens in (90, 225, 350):
+        yield Case(f"prompt of 450 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    for budget in (100, 230):
+        yield Case(f"chunks of 512 to {budget} tokens, prompt of 450", "token_budget", "ttft",
+                   prompt, prompt.with_knobs(token_budget=budget))  # fmt: skip
+    load = replace(CPU, workload="closed", requests=10, output=16, prompt=60,
+                   knobs={"threads": 1, "max_batch": 2})  # fmt: skip
+    for most, metric in ((4, "makespan"), (10, "makespan"), (5, "mean_ttft")):
+        yield Case(f"max batch 2 to {most}, {metric}", "max_batch", metric, load,
+                   load.with_knobs(max_batch=most))  # fmt: skip
+    yield Case("chunks of 512 to 30 tokens under load", "token_budget", "mean_ttft", load,
+               load.with_knobs(token_budget=30))  # fmt: skip
+    mixed = replace(load, mixed_prompts=(150, 20), output=6)
+    yield Case("fcfs to shortest first, two lengths", "policy", "mean_ttft", mixed,
+               mixed.with_knobs(policy="shortest"))  # fmt: skip
+    shared = replace(load, prompt=90, shared_prefix=64, output=8)
+    yield Case("prefix caching on, 64 of 90 shared", "prefix_caching", "makespan", shared,
                replace(shared, prefix_caching=True))  # fmt: skip
 
 

@@ -14,12 +14,14 @@ from whatif_cases import Case, Setup
 from whatif_workloads import OUTPUT
 
 Z90: Final = 1.6449
-NOISE: Final = 0.035
+NOISE: Final = 0.06
 """Standard deviation of the logarithm of a measured change where nothing changes."""
-SHARE: Final = 0.2
+SHARE: Final = 0.25
 """That of a prediction, as a share of the logarithm of the change it predicts."""
 OPERATION: Final = 0.05
 """That of a change whose effect was timed on one operation alone."""
+SCHEDULED: Final = 0.08
+"""That of a change that the scheduler turns into other steps."""
 _LINEAR: Final = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head")
 
 
@@ -39,6 +41,8 @@ def predict(case: Case, calibration: dict[str, Any]) -> dict[str, Any]:
     changed = _seconds(case.changed, case.metric, calibration)
     log = math.log(changed / base)
     extra = OPERATION if case.knob in _BY_OPERATION else 0.0
+    if case.base.workload == "closed" or case.knob == "token_budget":
+        extra = SCHEDULED
     if "cost" not in calibration:
         extra = max(extra, whatif_planner.GUESSED.get(case.knob, 0.0))
     spread = Z90 * math.hypot(NOISE, SHARE * log, extra)

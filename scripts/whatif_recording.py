@@ -23,7 +23,7 @@ CPU_PREFILLS: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 GPU_PREFILLS: Final = (4, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 SAMPLED: Final = (2, 4, 8, 16, 32, 64)
 """Prompts that one step ends together: rows of the logits."""
-REPEATS: Final = 5
+REPEATS: Final = 4
 
 
 def record(files: ModelFiles, device: str, folder: Path) -> None:
@@ -58,7 +58,7 @@ def _load(engine: Engine, on_cpu: bool, long: int, spent: list[float], *, warm: 
             for _ in range(5 if on_cpu else 1):
                 _run(engine, [4] * count, 1, spent)
         for batch, prompt in ((1, 32), (16 if on_cpu else 64, 64), *long_decodes):
-            _run(engine, [prompt] * batch, 8, spent)
+            _run(engine, [prompt] * batch, 16, spent)
 
 
 def _run(engine: Engine, prompts: list[int], tokens: int, spent: list[float]) -> None:
