@@ -159,7 +159,8 @@ def _load(
     for name, value in given.items():
         if not 1 <= value <= 10_000_000:
             raise InputError(f"--{name}: expected from 1 to 10,000,000, got {value}")
-    config = SchedulerConfig(max_num_seqs=sequences, max_num_batched_tokens=tokens)
+    # Both engines schedule a step while the one before it runs, on GPUs.
+    config = SchedulerConfig(sequences, tokens, async_scheduling=True)
     return Load(rate, prompt, output, requests, config, slo)
 
 

@@ -61,6 +61,21 @@ def test_decodes_come_before_prefill() -> None:
     assert [(shape.decodes, shape.prefill_tokens) for shape in mixed] == [(1, 32), (1, 32)]
 
 
+def test_async_scheduling_sees_arrivals_a_step_later() -> None:
+    """Steps of 10 ms from 0; the second request comes at 25 ms and is seen at 30 or at 40."""
+    arrivals = [Arrival(0.0, 4, 20), Arrival(0.025, 4, 2)]
+    found = [
+        simulate(arrivals, SchedulerConfig(async_scheduling=ahead), Cost(step=10)).requests[1]
+        for ahead in (False, True)
+    ]
+    assert [one.first_token_s for one in found] == pytest.approx([0.040, 0.050])
+    # An idle engine schedules at once either way.
+    late = [Arrival(0.0, 4, 2), Arrival(1.0, 4, 2)]
+    for ahead in (False, True):
+        one = simulate(late, SchedulerConfig(async_scheduling=ahead), Cost(step=10)).requests[1]
+        assert one.ttft_s == pytest.approx(0.010)
+
+
 def test_a_small_cache_preempts() -> None:
     arrivals = [Arrival(0.0, 30, 40) for _ in range(4)]
     roomy = simulate(arrivals, SchedulerConfig(kv_tokens=1024), Cost())

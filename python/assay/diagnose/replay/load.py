@@ -44,6 +44,8 @@ class SchedulerConfig:
     block_size: int = 16
     kv_tokens: int = 1 << 20
     prefix_caching: bool = False
+    async_scheduling: bool = False
+    """A step is scheduled when the one before it begins: what arrives later waits for the next."""
 
 
 @dataclass(slots=True)
@@ -133,18 +135,21 @@ def simulate(
     times = [RequestTimes(one.time_s) for one in waiting]
     by_id = {request.request_id: index for index, request in enumerate(requests)}
     result = LoadResult(times)
-    now, arrived = 0.0, 0
+    now, arrived, scheduled_at = 0.0, 0, 0.0
     while arrived < len(requests) or scheduler.waiting or scheduler.running:
-        while arrived < len(requests) and waiting[arrived].time_s <= now:
+        seen = scheduled_at if config.async_scheduling else now
+        while arrived < len(requests) and waiting[arrived].time_s <= seen:
             scheduler.add(requests[arrived])
             arrived += 1
         scheduled = scheduler.schedule()
         if not scheduled:
             if scheduler.waiting or scheduler.running:
                 _refuse(scheduler, config)
-            now = max(now, waiting[arrived].time_s)
+            # An idle engine schedules at once.
+            now = scheduled_at = max(now, waiting[arrived].time_s)
             continue
         spent = cost.step_ns(_shape(scheduled)) / 1e9
+        scheduled_at = now
         now += spent
         result.step_times_s.append(spent)
         if len(result.step_times_s) > MAX_STEPS:
