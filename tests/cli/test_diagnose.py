@@ -190,3 +190,26 @@ def test_experiments_are_read_and_checked(cli: Any, folder: Path, tmp_path: Path
         outcome = cli(*arguments)
         assert outcome.code == 2
         assert message in outcome.err
+
+
+def test_odd_traces_give_a_report_that_adds_up(cli: Any, tmp_path: Path) -> None:
+    def kernel(ts: float, dur: float, correlation: int) -> dict[str, Any]:
+        args = {"device": 0, "stream": 7, "correlation": correlation}
+        return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": ts, "dur": dur,
+                "args": args}  # fmt: skip
+
+    without_calls = eager(steps=4)
+    odd = {
+        "one": [kernel(1, 5, 1)],
+        "all at once": [kernel(1, 5, number) for number in range(9)],
+        "negative": [kernel(1, -5, 1), kernel(3, 5, 2)],
+        "far apart": [kernel(1, 5, 1), kernel(9e12, 5, 2)],
+        "no calls": [one for one in without_calls.events if one["cat"] != "cuda_runtime"],
+    }
+    for name, events in odd.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"traceEvents": events}), encoding="ascii")
+        data = cli("diagnose", str(path), "--json").data
+        assert sum(term["ns"] for term in data["waterfall"]) == data["step_ns"], name
+        covered = sum(one["dur_ns"] for one in data["critical_path"]["segments"])
+        assert covered == data["step_ns"], name
