@@ -48,6 +48,21 @@ def test_json_has_the_whole_diagnosis(cli: Any, folder: Path) -> None:
     assert sum(one["ns"] for one in data["critical_path"]["parts"]) == data["step_ns"]
 
 
+def test_the_page_shows_what_the_text_says(cli: Any, folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    outcome = cli(
+        *words(folder, "graph.json"), "--gpu", "h200", "--context", "64", "--html", str(page),
+        "--json",
+    )  # fmt: skip
+    assert outcome.data["html"] == str(page)
+    text = page.read_text()
+    for cause in outcome.data["causes"]:
+        assert cause["name"] in text
+    assert f"{outcome.data['step_ns'] / 1e6:,.3f} ms" in text
+    assert text.count("<svg") == 5
+    assert cli("diagnose", "--url", "http://localhost:1", "--html", str(page)).code == 2
+
+
 def test_text_shows_bars_causes_and_fixes(cli: Any, folder: Path) -> None:
     outcome = cli(*words(folder, "eager.json"), "--gpu", "h200")
     assert outcome.code == 0

@@ -1,6 +1,9 @@
 """`assay diagnose`: where the time of a step went, and why."""
 
 import dataclasses
+import shlex
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -110,6 +113,14 @@ def diagnose_command(
             "experiment.",
         ),
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write the diagnosis as one self-contained page, with pictures.",
+        ),
+    ] = None,
     duration_s: Annotated[
         float | None,
         typer.Option(
@@ -153,6 +164,7 @@ def diagnose_command(
             telemetry=telemetry,
             experiments=experiments,
             baseline=baseline,
+            html=html,
         )
         return server_report(
             url, duration_s=duration_s, most_at_once=most_at_once, as_json=as_json, model=model,
@@ -166,6 +178,10 @@ def diagnose_command(
     evidence = _evidence(telemetry, experiments)
     with working(f"reading {trace}") as say:
         data = _diagnosed(trace, model, request, evidence, baseline or [], say)
+        if html is not None:
+            say(f"writing {html}")
+            _write_page(data, html)
+            data["html"] = html
     # What a prediction assumes is many lines; the report itself stands without them.
     assumed = [note for one in data["predictions"] for note in one["degradations"]]
     # In JSON they are violations.
@@ -203,6 +219,12 @@ def _grouped(notes: list[str]) -> list[str]:
         *(note for note in notes if UNWATCHED not in note),
         f"{listed} not examined: they need telemetry of the run; --telemetry names a recording",
     ]
+
+
+def _write_page(data: dict[str, Any], html: str) -> None:
+    from assay.diagnose.page.page import write_page
+
+    write_page(data, Path(html), shlex.join(["assay", *sys.argv[1:]]))
 
 
 def _check_server_options(**given: object) -> None:
