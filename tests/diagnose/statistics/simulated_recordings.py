@@ -30,17 +30,17 @@ def throttled_run(
     limited = (load + push) > 0.8
     rows, steps, now = [], [], START_NS
     for number in range(count):
-        end = START_NS + (number + 1) * PERIOD_NS
+        begin = START_NS + number * PERIOD_NS
         rows.append(
             {
-                "realtime_ns": end, "monotonic_ns": end - START_NS, "tick": number,
+                "realtime_ns": begin, "monotonic_ns": begin - START_NS, "tick": number,
                 "source": "nvidia", "device": "gpu-0", "index": 0,
                 # Idle is a harmless bit; the power cap is not.
                 "gpu_throttle": 4 if limited[number] else 1,
                 "gpu_sm_clock_hz": 1.6e9 if limited[number] else 1.98e9, "gpu_processes": 1,
             }
         )  # fmt: skip
-        while now < end:
+        while now < begin + PERIOD_NS:
             # 50 us of a step for each sequence: the load is a common cause.
             took = 5e6 + 50e3 * batch[number] + 1e3 * effect_us * limited[number]
             length = int(took + random.normal(0, 1e5))

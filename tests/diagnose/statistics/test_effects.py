@@ -175,6 +175,15 @@ def test_claims_say_what_they_stood_up_to_or_fell_to():
     assert none.refutations == ()
 
 
+@pytest.mark.parametrize("period", [2, 10, 40])
+def test_a_periodic_treatment_is_not_its_own_placebo(period):
+    random = np.random.default_rng(0)
+    a = ((np.arange(600) // (period // 2)) % 2).astype(float)
+    claim = make_claim("a", "y", "us", (40.0 * a + 5.0 * random.standard_normal(600), a), {})
+    assert {one.name: one.passed for one in claim.refutations}["placebo treatment"]
+    assert claim.status == "supported"
+
+
 def test_folds_cover_every_sample_once_and_leave_a_gap():
     count = 1000
     length = block_length(count)

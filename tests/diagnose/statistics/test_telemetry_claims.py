@@ -32,7 +32,7 @@ def test_intervals_hold_the_means_of_their_steps(run):
     row = table.row(200, named=True)
     # Recounted from the raw steps.
     middle = (steps["start_ns"] + steps["dur_ns"] // 2).to_numpy()
-    inside = (middle > row["at"] - simulated.PERIOD_NS) & (middle <= row["at"])
+    inside = (middle >= row["at"]) & (middle < row["at"] + simulated.PERIOD_NS)
     assert row[STEP] == pytest.approx(steps["dur_ns"].to_numpy()[inside].mean() / 1e3)
     assert row["batch"] == pytest.approx(steps["batch"].to_numpy()[inside].mean())
     assert row["prefill_share"] == 0.0

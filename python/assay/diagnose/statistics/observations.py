@@ -67,11 +67,11 @@ def observe(
         if not part.height:
             notes.append(f"telemetry has no samples of the {name}")
     if steps is None:
-        base = parts["engine"].select("at", "period_ns")
+        base = parts["engine"].select("at")
         outcome = ITL
     else:
         fullest = max(parts.values(), key=lambda part: part.height)
-        base = fullest.select("at", "period_ns")
+        base = fullest.select("at")
         outcome = STEP
     if not base.height:
         raise InputError("telemetry: expected samples over the time of the outcome, got none")
@@ -80,44 +80,38 @@ def observe(
         table = table.join(_steps(steps, base), on="at", how="left")
     for part in parts.values():
         if part.height:
-            table = table.join_asof(
-                part.drop("period_ns").sort("at"), on="at", tolerance=OLDEST_NS, coalesce=True
-            )
+            table = table.join_asof(part, on="at", tolerance=OLDEST_NS, coalesce=True)
     if outcome not in table.columns or not table[outcome].count():
         raise InputError(f"telemetry: expected intervals with {outcome}, got none")
     return Observations(_thinned(table), outcome, tuple(notes))
 
 
-def _intervals(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a moment, in order, with the time since the one before."""
-    return rows.sort("at").with_columns(period_ns=pl.col("at").diff())
-
-
 def _gpu(samples: pl.DataFrame, at: str) -> pl.DataFrame:
-    """The worst of the GPUs at each tick."""
+    """The worst of the GPUs at each moment: one tick of a source has one time."""
     rows = samples.filter(pl.col("source").is_in(["nvidia", "amd"]))
     limited = (pl.col("gpu_throttle") & pl.lit(_LIMITED)) != 0
-    grouped = rows.group_by("tick").agg(
-        pl.col(at).max().alias("at"),
-        limited.max().cast(pl.Float64).alias("throttling"),
-        pl.col("gpu_sm_clock_hz").min().alias("sm_clock"),
-        pl.col("gpu_power_watts").max().alias("power"),
-        pl.col("gpu_temperature_celsius").max().alias("temperature"),
-        (pl.col("gpu_processes") > 1).max().cast(pl.Float64).alias("neighbor"),
+    return (
+        rows.group_by(pl.col(at).alias("at"))
+        .agg(
+            limited.max().cast(pl.Float64).alias("throttling"),
+            pl.col("gpu_sm_clock_hz").min().alias("sm_clock"),
+            pl.col("gpu_power_watts").max().alias("power"),
+            pl.col("gpu_temperature_celsius").max().alias("temperature"),
+            (pl.col("gpu_processes") > 1).max().cast(pl.Float64).alias("neighbor"),
+        )
+        .sort("at")
     )
-    return _intervals(grouped.drop("tick"))
 
 
 def _host(samples: pl.DataFrame, at: str) -> pl.DataFrame:
-    rows = samples.filter(pl.col("source") == "host")
-    named = rows.select(
+    rows = samples.filter(pl.col("source") == "host").sort(at)
+    return rows.select(
         pl.col(at).alias("at"),
         pl.col("host_cpu_steal").alias("steal"),
         pl.col("host_pressure_cpu").alias("cpu_pressure"),
         pl.col("host_cpu_utilization").alias("cpu_load"),
         pl.col("cgroup_throttled_seconds").diff().clip(0.0).alias("cgroup_throttled"),
     )
-    return _intervals(named)
 
 
 def _engine(samples: pl.DataFrame, at: str) -> pl.DataFrame:
@@ -136,17 +130,15 @@ def _engine(samples: pl.DataFrame, at: str) -> pl.DataFrame:
         counted=_grown("engine_itl_seconds_count"),
     )
     latency = pl.when(pl.col("counted") > 0).then(1e6 * pl.col("waited") / pl.col("counted"))
-    return _intervals(
-        named.select(
-            pl.col(at).alias("at"),
-            latency.alias(ITL),
-            pl.col("engine_requests_running").alias("running"),
-            pl.col("engine_requests_waiting").alias("waiting"),
-            pl.col("engine_kv_cache_usage").alias("kv_usage"),
-            pl.col("tokens").alias("tokens"),
-            pl.col("prompts").alias("prompt_tokens"),
-            (pl.col("preempted") > 0).cast(pl.Float64).alias("preempted"),
-        )
+    return named.select(
+        pl.col(at).alias("at"),
+        latency.alias(ITL),
+        pl.col("engine_requests_running").alias("running"),
+        pl.col("engine_requests_waiting").alias("waiting"),
+        pl.col("engine_kv_cache_usage").alias("kv_usage"),
+        pl.col("tokens").alias("tokens"),
+        pl.col("prompts").alias("prompt_tokens"),
+        (pl.col("preempted") > 0).cast(pl.Float64).alias("preempted"),
     )
 
 
@@ -156,14 +148,17 @@ def _grown(counter: str) -> Any:
 
 
 def _steps(steps: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
-    """Means of the steps whose middle lies in an interval, at the interval's end."""
-    ends = base["at"].to_numpy()
+    """Means of the steps of each sample: those with no newer one before their middle.
+
+    The same as `assay.observe.telemetry.reading.during`: a sample holds until the next.
+    """
+    times = base["at"].to_numpy()
     middle = (steps["start_ns"] + steps["dur_ns"] // 2).to_numpy()
-    place = np.searchsorted(ends, middle)
-    inside = (place > 0) & (place < len(ends))
+    place = np.searchsorted(times, middle, side="right") - 1
+    held = times[np.maximum(place, 0)]
     placed = steps.with_columns(
-        at=pl.Series(ends[np.minimum(place, len(ends) - 1)]), _inside=pl.Series(inside)
-    ).filter("_inside")
+        at=pl.Series(held), _held=pl.Series((place >= 0) & (middle - held <= OLDEST_NS))
+    ).filter("_held")
     is_decode = pl.col("phase").cast(pl.String).fill_null("decode") == "decode"
     length = pl.col("dur_ns").cast(pl.Float64)
     return placed.group_by("at").agg(

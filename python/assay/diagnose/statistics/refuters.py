@@ -90,17 +90,16 @@ def refute(
 
 
 def permuted(treatment: Array, random: np.random.Generator) -> Array:
-    """The treatment in another order of its blocks, from a random start.
+    """The treatment in another order of its blocks, each turned by a random amount.
 
     Within a block it keeps its autocorrelation: shuffled one by one it would be so unlike the real
-    one that any effect stands out.
+    one that any effect stands out. Turned, because the blocks of a periodic treatment are alike: in
+    any order they would be the treatment itself again, or its opposite.
     """
     count = len(treatment)
-    length = block_length(count)
-    rolled = np.roll(treatment, int(random.integers(count)))
-    number = blocks(count, length)
-    order = random.permutation(int(number[-1]) + 1)
-    return np.concatenate([rolled[number == one] for one in order])
+    number = blocks(count, block_length(count))
+    pieces = [treatment[number == one] for one in random.permutation(int(number[-1]) + 1)]
+    return np.concatenate([np.roll(one, int(random.integers(len(one)))) for one in pieces])
 
 
 def _placebo(case: _Case) -> Refutation:

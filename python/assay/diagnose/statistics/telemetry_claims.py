@@ -66,14 +66,18 @@ class TelemetryClaims:
     degradations: tuple[str, ...] = ()
 
     def dependences(self, mechanism: str) -> list[Dependence]:
-        """Discoveries of the screen that speak for a mechanism."""
+        """The surest discovery of the screen for each series that speaks for a mechanism."""
         series = {
             one
             for state in STATES
             if state.mechanism == mechanism
             for one in (state.column, *state.shown_by)
         }
-        return [one for one in self.screen or () if one.series in series]
+        surest: dict[str, Dependence] = {}
+        for one in self.screen or ():
+            if one.series in series:
+                surest.setdefault(one.series, one)
+        return list(surest.values())
 
 
 def claims_of(observed: Observations, mechanisms: Collection[str] | None = None) -> TelemetryClaims:
@@ -137,10 +141,9 @@ def _covariates(
 
 def _screen(observed: Observations, notes: list[str]) -> Screen | None:
     """What moves before the outcome does, over every numeric column."""
-    hidden = ("at", "period_ns")
-    table = observed.table.select(
-        one for one in observed.table.columns if one not in hidden
-    ).select(pl.col(observed.outcome), pl.exclude(observed.outcome).forward_fill())
+    table = observed.table.drop("at").select(
+        pl.col(observed.outcome), pl.exclude(observed.outcome).forward_fill()
+    )
     lacking = [one for one in table.columns if table[one].count() < table.height // 2]
     table = table.drop(one for one in lacking if one != observed.outcome)
     try:
