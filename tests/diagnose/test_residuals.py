@@ -66,7 +66,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(EVENT, max_size=14), st.integers(1, 30))
 def test_every_nanosecond_of_random_events_is_counted_once(
     events: list[dict[str, object]], second: int
@@ -296,6 +296,42 @@ def test_requests_that_ranges_name_add_up() -> None:
     assert sum(row[name] for name in TERMS) == row["observed_ns"]
     window = found.steps.filter(pl.col("step").is_between(2, 6))
     assert row["floor"] == window["floor"].sum()
+
+
+def test_ranks_and_devices_have_waterfalls_of_their_own() -> None:
+    slow = Machine(graph=True, gap_ns=3_000)
+    sides = [Machine(graph=True).run(), slow.run()]
+    rank = [pl.lit(number, pl.Int32).alias("rank") for number in (0, 1)]
+    both = Trace(
+        sides[0].header,
+        pl.concat([one.events.with_columns(at) for one, at in zip(sides, rank, strict=True)]),
+        pl.concat([one.steps.with_columns(at) for one, at in zip(sides, rank, strict=True)]),
+    )
+    graph = hand_graphs.graph_of(sides[0], FLOORS)
+    found = assay.residuals(both, graph)
+    for number, one in enumerate(sides):
+        alone = assay.residuals(one, graph).steps.drop("rank")
+        assert found.steps.filter(pl.col("rank") == number).drop("rank").equals(alone)
+    assert found.steps.height == 24
+
+
+def test_damaged_events_do_not_break_the_sum() -> None:
+    trace = Machine(graph=True).run()
+    graph = hand_graphs.graph_of(trace, FLOORS)
+    kernel = {"kind": "kernel", "name": "x", "device": 0, "pid": 0, "stream": 7, "step": 5}
+    start = int(trace.steps["start_ns"][5]) + 7
+    odd = planting.inserted(trace, **kernel, start_ns=start, dur_ns=-50)
+    odd = planting.inserted(odd, **kernel, start_ns=start, dur_ns=None)
+    odd = planting.inserted(odd, **kernel, start_ns=None, dur_ns=5)
+    odd = planting.inserted(odd, kind="sync", name="cudaDeviceSynchronize", start_ns=start)
+    found = assay.residuals(odd, graph)
+    adds_up(found)
+    assert of_step(found, 5) == of_step(assay.residuals(trace, graph), 5)
+    single = assay.residuals(
+        Trace(trace.header, trace.events.filter(pl.col("step") == 3), trace.steps), graph
+    )
+    adds_up(single)
+    assert single.waterfall.step == 3
 
 
 def test_a_trace_without_steps_or_kernels_is_refused() -> None:

@@ -95,13 +95,13 @@ def host_activity(trace: Trace, key: tuple[int, int, int], device: pl.DataFrame)
             pl.col("kind").is_in(["api", "sync", "overhead"])
             | ((pl.col("kind") == "host") & (pl.col("category") == _ENGINE))
         )
-        .filter(pl.col("rank").fill_null(rank) == rank)
+        .filter((pl.col("rank").fill_null(rank) == rank) & pl.col("start_ns").is_not_null())
         .select(
             pl.col("row").cast(pl.Int64),
             pl.col("kind").cast(pl.String),
             pl.col("name").cast(pl.String).fill_null(""),
             "start_ns",
-            (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
+            (pl.col("start_ns") + pl.col("dur_ns").fill_null(0).clip(0)).alias("end_ns"),
             "correlation",
             pl.col("pid").fill_null(-1),
             pl.col("tid").fill_null(-1),
@@ -145,7 +145,9 @@ def _records(trace: Trace, rank: int, cost: RecordCost | None) -> tuple[Ints, In
     host = (
         trace.events.lazy()
         .filter(
-            pl.col("kind").is_in(["api", "sync", "host"]) & (pl.col("rank").fill_null(rank) == rank)
+            pl.col("kind").is_in(["api", "sync", "host"])
+            & (pl.col("rank").fill_null(rank) == rank)
+            & pl.col("start_ns").is_not_null()
         )
         .select("start_ns", is_call=pl.col("kind") != "host")
         .sort("start_ns")

@@ -44,15 +44,17 @@ class Lane:
 
 def device_events(trace: Trace) -> pl.DataFrame:
     """Kernels, copies and fills with the row of the event table, keys filled with -1."""
-    used = ("kind", "name", "start_ns", "dur_ns", "stream", "correlation", "graph", "step", "layer",
+    used = ("kind", "name", "start_ns", "stream", "correlation", "graph", "step", "layer",
             "op", "args")  # fmt: skip
     return (
         trace.events.lazy()
         .with_row_index("row")
-        .filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)))
+        .filter(pl.col("kind").is_in(list(schema.DEVICE_KINDS)) & pl.col("start_ns").is_not_null())
         .select(
             pl.col("row").cast(pl.Int64),
             *used,
+            # A damaged file may hold events that end before they begin, or never.
+            pl.col("dur_ns").fill_null(0).clip(0),
             *(pl.col(name).cast(pl.Int64).fill_null(-1) for name in KEYS),
         )
         .collect()
