@@ -88,6 +88,14 @@ def test_a_slow_operation_a_slow_layer_and_an_impossible_one(healthy: Trace) -> 
     assert {healthy.events["name"][row] for row in one.rows} == {"attention_kernel"}
     (one,) = kernel_time.check(scaled(slow & (pl.col("layer") == 4), 1.3))
     assert one.where == "attention, layer 4"
+    # All layers near the end of the interval, one a little beyond it: as chance has it.
+    many = scaled(slow, 1.19)
+    beyond = many.operations.with_columns(
+        kernel_ns=pl.when((pl.col("operation") == "attention") & (pl.col("layer") == 4))
+        .then(pl.col("hi_ns") * 1.01)
+        .otherwise(pl.col("kernel_ns"))
+    )
+    assert kernel_time.check(dataclasses.replace(many, operations=beyond)) == []
     (one,) = kernel_time.check(scaled(slow, 0.5))
     assert "faster than its floor" in one.reason
     assert one.lo == pytest.approx(6 * 0.8 * 9_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
 from assay.lazy_import import LazyModule
@@ -39,9 +41,19 @@ def _operation(
     )
     if not outside.height:
         return []
-    # One finding for an operation that is outside in most layers, one for each layer else.
-    groups = [outside] if 2 * outside.height > layers.height else outside.partition_by("layer")
-    return [_violation(residuals, phase, operation, layers.height, one) for one in groups]
+    # One finding for an operation that is outside in most layers.
+    if 2 * outside.height > layers.height:
+        return [_violation(residuals, phase, operation, layers.height, outside)]
+    # One in ten of all nodes is outside a 90 % interval: a layer must also differ from the others.
+    usual = float(np.median(layers["kernel_ns"].to_numpy()))
+    odd = outside.filter(
+        (pl.col("kernel_ns") > usual * pl.col("hi_ns") / pl.col("expected_ns"))
+        | (pl.col("kernel_ns") < usual * pl.col("lo_ns") / pl.col("expected_ns"))
+    )
+    return [
+        _violation(residuals, phase, operation, layers.height, one)
+        for one in odd.partition_by("layer")
+    ]
 
 
 def _violation(
