@@ -14,6 +14,7 @@ from typing import Any
 VLLM = """\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{{model_name="m"}} {running}
+vllm:cache_config_info{{cache_dtype="auto",enable_prefix_caching="False"}} 1
 vllm:num_requests_waiting{{model_name="m"}} {waiting}
 vllm:kv_cache_usage_perc{{model_name="m"}} {kv}
 vllm:num_preemptions_total{{model_name="m"}} {preemptions}

@@ -96,6 +96,8 @@ def test_prefixes_that_are_not_cached_are_found_by_repeating_one(loaded):
     # 3,600 of 4,000 prompt tokens for 1,000 tokens at 100 us each.
     assert 0.5 * 3.6 * 1e5 <= missed["hi"] <= 2.0 * 3.6 * 1e5
     assert missed["evidence"][0]["source"] == "experiment"
+    assert "enable_prefix_caching=False" in missed["evidence"][0]["statement"]
+    assert loaded["settings"] == {"cache_dtype": "auto", "enable_prefix_caching": "False"}
 
 
 def test_an_idle_server_has_no_load_to_explain():

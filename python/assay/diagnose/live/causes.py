@@ -216,6 +216,8 @@ def _prefix_cache(scene: Scene) -> Found:
         f"a prompt of {repeated[0].prompt_tokens:,} tokens took {1e3 * repeated[0].ttft_s:.1f} ms to "
         f"its first token, and {1e3 * again:.1f} ms when it came again"
     )
+    if scene.load.settings().get("enable_prefix_caching") == "False":
+        seen += "; the engine says enable_prefix_caching=False"
     if not scene.has_load or queries is None or hits is None or not tokens:
         return Unknown(f"requests of others and the server's count of cached tokens; {seen}")
     missed = max(queries - hits, 0.0)

@@ -199,6 +199,7 @@ def _report(
             "requests": probes.requests,
             "tokens": probes.tokens,
         },
+        "settings": measured.probing.settings(),
         "watched": measured.passive.summary(),
         "probed": measured.probing.summary(),
         "predictions": expected.predictions(),

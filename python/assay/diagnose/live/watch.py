@@ -20,12 +20,16 @@ from assay.observe.telemetry.sample import Sample
 from assay.observe.telemetry.session import telemetry
 from assay.observe.telemetry.sources.discovery import find_sources
 from assay.observe.telemetry.sources.endpoint import Endpoint, bearer_token
+from assay.observe.telemetry.sources.exposition import split
 from assay.observe.telemetry.sources.source import Source
 
 if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
+
+CONFIG: Final = "vllm:cache_config_info"
+"""A metric whose labels are settings of the engine."""
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -137,6 +141,15 @@ class Window:
     def gauge(self, field: str) -> list[float]:
         """A gauge of the server at each scrape."""
         return [float(one) for one in self.endpoint[field].drop_nulls()]
+
+    def settings(self) -> dict[str, str]:
+        """The engine's settings, as far as its metrics state them (vLLM: `cache_config_info`)."""
+        for series in reversed(self.endpoint["series"].drop_nulls().to_list()):
+            for one in series:
+                name, labels = split(one["key"])
+                if name == CONFIG:
+                    return labels
+        return {}
 
     def state(self, field: str) -> list[float]:
         """A field of the machine at each sample."""
