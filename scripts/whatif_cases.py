@@ -54,8 +54,15 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """Every change of a set: cpu, cpu-2 and cpu-3 (each predicted when those before were known), h200."""
-    return list({"cpu": _cpu, "cpu-2": _cpu_second, "cpu-3": _cpu_third, "h200": _gpu}[name]())
+    """Every change of a set: cpu to cpu-4 (each predicted when those before were known), or h200."""
+    sets = {
+        "cpu": _cpu,
+        "cpu-2": _cpu_second,
+        "cpu-3": _cpu_third,
+        "cpu-4": _cpu_fourth,
+        "h200": _gpu,
+    }
+    return list(sets[name]())
 
 
 CPU: Final = Setup("decode", knobs={"threads": 1})
@@ -238,6 +245,50 @@ def _cpu_third() -> Iterator[Case]:
                mixed.with_knobs(policy="shortest"))  # fmt: skip
     shared = replace(load, prompt=90, shared_prefix=64, output=8)
     yield Case("prefix caching on, 64 of 90 shared", "prefix_caching", "makespan", shared,
+               replace(shared, prefix_caching=True))  # fmt: skip
+
+
+def _cpu_fourth() -> Iterator[Case]:
+    """Further changes, from a model that was refined by the outcomes of the sets before."""
+    short = CPU
+    two, three, five = (replace(CPU, batch=count) for count in (2, 3, 5))
+    for batch in (8, 11, 14):
+        yield _decode(f"batch 1 to {batch}", "batch", short, batch=batch)
+    yield _decode("batch 2 to 5", "batch", two, batch=5)
+    yield _decode("batch 3 to 10", "batch", three, batch=10)
+    yield _decode("batch 4 to 6", "batch", replace(CPU, batch=4), batch=6)
+    for context in (320, 640, 1100):
+        yield _decode(f"context 64 to {context}", "context", short, prompt=context)
+    yield _decode("context 400 to 800", "context", replace(CPU, prompt=400), prompt=800)
+    yield _decode("context 64 to 400 at batch 3", "context", three, prompt=400)
+    yield Case("weights q8_0 to q4_1 at batch 2", "weight_format", "seconds_per_token",
+               two.with_knobs(weight_format="q8_0"), two)  # fmt: skip
+    yield Case("weights bf16 to q4_1 at batch 2", "weight_format", "seconds_per_token",
+               two.with_knobs(weight_format="bf16"), two)  # fmt: skip
+    middle = replace(CPU, prompt=900)
+    yield Case("KV blocks of 8 to 16 tokens at context 900", "block_tokens", "seconds_per_token",
+               middle.with_knobs(block_tokens=8), middle)  # fmt: skip
+    yield Case("KV cache f32 to bf16 at context 900", "kv_format", "seconds_per_token",
+               middle.with_knobs(kv_format="f32"), middle)  # fmt: skip
+    yield Case("graphs on at batch 5", "graph_buckets", "seconds_per_token",
+               five.with_knobs(graph_buckets=0), five)  # fmt: skip
+    yield _decode("temperature 1 and top-p 0.9 at batch 5", "top_p", five,
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    yield Case("async scheduling on at batch 5", "overlap", "seconds_per_token", five,
+               five.with_knobs(overlap="on"))  # fmt: skip
+    prompt = replace(CPU, workload="first_token", prompt=330)
+    for tokens in (110, 220):
+        yield Case(f"prompt of 330 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    yield Case("chunks of 512 to 170 tokens, prompt of 330", "token_budget", "ttft", prompt,
+               prompt.with_knobs(token_budget=170))  # fmt: skip
+    load = replace(CPU, workload="closed", requests=8, output=16, prompt=40,
+                   knobs={"threads": 1, "max_batch": 2})  # fmt: skip
+    for most, metric in ((4, "makespan"), (8, "makespan"), (4, "mean_ttft")):
+        yield Case(f"max batch 2 to {most} of 8 requests, {metric}", "max_batch", metric, load,
+                   load.with_knobs(max_batch=most))  # fmt: skip
+    shared = replace(load, prompt=100, shared_prefix=80, output=8)
+    yield Case("prefix caching on, 80 of 100 shared", "prefix_caching", "makespan", shared,
                replace(shared, prefix_caching=True))  # fmt: skip
 
 

@@ -26,16 +26,18 @@ from assay import json_records
 from assay.errors import AssayError
 from whatif_cases import Case, cases
 
+STAGES = ("record", "calibrate", "refine", "predict", "measure", "score")
 RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one stage."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("stage", choices=("record", "calibrate", "predict", "measure", "score"))
+    parser.add_argument("stage", choices=STAGES)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--name", help="the set of cases: cpu, cpu-2 or h200")
+    parser.add_argument("--name", help="the set of cases: cpu to cpu-4, or h200")
     parser.add_argument("--model", help="a GGUF file, or llama-3-8b-shape")
+    parser.add_argument("--from", dest="source", help="refine the calibration of this set")
     parser.add_argument("--trace", type=Path, help="the folder of a recording")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--blocks", type=int, default=12, help="samples of each subject")
@@ -55,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         record(_opened(options.model), options.device, options.trace)
     elif options.stage == "calibrate":
         _write(paths["calibration"], _calibrate(options))
+    elif options.stage == "refine":
+        _write(paths["calibration"], _refined(options))
     elif options.stage == "predict":
         known = paths["calibration"]
         calibration = _read(known) if known.exists() else {"model": "llama-3-8b-shape"}
@@ -102,6 +106,19 @@ def _calibrate(options: argparse.Namespace) -> dict[str, Any]:
     found = whatif_calibration.calibrate(files, options.device, options.trace)
     about = {"format": 1, "machine": header.hardware, "device": options.device}
     return {**about, "model": files.name, **found}
+
+
+def _refined(options: argparse.Namespace) -> dict[str, Any]:
+    """The calibration of another set, refined by all outcomes so far."""
+    import whatif_refining
+
+    outcomes = {
+        path.stem.removeprefix("whatif-outcomes-"): _read(path)
+        for path in sorted(RESULTS.glob("whatif-outcomes-cpu*.json"))
+        if path.stem != f"whatif-outcomes-{options.name}"
+    }
+    known = _read(RESULTS / f"whatif-calibration-{options.source}.json")
+    return whatif_refining.refine(known, outcomes)
 
 
 def _predict(calibration: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:

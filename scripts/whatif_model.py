@@ -14,7 +14,7 @@ from whatif_cases import Case, Setup
 from whatif_workloads import OUTPUT
 
 Z90: Final = 1.6449
-NOISE: Final = 0.06
+NOISE: Final = 0.08
 """Standard deviation of the logarithm of a measured change where nothing changes."""
 SHARE: Final = 0.25
 """That of a prediction, as a share of the logarithm of the change it predicts."""
