@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,7 +29,6 @@ Flags = NDArray[np.bool_]
 FLOOR, ABOVE = CODES["floor"], CODES["kernel_inefficiency"]
 BESIDE, THROTTLED, UNKNOWN = CODES["lost_overlap"], CODES["throttling"], CODES["unknown"]
 
-_ON_DEVICE: Final = re.compile(r"DtoD|Device -> Device|D2D|Device-to-Device", re.IGNORECASE)
 CLOCK_BOUND: Final = ("compute", "launch")
 """Bounds of nodes whose time grows as the SM clock falls; memory has a clock of its own."""
 
@@ -51,7 +49,7 @@ class DeviceEvents:
     """Index into `operations`, -1 for none."""
     operations: tuple[str, ...]
     is_kernel: Flags
-    """Kernels, fills and copies inside the device; not copies between host and device."""
+    """Kernels and fills; a copy has engines of its own, beside which kernels can run."""
     is_collective: Flags
 
     def __len__(self) -> int:
@@ -66,9 +64,7 @@ def device_arrays(device: pl.DataFrame) -> DeviceEvents:
         list(operations), range(len(operations)), default=None, return_dtype=pl.Int64
     )
     kind = device["kind"].cast(pl.String)
-    copy_names = device.filter(pl.col("kind") == "memcpy")["name"].unique().cast(pl.String)
-    inside = [name for name in copy_names.drop_nulls() if _ON_DEVICE.search(name)]
-    is_copy = (kind == "memcpy") & ~device["name"].cast(pl.String).is_in(inside).fill_null(False)
+    is_copy = kind == "memcpy"
     start = device["start_ns"].to_numpy()
 
     def integers(name: str) -> Ints:
