@@ -217,6 +217,28 @@ def test_a_wait_of_another_thread_is_no_synchronization() -> None:
     assert step["synchronization"] == of_step(assay.residuals(trace, graph), 1)["synchronization"]
 
 
+def test_a_process_that_stands_still_after_a_launch_stalls() -> None:
+    trace = Machine(behind=0, between_ns=40_000).run()
+    graph = hand_graphs.graph_of(trace, FLOORS)
+    place = planting.late_places(trace)[40]
+    # The call has returned; the kernel, and all that follows, come a millisecond later.
+    still = assay.residuals(planting.shifted(trace, place.start_ns, 1_000_000), graph)
+    before = of_step(assay.residuals(trace, graph), place.step)
+    assert of_step(still, place.step)["host_stalls"] - before["host_stalls"] == pytest.approx(
+        1_000_000, rel=0.02
+    )
+    # Where the host goes on meanwhile, it is not the host.
+    is_device = trace.events["kind"].cast(pl.String).is_in(list(schema.DEVICE_KINDS))
+    late = planting.shifted(trace, place.start_ns, 1_000_000)
+    busy = Trace(
+        trace.header,
+        pl.concat([late.events.filter(is_device), trace.events.filter(~is_device)]),
+        late.steps,
+    )
+    found = of_step(assay.residuals(busy, graph), place.step)
+    assert found["unknown"] == pytest.approx(1_000_000, rel=0.02)
+
+
 def test_another_process_on_the_device_is_queueing() -> None:
     trace = Machine(graph=True).run()
     graph = hand_graphs.graph_of(trace, FLOORS)

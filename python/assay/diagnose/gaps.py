@@ -44,6 +44,8 @@ than dispatch."""
 STALL_NS: Final = 25_000
 """Host time before a launch is a stall where it is so much longer than the 90th percentile of the
 same place in other layers and steps."""
+SILENT: Final = 0.8
+"""Share of a gap that the host must record nothing in, to have stood still."""
 FEW: Final = 8
 """Occurrences below which a place has no distribution of its own."""
 LONG_TIMES: Final = 30.0
@@ -106,7 +108,7 @@ def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) 
     late = launched & ~queued
     base = _Base()
     _add_queued(base, gaps, device, np.flatnonzero(queued), in_replay)
-    _add_late(base, gaps, device, np.flatnonzero(late), call_start)
+    _add_late(base, gaps, device, np.flatnonzero(late), call_start, call_end)
     rest = np.flatnonzero(~queued & ~late)
     has_sections = len(host.sections) > 0
     base.add(gaps.start[rest], gaps.end[rest], STALL if has_sections else UNKNOWN, rest)
@@ -119,11 +121,14 @@ def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) 
         found = _overlay(found, host.blocking, SYNC, unlaunched)
     for number in np.unique(thread[late]).tolist():
         found = _overlay(found, host.blocking.of_thread(number), SYNC, late & (thread == number))
-    held = queued & (gaps.end - gaps.start > _dispatch_limit(gaps, queued))
+    held = np.zeros(count, bool)
+    held[found.gap[found.term == UNKNOWN]] = True
+    held &= queued | late
     if held.any():
-        inside = _begins_in(gaps, host.blocking)
-        found = _overlay(found, inside, SYNC, held, only=UNKNOWN)
-        silent = held & _is_silent(gaps, host)
+        # From when on the device had its work and did not begin.
+        ready = replace(gaps, start=np.where(late, np.maximum(call_end, gaps.start), gaps.start))
+        found = _overlay(found, _begins_in(ready, host.blocking), SYNC, held, only=UNKNOWN)
+        silent = _is_silent(ready, host, held)
         term = np.where((found.term == UNKNOWN) & silent[found.gap], STALL, found.term)
         found = replace(found, term=term)
     found = _overlay(found, others, QUEUE, held, only=UNKNOWN)
@@ -171,45 +176,52 @@ def _limit(usual: int) -> int:
     return max(DISPATCH_TIMES * usual, DISPATCH_NS)
 
 
-def _dispatch_limit(gaps: Gaps, queued: Flags) -> int:
-    length = (gaps.end - gaps.start)[queued]
-    return _limit(int(np.median(length)) if len(length) else 0)
-
-
 def _begins_in(gaps: Gaps, spans: Spans) -> Spans:
     """Spans that begin inside a gap: what was waited for before does not explain it."""
     at = np.searchsorted(gaps.start, spans.start, side="right") - 1
     return spans.where((at >= 0) & (spans.start < gaps.end[np.maximum(at, 0)]))
 
 
-def _is_silent(gaps: Gaps, host: HostActivity) -> Flags:
-    """Gaps in which the host neither records anything new nor waits for the device.
+def _is_silent(gaps: Gaps, host: HostActivity, held: Flags) -> Flags:
+    """Held gaps through most of which the host begins nothing and does not wait for the device.
 
     Work was queued and the device idle: the whole process stood still.
     """
+    found = np.zeros(len(gaps.start), bool)
     if not len(host.begins):
-        return np.zeros(len(gaps.start), bool)
-    first = np.searchsorted(host.begins, gaps.start, side="right")
-    silent = first == np.searchsorted(host.begins, gaps.end)
+        return found
     _, start, end = intervals.owned_pieces(host.blocking.start, host.blocking.end)
     waited = intervals.overlap(gaps.start, gaps.end, start, end)
-    found: Flags = silent & (2 * waited < gaps.end - gaps.start)
+    first = np.searchsorted(host.begins, gaps.start, side="right")
+    last = np.searchsorted(host.begins, gaps.end)
+    for at in np.flatnonzero(held).tolist():
+        length = gaps.end[at] - gaps.start[at]
+        inside = host.begins[first[at] : last[at]]
+        quiet = np.diff(inside, prepend=gaps.start[at], append=gaps.end[at]).max()
+        found[at] = quiet >= SILENT * length and 2 * waited[at] < length
     return found
 
 
-def _add_late(base: _Base, gaps: Gaps, device: DeviceSide, late: Ints, call_start: Ints) -> None:
-    """The host's time before the launch, then the launch itself."""
+def _add_late(
+    base: _Base, gaps: Gaps, device: DeviceSide, late: Ints, call_start: Ints, call_end: Ints
+) -> None:
+    """The host's time before the launch, the launch itself, and its way to the device."""
     start, end = gaps.start[late], gaps.end[late]
     called = np.clip(call_start[late], start, end)
-    base.add(called, end, LAUNCH, late)
+    returned = np.clip(call_end[late], called, end)
+    latency = end - returned
+    usual = int(np.median(latency)) if len(latency) else 0
+    arrived = np.where(latency > _limit(usual), returned + usual, end)
+    base.add(called, arrived, LAUNCH, late)
+    base.add(arrived, end, UNKNOWN, late)
     operation = device.operation[gaps.after[late]]
     around = gaps.opens_step[late] | np.append(device.is_host_operation, False)[operation]
     base.add(start[around], called[around], STALL, late[around])
     inside = ~around
     place = operation[inside] * (len(device.is_host_operation) + 1)
     place += device.operation[np.maximum(gaps.before[late][inside], 0)]
-    usual = _usual_host_time(place, (called - start)[inside])
-    cut = np.maximum(called[inside] - usual, start[inside])
+    ordinary = _usual_host_time(place, (called - start)[inside])
+    cut = np.maximum(called[inside] - ordinary, start[inside])
     base.add(start[inside], cut, STALL, late[inside])
     base.add(cut, called[inside], LAUNCH, late[inside])
 
