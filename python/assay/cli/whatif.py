@@ -13,8 +13,8 @@ from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.diagnose.replay.changes import Change
+    from assay.diagnose.replay.load_figures import Load
     from assay.diagnose.replay.planned_cost import Setting
-    from assay.diagnose.replay.whatif import Load
     from assay.observe.structure.recovery import Recovery
     from assay.observe.trace import Trace
 
@@ -146,7 +146,7 @@ def _load(
     slo: dict[str, float],
 ) -> "Load | None":  # fmt: skip
     from assay.diagnose.replay.load import SchedulerConfig
-    from assay.diagnose.replay.whatif import Load
+    from assay.diagnose.replay.load_figures import Load
 
     if rate is None:
         if slo:

@@ -189,12 +189,15 @@ def overlap_copies(scenario: Scenario) -> None:
     )  # fmt: skip
 
 
-def scale_operations(scenario: Scenario, ratios: Mapping[str, float]) -> float:
-    """Scale device events by the ratio of their operation; returns the share of time scaled."""
+def scale_operations(
+    scenario: Scenario, ratios: Mapping[str, float], steps: NDArray[np.int64]
+) -> float:
+    """Scale device events of steps by the ratio of their operation; returns the share scaled."""
     factor = np.array([ratios.get(one, 1.0) for one in scenario.operation])
-    known = np.array([one in ratios for one in scenario.operation], np.bool_) & scenario.is_device
+    chosen = scenario.is_device & np.isin(scenario.step, steps)
+    known = np.array([one in ratios for one in scenario.operation], np.bool_) & chosen
     work = scenario.edges.work_ns
-    share = float(work[known].sum()) / max(float(work[scenario.is_device].sum()), 1.0)
+    share = float(work[known].sum()) / max(float(work[chosen].sum()), 1.0)
     changed = np.where(known, np.rint(work * factor), work).astype(np.int64)
     scenario.with_work(changed)
     return share

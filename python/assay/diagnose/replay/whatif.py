@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from assay.diagnose.replay import graph_capture, load, planned_cost, scenario, step_times
+from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
 from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, Change
-from assay.diagnose.replay.load import Arrival, LoadResult, SchedulerConfig
+from assay.diagnose.replay.figures import Z90, Interval
+from assay.diagnose.replay.load_figures import STEP_ERROR, Load, simulated
 from assay.diagnose.replay.planned_cost import PlannedCost, Setting
 from assay.diagnose.replay.scenario import Scenario
 from assay.diagnose.replay.step_cost import ObservedCost, StepCost, StepShape
@@ -27,56 +28,6 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
     pl = LazyModule("polars", globals(), "pl")
-
-PERCENTILES: Final = (50, 90, 99)
-SEEDS: Final = 5
-"""Random arrivals that a load is simulated with."""
-STEP_ERROR: Final = 0.05
-"""Standard deviation of the logarithm of a step's time that the step-cost model predicts beside an
-observed one; unseen dense models on an H200 were 2.9 % off in the median, 7.9 % at worst."""
-Z90: Final = 1.6449
-_METRICS: Final = {"ttft_ms": "ttft_s", "tpot_ms": "tpot_s", "e2el_ms": "e2el_s"}
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure with its 90 % interval."""
-
-    expected: float
-    lo: float
-    hi: float
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Requests that arrive at random, and the scheduler that they meet."""
-
-    rate: float
-    prompt_tokens: int
-    output_tokens: int
-    requests: int = 200
-    config: SchedulerConfig = field(default_factory=SchedulerConfig)
-    slo: Mapping[str, float] = field(default_factory=dict)
-    """Objectives in seconds: ttft, tpot, e2el."""
-
-    def changed(self, changes: Sequence[Change]) -> Load:
-        """The load under changes of the scheduler and of the rate."""
-        found, fields = self, {}
-        for one in changes:
-            if one.kind == "rate":
-                found = dataclasses.replace(found, rate=float(one.value))
-            elif one.kind == "policy":
-                fields["policy"] = str(one.value)
-            elif one.kind in LOAD_KINDS:
-                fields[one.kind] = int(one.value)  # type: ignore[assignment]
-        config = dataclasses.replace(found.config, **fields)  # type: ignore[arg-type]
-        return dataclasses.replace(found, config=config)
-
-    def arrivals(self, seed: int) -> list[Arrival]:
-        """The requests of one run."""
-        return load.poisson(
-            self.rate, self.requests, self.prompt_tokens, self.output_tokens, seed=seed
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +87,26 @@ def whatif(
     for one in changes:
         if one.kind == "batch":
             new_batch = int(one.value)
-    figures = (
-        _figures(base.ns, batch, 0.0, plain),
-        _figures(after.ns, new_batch, changed.log_error, changed),
+    compared = (
+        figures.figures(base.ns, batch, 0.0, plain),
+        figures.figures(after.ns, new_batch, changed.log_error, changed),
     )
-    simulated: tuple[dict[str, Interval] | None, dict[str, Interval] | None] = (None, None)
+    modeled = any(one.kind not in (*NODE_KINDS, *LOAD_KINDS) for one in changes)
+    if modeled and compared[1].pop("ttft_ms", None) is not None:
+        changed.notes.append(
+            "TTFT after the change is not known from prefill steps before it; --rate simulates it"
+        )
+    under: tuple[dict[str, Interval] | None, dict[str, Interval] | None] = (None, None)
     if load is not None:
         costs = _costs(trace, setting, after_setting, base.median(), after.median(), tuple(changes))
-        simulated = (_simulated(load, costs[0]), _simulated(load.changed(changes), costs[1]))
+        under = (simulated(load, costs[0]), simulated(load.changed(changes), costs[1]))
     observed = _observed_step(trace, base)
     return WhatIf(
         tuple(one.text for one in changes),
-        *figures,
-        _ratio(base.ns, after.ns, changed.log_error),
-        _operations(plain, changed),
-        *simulated,
+        *compared,
+        figures.ratio(base.ns, after.ns, changed.log_error),
+        figures.operations(plain, changed),
+        *under,
         base.phase,
         len(base.ns),
         batch,
@@ -244,7 +200,7 @@ def _scale_by_model(
         changed.notes.append("step-cost model fitted to the steps of the trace itself")
         error = STEP_ERROR
     scenario.delay_steps(changed, host_ns)
-    share = scenario.scale_operations(changed, ratios)
+    share = scenario.scale_operations(changed, ratios, base.step)
     if share < 0.9:
         changed.notes.append(
             f"{100 * (1 - share):.0f} % of device time is of operations that the step-cost model "
@@ -317,100 +273,3 @@ def _costs(
         if one.kind == "op" and one.amount is not None and one.amount.factor is not None
     }
     return cost, cost.scaled(factors)
-
-
-def _figures(
-    ns: NDArray[np.float64], batch: int | None, log_error: float, of: Scenario
-) -> dict[str, Interval]:
-    """Step time and what follows from it, with intervals from steps and from the model."""
-    draws = _draws(ns, log_error)
-    expected = float(np.median(ns))
-    found = {
-        "step_ns": _interval(expected, draws),
-        "tpot_ms": _interval(expected / 1e6, draws / 1e6),
-    }
-    for percent in PERCENTILES[1:]:
-        value = float(np.percentile(ns, percent)) / 1e6
-        found[f"p{percent}_tpot_ms"] = _interval(value, value * draws / expected)
-    if batch is not None:
-        found["tokens_per_second"] = _interval(batch * 1e9 / expected, batch * 1e9 / draws)
-    prefill = step_times.step_times(of, "prefill")
-    if len(prefill.ns):
-        value = prefill.median() / 1e6
-        found["ttft_ms"] = _interval(value, value * draws / expected)
-    return found
-
-
-def _draws(ns: NDArray[np.float64], log_error: float) -> NDArray[np.float64]:
-    medians = step_times.resampled_median(ns)
-    noise = np.random.default_rng(1).normal(0.0, 1.0, len(medians)) * log_error
-    drawn: NDArray[np.float64] = medians * np.exp(noise)
-    return drawn
-
-
-def _interval(expected: float, draws: NDArray[np.float64]) -> Interval:
-    low, high = np.percentile(draws, (5, 95))
-    return Interval(expected, min(float(low), expected), max(float(high), expected))
-
-
-def _ratio(before: NDArray[np.float64], after: NDArray[np.float64], log_error: float) -> Interval:
-    """The change of the median step; steps are drawn in pairs."""
-    draws = _draws(after, log_error) / step_times.resampled_median(before) - 1
-    return _interval(float(np.median(after) / np.median(before)) - 1, draws)
-
-
-def _operations(plain: Scenario, changed: Scenario) -> list[dict[str, Any]]:
-    """Device time of each operation in a decode step, before and after, the longest first."""
-    decode = set(step_times.step_times(plain).step.tolist())
-    chosen = plain.is_device & np.isin(plain.step, np.array(sorted(decode), np.int64))
-    names, codes = np.unique(plain.operation[chosen].astype(str), return_inverse=True)
-    totals = [
-        np.bincount(codes, one.edges.work_ns[chosen], len(names)) / max(len(decode), 1)
-        for one in (plain, changed)
-    ]
-    rows = [
-        {"operation": name or None, "before_ns": float(old), "after_ns": float(new)}
-        for name, old, new in zip(names.tolist(), *totals, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -float(row["before_ns"] or 0.0))
-
-
-class _Scaled:
-    """A step-cost model, off by a factor."""
-
-    def __init__(self, cost: StepCost, factor: float) -> None:
-        self.cost, self.factor = cost, factor
-
-    def step_ns(self, shape: StepShape) -> float:
-        return self.factor * self.cost.step_ns(shape)
-
-
-def _simulated(what: Load, cost: StepCost) -> dict[str, Interval]:
-    """Figures of a load: over arrivals, and over the error of the step-cost model."""
-    runs: dict[float, list[dict[str, float]]] = {}
-    for sign in (-Z90, 0.0, Z90):
-        model = _Scaled(cost, math.exp(sign * STEP_ERROR))
-        runs[sign] = [
-            _summary(load.simulate(what.arrivals(seed), what.config, model), what.slo)
-            for seed in range(SEEDS)
-        ]
-    found = {}
-    for name in runs[0.0][0]:
-        every = [one[name] for rows in runs.values() for one in rows]
-        expected = sum(one[name] for one in runs[0.0]) / SEEDS
-        found[name] = Interval(expected, min(every), max(every))
-    return found
-
-
-def _summary(result: LoadResult, slo: Mapping[str, float]) -> dict[str, float]:
-    found = {
-        f"p{percent}_{name}": 1e3 * result.percentile(attribute, percent)
-        for name, attribute in _METRICS.items()
-        for percent in PERCENTILES
-    }
-    found["request_throughput"] = len(result.requests) / result.duration_s
-    found["output_throughput"] = result.output_throughput
-    found["preemptions"] = float(result.preemptions)
-    if slo:
-        found["request_goodput"] = result.goodput(slo)
-    return found

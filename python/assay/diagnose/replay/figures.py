@@ -1,0 +1,84 @@
+"""Figures of a replay with intervals: from the spread over steps, and the error of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.diagnose.replay import step_times
+from assay.diagnose.replay.scenario import Scenario
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+PERCENTILES: Final = (50, 90, 99)
+Z90: Final = 1.6449
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure with its 90 % interval."""
+
+    expected: float
+    lo: float
+    hi: float
+
+
+def figures(
+    ns: NDArray[np.float64], batch: int | None, log_error: float, of: Scenario
+) -> dict[str, Interval]:
+    """Step time and what follows from it, with intervals from steps and from the model."""
+    draws = _draws(ns, log_error)
+    expected = float(np.median(ns))
+    found = {
+        "step_ns": _interval(expected, draws),
+        "tpot_ms": _interval(expected / 1e6, draws / 1e6),
+    }
+    for percent in PERCENTILES[1:]:
+        value = float(np.percentile(ns, percent)) / 1e6
+        found[f"p{percent}_tpot_ms"] = _interval(value, value * draws / expected)
+    if batch is not None:
+        found["tokens_per_second"] = _interval(batch * 1e9 / expected, batch * 1e9 / draws)
+    prefill = step_times.step_times(of, "prefill")
+    if len(prefill.ns):
+        value = prefill.median() / 1e6
+        found["ttft_ms"] = _interval(value, value * draws / expected)
+    return found
+
+
+def _draws(ns: NDArray[np.float64], log_error: float) -> NDArray[np.float64]:
+    medians = step_times.resampled_median(ns)
+    noise = np.random.default_rng(1).normal(0.0, 1.0, len(medians)) * log_error
+    drawn: NDArray[np.float64] = medians * np.exp(noise)
+    return drawn
+
+
+def _interval(expected: float, draws: NDArray[np.float64]) -> Interval:
+    low, high = np.percentile(draws, (5, 95))
+    return Interval(expected, min(float(low), expected), max(float(high), expected))
+
+
+def ratio(before: NDArray[np.float64], after: NDArray[np.float64], log_error: float) -> Interval:
+    """The change of the median step; steps are drawn in pairs."""
+    draws = _draws(after, log_error) / step_times.resampled_median(before) - 1
+    return _interval(float(np.median(after) / np.median(before)) - 1, draws)
+
+
+def operations(plain: Scenario, changed: Scenario) -> list[dict[str, Any]]:
+    """Device time of each operation in a decode step, before and after, the longest first."""
+    decode = set(step_times.step_times(plain).step.tolist())
+    chosen = plain.is_device & np.isin(plain.step, np.array(sorted(decode), np.int64))
+    names, codes = np.unique(plain.operation[chosen].astype(str), return_inverse=True)
+    totals = [
+        np.bincount(codes, one.edges.work_ns[chosen], len(names)) / max(len(decode), 1)
+        for one in (plain, changed)
+    ]
+    rows = [
+        {"operation": name or None, "before_ns": float(old), "after_ns": float(new)}
+        for name, old, new in zip(names.tolist(), *totals, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -float(row["before_ns"] or 0.0))
