@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from decode_traces import config, replayed
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -49,5 +51,10 @@ def test_python_blocks_of_documents_run(
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
     if any('"smollm2"' in block for block in blocks):
         request.getfixturevalue("smollm2")
+    if any('"trace.json.gz"' in block for block in blocks):
+        config(tmp_path)
+        replayed().save(tmp_path / "trace.json")
+        packed = gzip.compress((tmp_path / "trace.json").read_bytes())
+        (tmp_path / "trace.json.gz").write_bytes(packed)
     if blocks:
         run("\n".join(blocks), tmp_path)
