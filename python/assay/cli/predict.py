@@ -120,7 +120,10 @@ def predict_command(
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Predict the time of one step: floor, expected time and interval of each operation."""
+    """Predict the time of one step, operation by operation.
+
+    Each has its floor, its expected time and an interval. Nothing runs: no GPU is needed.
+    """
     spec = model_spec(model)
     chosen = BatchConfig(
         sequences=batch,

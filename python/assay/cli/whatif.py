@@ -95,7 +95,9 @@ def whatif_command(
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Say what a change would do to a trace: step time, throughput, latencies, goodput.
+    """Say what a change would do to the steps of a trace.
+
+    The answer has step time, throughput, latencies and goodput, with intervals.
 
     The trace is replayed event by event on a virtual clock, with its own dependencies and delays.
     Changes of kernels, launches, host work and copies act on the events. Changes of batch, context,

@@ -26,7 +26,7 @@ def block_length(count: int, folds: int = FOLDS) -> int:
     """Samples of a block: the square root of all, but at least four blocks a fold.
 
     >>> block_length(2500), block_length(100)
-    (50, 8)
+    (50, 5)
     """
     longest = max(count // (folds * _BLOCKS_PER_FOLD), 1)
     return max(min(math.isqrt(count), longest), min(_MIN_BLOCK, longest), 1)
