@@ -54,12 +54,13 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """Every change of a set: cpu to cpu-4 (each predicted when those before were known), or h200."""
+    """Every change of a set: cpu to cpu-5 (each predicted when those before were known), or h200."""
     sets = {
         "cpu": _cpu,
         "cpu-2": _cpu_second,
         "cpu-3": _cpu_third,
         "cpu-4": _cpu_fourth,
+        "cpu-5": _cpu_fifth,
         "h200": _gpu,
     }
     return list(sets[name]())
@@ -289,6 +290,47 @@ def _cpu_fourth() -> Iterator[Case]:
                    load.with_knobs(max_batch=most))  # fmt: skip
     shared = replace(load, prompt=100, shared_prefix=80, output=8)
     yield Case("prefix caching on, 80 of 100 shared", "prefix_caching", "makespan", shared,
+               replace(shared, prefix_caching=True))  # fmt: skip
+
+
+def _cpu_fifth() -> Iterator[Case]:
+    """Further changes, from a calibration of the machine with nothing beside it."""
+    short = CPU
+    two, four, six = (replace(CPU, batch=count) for count in (2, 4, 6))
+    for batch in (6, 13):
+        yield _decode(f"batch 1 to {batch}", "batch", short, batch=batch)
+    yield _decode("batch 2 to 7", "batch", two, batch=7)
+    yield _decode("batch 4 to 9", "batch", four, batch=9)
+    yield _decode("batch 6 to 3", "batch", six, batch=3)
+    for context in (250, 720, 1300):
+        yield _decode(f"context 64 to {context}", "context", short, prompt=context)
+    yield _decode("context 64 to 300 at batch 4", "context", four, prompt=300)
+    yield Case("weights q8_0 to q4_1 at batch 4", "weight_format", "seconds_per_token",
+               four.with_knobs(weight_format="q8_0"), four)  # fmt: skip
+    yield Case("weights bf16 to q8_0 at batch 2", "weight_format", "seconds_per_token",
+               two.with_knobs(weight_format="bf16"), two.with_knobs(weight_format="q8_0"))  # fmt: skip
+    middle = replace(CPU, prompt=750)
+    yield Case("KV blocks of 4 to 16 tokens at context 750", "block_tokens", "seconds_per_token",
+               middle.with_knobs(block_tokens=4), middle)  # fmt: skip
+    yield Case("KV cache f32 to bf16 at context 750", "kv_format", "seconds_per_token",
+               middle.with_knobs(kv_format="f32"), middle)  # fmt: skip
+    yield Case("graphs on at batch 4", "graph_buckets", "seconds_per_token",
+               four.with_knobs(graph_buckets=0), four)  # fmt: skip
+    yield _decode("temperature 1 and top-p 0.9 at batch 4", "top_p", four,
+                  sampling={"temperature": 1.0, "top_p": 0.9})  # fmt: skip
+    prompt = replace(CPU, workload="first_token", prompt=400)
+    for tokens in (130, 260):
+        yield Case(f"prompt of 400 to {tokens} tokens", "prompt", "ttft", prompt,
+                   replace(prompt, prompt=tokens))  # fmt: skip
+    yield Case("chunks of 512 to 140 tokens, prompt of 400", "token_budget", "ttft", prompt,
+               prompt.with_knobs(token_budget=140))  # fmt: skip
+    load = replace(CPU, workload="closed", requests=9, output=14, prompt=50,
+                   knobs={"threads": 1, "max_batch": 3})  # fmt: skip
+    for most, metric in ((1, "makespan"), (6, "makespan"), (9, "mean_ttft")):
+        yield Case(f"max batch 3 to {most} of 9 requests, {metric}", "max_batch", metric, load,
+                   load.with_knobs(max_batch=most))  # fmt: skip
+    shared = replace(load, prompt=120, shared_prefix=96, output=8)
+    yield Case("prefix caching on, 96 of 120 shared", "prefix_caching", "makespan", shared,
                replace(shared, prefix_caching=True))  # fmt: skip
 
 

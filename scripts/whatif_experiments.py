@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("stage", choices=STAGES)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--name", help="the set of cases: cpu to cpu-4, or h200")
+    parser.add_argument("--name", help="the set of cases: cpu to cpu-5, or h200")
     parser.add_argument("--model", help="a GGUF file, or llama-3-8b-shape")
     parser.add_argument("--from", dest="source", help="refine the calibration of this set")
     parser.add_argument("--trace", type=Path, help="the folder of a recording")
