@@ -39,7 +39,8 @@ def diagnosis(**changed: Any) -> dict[str, Any]:
     interval = {"layer": 0, "row": 1, "operation": "qkv_proj"}
     return {
         "trace": "run.json", "model": "llama-3.1-8b", "gpu": "h200_sxm", "engine": "vllm",
-        "cuda_graphs": True, "batch": 4, "context": 128, "phase": "decode", "step": 3,
+        "cuda_graphs": True, "batch": 4, "context": 128, "context_source": "trace",
+        "phase": "decode", "step": 3,
         "step_ns": 1e6, "predicted_ns": 9e5, "lo": 8e5, "hi": 12e5, "floor_ns": 6e5,
         "waterfall": [
             {"name": name, "ns": ns, "lo": ns, "hi": ns, "rows": []} for name, ns in terms.items()
@@ -130,6 +131,11 @@ def test_what_is_absent_is_said() -> None:
     assert "No cause was found" in page
     assert "Nothing was assumed." in page
     assert "predicted" not in page
+
+
+def test_an_inferred_context_is_marked_beside_the_figure() -> None:
+    assert "context 128 (from attention)" in render(diagnosis(context_source="attention"), "")
+    assert "(from attention)" not in render(diagnosis(), "")
 
 
 def test_a_failure_leaves_the_old_page(tmp_path: Path) -> None:

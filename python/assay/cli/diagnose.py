@@ -41,15 +41,7 @@ def diagnose_command(
             "catalog such as models/llama-3.1-8b. Without it nothing is predicted.",
         ),
     ] = None,
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu",
-            metavar="GPU",
-            help="The GPU that it ran on: a name of the catalog, or a file of assay calibrate. "
-            "Without it, the one that the trace names.",
-        ),
-    ] = None,
+    gpu: options.TracedGpu = None,
     engine: Annotated[
         str | None,
         typer.Option(

@@ -120,3 +120,12 @@ _TRACE = typer.Argument(
 )
 TraceArgument = Annotated[str, _TRACE]
 OptionalTraceArgument = Annotated[str | None, _TRACE]
+TracedGpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="GPU",
+        help="The GPU that it ran on: a name of the catalog, or a file of assay calibrate. "
+        "Without it, the one that the trace names.",
+    ),
+]

@@ -125,7 +125,8 @@ def _cards(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         cards.append(("floor", f"{data['floor_ns'] / 1e6:,.3f} ms", share))
     if data["batch"]:
         rate = f"{data['batch'] / observed * 1e9:,.0f} tokens/s"
-        context = f", context {data['context']:,}" if data["context"] else ""
+        inferred = " (from attention)" if data["context_source"] == "attention" else ""
+        context = f", context {data['context']:,}{inferred}" if data["context"] else ""
         cards.append(("throughput", rate, f"batch {data['batch']}{context}"))
     replay = {True: "graph replay", False: "kernel by kernel", None: ""}[data["cuda_graphs"]]
     cards.append(("engine", str(data["engine"] or "not known"), replay))
