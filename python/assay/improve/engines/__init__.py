@@ -1,0 +1,1 @@
+"""Engines that the loop can drive, behind one protocol."""

@@ -1,0 +1,106 @@
+"""What the loop needs of an engine: describe, read and change settings, measure, trace, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from assay.errors import AssayError
+from assay.improve.workloads.measurement import Measurement, Setting
+from assay.improve.workloads.workload import Window, Workload
+
+
+class EngineLostError(AssayError):
+    """The engine crashed, hangs or does not start; the loop goes back to the safe state."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDescription:
+    """What is tuned: the parts of the fingerprint, and what the engine can do."""
+
+    engine: str
+    """assay, vllm, llama.cpp or another server's name."""
+    release: str
+    model: str
+    device: str
+    hardware: Mapping[str, Any]
+    """The machine, as `assay.runtime.fingerprint.machine` describes it."""
+    capabilities: frozenset[str] = frozenset()
+    """What predicates of levers ask for: cuda, cuda-graphs, speculation, prefix-cache, ..."""
+    context_limit: int | None = None
+    synthetic: bool = False
+    """Whether the weights are random: text means nothing, times do."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    degradations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKnob:
+    """A setting, as the engine's own schema describes it."""
+
+    name: str
+    meaning: str
+    default: Setting
+    hot: bool
+    """Whether it changes while the engine runs; else by restart."""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[Setting, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """A greedy answer to a probe of the correctness gate, token by token."""
+
+    token_ids: tuple[int, ...]
+    """Empty where the server gives text only; `texts` has a piece for each token then."""
+    texts: tuple[str, ...]
+    logprobs: tuple[float, ...]
+    """Of the chosen tokens; empty where the engine gives none."""
+    margins: tuple[float, ...]
+    """Log-probability of the best token less that of the second best, at each position."""
+    top_logprobs: tuple[Mapping[str, float], ...] = ()
+    """The best tokens with log-probabilities at each position, for KL divergences."""
+
+
+Undo = Callable[[], None]
+"""Sets the knobs back to what they were before a change."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """An engine under control of the loop."""
+
+    def describe(self) -> EngineDescription:
+        """What it is, now."""
+
+    def knobs(self) -> Mapping[str, EngineKnob]:
+        """Its knobs by name, read from its own schema."""
+
+    def settings(self) -> Mapping[str, Setting]:
+        """The value of every knob, read back from the engine itself."""
+
+    def configure(self, changes: Mapping[str, Setting]) -> Undo:
+        """Change knobs, live or by restart; returns when the engine serves again.
+
+        Raises `InputError` for values it refuses and `EngineLostError` where it does not come back.
+        """
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        """Run a window of a workload."""
+
+    def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
+        """Greedy answers with log-probabilities, for the correctness gate."""
+
+    def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
+        """Record a trace of a window; None where this engine cannot be traced, which it notes."""
+
+    def launch_command(self, settings: Mapping[str, Setting]) -> str:
+        """The command that starts this engine with these settings."""
+
+    def close(self) -> None:
+        """Stop what this object started, and nothing else."""

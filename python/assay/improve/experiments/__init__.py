@@ -1,0 +1,1 @@
+"""Experiments: paired blocks, confidence sequences, correctness gates, verdicts."""

@@ -1,0 +1,74 @@
+"""A lever and a candidate: a lever with values for its knobs, ready to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from assay.improve.figure import Figure
+from assay.improve.workloads.measurement import Setting
+
+Correctness = Literal["bitwise", "rounding", "lossy", "changes sampling"]
+CORRECTNESS: Final[tuple[Correctness, ...]] = ("bitwise", "rounding", "lossy", "changes sampling")
+"""What a lever may do to outputs; each class has its own gate."""
+
+Safety = Literal["safe", "may slow", "may fail"]
+SAFETY: Final[tuple[Safety, ...]] = ("safe", "may slow", "may fail")
+"""What can go wrong besides no gain, mildest first: nothing, worse latency meanwhile, a crash or
+OOM. `--max-risk` names the last that may be tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnobRange:
+    """A knob of a lever and the values that the search may try, in the order of trying."""
+
+    knob: str
+    values: tuple[Setting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One entry of the library."""
+
+    name: str
+    engine: str
+    """assay, llama.cpp, vllm, or any."""
+    mechanism: str
+    """One sentence: how it saves time."""
+    knobs: tuple[KnobRange, ...]
+    applies: tuple[str, ...] = ()
+    """Predicates over capabilities, settings, workload and diagnosis; all must hold."""
+    addresses: tuple[str, ...] = ()
+    """Causes (names of hypotheses) and waterfall terms that it reduces."""
+    changes: tuple[str, ...] = ()
+    """What-if changes that describe it to the replay, where there are such: launch=graph."""
+    safety: Safety = "safe"
+    hot: bool = True
+    correctness: Correctness = "bitwise"
+    reference: str = ""
+    source: str = "built-in"
+    """The file that it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Settings to try, why, and what is expected of them."""
+
+    name: str
+    """The lever's name and the values: threads=2."""
+    levers: tuple[str, ...]
+    """One, or several in a joint candidate."""
+    changes: Mapping[str, Setting]
+    correctness: Correctness
+    safety: Safety
+    hot: bool
+    prediction: Figure | None = None
+    """Objective after over before; above 1 is better whatever the metric's direction. None where
+    nothing predicts it, which ranks it by the history or last."""
+    predicted_by: str = ""
+    """what-if replay, planner, history ..., or why there is no prediction."""
+    cost_s: float = 0.0
+    """Expected seconds of trying it."""
+    score: float = 0.0
+    """What ranks it."""

@@ -1,0 +1,1 @@
+"""The load client: sends a workload to a server, and reckons latencies, throughput and goodput."""

@@ -1,0 +1,1 @@
+"""The loop: capture, predict, rank, experiment, soak, report."""

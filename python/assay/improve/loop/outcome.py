@@ -1,0 +1,82 @@
+"""What a run of the loop came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.figure import Figure
+from assay.improve.workloads.measurement import Setting
+
+RunVerdict = Literal[
+    "improved", "nothing to gain", "undecided", "diagnosed only", "rolled back", "engine lost"
+]
+EXIT_CODES: Final[Mapping[str, int]] = {"engine lost": 4, "rolled back": 5}
+"""Exit codes of verdicts; 0 for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The verdict of a run with its evidence; `assay run --json` ends with it."""
+
+    run: Path
+    """The run folder."""
+    verdict: RunVerdict
+    metric: str
+    baseline: Figure | None
+    final: Figure | None
+    ratio: Figure | None
+    """Final over baseline, above 1 better; measured again with the whole stack of kept levers."""
+    kept: tuple[ExperimentResult, ...] = ()
+    undecided: tuple[ExperimentResult, ...] = ()
+    rejected: tuple[ExperimentResult, ...] = ()
+    target: float | None = None
+    target_met: bool | None = None
+    settings: Mapping[str, Setting] | None = None
+    """The final configuration, read back from the engine."""
+    launch_command: str = ""
+    report: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What `assay run` exits with."""
+        return EXIT_CODES.get(self.verdict, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys that scripts read."""
+
+        def figure(one: Figure | None) -> dict[str, float] | None:
+            return None if one is None else one._asdict()
+
+        def names(results: tuple[ExperimentResult, ...]) -> list[dict[str, Any]]:
+            return [
+                {
+                    "lever": list(one.candidate.levers),
+                    "changes": dict(one.candidate.changes),
+                    "ratio": figure(one.ratio),
+                    "reason": one.reason,
+                }
+                for one in results
+            ]
+
+        return {
+            "run": str(self.run),
+            "verdict": self.verdict,
+            "metric": self.metric,
+            "baseline": figure(self.baseline),
+            "final": figure(self.final),
+            "ratio": figure(self.ratio),
+            "target": self.target,
+            "target_met": self.target_met,
+            "kept": names(self.kept),
+            "undecided": names(self.undecided),
+            "rejected": names(self.rejected),
+            "settings": None if self.settings is None else dict(self.settings),
+            "launch_command": self.launch_command,
+            "report": None if self.report is None else str(self.report),
+            "notes": list(self.notes),
+        }

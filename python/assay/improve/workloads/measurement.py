@@ -1,0 +1,67 @@
+"""What a window of a workload measured: a record for each request, and figures over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Setting = int | float | str | bool | None
+"""The value of a knob."""
+
+LoadState = Literal["stable", "backlogged", "overloaded"]
+LOAD_STATES: Final[tuple[LoadState, ...]] = ("stable", "backlogged", "overloaded")
+"""Stable: as much left as arrived. Backlogged: a queue that does not grow. Overloaded: it grows;
+latencies of such a window are never scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request; times are seconds of the monotonic clock, counted from the window's start."""
+
+    number: int
+    sent_s: float
+    first_token_s: float | None
+    """None where it failed before its first token."""
+    end_s: float
+    prompt_tokens: int
+    output_tokens: int
+    """Tokens, not chunks: a step of speculative decoding adds several."""
+    itls_s: tuple[float, ...] = ()
+    """Inter-token latencies: from one arrival of tokens to the next."""
+    error: str | None = None
+    scheduled_s: float | None = None
+    """When an open loop meant to send it."""
+    digest: str = ""
+    """SHA-256 of the output's text or tokens: equal work can be told from skipped work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One window."""
+
+    workload: str
+    started_at: float
+    """Seconds since 1970, for joining with telemetry."""
+    seconds: float
+    records: tuple[RequestRecord, ...]
+    figures: Mapping[str, float]
+    """Names as `vllm bench serve` writes them: output_throughput, mean_ttft_ms, p99_tpot_ms ..."""
+    load_state: LoadState
+    settings: Mapping[str, Setting]
+    """Read back from the engine during the window, not what was asked for."""
+    client_cpu_share: float | None = None
+    """CPU seconds that the load client spent, for each second of the window."""
+    disturbances: tuple[str, ...] = ()
+    """Why the window should not count: throttling, other processes, dropped requests."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def output_tokens(self) -> int:
+        """Output tokens of all requests."""
+        return sum(one.output_tokens for one in self.records)
+
+    @property
+    def errors(self) -> int:
+        """Requests that failed."""
+        return sum(one.error is not None for one in self.records)

@@ -1,0 +1,80 @@
+"""A workload: a plan of requests that is the same on both sides of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+ARRIVALS: Final = ("closed", "poisson", "burst", "replay")
+"""Closed loop: `concurrency` requests under way at once. The others are open loops."""
+
+Direction = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The figure that an experiment compares, and which way is better."""
+
+    metric: str
+    """A key of `Measurement.figures`, such as output_throughput or mean_tpot_ms."""
+    better: Direction = "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLevel:
+    """Service-level objectives (SLO) of a request, in milliseconds; None is not limited."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2el_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRequest:
+    """One request of a workload."""
+
+    number: int
+    prompt: str
+    max_tokens: int
+    """Output tokens; generation ignores the end-of-sequence token where the engine can."""
+    arrival_s: float = 0.0
+    """Seconds after the start of the workload; 0 in a closed loop."""
+    prefix_tokens: int = 0
+    """About how many tokens of the prompt other requests share."""
+    sampling: Mapping[str, float | int] = field(default_factory=dict)
+    """Sampling parameters besides the length; empty is greedy (temperature 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests and how they arrive."""
+
+    name: str
+    description: str
+    requests: tuple[PlannedRequest, ...]
+    """A window goes through them in order, and starts again from the first at the end."""
+    arrival: str = "closed"
+    """One of `ARRIVALS`."""
+    concurrency: int | None = 1
+    """Most requests under way at once; None is no limit (open loops)."""
+    rate: float | None = None
+    """Requests a second of an open loop; None in a closed one."""
+    objective: Objective = Objective("output_throughput")
+    slo: ServiceLevel = ServiceLevel()
+    source: str = "built-in"
+    """Where the requests come from: built-in, or the file."""
+    notes: tuple[str, ...] = ()
+    """What was assumed or left out when the workload was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long to measure: until either limit; at least one is set."""
+
+    seconds: float | None = None
+    requests: int | None = None
+    warmup_requests: int = 0
+    """Requests before the window, which are not counted."""
+    offset: int = 0
+    """The first request of the window: pairs of blocks ask for the same requests."""

@@ -1,0 +1,5 @@
+"""Reports whose every claim can be re-derived from the rows it names."""
+
+from assay.report.claim import Claim, Evidence, Provenance
+
+__all__ = ["Claim", "Evidence", "Provenance"]

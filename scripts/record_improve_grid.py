@@ -1,0 +1,130 @@
+"""Record how fast the engine runs at every point of a grid of knobs, three times over.
+
+    python scripts/record_improve_grid.py --model smollm2 --out bench/results/improve-grid-cpu.json
+
+`assay bench improve` replays searches over the recording, so that every search sees the same
+machine and the same noise. Each visit of a configuration is cut into blocks, in an order that is
+drawn anew for each repetition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from assay import json_records
+from assay.engine import Engine, SamplingParams
+
+GRID: Final[Mapping[str, tuple[int, ...]]] = {
+    "threads": (1, 2),
+    "max_batch": (1, 2, 4, 8),
+    "speculation_depth": (0, 4, 8),
+    "graph_buckets": (0, 4),
+    "token_budget": (16, 64, 512),
+}
+CLIENTS: Final = 8
+"""Requests under way at once: a closed loop."""
+SENTENCE: Final = (
+    "The {color} gate number {number} of the harbor opens at {hour} and closes when the last boat "
+    "has left. "
+)
+
+
+def configurations() -> Iterator[dict[str, int]]:
+    """Every point of the grid."""
+    for values in itertools.product(*GRID.values()):
+        yield dict(zip(GRID, values, strict=True))
+
+
+def prompt(number: int) -> str:
+    """A text that repeats itself, as the input of an edit does: the model goes on with it."""
+    color = ("red", "green", "blue", "white", "black")[number % 5]
+    sentence = SENTENCE.format(color=color, number=number, hour=1 + number % 12)
+    return 3 * sentence
+
+
+class ClosedLoop:
+    """Requests that follow one another, a fixed number at once."""
+
+    def __init__(self, engine: Engine, output_tokens: int) -> None:
+        """Start with no request."""
+        self._engine = engine
+        self._params = SamplingParams(max_tokens=output_tokens, temperature=0.0, ignore_eos=True)
+        self._number = 0
+        self._under_way = 0
+
+    def block(self, seconds: float) -> tuple[int, float]:
+        """Output tokens and seconds of a block; requests go on from one block to the next."""
+        begun, tokens = time.perf_counter(), 0
+        while (now := time.perf_counter()) < begun + seconds:
+            while self._under_way < CLIENTS:
+                self._number += 1
+                self._engine.add_request(prompt(self._number), self._params)
+                self._under_way += 1
+            for output in self._engine.step():
+                tokens += sum(1 for chunk in output.chunks if chunk.token_id is not None)
+                self._under_way -= output.finished
+        return tokens, now - begun
+
+
+def main() -> None:
+    """Record the grid, or blocks of one configuration."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--blocks", type=int, default=4, help="blocks of a visit")
+    parser.add_argument("--seconds", type=float, default=0.4, help="length of a block")
+    parser.add_argument("--output-tokens", type=int, default=48)
+    parser.add_argument("--noise", type=int, default=0, help="record this many blocks of defaults")
+    options = parser.parse_args()
+    from assay.runtime.fingerprint import machine
+    from assay.runtime.hardware import device as device_named
+
+    visits: list[dict[str, Any]] = []
+    with Engine.load(options.model, options.device, kv_tokens=4096, prefix_caching=False) as engine:
+        loop = ClosedLoop(engine, options.output_tokens)
+        begun = time.time()
+        if options.noise:
+            loop.block(4 * options.seconds)
+            blocks = [loop.block(options.seconds) for _ in range(options.noise)]
+            visits.append({"settings": {}, "repetition": 0, "start_s": 0.0, "blocks": blocks})
+        points = [] if options.noise else list(configurations())
+        for repetition in range(options.repetitions):
+            random.Random(repetition).shuffle(points)
+            for place, settings in enumerate(points):
+                engine.configure(settings)
+                loop.block(options.seconds / 2)
+                visit = {"settings": settings, "repetition": repetition}
+                visit["start_s"] = round(time.time() - begun, 3)
+                visit["blocks"] = [loop.block(options.seconds) for _ in range(options.blocks)]
+                visits.append(visit)
+                print(repetition, place, settings, _rate(visit), flush=True)
+        data = {
+            "format": 1,
+            "machine": machine(device_named(options.device)).to_data(),
+            "model": engine.files.name,
+            "device": options.device,
+            "clients": CLIENTS,
+            "output_tokens": options.output_tokens,
+            "defaults": engine.settings.as_dict() if options.noise else None,
+            "grid": {name: list(values) for name, values in GRID.items()},
+            "blocks": "output tokens and seconds",
+            "visits": visits,
+        }
+    options.out.write_text(json_records.dumps(data, 2) + "\n", encoding="utf-8")
+
+
+def _rate(visit: Mapping[str, Any]) -> str:
+    tokens = sum(one for one, _ in visit["blocks"])
+    return f"{tokens / sum(seconds for _, seconds in visit['blocks']):.1f} tokens/s"
+
+
+if __name__ == "__main__":
+    main()
