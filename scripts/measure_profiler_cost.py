@@ -2,7 +2,7 @@
 
 Runs loops of small operations with and without the profiler (`python scripts/measure_profiler_cost.py`
 on a machine with PyTorch and a GPU) and prints the two costs by least squares over the loops, without
-and with shapes recorded. `assay.diagnose.profiler_cost` has them.
+and with shapes recorded. `assay.diagnose.itemizing.profiler_cost` has them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.diagnose import intervals
+from assay.diagnose.itemizing import intervals
 
 SPAN = 40
 SPANS = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, 12)), max_size=12)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simulated_machine import Machine
 
 import assay
-from assay.diagnose import profiler_cost
+from assay.diagnose.itemizing import profiler_cost
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.terms import TERMS
 from assay.errors import InputError

@@ -12,7 +12,7 @@ from assay.diagnose.baseline import Change, compare_to_baseline
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
 from assay.diagnose.invariants.checking import check_invariants
-from assay.diagnose.matching import graph_of_step
+from assay.diagnose.itemizing.matching import graph_of_step
 from assay.diagnose.mechanisms.classes import GEMMS
 from assay.diagnose.request import Request
 from assay.diagnose.residuals import Residuals, residuals

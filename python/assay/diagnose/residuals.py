@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from assay.diagnose import lanes, requests, tables
-from assay.diagnose.clocks import Clocks
-from assay.diagnose.decomposition import Decomposition, decompose
-from assay.diagnose.matching import graph_of_step, graph_phase
+from assay.diagnose.itemizing import lanes, requests, tables
+from assay.diagnose.itemizing.clocks import Clocks
+from assay.diagnose.itemizing.decomposition import Decomposition, decompose
+from assay.diagnose.itemizing.matching import graph_of_step, graph_phase
 from assay.diagnose.terms import Waterfall
 from assay.diagnose.waterfall import median_waterfall
 from assay.errors import InputError

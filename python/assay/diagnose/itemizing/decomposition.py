@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose import gaps, intervals, kernels
-from assay.diagnose.clocks import Clocks
-from assay.diagnose.host_activity import ANY_THREAD, Spans, host_activity
-from assay.diagnose.kernels import DeviceEvents, Pieces, Prediction
-from assay.diagnose.lanes import Lane
-from assay.diagnose.profiler_cost import record_cost
+from assay.diagnose.itemizing import gaps, intervals, kernels
+from assay.diagnose.itemizing.clocks import Clocks
+from assay.diagnose.itemizing.host_activity import ANY_THREAD, Spans, host_activity
+from assay.diagnose.itemizing.kernels import DeviceEvents, Pieces, Prediction
+from assay.diagnose.itemizing.lanes import Lane
+from assay.diagnose.itemizing.profiler_cost import record_cost
 from assay.diagnose.terms import TERMS
 from assay.lazy_import import LazyModule
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose import intervals
-from assay.diagnose.matching import Site, Sites
+from assay.diagnose.itemizing import intervals
+from assay.diagnose.itemizing.matching import Site, Sites
 from assay.diagnose.terms import CODES
 from assay.lazy_import import LazyModule
 from assay.observe.structure.collectives import OPERATIONS as COLLECTIVES

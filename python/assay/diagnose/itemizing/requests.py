@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.diagnose.intervals import overlap
+from assay.diagnose.itemizing.intervals import overlap
 from assay.diagnose.terms import TERMS
 from assay.lazy_import import LazyModule
 

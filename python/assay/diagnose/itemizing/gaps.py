@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose import intervals
-from assay.diagnose.host_activity import HostActivity, Spans
+from assay.diagnose.itemizing import intervals
+from assay.diagnose.itemizing.host_activity import HostActivity, Spans
 from assay.diagnose.terms import CODES
 from assay.lazy_import import LazyModule
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.profiler_cost import RecordCost, record_cost
+from assay.diagnose.itemizing.profiler_cost import RecordCost, record_cost
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:

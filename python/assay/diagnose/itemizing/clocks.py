@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.lanes import Lane
+from assay.diagnose.itemizing.lanes import Lane
 from assay.lazy_import import LazyModule
 from assay.observe.header import TraceHeader
 from assay.observe.telemetry import reading

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.diagnose.decomposition import Decomposition
-from assay.diagnose.matching import graph_phase
+from assay.diagnose.itemizing.decomposition import Decomposition
+from assay.diagnose.itemizing.matching import graph_phase
 from assay.diagnose.terms import TERMS
 from assay.lazy_import import LazyModule
 
