@@ -322,6 +322,12 @@ class Engine:
         return self._state.kv.capacity
 
     @exclusive
+    def reset_prefix_cache(self) -> int:
+        """Forget the cached blocks that no request uses; returns how many there were."""
+        self._check_open()
+        return self._state.kv.block_manager.clear_cached()
+
+    @exclusive
     def set_delays(self, delays: StepDelays | None) -> None:
         """Delay nodes of the step's graphs from the next step on, or none any more.
 

@@ -1,0 +1,236 @@
+"""Assay's own engine behind the protocol: in this process, every knob live."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import assay
+from assay._native import kernel_threads
+from assay.engine import Engine, SamplingParams
+from assay.engine.core.knobs import Knob
+from assay.engine.core.outputs import Chunk
+from assay.improve.engines.disturbance import DisturbanceMeter
+from assay.improve.engines.own_window import OwnWindow
+from assay.improve.engines.protocol import (
+    EngineDescription,
+    EngineKnob,
+    ProbeAnswer,
+    Undo,
+)
+from assay.improve.load.metrics import figures
+from assay.improve.workloads.measurement import Measurement, Setting
+from assay.improve.workloads.workload import Window, Workload
+from assay.runtime.fingerprint import machine
+
+PROBE_ALTERNATIVES: Final = 8
+"""Best tokens that a probe reports at each position."""
+_REBUILDS: Final = {
+    "nothing": "",
+    "graphs": "; a change captures the step's graphs again",
+    "cache": "; a change rebuilds the KV cache",
+    "weights": "; a change packs the weights again",
+}
+
+
+class OwnEngine:
+    """An `assay.Engine` that the loop tunes while it runs.
+
+    The prefix cache is emptied before each window: a block that repeats the requests of another
+    must not find their keys and values there. Prefixes that requests of one window share are still
+    found.
+    """
+
+    def __init__(self, engine: Engine, *, source: str | None = None, owns: bool = False) -> None:
+        """Drive an engine; `source` is what `assay serve` opens, `owns` closes it at the end."""
+        self.engine: Final = engine
+        self._source = source or engine.files.name
+        self._owns = owns
+        device = engine.device
+        self._meter = DisturbanceMeter(device.ordinal if device.capabilities.is_gpu else None)
+
+    def describe(self) -> EngineDescription:
+        """The model, the machine and what the engine can do."""
+        engine = self.engine
+        facts = engine.describe()
+        gap = self._meter.gap
+        return EngineDescription(
+            engine="assay",
+            release=assay.__version__,
+            model=facts["model"],
+            device=engine.device.name,
+            hardware=machine(engine.device).to_data(),
+            capabilities=_capabilities(engine),
+            context_limit=engine.context_limit,
+            synthetic=facts["synthetic"],
+            details={name: facts[name] for name in _DETAILS},
+            degradations=(*facts["degradations"], *([gap] if gap else [])),
+        )
+
+    def knobs(self) -> Mapping[str, EngineKnob]:
+        """The engine's own table of knobs; all are live."""
+        return {knob.name: _knob(knob) for knob in self.engine.knobs()}
+
+    def settings(self) -> Mapping[str, Setting]:
+        """The engine's settings; threads are those that the kernels really use."""
+        found: dict[str, Setting] = dict(self.engine.settings.as_dict())
+        used, available = kernel_threads()
+        asked = found["threads"] or available
+        if self.engine.device.host_memory and used != asked:
+            # The limit is the process's: another engine may have changed it.
+            found["threads"] = used
+        return found
+
+    def configure(self, changes: Mapping[str, Setting]) -> Undo:
+        """Change knobs while the engine runs."""
+        return self.engine.configure(changes)
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        """Run a window, closed or open, on an empty prefix cache."""
+        self._reserve(workload)
+        if window.warmup_requests:
+            warmup = replace(window, requests=window.warmup_requests, seconds=None)
+            OwnWindow(self.engine, workload, warmup).run()
+        self.engine.reset_prefix_cache()
+        before = self.engine.statistics()
+        run = OwnWindow(self.engine, workload, window)
+        started_at = time.time()
+        cpu_before = time.process_time()
+        self._meter.begin()
+        run.run()
+        disturbances = self._meter.end()
+        cpu_s = time.process_time() - cpu_before
+        after = self.engine.statistics()
+        records = tuple(run.records)
+        return Measurement(
+            workload=workload.name,
+            started_at=started_at,
+            seconds=run.seconds,
+            records=records,
+            figures=figures(records, run.seconds, workload.slo),
+            load_state="stable",
+            settings=self.settings(),
+            # The client is the engine's own process: its cost is not told apart.
+            client_cpu_share=None,
+            disturbances=disturbances,
+            details={
+                **self._meter.shares,
+                "cpu_cores_used": cpu_s / run.seconds if run.seconds else 0.0,
+                "counters": {
+                    name: after[name] - before[name]
+                    for name in after
+                    if isinstance(after[name], int) and after[name] != before[name]
+                },
+            },
+        )
+
+    def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
+        """Greedy answers, all prompts in one batch, on an empty prefix cache."""
+        self.engine.reset_prefix_cache()
+        params = SamplingParams(
+            max_tokens=max_tokens,
+            temperature=0.0,
+            ignore_eos=True,
+            logprobs=PROBE_ALTERNATIVES,
+        )
+        answers = self.engine.generate(list(prompts), params)
+        found = []
+        for answer in answers:
+            if answer.error is not None:
+                raise answer.error
+            found.append(
+                _probe_answer([one for one in answer.logprobs or () if one.token_id is not None])
+            )
+        return found
+
+    def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
+        """Record a window as the trace `folder`, which must be absent or empty."""
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        self._reserve(workload)
+        self.engine.reset_prefix_cache()
+        with assay.capture(folder):
+            OwnWindow(self.engine, workload, window).run()
+        return folder
+
+    def launch_command(self, settings: Mapping[str, Setting]) -> str:
+        """`assay serve` with every knob that differs from its default."""
+        words = ["assay", "serve", self._source]
+        if self.engine.device.name != "cpu":
+            words += ["--device", self.engine.device.name]
+        for name, knob in self.knobs().items():
+            value = settings.get(name, knob.default)
+            if value != knob.default:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                words += ["--knob", f"{name}={text}"]
+        return shlex.join(words)
+
+    def close(self) -> None:
+        """Free the engine, if this object loaded it."""
+        if self._owns:
+            self.engine.close()
+
+    def _reserve(self, workload: Workload) -> None:
+        """Grow the KV cache before the window: growing inside it would rebuild graphs."""
+        longest = sorted(_tokens_bound(one.prompt) + one.max_tokens for one in workload.requests)
+        at_once = min(workload.concurrency or len(longest), self.engine.settings.max_batch)
+        block = self.engine.settings.block_tokens
+        needed = sum(-(-one // block) * block + block for one in longest[-at_once:])
+        self.engine.reserve_kv_cache(needed)
+
+
+_DETAILS: Final = (
+    "architecture",
+    "weight_format",
+    "weight_bytes",
+    "streamed_bytes",
+    "kv_bytes",
+    "layers",
+    "notes",
+)
+
+
+def _tokens_bound(prompt: str) -> int:
+    """Tokens of a text at most, near enough to size a cache: a token has two bytes or more."""
+    return len(prompt.encode()) // 2 + 8
+
+
+def _capabilities(engine: Engine) -> frozenset[str]:
+    has = engine.device.capabilities
+    found = {"speculation", "prefix-cache", "hot-knobs", "logprobs", "capture"}
+    found |= {"cuda", "cuda-graphs"} if has.is_gpu else {"cpu", "cpu-threads"}
+    found |= {f"kv-{name}" for name in has.kv_formats}
+    found |= {f"weights-{name}" for name in has.weight_formats}
+    if has.executes_asynchronously:
+        found.add("async-scheduling")
+    if (os.cpu_count() or 1) > 1:
+        found.add("multi-core")
+    return frozenset(found)
+
+
+def _knob(knob: Knob) -> EngineKnob:
+    return EngineKnob(
+        name=knob.name,
+        meaning=knob.meaning + _REBUILDS[knob.rebuilds],
+        default=knob.default,
+        hot=True,
+        least=knob.least,
+        most=knob.most,
+        choices=knob.choices,
+    )
+
+
+def _probe_answer(chunks: Sequence[Chunk]) -> ProbeAnswer:
+    tops = [chunk.top_logprobs for chunk in chunks]
+    return ProbeAnswer(
+        token_ids=tuple(one.token_id for one in chunks if one.token_id is not None),
+        texts=tuple(one.text for one in chunks),
+        logprobs=tuple(one.logprob for one in chunks if one.logprob is not None),
+        margins=tuple(top[0][1] - top[1][1] for top in tops if len(top) > 1),
+        top_logprobs=tuple({str(token): value for token, value in top} for top in tops),
+    )

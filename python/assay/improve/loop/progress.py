@@ -1,0 +1,39 @@
+"""What a run says while it goes on."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from assay.improve.figure import Figure
+
+
+class Progress(Protocol):
+    """Told by the loop; the command line draws it."""
+
+    def phase(self, title: str, seconds: float) -> None:
+        """A phase begins, which has so many seconds."""
+
+    def say(self, text: str) -> None:
+        """What is being done; the next one replaces it."""
+
+    def result(self, text: str) -> None:
+        """A result that stays on the screen: one line."""
+
+    def best(self, ratio: Figure | None, time_left_s: float) -> None:
+        """The best ratio to the start so far, and the seconds that are left."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def phase(self, title: str, seconds: float) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def result(self, text: str) -> None:
+        """Nothing."""
+
+    def best(self, ratio: Figure | None, time_left_s: float) -> None:
+        """Nothing."""
