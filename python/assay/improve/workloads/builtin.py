@@ -1,0 +1,267 @@
+"""The workloads that are known by name: chat, rag, edit, batch, decode and vllm-decode.
+
+Lengths at scale 1 fit a small model on a few CPU cores: a window of some requests takes seconds.
+`GPU_SCALE` makes them as long as recorded chats and retrieval prompts are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from assay.errors import InputError, unknown_name
+from assay.improve.workloads import arrivals
+from assay.improve.workloads.lengths import Fixed, Lengths, LogNormal, Uniform, parse_lengths
+from assay.improve.workloads.texts import MAX_TOKENS, CountTokens, Writer
+from assay.improve.workloads.workload import Objective, PlannedRequest, ServiceLevel, Workload
+
+GPU_SCALE: Final = 4.0
+"""Lengths for a GPU: chats of about 190 tokens in and out at the median, prompts of retrieval of
+about 1,200 tokens."""
+
+MAX_REQUESTS: Final = 1_000_000
+_MAX_PROMPT_TOKENS: Final = 1 << 28
+"""Most tokens of all prompts together: a gigabyte of text."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """A workload by name: what its requests look like."""
+
+    name: str
+    description: str
+    input: Lengths
+    output: Lengths
+    write: Callable[[int, int, BuiltIn, int, CountTokens | None], tuple[str, int]]
+    """Number, prompt tokens, this workload, seed and tokenizer -> prompt, tokens that are shared."""
+    objective: Objective
+    requests: int
+    concurrency: int | None
+    """None: as many as there are requests, all at once."""
+    prefix_tokens: int = 0
+    """Tokens at the beginning of a prompt that other requests have too."""
+    scales: bool = True
+    """Whether `scale` changes its lengths; those of vllm-decode are its definition."""
+    note: str = ""
+
+
+PREFIXES: Final = 2
+"""How many different shared prefixes `rag` has: two knowledge bases behind one server."""
+
+
+def _plain(
+    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
+) -> tuple[str, int]:
+    return Writer(f"{one.name} {seed} {number}", count).text(tokens), 0
+
+
+def _with_prefix(
+    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
+) -> tuple[str, int]:
+    """Passages that many requests share, then passages and a question of this request's own."""
+    shared = min(one.prefix_tokens, max(0, tokens - 1))
+    if not shared:
+        return _plain(number, tokens, one, seed, count)
+    prefix = Writer(f"{one.name} {seed} prefix {number % PREFIXES}", count).text(shared)
+    own = Writer(f"{one.name} {seed} {number}", count).text(tokens - shared)
+    return f"{prefix} {own}", shared
+
+
+def _to_repeat(
+    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
+) -> tuple[str, int]:
+    """A passage line by line, and the first line of its copy.
+
+    A small model does not obey a bare instruction to copy; it does go on with a copy that has begun.
+    """
+    writer = Writer(f"{one.name} {seed} {number}", count)
+    first = writer.sentence()
+    rest = max(1, tokens - 2 * writer.count(first) - _HEADINGS)
+    passage = writer.text(rest).replace(". ", ".\n")
+    return f"Text:\n{first}\n{passage}\n\nCopy of the text, line by line:\n{first}\n", 0
+
+
+_HEADINGS: Final = 14
+"""Tokens of the headings around the passage of `edit`."""
+
+BUILT_IN: Final[dict[str, BuiltIn]] = {
+    one.name: one
+    for one in (
+        BuiltIn(
+            "chat",
+            "short questions and answers of mixed lengths, four users at once",
+            LogNormal(48, 0.6, 8, 192),
+            LogNormal(48, 0.5, 8, 128),
+            _plain,
+            Objective("output_throughput"),
+            requests=64,
+            concurrency=4,
+        ),
+        BuiltIn(
+            "rag",
+            f"long prompts with short answers; two thirds of a prompt is one of {PREFIXES} shared "
+            "prefixes",
+            Uniform(272, 336),
+            Uniform(16, 32),
+            _with_prefix,
+            Objective("request_throughput"),
+            requests=48,
+            concurrency=4,
+            prefix_tokens=200,
+        ),
+        BuiltIn(
+            "edit",
+            "the answer repeats a passage of the prompt, as an edit of a text or of code does",
+            Uniform(96, 128),
+            Uniform(48, 64),
+            _to_repeat,
+            Objective("output_throughput"),
+            requests=48,
+            concurrency=1,
+            note="a synthetic model does not copy: its drafts by prompt lookup mean nothing",
+        ),
+        BuiltIn(
+            "batch",
+            "offline: all requests at once, the tokens of all of them counted over the whole time",
+            LogNormal(64, 0.5, 16, 192),
+            LogNormal(48, 0.5, 16, 128),
+            _plain,
+            Objective("output_throughput"),
+            requests=32,
+            concurrency=None,
+        ),
+        BuiltIn(
+            "decode",
+            "short prompts and long answers, one at a time",
+            Fixed(16),
+            Fixed(128),
+            _plain,
+            Objective("output_throughput"),
+            requests=32,
+            concurrency=1,
+        ),
+        BuiltIn(
+            "vllm-decode",
+            "a batch of equal requests that decode together from context 128 to 272, as in the "
+            "measured grid of vLLM's decode steps",
+            Fixed(128),
+            Fixed(144),
+            _plain,
+            Objective("mean_tpot_ms", "lower"),
+            requests=32,
+            concurrency=8,
+            scales=False,
+        ),
+    )
+}
+"""Every built-in workload by name."""
+
+NAMES: Final = tuple(BUILT_IN)
+
+
+def workload(
+    name: str,
+    *,
+    requests: int | None = None,
+    rate: float | None = None,
+    concurrency: int | None = None,
+    seed: int = 0,
+    input_tokens: int | str | Lengths | None = None,
+    output_tokens: int | str | Lengths | None = None,
+    slo: ServiceLevel | None = None,
+    objective: Objective | None = None,
+    scale: float = 1.0,
+    burstiness: float = 1.0,
+    count: CountTokens | None = None,
+) -> Workload:
+    """A built-in workload: the same requests for the same arguments.
+
+    With a `rate` it is an open loop (`burstiness` as in `vllm bench serve`), else a closed one with
+    `concurrency` requests under way. `scale` multiplies the lengths (`GPU_SCALE`); `count` is a
+    tokenizer's count, without which prompt lengths are approximate.
+
+    >>> chat = workload("chat", requests=3, concurrency=2)
+    >>> [request.max_tokens for request in chat.requests]
+    [48, 94, 50]
+    """
+    if name not in BUILT_IN:
+        raise unknown_name("workload", name, NAMES)
+    made = _sized(BUILT_IN[name], input_tokens, output_tokens, scale)
+    number = made.requests if requests is None else requests
+    if not 1 <= number <= MAX_REQUESTS:
+        raise InputError(f"requests: expected from 1 to {MAX_REQUESTS:,}, got {number:,}")
+    if concurrency is not None and concurrency < 1:
+        raise InputError(f"concurrency: expected at least 1, got {concurrency}")
+    planned = Workload(
+        made.name,
+        made.description,
+        tuple(_requests(made, number, seed, count)),
+        "closed",
+        concurrency or made.concurrency or number,
+        objective=objective or made.objective,
+        slo=slo or ServiceLevel(),
+        notes=_notes(made, count),
+    )
+    return planned if rate is None else _open_loop(planned, rate, burstiness, concurrency, seed)
+
+
+def _sized(
+    one: BuiltIn,
+    input_tokens: int | str | Lengths | None,
+    output_tokens: int | str | Lengths | None,
+    scale: float,
+) -> BuiltIn:
+    if not 0 < scale <= MAX_TOKENS:
+        raise InputError(f"scale: expected above 0, got {scale:g}")
+    factor = scale if one.scales else 1.0
+
+    def chosen(what: str, given: int | str | Lengths | None, usual: Lengths) -> Lengths:
+        if given is None:
+            return usual.scaled(factor)
+        return parse_lengths(what, given) if isinstance(given, int | str) else given
+
+    return replace(
+        one,
+        input=chosen("input_tokens", input_tokens, one.input),
+        output=chosen("output_tokens", output_tokens, one.output),
+        prefix_tokens=round(one.prefix_tokens * factor),
+    )
+
+
+def _requests(
+    one: BuiltIn, number: int, seed: int, count: CountTokens | None
+) -> Iterator[PlannedRequest]:
+    random = Random(f"{one.name} lengths {seed}")
+    total = 0
+    for index in range(number):
+        tokens, output = one.input.draw(random), one.output.draw(random)
+        total += tokens
+        if total > _MAX_PROMPT_TOKENS:
+            raise InputError(
+                f"workload {one.name}: expected at most {_MAX_PROMPT_TOKENS:,} prompt tokens in all",
+                "ask for fewer requests or shorter prompts",
+            )
+        prompt, shared = one.write(index, tokens, one, seed, count)
+        yield PlannedRequest(index, prompt, output, prefix_tokens=shared)
+
+
+def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
+    how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
+    notes = [
+        f"prompts: {one.input}, {how}; outputs: {one.output}",
+        "texts are generated English sentences, a different one for each request",
+    ]
+    return (*notes, one.note) if one.note else tuple(notes)
+
+
+def _open_loop(
+    planned: Workload, rate: float, burstiness: float, concurrency: int | None, seed: int
+) -> Workload:
+    times = arrivals.gamma_arrivals(len(planned.requests), rate, burstiness=burstiness, seed=seed)
+    arrival = "poisson" if math.isclose(burstiness, 1.0) else "burst"
+    opened = arrivals.with_arrivals(planned, arrival, times, rate)
+    note = f"open loop: {rate:g} requests per second, burstiness {burstiness:g}"
+    return replace(opened, concurrency=concurrency, notes=(*opened.notes, note))
