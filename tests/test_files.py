@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from assay.errors import InputError
-from assay.files import read_json, read_text, read_toml
+from assay.files import read_json, read_text, read_toml, read_yaml
 
 READERS: list[tuple[Callable[..., Any], str, Any]] = [
     (read_text, "a = 1\n", "a = 1\n"),
     (read_json, '{"a": [1, 2.5]}', {"a": [1, 2.5]}),
     (read_toml, "a = 1\n", {"a": 1}),
+    (read_yaml, "a: [1, on]\n", {"a": [1, "on"]}),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Readers for user-supplied files: JSON, TOML and text, with one-line errors."""
+"""Readers for user-supplied files: JSON, TOML, YAML and text, with one-line errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from assay.errors import InputError
 
 MAX_BYTES: Final = 64 << 20
 """Size limit: no hand-written file is larger."""
+MAX_YAML_BYTES: Final = 1 << 20
+"""YAML is parsed by Python, a megabyte in about ten seconds."""
 
 
 def read_json(what: str, path: Path, max_bytes: int = MAX_BYTES) -> Any:
@@ -30,6 +32,13 @@ def read_toml(what: str, path: Path, max_bytes: int = MAX_BYTES) -> dict[str, An
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{what} {path} cannot be read: expected TOML, got: {error}") from None
+
+
+def read_yaml(what: str, path: Path, max_bytes: int = MAX_YAML_BYTES) -> Any:
+    """The content of a YAML file without aliases and tags; `what` names its kind in errors."""
+    from assay import yaml_text
+
+    return yaml_text.loads(read_text(what, path, max_bytes), f"{what} {path}")
 
 
 def read_text(what: str, path: Path, max_bytes: int = MAX_BYTES) -> str:

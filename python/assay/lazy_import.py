@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-EXTRAS: Final = {"polars": "loop", "pyarrow": "loop", "statsmodels": "loop"}
+EXTRAS: Final = {"polars": "loop", "pyarrow": "loop", "statsmodels": "loop", "yaml": "loop"}
 """Packages that an extra installs, and the extra."""
 
 

@@ -1,0 +1,122 @@
+"""A surrogate of the objective over settings: Gaussian processes with main effects and interactions.
+
+The kernel is the ANOVA kernel, a product of (1 + share * similarity) over knobs: its expansion has a
+term for each knob, each pair and so on (Stitson et al., 1999; Durrande et al., 2013). How much each
+knob matters is not optimized but averaged over: some dozens of draws of the kernel's parameters are
+weighed by their marginal likelihood, which stays calm where few trials have been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.improve.workloads.measurement import Setting
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+DRAWS: Final = 64
+"""Draws of the kernel's parameters."""
+LENGTH: Final = 0.6
+"""Length scale of ordered knobs, as a share of their range."""
+NEGLIGIBLE: Final = 1e-3
+"""Weight below which a draw is left out."""
+SPREAD: Final = 0.3
+"""Prior standard deviation of the logarithm of a ratio that one knob makes: a factor of 1.35."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A knob of the space; numbers are ordered by size, words are alike or not."""
+
+    knob: str
+    values: tuple[Setting, ...]
+
+    def similarities(self) -> NDArray[np.float64]:
+        """The kernel of this knob alone, between any two of its values."""
+        count = len(self.values)
+        if not all(type(one) in (int, float) for one in self.values):
+            return np.eye(count)
+        ranks = np.argsort(np.argsort(np.array(self.values, float)))
+        places = ranks / max(count - 1, 1)
+        apart = places[:, None] - places[None, :]
+        return np.exp(-0.5 * (apart / LENGTH) ** 2)
+
+
+class Surrogate:
+    """What trials say of all settings, as mean and standard deviation of the log ratio."""
+
+    def __init__(self, axes: Sequence[Axis], seed: int = 0) -> None:
+        """Draw the kernel's parameters."""
+        self._axes = tuple(axes)
+        self._kernels = [axis.similarities() for axis in axes]
+        random = np.random.default_rng(seed)
+        # Shares of knobs are log-normal: most matter little, some much.
+        self._shares = np.exp(random.normal(-1.0, 1.2, (DRAWS, len(self._axes))))
+        spread = (SPREAD * np.exp(random.normal(0.0, 0.5, DRAWS))) ** 2
+        # The constant of the expansion cancels in ratios: the spread is of the rest.
+        self._scales = spread * len(self._axes) / (np.prod(1.0 + self._shares, axis=1) - 1.0)
+        self._extra = (0.03 * np.exp(random.normal(0.0, 0.8, DRAWS))) ** 2
+
+    def codes(self, settings: Sequence[Mapping[str, Setting]]) -> NDArray[np.int64]:
+        """Each setting as places in the values of the knobs."""
+        return np.array(
+            [[axis.values.index(one[axis.knob]) for axis in self._axes] for one in settings],
+            dtype=np.int64,
+        ).reshape(len(settings), len(self._axes))
+
+    def _kernel(
+        self,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        draws: NDArray[np.int64] | slice = slice(None),
+    ) -> NDArray[np.float64]:
+        """Covariances by draw."""
+        shares, scales = self._shares[draws], self._scales[draws]
+        found = np.broadcast_to(scales[:, None, None], (len(shares), len(left), len(right))).copy()
+        for place, kernel in enumerate(self._kernels):
+            alike = kernel[left[:, place][:, None], right[:, place][None, :]]
+            found *= 1.0 + shares[:, place][:, None, None] * alike[None]
+        return found
+
+    def posterior(
+        self,
+        tried: NDArray[np.int64],
+        logs: NDArray[np.float64],
+        variances: NDArray[np.float64],
+        asked: NDArray[np.int64],
+        prior_tried: NDArray[np.float64],
+        prior_asked: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation at the asked settings, averaged over the draws.
+
+        Priors are what the predictions of the levers say; the process models what they miss.
+        """
+        between = self._kernel(tried, tried)
+        noise = variances[None, :] + self._extra[:, None]
+        places = np.arange(len(tried))
+        between[:, places, places] += noise + 1e-9
+        factor = np.linalg.cholesky(between)
+        inverse = np.linalg.inv(factor)
+        half = inverse @ (logs - prior_tried)
+        evidence = -0.5 * np.sum(half**2, axis=1) - np.sum(
+            np.log(factor[:, places, places]), axis=1
+        )
+        weights = np.exp(evidence - evidence.max())
+        weights /= weights.sum()
+        # Draws that the trials all but rule out are left out of the costly part.
+        kept = np.flatnonzero(weights > NEGLIGIBLE)
+        weights = weights[kept] / weights[kept].sum()
+        across = inverse[kept] @ self._kernel(tried, asked, kept)
+        means = (half[kept][:, None, :] @ across)[:, 0] + prior_asked
+        norm = self._scales[kept] * np.prod(1.0 + self._shares[kept], axis=1)
+        spread = np.maximum(norm[:, None] - np.sum(across**2, axis=1), 1e-10)
+        mean = weights @ means
+        variance = weights @ (spread + (means - mean) ** 2)
+        return mean, np.sqrt(variance)
