@@ -5,17 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from assay.errors import AssayError
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Window, Workload
+
+Failure = Literal["crash", "OOM", "hang", "timeout", "refused"]
+FAILURES: Final[tuple[Failure, ...]] = ("crash", "OOM", "hang", "timeout", "refused")
+"""How an engine fails: it ended, ran out of memory, stopped answering, did not start in time, or
+refused its settings. Failed trials become constraints of the search."""
 
 
 class EngineLostError(AssayError):
     """The engine crashed, hangs or does not start; the loop goes back to the safe state."""
 
     exit_code = 4
+
+    def __init__(
+        self, message: str, hint: str | None = None, *, failure: Failure = "crash"
+    ) -> None:
+        """Store the message, the hint and how the engine failed."""
+        super().__init__(message, hint)
+        self.failure = failure
+
+
+class TrialFailedError(EngineLostError):
+    """New settings did not start; the engine serves again with the settings it had before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,9 @@ class Engine(Protocol):
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Change knobs, live or by restart; returns when the engine serves again.
 
-        Raises `InputError` for values it refuses and `EngineLostError` where it does not come back.
+        Raises `InputError` for values outside a knob's schema, `TrialFailedError` where the engine
+        fails with the new settings and runs the old ones again, and `EngineLostError` where it
+        does not come back at all.
         """
 
     def measure(self, workload: Workload, window: Window) -> Measurement:

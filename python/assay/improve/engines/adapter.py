@@ -1,0 +1,361 @@
+"""Adapters: how a kind of server is started, asked for health, and told and asked its settings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from assay.errors import InputError, unknown_name
+from assay.files import read_yaml
+from assay.improve.engines.protocol import EngineKnob
+from assay.improve.workloads.measurement import Setting
+
+FOLDER: Final = Path(__file__).with_name("adapters")
+"""The adapters that come with Assay, one YAML file each."""
+
+Kind = Literal["integer", "number", "boolean", "text"]
+KINDS: Final[tuple[Kind, ...]] = ("integer", "number", "boolean", "text")
+
+VALUE: Final = "{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place where a running server states the value of a knob."""
+
+    endpoint: str = ""
+    """A path that answers with JSON."""
+    path: str = ""
+    """Names and positions on the way to the value, joined by slashes."""
+    metric: str = ""
+    """A metric of the metrics path, in place of an endpoint."""
+    label: str = ""
+    """The label of the metric that holds the value; empty takes the metric's value."""
+    log: str = ""
+    """Text of the start-up log that the value follows; the last line that has it counts."""
+    values: Mapping[str, Setting] = field(default_factory=dict)
+    """What the server writes, to what the knob is called."""
+
+    def __str__(self) -> str:
+        if self.endpoint:
+            return self.endpoint
+        return f"metric {self.metric}" if self.metric else "start-up log"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterKnob:
+    """A knob of a server: its schema, how it is passed, and where it is read back."""
+
+    name: str
+    meaning: str
+    kind: Kind
+    default: Setting = None
+    """None leaves the choice to the server."""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[Setting, ...] | None = None
+    argument: str = ""
+    """Arguments of the command with {value} in them, such as `--threads {value}`."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Arguments for each value, where they do not contain it: true, --mlock."""
+    aliases: tuple[str, ...] = ()
+    """Other spellings of the flag, for reading a command line."""
+    environment: str = ""
+    """An environment variable in place of an argument."""
+    read: tuple[Source, ...] = ()
+
+    def check(self, value: Setting) -> Setting:
+        """The value, if the knob takes it."""
+        if value is None:
+            return None
+        if self.choices is not None and value not in self.choices:
+            listed = ", ".join(map(spell, self.choices))
+            raise InputError(f"{self.name}: expected one of {listed}, got {value!r}")
+        if not _is_of(self.kind, value):
+            raise InputError(f"{self.name}: expected {_A[self.kind]}, got {value!r}")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            low, high = self.least, self.most
+            if (low is not None and value < low) or (high is not None and value > high):
+                raise InputError(f"{self.name}: expected {_range(low, high)}, got {value}")
+        return value
+
+    def parse(self, text: str) -> Setting:
+        """A value as a server writes it; raises `ValueError` where it is not of the knob's kind."""
+        word = text.strip().strip("'\"")
+        if self.kind == "boolean":
+            if word.lower() in ("true", "1", "on", "yes", "enabled"):
+                return True
+            if word.lower() in ("false", "0", "off", "no", "disabled"):
+                return False
+            raise ValueError(word)
+        if self.kind == "integer":
+            return int(word)
+        return float(word) if self.kind == "number" else word
+
+    def to_arguments(self, value: Setting) -> list[str]:
+        """Arguments of the command for a value; none where the server is to choose."""
+        if value is None or self.environment:
+            return []
+        if self.arguments:
+            return shlex.split(self.arguments[spell(value)])
+        if self.kind == "boolean" and VALUE not in self.argument:
+            return shlex.split(self.argument) if value else []
+        return [part.replace(VALUE, spell(value)) for part in shlex.split(self.argument)]
+
+    def to_knob(self) -> EngineKnob:
+        """The knob as the loop sees it."""
+        return EngineKnob(
+            self.name, self.meaning, self.default, False, self.least, self.most, self.choices
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A kind of server."""
+
+    name: str
+    description: str
+    knobs: Mapping[str, AdapterKnob]
+    always: tuple[str, ...] = ()
+    """Arguments of every start: what makes the server state its settings."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    health: str = "/health"
+    metrics: str = ""
+    start_timeout_s: float = 120.0
+    hang_timeout_s: float = 60.0
+    """How long the server may leave a health check unanswered before it counts as hung."""
+    stop_grace_s: float = 10.0
+    release: Source | None = None
+    device: Source | None = None
+    probe: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a completion request of the correctness gate, besides OpenAI's."""
+    refusals: tuple[str, ...] = ()
+    """Texts of the log with which the server refuses its arguments."""
+    capabilities: tuple[str, ...] = ()
+    schema: str = ""
+    """Where knobs come from besides this file: assay or vllm."""
+    source: str = ""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Knobs of the file that the installed release lacks, and why they were left out."""
+
+    def arguments(self, settings: Mapping[str, Setting]) -> list[str]:
+        """What {settings} of a command becomes."""
+        found = list(self.always)
+        for name, value in settings.items():
+            found += self.knob(name).to_arguments(value)
+        return found
+
+    def variables(self, settings: Mapping[str, Setting]) -> dict[str, str]:
+        """Environment variables for the settings."""
+        found = dict(self.environment)
+        for name, value in settings.items():
+            knob = self.knob(name)
+            if knob.environment and value is not None:
+                found[knob.environment] = spell(value)
+        return found
+
+    def knob(self, name: str) -> AdapterKnob:
+        """A knob by name."""
+        if name not in self.knobs:
+            if name in self.skipped:
+                raise InputError(f"{name}: {self.skipped[name]}")
+            raise unknown_name("knob", name, self.knobs)
+        return self.knobs[name]
+
+    def check(self, changes: Mapping[str, Setting]) -> dict[str, Setting]:
+        """The changes, if every knob takes its value."""
+        return {name: self.knob(name).check(value) for name, value in changes.items()}
+
+
+def spell(value: Setting) -> str:
+    """A value as servers write it on command lines and in files."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def names() -> list[str]:
+    """The adapters that come with Assay."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str | Path) -> Adapter:
+    """An adapter by name, or from a file; knobs of its schema are added by `schemas.complete`."""
+    if str(name) in names():
+        return _adapter(FOLDER / f"{name}.yaml")
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        raise unknown_name("adapter", str(name), names())
+    return _adapter(path)
+
+
+def with_knobs(adapter: Adapter, knobs: Mapping[str, AdapterKnob], lacking: str = "") -> Adapter:
+    """The adapter with the knobs that a schema knows.
+
+    A knob of the file keeps where it is read back; `lacking` says why others are left out.
+    """
+    merged = {
+        name: replace(
+            knob,
+            read=adapter.knobs[name].read if name in adapter.knobs else knob.read,
+            least=_first(adapter.knobs, name, "least", knob.least),
+            most=_first(adapter.knobs, name, "most", knob.most),
+        )
+        for name, knob in knobs.items()
+    }
+    skipped = {name: lacking for name in adapter.knobs if name not in knobs}
+    return replace(adapter, knobs=merged, skipped={**adapter.skipped, **skipped})
+
+
+def _first(knobs: Mapping[str, AdapterKnob], name: str, limit: str, otherwise: Any) -> Any:
+    found = getattr(knobs[name], limit) if name in knobs else None
+    return otherwise if found is None else found
+
+
+_A: Final[Mapping[Kind, str]] = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "text": "text",
+}
+_PYTHON: Final[Mapping[Kind, tuple[type, ...]]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "text": (str,),
+}
+
+
+def _is_of(kind: Kind, value: Setting) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _PYTHON[kind])
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if high is None:
+        return f"at least {low}"
+    return f"at most {high}" if low is None else f"from {low} to {high}"
+
+
+def _adapter(path: Path) -> Adapter:
+    table = _Table(f"adapter {path}", read_yaml("adapter", path))
+    found = Adapter(
+        name=table.take("name", str),
+        description=table.take("description", str, ""),
+        always=tuple(shlex.split(table.take("always", str, ""))),
+        environment={
+            name: spell(value) for name, value in table.take("environment", dict, {}).items()
+        },
+        health=table.take("health", str, "/health"),
+        metrics=table.take("metrics", str, ""),
+        start_timeout_s=float(table.take("start_timeout_s", (int, float), 120.0)),
+        hang_timeout_s=float(table.take("hang_timeout_s", (int, float), 60.0)),
+        stop_grace_s=float(table.take("stop_grace_s", (int, float), 10.0)),
+        release=table.source("release"),
+        device=table.source("device"),
+        probe=table.take("probe", dict, {}),
+        refusals=tuple(table.take("refusals", list, [])),
+        capabilities=tuple(table.take("capabilities", list, [])),
+        schema=table.take("schema", str, ""),
+        source=str(path),
+        knobs={
+            name: _knob(name, _Table(f"{table.what}: knob {name}", entry))
+            for name, entry in table.take("knobs", dict, {}).items()
+        },
+    )
+    table.end()
+    return found
+
+
+def _knob(name: str, table: _Table) -> AdapterKnob:
+    choices = table.take("choices", list, None)
+    kind: Kind = table.take("type", str, "text" if choices else "integer")
+    if kind not in KINDS:
+        raise InputError(f"{table.what}: expected type to be one of {', '.join(KINDS)}, got {kind}")
+    flag = f"--{name.replace('_', '-')}"
+    arguments = {key: str(value) for key, value in table.take("arguments", dict, {}).items()}
+    environment = table.take("environment", str, "")
+    derived = "" if arguments or environment else flag if kind == "boolean" else f"{flag} {VALUE}"
+    knob = AdapterKnob(
+        name=name,
+        meaning=table.take("meaning", str),
+        kind=kind,
+        default=table.take("default", (int, float, str, bool, type(None)), None),
+        least=table.take("least", (int, float), None),
+        most=table.take("most", (int, float), None),
+        choices=None if choices is None else tuple(choices),
+        argument=table.take("argument", str, derived),
+        arguments=arguments,
+        aliases=tuple(table.take("aliases", list, [])),
+        environment=environment,
+        read=tuple(table.sources("read")),
+    )
+    table.end()
+    knob.check(knob.default)
+    values = (True, False) if kind == "boolean" else knob.choices or ()
+    if lacking := [spell(one) for one in values if arguments and spell(one) not in arguments]:
+        raise InputError(f"{table.what}: expected arguments for {', '.join(lacking)}, got none")
+    if not (environment or arguments or kind == "boolean" or VALUE in knob.argument):
+        raise InputError(f"{table.what}: expected {VALUE} in argument, got {knob.argument}")
+    return knob
+
+
+_REQUIRED: Final = object()
+
+
+class _Table:
+    """A mapping of a YAML file whose every key must be known."""
+
+    def __init__(self, what: str, data: object) -> None:
+        if not isinstance(data, dict):
+            raise InputError(f"{what}: expected a mapping, got {type(data).__name__}")
+        self.what = what
+        self._data = dict(data)
+
+    def take(self, key: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
+        """The value of a key, which must be of a type."""
+        if key not in self._data:
+            if default is _REQUIRED:
+                raise InputError(f"{self.what}: expected {key}, got none")
+            return default
+        value = self._data.pop(key)
+        if not isinstance(value, kind) and value is not default:
+            raise InputError(f"{self.what}: unexpected type of {key}: {type(value).__name__}")
+        return value
+
+    def source(self, key: str) -> Source | None:
+        """A place to read a value from."""
+        return next(iter(self.sources(key)), None)
+
+    def sources(self, key: str) -> Sequence[Source]:
+        """Places to read a value from, best first."""
+        given = self.take(key, (list, dict), [])
+        found = []
+        for entry in [given] if isinstance(given, dict) else given:
+            table = _Table(f"{self.what}: {key}", entry)
+            found.append(
+                Source(
+                    endpoint=table.take("endpoint", str, ""),
+                    path=table.take("path", str, ""),
+                    metric=table.take("metric", str, ""),
+                    label=table.take("label", str, ""),
+                    log=table.take("log", str, ""),
+                    values=table.take("values", dict, {}),
+                )
+            )
+            table.end()
+            if sum(map(bool, (found[-1].endpoint, found[-1].metric, found[-1].log))) != 1:
+                raise InputError(
+                    f"{self.what}: {key}: expected one of endpoint, metric and log, got "
+                    f"{', '.join(entry) or 'none'}"
+                )
+        return found
+
+    def end(self) -> None:
+        """Refuse keys that nobody asked for."""
+        if self._data:
+            raise InputError(f"{self.what}: unknown key {next(iter(self._data))}")
