@@ -12,8 +12,9 @@ from fake_server import Behavior, fake_server
 from running_server import running
 
 from assay.diagnose.live import diagnose_server
-from assay.diagnose.live.client import Client, ServerError
+from assay.diagnose.live.client import Client
 from assay.errors import AssayError, InputError
+from assay.openai_api.address import ServerError
 
 TRACE_KEYS = {
     "model", "gpu", "engine", "tensor", "batch", "context", "phase", "step_ns", "predicted_ns", "lo",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.catalog import accelerators
-from assay.diagnose.live.client import ServedModel
 from assay.diagnose.live.watch import Window
 from assay.diagnose.subject import ENGINES
 from assay.errors import AssayError, UnknownNameError
+from assay.openai_api.answers import ServedModel
 from assay.planner import (
     BatchConfig,
     HardwareSpec,

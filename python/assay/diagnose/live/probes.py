@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.diagnose.live.client import Answer, Client, ServedModel, ServerError
+from assay.diagnose.live.client import Answer, Client
+from assay.openai_api.address import ServerError
+from assay.openai_api.answers import ServedModel
 
 SINGLE: Final = "one at a time"
 LENGTH: Final = "prompt length"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
-from assay.diagnose.live.client import Client, ServedModel, ServerError
+from assay.diagnose.live.client import Client
 from assay.diagnose.live.expectation import Expectation, expect
 from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import (
@@ -26,6 +26,8 @@ from assay.diagnose.live.watch import Watch, Window
 from assay.diagnose.subject import ENGINES
 from assay.diagnose.violation import Violation
 from assay.errors import InputError, unknown_name
+from assay.openai_api.address import ServerError
+from assay.openai_api.answers import ServedModel
 from assay.planner import hardware_spec, model_spec
 
 DURATION_S: Final = 30.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.diagnose.live.client import KEY_VARIABLE, Client
+from assay.diagnose.live.client import Client
 from assay.lazy_import import LazyModule
 from assay.observe.telemetry import reading
 from assay.observe.telemetry.gaps import Gaps
@@ -22,6 +22,7 @@ from assay.observe.telemetry.sources.discovery import find_sources
 from assay.observe.telemetry.sources.endpoint import Endpoint, bearer_token
 from assay.observe.telemetry.sources.exposition import split
 from assay.observe.telemetry.sources.source import Source
+from assay.openai_api.address import KEY_VARIABLE
 
 if TYPE_CHECKING:
     import polars as pl

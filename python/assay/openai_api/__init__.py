@@ -1,0 +1,1 @@
+"""What every client of an OpenAI-compatible server shares: address, bodies, answers."""

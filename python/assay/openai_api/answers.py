@@ -1,0 +1,101 @@
+"""Bodies of requests for completions, and what the answers to them hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assay.openai_api.address import ServerError
+
+COMPLETIONS: Final = "/v1/completions"
+CHAT: Final = "/v1/chat/completions"
+MODELS: Final = "/v1/models"
+
+NO_SUCH_PATH: Final = (404, 405, 501)
+"""The status of a server that has no such interface."""
+REFUSED_FIELD: Final = (400, 422)
+"""The status of a server that refuses a field that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What `/v1/models` says of the first model."""
+
+    name: str
+    root: str
+    """Where the weights come from, as far as the server says; else the name."""
+    context_limit: int | None
+
+
+def served_model(url: str, data: Any) -> ServedModel:
+    """The first model of a server's list."""
+    listed = data.get("data") if isinstance(data, dict) else None
+    first = listed[0] if isinstance(listed, list) and listed else None
+    if not isinstance(first, dict) or not isinstance(first.get("id"), str):
+        raise ServerError(f"{url}{MODELS}: expected a list of models, got another answer")
+    name = first["id"]
+    root = first.get("root")
+    limit = first.get("max_model_len")
+    meta = first.get("meta")
+    if limit is None and isinstance(meta, dict):
+        limit = meta.get("n_ctx") or meta.get("n_ctx_train")
+    return ServedModel(
+        name,
+        root if isinstance(root, str) and root else name,
+        limit if isinstance(limit, int) and limit > 0 else None,
+    )
+
+
+def completion_body(
+    path: str,
+    model: str,
+    prompt: str,
+    tokens: int,
+    *,
+    ignores_end: bool,
+    sampling: Mapping[str, float | int] | None = None,
+) -> dict[str, Any]:
+    """A request for a streamed answer of `tokens` tokens with its usage; greedy by default."""
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": tokens,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if ignores_end:
+        body["ignore_eos"] = True
+    body |= dict(sampling or {})
+    if path == CHAT:
+        return body | {"messages": [{"role": "user", "content": prompt}]}
+    return body | {"prompt": prompt}
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """The text of a chunk of either interface; reasoning is generated, too.
+
+    >>> event_text({"choices": [{"delta": {"content": "a"}}]}), event_text({"choices": [{"text": "b"}]})
+    ('a', 'b')
+    """
+    found = ""
+    choices = event.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if not isinstance(choice, dict):
+            continue
+        delta = choice.get("delta")
+        parts = [choice.get("text")]
+        if isinstance(delta, dict):
+            parts += [delta.get(name) for name in ("content", "reasoning_content", "reasoning")]
+        found += "".join(part for part in parts if isinstance(part, str))
+    return found
+
+
+def token_counts(usage: Any) -> tuple[int, int] | None:
+    """Prompt and completion tokens of a usage; None where it does not count both."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not isinstance(prompt, int) or not isinstance(made, int) or min(prompt, made) < 1:
+        return None
+    return prompt, made
