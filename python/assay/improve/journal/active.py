@@ -1,0 +1,91 @@
+"""Markers of runs under way, so that the next command finds runs whose processes all died.
+
+`runs/active` exists only while there are such runs: every command looks for it, with one stat.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import paths
+from assay.errors import InputError
+from assay.files import read_json
+from assay.improve.engines.process import ServerRecord, identify, is_running
+from assay.improve.journal.run_folder import ACTIVE_NAME, RunFolder, runs_folder
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRun:
+    """A run that has not ended cleanly, and the processes that look after it."""
+
+    run: RunFolder
+    controller: ServerRecord | None
+    watchdog: ServerRecord | None
+    marker: Path
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether the controller or the watchdog still lives."""
+        return any(one is not None and is_running(one) for one in (self.controller, self.watchdog))
+
+
+def mark(run: RunFolder, controller: int, watchdog: int | None) -> None:
+    """Mark a run as under way, before the first change."""
+    data = {
+        "run": str(run.path),
+        "controller": _identity(controller),
+        "watchdog": None if watchdog is None else _identity(watchdog),
+    }
+    run.write_json(str(_marker(run)), data)
+
+
+def unmark(run: RunFolder) -> None:
+    """The run has ended, or the safe state was restored."""
+    _marker(run).unlink(missing_ok=True)
+    with suppress(OSError):
+        # Fails while other runs are under way.
+        _folder().rmdir()
+
+
+def active_runs() -> list[ActiveRun]:
+    """The runs that are marked as under way."""
+    if not _folder().is_dir():
+        return []
+    found = []
+    for path in sorted(_folder().glob("*.json")):
+        try:
+            data = read_json("marker of a run", path)
+            run = RunFolder(Path(data["run"]))
+            processes = [_record(data[name]) for name in ("controller", "watchdog")]
+        except (InputError, KeyError, TypeError):
+            # Markers are written whole: this is none of ours, or its run was deleted meanwhile.
+            continue
+        found.append(ActiveRun(run, processes[0], processes[1], path))
+    return found
+
+
+def _identity(pid: int) -> dict[str, Any] | None:
+    found = identify(pid)
+    return None if found is None else found.to_data()
+
+
+def _record(data: Mapping[str, Any] | None) -> ServerRecord | None:
+    return None if data is None else ServerRecord.from_data(data)
+
+
+def _folder() -> Path:
+    return runs_folder() / ACTIVE_NAME
+
+
+def _marker(run: RunFolder) -> Path:
+    return _folder() / f"{run.id}.json"
+
+
+def exists() -> bool:
+    """Whether any run is marked: one stat."""
+    return os.path.exists(f"{paths.scratch()}/runs/{ACTIVE_NAME}")
