@@ -15,6 +15,8 @@ from assay._native import kernel_threads
 from assay.engine import Engine, SamplingParams
 from assay.engine.core.knobs import Knob
 from assay.engine.core.outputs import Chunk
+from assay.engine.loading.dummy_weights import SHAPES
+from assay.engine.loading.opening import SYNTHETIC
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_window import OwnWindow
 from assay.improve.engines.protocol import (
@@ -23,7 +25,7 @@ from assay.improve.engines.protocol import (
     ProbeAnswer,
     Undo,
 )
-from assay.improve.load.metrics import figures
+from assay.improve.load.window import summarize
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Window, Workload
 from assay.runtime.fingerprint import machine
@@ -49,7 +51,7 @@ class OwnEngine:
     def __init__(self, engine: Engine, *, source: str | None = None, owns: bool = False) -> None:
         """Drive an engine; `source` is what `assay serve` opens, `owns` closes it at the end."""
         self.engine: Final = engine
-        self._source = source or engine.files.name
+        self._source = source or source_of(engine)
         self._owns = owns
         device = engine.device
         self._meter = DisturbanceMeter(device.ordinal if device.capabilities.is_gpu else None)
@@ -106,14 +108,16 @@ class OwnEngine:
         disturbances = self._meter.end()
         cpu_s = time.process_time() - cpu_before
         after = self.engine.statistics()
-        records = tuple(run.records)
-        return Measurement(
-            workload=workload.name,
+        counters = {
+            name: after[name] - before[name]
+            for name in after
+            if name in before and after[name] != before[name]
+        }
+        return summarize(
+            workload,
+            run.records,
+            run.seconds,
             started_at=started_at,
-            seconds=run.seconds,
-            records=records,
-            figures=figures(records, run.seconds, workload.slo),
-            load_state="stable",
             settings=self.settings(),
             # The client is the engine's own process: its cost is not told apart.
             client_cpu_share=None,
@@ -121,11 +125,7 @@ class OwnEngine:
             details={
                 **self._meter.shares,
                 "cpu_cores_used": cpu_s / run.seconds if run.seconds else 0.0,
-                "counters": {
-                    name: after[name] - before[name]
-                    for name in after
-                    if isinstance(after[name], int) and after[name] != before[name]
-                },
+                "counters": counters,
             },
         )
 
@@ -182,6 +182,14 @@ class OwnEngine:
         block = self.engine.settings.block_tokens
         needed = sum(-(-one // block) * block + block for one in longest[-at_once:])
         self.engine.reserve_kv_cache(needed)
+
+
+def source_of(engine: Engine) -> str:
+    """What `assay serve` opens to serve the same model: a path, or a name."""
+    files = engine.files
+    if files.path is not None:
+        return str(files.path)
+    return SYNTHETIC if files.name not in SHAPES else files.name
 
 
 _DETAILS: Final = (
