@@ -73,3 +73,5 @@ class ExperimentResult:
     seconds: float = 0.0
     failure: str = ""
     """crash, OOM, hang, timeout or refused; empty where the trial ran. A constraint of the search."""
+    notes: tuple[str, ...] = ()
+    """What was dropped or assumed, in words: warm-up blocks, disturbed pairs."""

@@ -1,0 +1,129 @@
+"""Measures blocks: the same requests for both arms, each block judged when it is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from assay.errors import InputError
+from assay.improve.engines.protocol import Engine
+from assay.improve.experiments.result import Arm, Block
+from assay.improve.load.metrics import is_latency
+from assay.improve.workloads.measurement import Measurement
+from assay.improve.workloads.workload import Window, Workload
+
+OnBlock = Callable[[Block], None]
+
+
+class Measured(NamedTuple):
+    """A block, and the window that it comes from."""
+
+    block: Block
+    measurement: Measurement
+
+
+class BlockMeter:
+    """Measures one block after the other and keeps them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        experiment: str,
+        requests: int,
+        on_block: OnBlock | None = None,
+    ) -> None:
+        """Blocks of `requests` requests; `on_block` sees each as soon as it is measured."""
+        self.blocks: list[Block] = []
+        self._engine = engine
+        self._workload = workload
+        self._experiment = experiment
+        self._requests = requests
+        self._on_block = on_block
+
+    def measure(
+        self, arm: Arm, pair: int, place: int = 0, warmup_requests: int = 0, dropped: str = ""
+    ) -> Measured:
+        """Measure a block: `place` is which requests, the same for the arms of a pair."""
+        offset = place * self._requests % max(len(self._workload.requests), 1)
+        window = Window(requests=self._requests, warmup_requests=warmup_requests, offset=offset)
+        measurement = self._engine.measure(self._workload, window)
+        metric = self._workload.objective.metric
+        why = dropped or drop_reason(measurement, metric)
+        block = Block(
+            experiment=self._experiment,
+            index=len(self.blocks),
+            pair=pair,
+            arm=arm,
+            started_at=measurement.started_at,
+            seconds=measurement.seconds,
+            value=value_of(measurement, metric, why),
+            output_tokens=measurement.output_tokens,
+            requests=len(measurement.records),
+            load_state=measurement.load_state,
+            settings=dict(measurement.settings),
+            dropped=why,
+            figures=dict(measurement.figures),
+        )
+        self.blocks.append(block)
+        if self._on_block is not None:
+            self._on_block(block)
+        return Measured(block, measurement)
+
+
+def drop_reason(measurement: Measurement, metric: str) -> str:
+    """Why a block does not count; empty where it does."""
+    if measurement.disturbances:
+        return f"disturbed: {'; '.join(measurement.disturbances)}"
+    if measurement.load_state == "overloaded" and is_latency(metric):
+        return "overloaded: the queue grows, so latencies are not scored"
+    if measurement.records and measurement.errors == len(measurement.records):
+        return "every request failed"
+    value = measurement.figures.get(metric)
+    if value is not None and not (math.isfinite(value) and value > 0.0):
+        return f"{metric} is {value:g}: no ratio"
+    return ""
+
+
+def value_of(measurement: Measurement, metric: str, dropped: str) -> float:
+    """The objective's figure; a block that counts must have one."""
+    value = measurement.figures.get(metric)
+    if value is not None:
+        return value
+    if dropped:
+        return 0.0
+    raise InputError(
+        f'objective "{metric}": expected a figure of the window, got none',
+        f"figures: {', '.join(sorted(measurement.figures))}",
+    )
+
+
+def requests_for(
+    engine: Engine, workload: Workload, seconds: float, trial: Measurement | None = None
+) -> int:
+    """Requests that take about so many seconds with the settings of now.
+
+    In a closed loop it is a multiple of the concurrency: a window that ends on a full wave is
+    less noisy.
+    """
+    if workload.rate is not None:
+        return max(1, math.ceil(workload.rate * seconds))
+    wave = max(1, min(workload.concurrency or 1, len(workload.requests)))
+    window = trial or engine.measure(workload, Window(requests=wave))
+    if not window.records or not window.seconds > 0.0:
+        raise InputError(
+            f'workload "{workload.name}": expected requests to end in a window, got none'
+        )
+    rate = len(window.records) / window.seconds
+    return wave * max(1, math.ceil(seconds * rate / wave))
+
+
+def dropped_counts(blocks: list[Block]) -> Mapping[str, int]:
+    """How many blocks were dropped, by the first word of the reason: warm-up, disturbed ..."""
+    counts: dict[str, int] = {}
+    for block in blocks:
+        if block.dropped:
+            word = block.dropped.split(":")[0]
+            counts[word] = counts.get(word, 0) + 1
+    return counts

@@ -1,0 +1,331 @@
+"""One experiment: a candidate against the settings of now, behind every gate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+
+from assay.improve.engines.protocol import Engine, EngineLostError
+from assay.improve.experiments import schedule
+from assay.improve.experiments.arms import Arms, RefusedError
+from assay.improve.experiments.blocks import BlockMeter, OnBlock, dropped_counts, requests_for
+from assay.improve.experiments.confidence_sequence import ConfidenceSequence
+from assay.improve.experiments.correctness import Reference, baseline_reference, correctness_gate
+from assay.improve.experiments.pairs import as_figure, log_ratio, pairs_of
+from assay.improve.experiments.prompts import PROMPTS
+from assay.improve.experiments.result import (
+    Arm,
+    ExperimentResult,
+    GateResult,
+    Look,
+    Verdict,
+)
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.settings_check import settings_gate
+from assay.improve.experiments.slo import SloLedger
+from assay.improve.experiments.verdict import Decision, decide
+from assay.improve.experiments.work import WorkLedger
+from assay.improve.levers.lever import Candidate
+from assay.improve.workloads.measurement import Measurement
+from assay.improve.workloads.workload import Workload
+
+OnLook = Callable[[Look], None]
+Clock = Callable[[], float]
+
+LEAST_TRIED = 6
+"""Pairs before dropped ones can end an experiment."""
+MOST_DROPPED = 0.5
+
+
+class ExperimentLostError(EngineLostError):
+    """The engine did not come back after an experiment; `result` is what was measured before."""
+
+    def __init__(self, error: EngineLostError, result: ExperimentResult) -> None:
+        """Keep the engine's message and what is known."""
+        super().__init__(error.message, error.hint)
+        self.result = result
+
+
+class _Failed(Exception):
+    """A gate failed: more blocks cannot change that."""
+
+    def __init__(self, gate: GateResult) -> None:
+        super().__init__(gate.statement)
+        self.gate = gate
+
+
+def run_experiment(
+    engine: Engine,
+    workload: Workload,
+    candidate: Candidate,
+    settings: ExperimentSettings | None = None,
+    *,
+    name: str | None = None,
+    reference: Reference | None = None,
+    on_block: OnBlock | None = None,
+    on_look: OnLook | None = None,
+    clock: Clock = time.monotonic,
+) -> ExperimentResult:
+    """Measure a candidate against the settings of now; the engine ends where it began.
+
+    `reference` are the baseline's probes, measured here where they are not given. A trial that
+    fails (crash, OOM, hang, timeout, refused) is a result with `failure`; raises
+    `ExperimentLostError` only where the engine does not come back.
+    """
+    trial = _Trial(
+        engine,
+        workload,
+        candidate,
+        settings or ExperimentSettings(),
+        name,
+        on_block,
+        on_look,
+        clock,
+    )
+    return trial.run(reference)
+
+
+class _Trial:
+    """The state of one experiment."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        candidate: Candidate,
+        settings: ExperimentSettings,
+        name: str | None,
+        on_block: OnBlock | None,
+        on_look: OnLook | None,
+        clock: Clock,
+    ) -> None:
+        self.engine = engine
+        self.workload = workload
+        self.candidate = candidate
+        self.settings = settings
+        self.name = name or candidate.name
+        self.clock = clock
+        self.begun = clock()
+        self.gates: list[GateResult] = []
+        self.looks: list[Look] = []
+        self.notes: list[str] = []
+        self.meter: BlockMeter | None = None
+        self._on_block = on_block
+        self._on_look = on_look
+        self._sequence = ConfidenceSequence(settings.alpha)
+        greedy = not any(request.sampling for request in workload.requests)
+        self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
+        self._slo = SloLedger(workload.slo, settings.slo_share)
+        self._decision = Decision("undecided", "no pair was measured", False)
+        self._tried = 0
+
+    def run(self, reference: Reference | None) -> ExperimentResult:
+        """Gates, warm-up, pairs, and back to the control whatever happens."""
+        allowed = self._class_gate()
+        if allowed is not None:
+            return self._result("invalid", allowed.statement)
+        try:
+            arms = Arms(self.engine, self.candidate.changes)
+        except RefusedError as error:
+            return self._result("invalid", error.message, "refused")
+        if not self._changes_something(arms):
+            return self._result("invalid", "the settings are those of now already")
+        failure, reason = "", ""
+        try:
+            self._measure(arms, reference or self._reference())
+        except RefusedError as error:
+            failure, reason = "refused", error.message
+        except EngineLostError as error:
+            failure, reason = getattr(error, "failure", "crash"), error.message
+        except _Failed as failed:
+            reason = failed.gate.statement
+        finally:
+            lost = self._restore(arms)
+        if lost is not None:
+            result = self._result("invalid", reason or lost.message, failure or "crash")
+            raise ExperimentLostError(lost, result) from lost
+        return self._judged(arms, failure, reason)
+
+    def _class_gate(self) -> GateResult | None:
+        """Classes that are off are refused before the engine is touched."""
+        correctness = self.candidate.correctness
+        off = correctness == "changes sampling"
+        if off or (correctness == "lossy" and not self.settings.allow_lossy):
+            word = "changes sampling: off" if off else "lossy: not allowed (--allow-lossy)"
+            gate = GateResult("correctness", False, f"the lever {word}")
+            self.gates.append(gate)
+            return gate
+        return None
+
+    def _changes_something(self, arms: Arms) -> bool:
+        return any(
+            arms.asked["control"][name] != value for name, value in self.candidate.changes.items()
+        )
+
+    def _reference(self) -> Reference:
+        return baseline_reference(self.engine, self.settings.probe_tokens)
+
+    def _measure(self, arms: Arms, reference: Reference) -> None:
+        self.gates.append(reference.gate)
+        if not reference.gate.passed:
+            raise _Failed(reference.gate)
+        settings = self.settings
+        requests = settings.block_requests or requests_for(
+            self.engine, self.workload, settings.block_s
+        )
+        self.meter = BlockMeter(self.engine, self.workload, self.name, requests, self._on_block)
+        hot = arms.hot and self.candidate.hot
+        if hot:
+            arms.switch("treatment")
+            self._probe(reference)
+            self._settle("treatment")
+        order: Iterator[tuple[Arm, ...]] = (
+            schedule.alternating(settings.seed, settings.batch)
+            if hot
+            else schedule.serial(settings.visit_blocks)
+        )
+        least = settings.least_pairs if hot else min(settings.least_pairs, 2)
+        longest = 0.0
+        for pair, sides in enumerate(order):
+            started = self.clock()
+            if pair >= settings.most_pairs or self._left() < longest:
+                break
+            self._pair(arms, pair, sides, reference, hot)
+            longest = max(longest, self.clock() - started)
+            if self._sequence.count >= least and self._decision.final:
+                break
+
+    def _left(self) -> float:
+        return self.settings.budget_s - (self.clock() - self.begun)
+
+    def _pair(
+        self, arms: Arms, pair: int, sides: tuple[Arm, ...], reference: Reference, hot: bool
+    ) -> None:
+        """Measure one pair, check it, look."""
+        assert self.meter is not None
+        self._tried += 1
+        seen: dict[Arm, list[Measurement]] = {"control": [], "treatment": []}
+        for arm in sides:
+            changed = arms.switch(arm)
+            if changed and not hot:
+                if arm == "treatment" and pair == 0:
+                    self._probe(reference)
+                self._settle(arm)
+            place = len(seen[arm]) + pair * (len(sides) // 2)
+            warmup = self.settings.warmup_requests if changed else 0
+            block, measurement = self.meter.measure(arm, pair, place, warmup)
+            gate = settings_gate([block], arms.asked)
+            if not gate.passed:
+                self.gates.append(gate)
+                raise _Failed(gate)
+            seen[arm].append(measurement)
+            if not block.dropped:
+                self._slo.add(arm, measurement)
+            elif hot:
+                # The other side of the pair has nothing to be compared with.
+                break
+        for control, treatment in zip(seen["control"], seen["treatment"], strict=False):
+            self._work.add(control, treatment)
+        if self._work.problem:
+            gate = self._work.gate()
+            self.gates.append(gate)
+            raise _Failed(gate)
+        self._look(pair)
+
+    def _look(self, pair: int) -> None:
+        assert self.meter is not None
+        done = [one for one in pairs_of(self.meter.blocks) if one.pair == pair]
+        if done:
+            found = self._sequence.add(log_ratio(done[0], self.workload.objective.better))
+            if math.isfinite(found.hi):
+                look = Look(pair, as_figure(found))
+                self.looks.append(look)
+                self._decision = decide(
+                    look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha
+                )
+                if self._on_look is not None:
+                    self._on_look(look)
+        dropped = self._tried - self._sequence.count
+        if self._tried >= LEAST_TRIED and dropped > MOST_DROPPED * self._tried:
+            counts = dropped_counts(self.meter.blocks)
+            names = ", ".join(f"{word} {count}" for word, count in counts.items())
+            statement = f"{dropped} of {self._tried} pairs dropped: {names}"
+            gate = GateResult("undisturbed", False, statement, {"dropped": dict(counts)})
+            self.gates.append(gate)
+            raise _Failed(gate)
+
+    def _probe(self, reference: Reference) -> None:
+        """The correctness gate, before anything is timed."""
+        texts = [prompt.text for prompt in PROMPTS]
+        answers = self.engine.probe(texts, self.settings.probe_tokens)
+        gate = correctness_gate(
+            reference, answers, self.candidate.correctness, self.settings.allow_lossy
+        )
+        self.gates.append(gate)
+        if not gate.passed:
+            raise _Failed(gate)
+
+    def _settle(self, arm: Arm) -> None:
+        """Drop blocks until two in a row agree within the noise."""
+        assert self.meter is not None
+        noise = self.settings.noise_sd
+        tolerance = max(3.0 * noise, 0.01) if noise is not None else 0.05
+        before = math.nan
+        for _ in range(self.settings.most_warmup_blocks):
+            now = self.meter.measure(arm, -1, dropped="warm-up").block.value
+            if before > 0.0 < now and abs(math.log(now / before)) <= tolerance:
+                return
+            before = now
+        self.notes.append(
+            f"the {arm} had not settled after {self.settings.most_warmup_blocks} warm-up blocks"
+        )
+
+    def _restore(self, arms: Arms) -> EngineLostError | None:
+        try:
+            arms.restore()
+            if not arms.is_restored():
+                return EngineLostError(
+                    f"settings of the control: expected {dict(arms.asked['control'])}, "
+                    f"got {dict(self.engine.settings())}"
+                )
+        except EngineLostError as error:
+            return error
+        return None
+
+    def _judged(self, arms: Arms, failure: str, reason: str) -> ExperimentResult:
+        """The verdict: gates first, then the confidence sequence."""
+        if reason:
+            return self._result("invalid", reason, failure)
+        assert self.meter is not None
+        self.gates.append(settings_gate(self.meter.blocks, arms.asked))
+        self.gates.append(self._work.gate())
+        slo = self._slo.gate()
+        if slo is not None:
+            self.gates.append(slo)
+        for gate in self.gates:
+            if not gate.passed:
+                verdict: Verdict = "regressed" if gate is slo else "invalid"
+                return self._result(verdict, f"{gate.gate}: {gate.statement}")
+        reason = self._decision.reason
+        if self._decision.verdict == "undecided" and not self._decision.final:
+            reason += f"; {self._sequence.count} pairs, budget {self.settings.budget_s:.0f} s"
+        return self._result(self._decision.verdict, reason)
+
+    def _result(self, verdict: Verdict, reason: str, failure: str = "") -> ExperimentResult:
+        blocks = self.meter.blocks if self.meter is not None else []
+        counts = dropped_counts(blocks)
+        dropped = [f"{count} blocks dropped: {word}" for word, count in counts.items()]
+        return ExperimentResult(
+            experiment=self.name,
+            candidate=self.candidate,
+            verdict=verdict,
+            ratio=self.looks[-1].ratio if self.looks else None,
+            reason=reason,
+            blocks=tuple(blocks),
+            looks=tuple(self.looks),
+            gates=tuple(self.gates),
+            seconds=self.clock() - self.begun,
+            failure=failure,
+            notes=(*self.notes, *dropped),
+        )

@@ -1,0 +1,44 @@
+"""The order of arms: A B B A or B A A B by a coin, so that drift cancels and luck cannot repeat."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from assay.improve.experiments.result import Arm
+
+_FORWARD: tuple[Arm, Arm] = ("control", "treatment")
+_BACKWARD: tuple[Arm, Arm] = ("treatment", "control")
+
+
+def alternating(seed: int, batch: int = 1) -> Iterator[tuple[Arm, ...]]:
+    """Arms of pair after pair.
+
+    Two pairs in a row are mirror images (A B, B A), and a coin says which comes first: a linear
+    drift cancels, and whatever repeats in the machine's noise meets both arms equally often. With
+    a batch of 2 the mirror images are one pair, A B B A: an effect of the place cancels within it.
+
+    >>> pairs = alternating(seed=0)
+    >>> first, second = next(pairs), next(pairs)
+    >>> first == second[::-1]
+    True
+    """
+    coin = random.Random(seed)
+    while True:
+        first, second = (_FORWARD, _BACKWARD) if coin.random() < 0.5 else (_BACKWARD, _FORWARD)
+        if batch == 2:
+            yield (*first, *second)
+        else:
+            yield first
+            yield second
+
+
+def serial(visit_blocks: int) -> Iterator[tuple[Arm, ...]]:
+    """Arms of pair after pair where each change is a restart: A..A B..B, then A..A B..B again.
+
+    Every visit but the first follows a restart, so that what differs from start to start is part
+    of the noise.
+    """
+    visit: tuple[Arm, ...] = (*["control"] * visit_blocks, *["treatment"] * visit_blocks)
+    while True:
+        yield visit

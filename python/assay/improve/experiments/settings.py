@@ -1,0 +1,69 @@
+"""What an experiment may spend and what it has to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from assay.errors import InputError
+from assay.improve.experiments.confidence_sequence import ALPHA
+
+PRACTICAL_THRESHOLD: Final = 0.01
+"""A change of less than 1 % is not worth a different configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSettings:
+    """Limits of one experiment."""
+
+    budget_s: float = 60.0
+    """Most seconds, restarts included."""
+    block_s: float = 0.5
+    """About how long a block takes; the number of requests follows from it."""
+    block_requests: int | None = None
+    """Requests of a block; None measures how many fit into `block_s`."""
+    practical_threshold: float = PRACTICAL_THRESHOLD
+    alpha: float = ALPHA
+    least_pairs: int = 3
+    """Pairs before the first verdict; 2 where each pair costs restarts."""
+    most_pairs: int = 400
+    warmup_requests: int = 0
+    """Requests after each change of settings that are not counted."""
+    most_warmup_blocks: int = 5
+    """Blocks that may be dropped while the treatment is still settling."""
+    visit_blocks: int = 3
+    """Blocks of a visit between restarts; their mean is one value."""
+    noise_sd: float | None = None
+    """Spread of A/A log-ratios of pairs (`noise.floor`); tells warm-up from noise."""
+    batch: int = 1
+    """2 makes A B B A one pair, where the noise floor found an effect of the place."""
+    baseline_repeats: bool = False
+    """Whether A/A blocks gave equal outputs: then a bitwise lever has to as well."""
+    probe_tokens: int = 16
+    """Tokens of each answer that the correctness gate compares."""
+    allow_lossy: bool = False
+    slo_share: float = 0.99
+    """Requests that have to hold the SLO; less where the baseline holds it less often."""
+    seed: int = 0
+    """Of the order of arms."""
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        positive = {
+            "budget_s": self.budget_s,
+            "block_s": self.block_s,
+            "least_pairs": self.least_pairs,
+            "most_pairs": self.most_pairs,
+            "visit_blocks": self.visit_blocks,
+        }
+        for name, value in positive.items():
+            if not value > 0:
+                raise InputError(f"{name}: expected a number above 0, got {value}")
+        for name, share in (
+            ("practical_threshold", self.practical_threshold),
+            ("alpha", self.alpha),
+        ):
+            if not 0.0 < share < 1.0:
+                raise InputError(f"{name}: expected a share between 0 and 1, got {share}")
+        if self.batch not in (1, 2):
+            raise InputError(f"batch: expected 1 or 2 pairs, got {self.batch}")

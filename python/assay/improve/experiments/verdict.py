@@ -1,0 +1,58 @@
+"""When a confidence sequence becomes a verdict."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from assay.improve.experiments.result import Verdict
+from assay.improve.figure import Figure
+
+
+class Decision(NamedTuple):
+    """A verdict with its sentence; `final` where more pairs cannot change what to do."""
+
+    verdict: Verdict
+    reason: str
+    final: bool
+
+
+def decide(ratio: Figure, threshold: float, confidence: float = 0.95) -> Decision:
+    """The verdict at one look.
+
+    Improved: the whole interval lies above 1 and the estimate is beyond the practical threshold.
+    Regressed: the mirror image. An interval that lies within the threshold on both sides ends the
+    experiment as undecided: there is no difference worth having.
+
+    >>> decide(Figure(1.05, 1.02, 1.08), 0.01).verdict
+    'improved'
+    >>> decide(Figure(1.05, 0.99, 1.11), 0.01).verdict
+    'undecided'
+    """
+    interval = f"{percent(ratio.lo)} to {percent(ratio.hi)}, {confidence:.0%} confidence sequence"
+    if ratio.lo > 1.0 and ratio.value >= 1.0 + threshold:
+        return Decision("improved", f"{percent(ratio.value)} ({interval})", True)
+    if ratio.hi < 1.0 and ratio.value <= 1.0 / (1.0 + threshold):
+        return Decision("regressed", f"{percent(ratio.value)} ({interval})", True)
+    if ratio.lo > 1.0 / (1.0 + threshold) and ratio.hi < 1.0 + threshold:
+        reason = f"no practical difference: {interval}, all within {threshold:.1%} of 1"
+        return Decision("undecided", reason, True)
+    if ratio.hi < 1.0 + threshold:
+        reason = f"no gain worth having: {interval}, practical threshold {threshold:.1%}"
+        return Decision("undecided", reason, True)
+    reason = f"{percent(ratio.value)}, but the interval includes 1 ({interval})"
+    if ratio.lo > 1.0:
+        reason = f"{percent(ratio.value)} is below the practical threshold of {threshold:.1%}"
+    return Decision("undecided", reason, False)
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a change.
+
+    >>> percent(1.034), percent(0.98), percent(2.5)
+    ('+3.4 %', '-2.0 %', '2.50x')
+    """
+    if ratio in (0.0, float("inf")):
+        return "any loss" if ratio == 0.0 else "any gain"
+    if ratio >= 2.0:
+        return f"{ratio:.2f}x"
+    return f"{100.0 * (ratio - 1.0):+.1f} %"

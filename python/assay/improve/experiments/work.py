@@ -1,0 +1,106 @@
+"""Equal work: both arms answered the same requests, at the same length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from assay.improve.experiments.result import GateResult
+from assay.improve.levers.lever import Correctness
+from assay.improve.workloads.measurement import Measurement, RequestRecord
+
+GATE = "equal work"
+LENGTH_TOLERANCE: Final = 0.01
+"""Share by which output tokens may differ where a lever may change tokens and the engine cannot
+be told to ignore the end of a sequence; a bitwise lever has none."""
+
+
+@dataclass(slots=True)
+class WorkLedger:
+    """Adds up what the arms did, pair by pair."""
+
+    correctness: Correctness
+    greedy: bool
+    """Whether equal requests have equal outputs: no sampling."""
+    repeats: bool = False
+    """Whether the baseline's outputs equal those of its own repetitions (A/A)."""
+    pairs: int = 0
+    requests: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: {"control": 0, "treatment": 0})
+    prompt_tokens: dict[str, int] = field(default_factory=lambda: {"control": 0, "treatment": 0})
+    digests_compared: int = 0
+    digests_differ: int = 0
+    problem: str = ""
+
+    def add(self, control: Measurement, treatment: Measurement) -> None:
+        """Count a pair that asked for the same requests."""
+        self.pairs += 1
+        self.requests += len(control.records)
+        for arm, one in (("control", control), ("treatment", treatment)):
+            self.tokens[arm] += one.output_tokens
+            self.prompt_tokens[arm] += sum(record.prompt_tokens for record in one.records)
+        if not self.problem:
+            self.problem = self._compare(control, treatment)
+
+    def gate(self) -> GateResult:
+        """The verdict over all pairs."""
+        evidence = {
+            "pairs": self.pairs,
+            "requests": self.requests,
+            "output_tokens": dict(self.tokens),
+            "prompt_tokens": dict(self.prompt_tokens),
+            "digests_compared": self.digests_compared,
+            "digests_differ": self.digests_differ,
+        }
+        if self.problem:
+            return GateResult(GATE, False, self.problem, evidence)
+        control, treatment = self.tokens["control"], self.tokens["treatment"]
+        statement = f"{self.requests} requests on both sides, {control} and {treatment} tokens"
+        if self.digests_differ:
+            statement += f"; {self.digests_differ} of {self.digests_compared} outputs differ"
+        return GateResult(GATE, True, statement, evidence)
+
+    def _compare(self, control: Measurement, treatment: Measurement) -> str:
+        before = {record.number: record for record in control.records}
+        after = {record.number: record for record in treatment.records}
+        if before.keys() != after.keys():
+            return f"{len(before)} requests in the control, {len(after)} in the treatment"
+        if treatment.errors > control.errors:
+            message = next(one.error for one in treatment.records if one.error is not None)
+            return (
+                f"{treatment.errors} of {len(after)} requests fail in the treatment, "
+                f"{control.errors} in the control: {message}"
+            )
+        return self._compare_outputs(before, after)
+
+    def _compare_outputs(
+        self, before: dict[int, RequestRecord], after: dict[int, RequestRecord]
+    ) -> str:
+        done = [
+            (one, after[number])
+            for number, one in before.items()
+            if one.error is None and after[number].error is None
+        ]
+        wrong = next(
+            (pair for pair in done if pair[0].prompt_tokens != pair[1].prompt_tokens), None
+        )
+        if wrong is not None:
+            return (
+                f"request {wrong[0].number}: {wrong[0].prompt_tokens} prompt tokens in the control, "
+                f"{wrong[1].prompt_tokens} in the treatment"
+            )
+        old = sum(one.output_tokens for one, _ in done)
+        new = sum(one.output_tokens for _, one in done)
+        allowed = 0.0 if self.correctness == "bitwise" else LENGTH_TOLERANCE * old
+        if abs(new - old) > allowed:
+            return (
+                f"{old} output tokens in the control, {new} in the treatment, for the same requests"
+            )
+        if self.greedy:
+            both = [(one, other) for one, other in done if one.digest and other.digest]
+            differ = [one.number for one, other in both if one.digest != other.digest]
+            self.digests_compared += len(both)
+            self.digests_differ += len(differ)
+            if differ and self.repeats and self.correctness == "bitwise":
+                return f"request {differ[0]}: another output, though the lever is bitwise"
+        return ""

@@ -1,0 +1,228 @@
+"""One experiment over an engine with planted effects: verdicts, gates, failures, the way back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from planted_engine import START, PlantedEngine, planted_workload
+
+from assay.improve.engines.protocol import Engine
+from assay.improve.experiments.experiment import ExperimentLostError, run_experiment
+from assay.improve.experiments.result import Block, ExperimentResult
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.levers.lever import Candidate
+from assay.improve.workloads.workload import Objective, ServiceLevel
+
+SETTINGS = ExperimentSettings(budget_s=120.0, block_s=0.5, noise_sd=0.015)
+
+
+def candidate(changes: dict[str, Any], **given: Any) -> Candidate:
+    """A candidate of one lever."""
+    name = ",".join(f"{knob}={value}" for knob, value in changes.items())
+    values: dict[str, Any] = {"correctness": "bitwise", "safety": "safe", "hot": True} | given
+    return Candidate(name, tuple(changes), changes, **values)
+
+
+def run(engine: PlantedEngine, changes: dict[str, Any], **given: Any) -> ExperimentResult:
+    """Run with the engine's own clock."""
+    settings = given.pop("settings", SETTINGS)
+    workload = given.pop("workload", planted_workload())
+    return run_experiment(
+        engine, workload, candidate(changes, **given), settings, clock=engine.clock
+    )
+
+
+def test_the_fake_is_an_engine() -> None:
+    assert isinstance(PlantedEngine(), Engine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "ratio"),
+    [
+        ({"threads": 2}, "improved", 1.6),
+        ({"max_batch": 2}, "improved", 1.1),
+        ({"threads": 2, "max_batch": 4}, "improved", 2.0),
+        ({"max_batch": 8}, "regressed", 0.9),
+        ({"graphs": True}, "undecided", 1.0),
+    ],
+)
+def test_planted_effects_are_found(changes: dict[str, Any], verdict: str, ratio: float) -> None:
+    engine = PlantedEngine()
+    result = run(engine, changes)
+    assert (result.verdict, result.failure) == (verdict, ""), result.reason
+    assert result.ratio is not None
+    assert result.ratio.lo <= ratio <= result.ratio.hi
+    assert all(gate.passed for gate in result.gates)
+    assert engine.settings() == START
+
+
+def test_no_difference_ends_before_the_budget() -> None:
+    result = run(PlantedEngine(noise=0.002), {"graphs": True})
+    assert result.verdict == "undecided"
+    assert "no practical difference" in result.reason
+    assert result.seconds < SETTINGS.budget_s / 2
+
+
+def test_a_small_gain_in_much_noise_is_undecided() -> None:
+    engine = PlantedEngine(effect=lambda settings: 1.02 if settings["graphs"] else 1.0, noise=0.2)
+    result = run(engine, {"graphs": True})
+    assert result.verdict == "undecided"
+    assert "budget 120 s" in result.reason
+    assert result.seconds <= SETTINGS.budget_s
+
+
+def test_lower_is_better_for_latencies() -> None:
+    workload = replace(planted_workload(), objective=Objective("mean_tpot_ms", "lower"))
+    result = run(PlantedEngine(), {"threads": 2}, workload=workload)
+    assert result.verdict == "improved"
+    assert result.ratio is not None
+    assert result.ratio.lo <= 1.6 <= result.ratio.hi
+
+
+def test_both_arms_get_the_same_requests_and_blocks_are_told_at_once() -> None:
+    engine, seen = PlantedEngine(), list[Block]()
+    result = run_experiment(
+        engine,
+        planted_workload(),
+        candidate({"max_batch": 2}),
+        SETTINGS,
+        on_block=seen.append,
+        clock=engine.clock,
+    )
+    assert tuple(seen) == result.blocks
+    counted = [block for block in result.blocks if not block.dropped]
+    assert {block.output_tokens for block in counted} == {counted[0].output_tokens}
+    assert sum(block.arm == "control" for block in counted) * 2 == len(counted)
+
+
+def test_warm_up_blocks_are_dropped_with_a_count() -> None:
+    result = run(PlantedEngine(warmup=(0.2, 0.6), noise=0.005), {"max_batch": 2})
+    assert "blocks dropped: warm-up" in " ".join(result.notes)
+
+
+def test_disturbed_blocks_are_dropped_with_their_pair() -> None:
+    engine = PlantedEngine(disturb=lambda window: "CPU taken by others" if window == 5 else "")
+    result = run(engine, {"max_batch": 2})
+    assert result.verdict == "improved"
+    assert "1 blocks dropped: disturbed" in result.notes
+    dropped = next(block for block in result.blocks if "disturbed" in block.dropped)
+    assert dropped.pair not in {look.pair for look in result.looks}
+
+
+def test_a_machine_that_is_disturbed_all_the_time_is_invalid() -> None:
+    result = run(PlantedEngine(disturb=lambda window: "throttled"), {"threads": 2})
+    assert result.verdict == "invalid"
+    assert "pairs dropped" in result.reason
+
+
+def test_latency_of_an_overloaded_window_is_never_scored() -> None:
+    workload = replace(planted_workload(), objective=Objective("mean_tpot_ms", "lower"))
+    result = run(
+        PlantedEngine(load_state=lambda _: "overloaded"), {"threads": 2}, workload=workload
+    )
+    assert (result.verdict, result.ratio) == ("invalid", None)
+
+
+@pytest.mark.parametrize(
+    ("engine", "given", "words"),
+    [
+        (PlantedEngine(lie={"threads": 1}), {}, "threads should be 2, the engine reports 1"),
+        (PlantedEngine(garbage="empty"), {}, "an empty answer"),
+        (PlantedEngine(garbage="nan"), {}, "not finite"),
+        (PlantedEngine(garbage="repeat"), {}, "one token, 16 times"),
+        (PlantedEngine(flips=lambda _: 0.0005), {}, "token 2 differs"),
+        (
+            PlantedEngine(flips=lambda _: 0.5),
+            {"correctness": "rounding"},
+            "a near tie is below 0.0010",
+        ),
+        (PlantedEngine(), {"correctness": "lossy"}, "not allowed"),
+        (PlantedEngine(), {"correctness": "changes sampling"}, "changes sampling: off"),
+        (
+            PlantedEngine(output_tokens=lambda now, asked: asked // int(now["threads"] or 1)),
+            {},
+            "output tokens in the control",
+        ),
+    ],
+)
+def test_gates_refuse_false_gains(engine: PlantedEngine, given: dict[str, Any], words: str) -> None:
+    result = run(engine, {"threads": 2}, **given)
+    assert result.verdict == "invalid"
+    assert words in result.reason
+    engine.lie = {}
+    assert engine.settings() == START
+
+
+def test_rounding_passes_at_near_ties_of_the_size_of_the_a_a_difference() -> None:
+    engine = PlantedEngine(flips=lambda _: 0.0005)
+    assert run(engine, {"threads": 2}, correctness="rounding").verdict == "improved"
+
+
+def test_an_slo_that_breaks_is_a_regression() -> None:
+    workload = replace(planted_workload(), slo=ServiceLevel(tpot_ms=10.3))
+    engine = PlantedEngine(effect=lambda now: 0.9 if now["max_batch"] == 2 else 1.0, noise=0.002)
+    result = run(engine, {"max_batch": 2}, workload=workload)
+    assert result.verdict == "regressed"
+    assert "SLO" in result.reason
+    assert run(engine, {"graphs": True}, workload=workload).verdict == "undecided"
+
+
+def test_values_outside_the_schema_are_refused() -> None:
+    result = run(PlantedEngine(), {"threads": 64})
+    assert (result.verdict, result.failure) == ("invalid", "refused")
+    assert run(PlantedEngine(), {"unknown": 1}).failure == "refused"
+    assert "those of now" in run(PlantedEngine(), {"threads": 1}).reason
+
+
+def test_a_trial_that_runs_out_of_memory_is_kept() -> None:
+    engine = PlantedEngine(fails=lambda now: "OOM" if now["max_batch"] == 64 else None)
+    result = run(engine, {"max_batch": 64})
+    assert (result.verdict, result.failure) == ("invalid", "OOM")
+    assert engine.settings() == START
+
+
+def test_a_crash_in_a_block_keeps_what_was_measured_and_goes_back() -> None:
+    engine = PlantedEngine(crash_at=9)
+    result = run(engine, {"graphs": True})
+    assert (result.verdict, result.failure) == ("invalid", "crash")
+    assert len(result.blocks) >= 6
+    assert engine.settings() == START
+
+
+def test_a_lost_engine_is_raised_with_what_is_known() -> None:
+    with pytest.raises(ExperimentLostError) as caught:
+        run(PlantedEngine(dies_at=9), {"graphs": True})
+    assert caught.value.exit_code == 4
+    assert caught.value.result.failure == "hang"
+    assert caught.value.result.blocks
+
+
+def test_restarts_measure_the_baseline_again() -> None:
+    engine = PlantedEngine(hot=False, restart_s=8.0)
+    settings = replace(SETTINGS, budget_s=600.0)
+    result = run(engine, {"threads": 2}, settings=settings)
+    assert result.verdict == "improved"
+    arms = [block.arm for block in result.blocks if not block.dropped]
+    assert arms[:12] == 2 * (3 * ["control"] + 3 * ["treatment"])
+    assert engine.settings() == START
+
+
+def test_interrupting_goes_back_first() -> None:
+    engine = PlantedEngine()
+
+    def stop(block: Block) -> None:
+        if block.index == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(
+            engine,
+            planted_workload(),
+            candidate({"threads": 2}),
+            SETTINGS,
+            on_block=stop,
+            clock=engine.clock,
+        )
+    assert engine.settings() == START
