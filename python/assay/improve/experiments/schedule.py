@@ -39,6 +39,7 @@ def serial(visit_blocks: int) -> Iterator[tuple[Arm, ...]]:
     Every visit but the first follows a restart, so that what differs from start to start is part
     of the noise.
     """
-    visit: tuple[Arm, ...] = (*["control"] * visit_blocks, *["treatment"] * visit_blocks)
+    control: tuple[Arm, ...] = ("control",)
+    treatment: tuple[Arm, ...] = ("treatment",)
     while True:
-        yield visit
+        yield visit_blocks * control + visit_blocks * treatment
