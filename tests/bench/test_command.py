@@ -97,6 +97,17 @@ def test_table_and_conditions(cli: Any, toy: Toy) -> None:
     assert found.err == "[1/1] thing f32\n"
 
 
+def test_a_run_that_is_ended_early_keeps_what_it_measured(tmp_path: Path) -> None:
+    def end() -> PreparedCase:
+        raise KeyboardInterrupt
+
+    late = Case("late", "GB/s", end)
+    suite = Suite("graph", "toy", lambda settings: [*Toy().cases(settings), late])
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(suite, bench.settings(suite, "cpu"), save=tmp_path / "result.json")
+    assert [one.name for one in bench.load(tmp_path / "result.json").figures] == ["thing f32"]
+
+
 def test_json_has_the_schema(cli: Any, toy: Toy) -> None:
     data = cli("graph", "--json").data
     assert list(data) == [

@@ -74,7 +74,8 @@ def bench_command(
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the whole result as JSON.")
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Write the result as JSON, after each case."),
     ] = None,
     compare: Annotated[
         Path | None,
@@ -122,9 +123,7 @@ def bench_command(
     if save is not None:
         _require_writable(save)
     with working(f"measuring {suite}", log=True) as progress:
-        result = bench.run(chosen, settings, progress)
-    if save is not None:
-        result.save(save)
+        result = bench.run(chosen, settings, progress, save)
     compared = None if earlier is None else bench.compare(result, earlier, tolerance)
     data: dict[str, Any] = result.to_data()
     if compared is not None:

@@ -16,7 +16,7 @@ import assay
 from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.case import Settings, Suite
-from assay.bench.harness.result import Result
+from assay.bench.harness.result import Figure, Result
 from assay.bench.harness.runner import FULL, FULL_GPU, QUICK, measure
 from assay.errors import InputError
 from assay.runtime import cuda
@@ -55,30 +55,45 @@ def settings(
     )
 
 
-def run(chosen: Suite, options: Settings, progress: Callable[[str], None] | None = None) -> Result:
-    """Measure every case of a suite; `progress` receives the name of each."""
+def run(
+    chosen: Suite,
+    options: Settings,
+    progress: Callable[[str], None] | None = None,
+    save: Path | None = None,
+) -> Result:
+    """Measure every case of a suite; `progress` receives the name of each.
+
+    `save` is written after each case, so that a run that is ended early keeps what it measured.
+    """
     report = progress or (lambda _: None)
     facts = machine(options.device)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
+    about, commit = versions(options.device), _commit()
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
     cases = chosen.cases(options)
-    figures = []
+    figures: list[Figure] = []
+
+    def so_far() -> Result:
+        return Result(
+            suite=chosen.name,
+            quick=options.quick,
+            machine=facts.to_data(),
+            versions=about,
+            commit=commit,
+            started=started,
+            seconds=time.perf_counter() - start,
+            load_average=(load_before, os.getloadavg()),
+            other_cores=background.cores(),
+            figures=tuple(figures),
+        )
+
     for number, case in enumerate(cases, 1):
         report(f"[{number}/{len(cases)}] {case.name}")
         figures.append(measure(case, plan, facts.cache_bytes))
-    result = Result(
-        suite=chosen.name,
-        quick=options.quick,
-        machine=facts.to_data(),
-        versions=versions(options.device),
-        commit=_commit(),
-        started=started,
-        seconds=time.perf_counter() - start,
-        load_average=(load_before, os.getloadavg()),
-        other_cores=background.cores(),
-        figures=tuple(figures),
-    )
+        if save is not None:
+            so_far().save(save)
+    result = so_far()
     if chosen.finish is not None:
         report(chosen.finish(result, options.device))
     return result
