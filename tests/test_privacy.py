@@ -25,6 +25,8 @@ SERVER_PROFILER = "observe/attach/server.py"
 """Has a server that was named record itself: `assay trace attach --url`."""
 PROBES = "diagnose/live/client.py"
 """Probes a server that was named: `assay diagnose --url`."""
+LOAD = "improve/load/connection.py"
+"""Sends a workload to a server that was named: `assay load`."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 ATTACH = "observe/attach/program.py"
@@ -53,6 +55,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         SERVER: {"socket"},
         SERVER_PROFILER: {"urllib"},
         PROBES: {"http", "ssl"},
+        LOAD: {"ssl"},
         **TELEMETRY,
     }
     # It listens; it connects nowhere.
