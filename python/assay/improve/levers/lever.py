@@ -19,12 +19,20 @@ SAFETY: Final[tuple[Safety, ...]] = ("safe", "may slow", "may fail")
 OOM. `--max-risk` names the last that may be tried."""
 
 
+Riskier = Literal["larger", "smaller", "later", "earlier"]
+RISKIER: Final[tuple[Riskier, ...]] = ("larger", "smaller", "later", "earlier")
+"""Larger or smaller numbers, or words later or earlier in the order of the lever's values."""
+
+
 @dataclass(frozen=True, slots=True)
 class KnobRange:
     """A knob of a lever and the values that the search may try, in the order of trying."""
 
     knob: str
     values: tuple[Setting, ...]
+    """A text that begins with = is an expression, such as = 2 * knob.max_batch; null drops it."""
+    riskier: Riskier | None = None
+    """Which values need more memory: what an OOM at one of them says of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Lever:
     mechanism: str
     """One sentence: how it saves time."""
     knobs: tuple[KnobRange, ...]
+    """Of several knobs the values go together: the first of each, the second of each ..."""
     applies: tuple[str, ...] = ()
     """Predicates over capabilities, settings, workload and diagnosis; all must hold."""
     addresses: tuple[str, ...] = ()
@@ -72,3 +81,5 @@ class Candidate:
     """Expected seconds of trying it."""
     score: float = 0.0
     """What ranks it."""
+    notes: tuple[str, ...] = ()
+    """What was not known when it was proposed."""

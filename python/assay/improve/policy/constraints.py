@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
+from assay.improve.levers.lever import Riskier
 from assay.improve.workloads.measurement import Setting
-
-Riskier = Literal["larger", "smaller", "later", "earlier"]
-"""Which values of a knob need more memory: larger or smaller numbers, or words later or earlier in
-the order of the lever's values."""
 
 MONOTONE: Final = frozenset({"OOM"})
 """Failures that a riskier value repeats. Others forbid the values that failed, and no more."""
