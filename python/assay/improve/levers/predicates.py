@@ -112,10 +112,10 @@ def _check(node: ast.expr, text: str, where: str, depth: int) -> None:
                 raise refuse(f"unknown name {name}", f"names: {known}; words are in quotes")
             return
         case ast.Attribute(value=ast.Name(id=space), attr=name) if space in _NAMESPACES:
-            known = {"workload": WORKLOAD, "hardware": HARDWARE}.get(space)
-            if known is not None and name not in known:
-                error = unknown_name(f"{space} fact", name, known)
-                raise refuse(error.message, error.hint or f"facts: {', '.join(known)}")
+            facts = {"workload": WORKLOAD, "hardware": HARDWARE}.get(space)
+            if facts is not None and name not in facts:
+                error = unknown_name(f"{space} fact", name, facts)
+                raise refuse(error.message, error.hint or f"facts: {', '.join(facts)}")
             return
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             _check_call(name, args, refuse)
@@ -172,7 +172,7 @@ def _evaluate(node: ast.expr, facts: Facts) -> Value:
             return facts.ask(name, str(args[0].value))  # type: ignore[attr-defined]
         case ast.Call(func=ast.Name(id=name), args=args):
             values = [_evaluate(one, facts) for one in args]
-            return None if None in values else _CHOICES[name](values)
+            return None if None in values else _CHOICES[name](values)  # type: ignore[no-any-return]
         case ast.BoolOp(op=op, values=parts):
             return _joined([_truth(part, facts) for part in parts], isinstance(op, ast.And))
         case ast.UnaryOp(op=ast.Not(), operand=operand):

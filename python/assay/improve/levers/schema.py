@@ -147,7 +147,8 @@ def _value(value: Any, where: str) -> Setting:
         )
     if isinstance(value, str) and value.startswith("="):
         _known_names(predicates.parse(value[1:], where), where)
-    return value
+    checked: Setting = value
+    return checked
 
 
 def _known_names(expression: predicates.Expression, where: str) -> None:
