@@ -167,12 +167,12 @@ def _evaluate(node: ast.expr, facts: Facts) -> Value:
         case ast.Name(id=name):
             return _WORDS[name]
         case ast.Attribute(value=ast.Name(id=space), attr=name):
-            return facts.look_up(space, name)
+            return facts.look_up(space, name)  # type: ignore[no-any-return]
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
             return facts.ask(name, str(args[0].value))  # type: ignore[attr-defined]
         case ast.Call(func=ast.Name(id=name), args=args):
             values = [_evaluate(one, facts) for one in args]
-            return None if None in values else _CHOICES[name](values)  # type: ignore[no-any-return]
+            return None if None in values else _CHOICES[name](values)
         case ast.BoolOp(op=op, values=parts):
             return _joined([_truth(part, facts) for part in parts], isinstance(op, ast.And))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
