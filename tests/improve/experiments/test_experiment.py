@@ -205,7 +205,7 @@ def test_restarts_measure_the_baseline_again() -> None:
     result = run(engine, {"threads": 2}, settings=settings)
     assert result.verdict == "improved"
     arms = [block.arm for block in result.blocks if not block.dropped]
-    assert arms[:12] == 2 * (3 * ["control"] + 3 * ["treatment"])
+    assert arms[:12] == 2 * (3 * ["treatment"] + 3 * ["control"])
     assert engine.settings() == START
 
 

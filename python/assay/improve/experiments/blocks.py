@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import Engine
@@ -12,6 +12,13 @@ from assay.improve.experiments.result import Arm, Block
 from assay.improve.load.metrics import is_latency
 from assay.improve.workloads.measurement import Measurement
 from assay.improve.workloads.workload import Window, Workload
+
+UNKNOWN_NOISE: Final = 0.05
+"""Log-ratio of two blocks that agree, where the noise is not known yet."""
+LEAST_TOLERANCE: Final = 0.01
+RESTART_SHARE: Final = 0.1
+"""Length of a block as a share of a restart; a visit has several."""
+MOST_LENGTHENED: Final = 64
 
 OnBlock = Callable[[Block], None]
 
@@ -119,7 +126,29 @@ def requests_for(
     return wave * max(1, math.ceil(seconds * rate / wave))
 
 
-def dropped_counts(blocks: list[Block]) -> Mapping[str, int]:
+def lengthened(block_s: float, switch_s: float, hot: bool) -> int:
+    """How many times as long blocks have to be, so that most of the time is spent measuring.
+
+    >>> lengthened(0.5, 0.1, hot=True), lengthened(0.5, 2.0, hot=True), lengthened(0.5, 100.0, hot=False)
+    (1, 4, 20)
+    """
+    share = 1.0 if hot else RESTART_SHARE
+    return max(1, min(math.ceil(share * switch_s / block_s), MOST_LENGTHENED))
+
+
+def settle(meter: BlockMeter, arm: Arm, noise_sd: float | None, most: int) -> bool:
+    """Measure and drop blocks until two in a row agree within the noise; whether they ever did."""
+    tolerance = UNKNOWN_NOISE if noise_sd is None else max(3.0 * noise_sd, LEAST_TOLERANCE)
+    before = math.nan
+    for _ in range(most):
+        now = meter.measure(arm, -1, dropped="warm-up").block.value
+        if before > 0.0 < now and abs(math.log(now / before)) <= tolerance:
+            return True
+        before = now
+    return False
+
+
+def dropped_counts(blocks: Sequence[Block]) -> Mapping[str, int]:
     """How many blocks were dropped, by the first word of the reason: warm-up, disturbed ..."""
     counts: dict[str, int] = {}
     for block in blocks:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.experiments import schedule
 from assay.improve.experiments.arms import Arms, RefusedError
-from assay.improve.experiments.blocks import BlockMeter, OnBlock, dropped_counts, requests_for
+from assay.improve.experiments.blocks import (
+    BlockMeter,
+    OnBlock,
+    dropped_counts,
+    lengthened,
+    requests_for,
+    settle,
+)
 from assay.improve.experiments.confidence_sequence import ConfidenceSequence
 from assay.improve.experiments.correctness import Reference, baseline_reference, correctness_gate
 from assay.improve.experiments.pairs import as_figure, log_ratio, pairs_of
@@ -174,24 +181,31 @@ class _Trial:
         requests = settings.block_requests or requests_for(
             self.engine, self.workload, settings.block_s
         )
-        self.meter = BlockMeter(self.engine, self.workload, self.name, requests, self._on_block)
         hot = arms.hot and self.candidate.hot
-        if hot:
-            arms.switch("treatment")
-            self._probe(reference)
-            self._settle("treatment")
+        started = self.clock()
+        arms.switch("treatment")
+        switch_s = self.clock() - started
+        self._probe(reference)
+        self.meter = BlockMeter(
+            self.engine,
+            self.workload,
+            self.name,
+            requests * lengthened(settings.block_s, switch_s, hot),
+            self._on_block,
+        )
+        self._settle("treatment")
         order: Iterator[tuple[Arm, ...]] = (
             schedule.alternating(settings.seed, settings.batch)
             if hot
             else schedule.serial(settings.visit_blocks)
         )
         least = settings.least_pairs if hot else min(settings.least_pairs, 2)
-        longest = 0.0
+        longest = switch_s
         for pair, sides in enumerate(order):
             started = self.clock()
             if pair >= settings.most_pairs or self._left() < longest:
                 break
-            self._pair(arms, pair, sides, reference, hot)
+            self._pair(arms, pair, sides, hot)
             longest = max(longest, self.clock() - started)
             if self._sequence.count >= least and self._decision.final:
                 break
@@ -199,9 +213,7 @@ class _Trial:
     def _left(self) -> float:
         return self.settings.budget_s - (self.clock() - self.begun)
 
-    def _pair(
-        self, arms: Arms, pair: int, sides: tuple[Arm, ...], reference: Reference, hot: bool
-    ) -> None:
+    def _pair(self, arms: Arms, pair: int, sides: tuple[Arm, ...], hot: bool) -> None:
         """Measure one pair, check it, look."""
         assert self.meter is not None
         self._tried += 1
@@ -209,8 +221,6 @@ class _Trial:
         for arm in sides:
             changed = arms.switch(arm)
             if changed and not hot:
-                if arm == "treatment" and pair == 0:
-                    self._probe(reference)
                 self._settle(arm)
             place = len(seen[arm]) + pair * (len(sides) // 2)
             warmup = self.settings.warmup_requests if changed else 0
@@ -267,19 +277,11 @@ class _Trial:
             raise _Failed(gate)
 
     def _settle(self, arm: Arm) -> None:
-        """Drop blocks until two in a row agree within the noise."""
+        """Warm up an arm."""
         assert self.meter is not None
-        noise = self.settings.noise_sd
-        tolerance = max(3.0 * noise, 0.01) if noise is not None else 0.05
-        before = math.nan
-        for _ in range(self.settings.most_warmup_blocks):
-            now = self.meter.measure(arm, -1, dropped="warm-up").block.value
-            if before > 0.0 < now and abs(math.log(now / before)) <= tolerance:
-                return
-            before = now
-        self.notes.append(
-            f"the {arm} had not settled after {self.settings.most_warmup_blocks} warm-up blocks"
-        )
+        most = self.settings.most_warmup_blocks
+        if not settle(self.meter, arm, self.settings.noise_sd, most):
+            self.notes.append(f"the {arm} had not settled after {most} warm-up blocks")
 
     def _restore(self, arms: Arms) -> EngineLostError | None:
         try:

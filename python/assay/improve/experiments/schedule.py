@@ -34,12 +34,11 @@ def alternating(seed: int, batch: int = 1) -> Iterator[tuple[Arm, ...]]:
 
 
 def serial(visit_blocks: int) -> Iterator[tuple[Arm, ...]]:
-    """Arms of pair after pair where each change is a restart: A..A B..B, then A..A B..B again.
+    """Arms of pair after pair where each change is a restart: B..B A..A, then B..B A..A again.
 
-    Every visit but the first follows a restart, so that what differs from start to start is part
-    of the noise.
+    Every visit follows a restart, so that what differs from start to start is part of the noise.
     """
     control: tuple[Arm, ...] = ("control",)
     treatment: tuple[Arm, ...] = ("treatment",)
     while True:
-        yield visit_blocks * control + visit_blocks * treatment
+        yield visit_blocks * treatment + visit_blocks * control

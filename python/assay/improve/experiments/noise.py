@@ -1,0 +1,259 @@
+"""The noise floor: how much blocks of the same settings differ, before anything is changed (A/A)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from assay.improve.engines.protocol import Engine
+from assay.improve.experiments import schedule
+from assay.improve.experiments.blocks import (
+    BlockMeter,
+    OnBlock,
+    dropped_counts,
+    requests_for,
+    settle,
+)
+from assay.improve.experiments.confidence_sequence import half_width
+from assay.improve.experiments.pairs import log_ratio, looks_of, pairs_of
+from assay.improve.experiments.result import Block, ExperimentResult, GateResult, Verdict
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.settings_check import settings_gate
+from assay.improve.experiments.verdict import decide
+from assay.improve.experiments.work import WorkLedger
+from assay.improve.levers.lever import Candidate
+from assay.improve.workloads.workload import Direction, Workload
+
+LEAST_PAIRS: Final = 4
+POWER_Z: Final = 1.2816
+"""Standard errors that a change is found beyond in 90 % of experiments."""
+ORDER_Z: Final = 3.0
+"""Standard errors from which on the place within a pair has an effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """What A/A pairs say about the machine."""
+
+    pairs: int
+    block_requests: int
+    block_s: float
+    """How long a block took, on average."""
+    pair_s: float
+    """How long a pair took, changes of settings not included."""
+    sd: float
+    """Standard deviation of the log-ratio of a pair."""
+    autocorrelation: float
+    """Of a block's value with that of the block before."""
+    order_effect: float
+    """Mean log-ratio of the second block of a pair to the first."""
+    batch: int
+    """2 where the order effect asks for A B B A as one pair."""
+    repeats: bool
+    """Whether the same requests got the same outputs every time."""
+    sd_by_length: Mapping[int, float] = field(default_factory=dict)
+    """The same standard deviation for blocks that are so many times as long."""
+
+    def pairs_needed(self, effect: float, alpha: float = 0.05) -> int:
+        """Pairs that find a change of this share in 90 % of experiments."""
+        wanted = math.log1p(effect)
+        return next(
+            (n for n in range(2, _MOST_PAIRS) if self._found(n, alpha) <= wanted), _MOST_PAIRS
+        )
+
+    def detectable(self, budget_s: float, switch_s: float = 0.0, alpha: float = 0.05) -> float:
+        """The smallest change, as a share, that 90 % of experiments of this length find."""
+        count = int(budget_s / (self.pair_s + switch_s)) if self.pair_s > 0.0 else 0
+        return math.expm1(self._found(count, alpha)) if count >= 2 else math.inf
+
+    def settings(
+        self, base: ExperimentSettings, effect: float = 0.03, switch_s: float = 0.0
+    ) -> ExperimentSettings:
+        """Settings of experiments on this machine, with the block length that finds `effect` first.
+
+        Short blocks give more pairs, long ones pay for fewer changes of settings.
+        """
+        longer = min(
+            self.sd_by_length or {1: self.sd},
+            key=lambda times: self._seconds_needed(times, effect, switch_s),
+        )
+        return replace(
+            base,
+            block_requests=longer * self.block_requests,
+            block_s=longer * self.block_s,
+            noise_sd=self.sd_by_length.get(longer, self.sd),
+            batch=self.batch,
+            baseline_repeats=self.repeats,
+        )
+
+    def statement(self, budget_s: float, switch_s: float = 0.0) -> str:
+        """The floor in words."""
+        least = self.detectable(budget_s, switch_s)
+        found = (
+            f"{budget_s:.0f} s find a change of {least:.1%} or more in nine of ten experiments"
+            if math.isfinite(least)
+            else f"{budget_s:.0f} s are too short for two pairs"
+        )
+        return (
+            f"A/A: pairs of {self.block_s:.2f} s blocks differ by {self.sd:.1%} "
+            f"(standard deviation of {self.pairs} pairs, autocorrelation {self.autocorrelation:+.2f}); "
+            f"{found}"
+        )
+
+    def _seconds_needed(self, times: int, effect: float, switch_s: float) -> float:
+        longer = replace(self, sd=self.sd_by_length.get(times, self.sd))
+        return longer.pairs_needed(effect) * (times * self.pair_s + switch_s)
+
+    def _found(self, count: int, alpha: float) -> float:
+        half = half_width(count, self.sd**2 * (count - 1), alpha)
+        return half + POWER_Z * self.sd / math.sqrt(count)
+
+
+_MOST_PAIRS: Final = 100_000
+
+
+def measure_noise(
+    engine: Engine,
+    workload: Workload,
+    settings: ExperimentSettings | None = None,
+    *,
+    name: str = "A/A",
+    on_block: OnBlock | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[ExperimentResult, NoiseFloor]:
+    """Measure pairs of equal settings for `settings.budget_s`.
+
+    An A/A result is undecided where all is well. One that is beyond the practical threshold is
+    invalid: no verdict of this machine can be trusted then.
+    """
+    settings = settings or ExperimentSettings()
+    begun = clock()
+    requests = settings.block_requests or requests_for(engine, workload, settings.block_s)
+    meter = BlockMeter(engine, workload, name, requests, on_block)
+    asked = dict(engine.settings())
+    notes = []
+    if not settle(meter, "control", settings.noise_sd, settings.most_warmup_blocks):
+        notes.append(f"not settled after {settings.most_warmup_blocks} warm-up blocks")
+    greedy = not any(request.sampling for request in workload.requests)
+    work = WorkLedger("rounding", greedy)
+    longest = 0.0
+    for pair, sides in enumerate(schedule.alternating(settings.seed)):
+        started = clock()
+        out_of_time = started - begun + longest > settings.budget_s
+        if pair >= settings.most_pairs or (out_of_time and pair >= LEAST_PAIRS):
+            break
+        both = {arm: meter.measure(arm, pair, pair).measurement for arm in sides}
+        work.add(both["control"], both["treatment"])
+        longest = max(longest, clock() - started)
+    gate = settings_gate(meter.blocks, {"control": asked, "treatment": asked})
+    gates = (gate, work.gate())
+    floor = floor_of(meter.blocks, requests, workload.objective.better, greedy and _equal(work))
+    dropped = [
+        f"{count} blocks dropped: {word}" for word, count in dropped_counts(meter.blocks).items()
+    ]
+    verdict, reason = _verdict(meter.blocks, workload.objective.better, settings, gates)
+    looks = looks_of(meter.blocks, workload.objective.better, settings.alpha)
+    result = ExperimentResult(
+        experiment=name,
+        candidate=Candidate(name, (), {}, "bitwise", "safe", hot=True),
+        verdict=verdict,
+        ratio=looks[-1].ratio if looks else None,
+        reason=reason or floor.statement(settings.budget_s),
+        blocks=tuple(meter.blocks),
+        looks=tuple(looks),
+        gates=gates,
+        seconds=clock() - begun,
+        notes=(*notes, *dropped),
+    )
+    return result, floor
+
+
+def floor_of(
+    blocks: Sequence[Block], requests: int, better: Direction, repeats: bool
+) -> NoiseFloor:
+    """The floor of measured A/A blocks."""
+    pairs = pairs_of(blocks)
+    ratios = [log_ratio(one, better) for one in pairs]
+    first = {block.pair: block.arm for block in reversed(blocks) if block.pair >= 0}
+    later = [
+        value if first[one.pair] == "control" else -value
+        for one, value in zip(pairs, ratios, strict=True)
+    ]
+    counted = [block for block in blocks if not block.dropped]
+    sd = _deviation(ratios)
+    order = math.fsum(later) / len(later) if later else 0.0
+    spread = _deviation(later)
+    error = spread / math.sqrt(len(later)) if later else math.inf
+    seconds = math.fsum(block.seconds for block in counted) / len(counted) if counted else 0.0
+    matters = abs(order) > ORDER_Z * error and abs(order) > spread
+    return NoiseFloor(
+        pairs=len(pairs),
+        block_requests=requests,
+        block_s=seconds,
+        pair_s=2.0 * seconds,
+        sd=sd,
+        autocorrelation=_autocorrelation([math.log(block.value) for block in counted]),
+        order_effect=order,
+        batch=2 if matters else 1,
+        repeats=repeats,
+        sd_by_length=_by_length(ratios),
+    )
+
+
+def _by_length(ratios: Sequence[float]) -> dict[int, float]:
+    """Deviations of neighbors joined to longer pairs, while enough of them are left."""
+    found = {1: _deviation(ratios)}
+    for times in (2, 4):
+        joined = [
+            math.fsum(ratios[at : at + times]) / times
+            for at in range(0, len(ratios) - times + 1, times)
+        ]
+        if len(joined) >= _LEAST_JOINED:
+            found[times] = _deviation(joined)
+    return found
+
+
+_LEAST_JOINED: Final = 8
+
+
+def _verdict(
+    blocks: Sequence[Block],
+    better: Direction,
+    settings: ExperimentSettings,
+    gates: Sequence[GateResult],
+) -> tuple[Verdict, str]:
+    failed = next((gate for gate in gates if not gate.passed), None)
+    if failed is not None:
+        return "invalid", f"{failed.gate}: {failed.statement}"
+    looks = looks_of(blocks, better, settings.alpha)
+    if not looks:
+        return "invalid", "fewer than two pairs were undisturbed: the noise is unknown"
+    found = decide(looks[-1].ratio, settings.practical_threshold, 1.0 - settings.alpha)
+    if found.verdict == "undecided":
+        return "undecided", ""
+    return "invalid", f"equal settings differ: {found.reason}"
+
+
+def _equal(work: WorkLedger) -> bool:
+    return not work.problem and work.digests_compared > 0 and work.digests_differ == 0
+
+
+def _deviation(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _autocorrelation(values: Sequence[float]) -> float:
+    if len(values) < 3:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    centered = [value - mean for value in values]
+    total = math.fsum(value * value for value in centered)
+    shifted = math.fsum(a * b for a, b in itertools.pairwise(centered))
+    return shifted / total if total > 0.0 else 0.0
