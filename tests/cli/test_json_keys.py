@@ -653,7 +653,7 @@ def test_every_command_is_listed_here() -> None:
     tested = {" ".join(words[:2]) for words, _ in ANSWERS} | {words[0] for words, _ in ANSWERS}
     # Benchmarks take long and are tested in tests/bench; doctor and pull depend on the machine and
     # have separate tests, as calibrate has; the keys of the engine's commands are tested in tests/engine, those of
-    # commands of traces, diagnoses and telemetry in a test file of each.
+    # commands of traces, diagnoses, telemetry and runs in a test file of each.
     elsewhere = {
         "bench",
         "calibrate",
@@ -664,10 +664,13 @@ def test_every_command_is_listed_here() -> None:
         "generate",
         "perplexity",
         "pull",
+        "rollback",
         "serve",
         "whatif",
     }
-    elsewhere |= {name for name in COMMANDS if name.startswith(("trace ", "telemetry "))} - tested
+    elsewhere |= {
+        name for name in COMMANDS if name.startswith(("trace ", "telemetry ", "runs "))
+    } - tested
     assert set(COMMANDS) - tested == elsewhere
 
 

@@ -16,6 +16,7 @@ from assay.cli import verbosity
 from assay.cli.output import Report, prepare_streams, show, show_error, stdout_errors
 from assay.errors import AssayError, InputError, unknown_name
 from assay.escaping import one_line
+from assay.paths import scratch
 
 if TYPE_CHECKING:
     import typer
@@ -65,6 +66,10 @@ COMMANDS: Final = {
     "diagnose": "diagnose",
     "whatif": "whatif",
     "causal-profile": "causal_profile",
+    "runs list": "runs_list",
+    "runs show": "runs_show",
+    "runs compare": "runs_compare",
+    "rollback": "rollback",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",
@@ -79,6 +84,7 @@ The first word of a command of two words is a group.
 GROUPS: Final = {
     "trace": "Record, read and compare traces of what ran, and when.",
     "telemetry": "Record and watch what the machine is like.",
+    "runs": "List, show and compare runs of the loop.",
 }
 """The groups of commands, and their help."""
 
@@ -227,9 +233,19 @@ def _complete() -> int:
     return 0
 
 
+def _end_abandoned_runs(command: str) -> None:
+    """Restore the safe state of runs whose processes all died; without such runs it is one stat."""
+    if os.path.exists(scratch() / "runs" / "active"):
+        from assay.cli.abandoned import end_abandoned
+
+        end_abandoned(wait=command in ("run", "rollback"))
+
+
 def _invoke(commands: Sequence[str], arguments: list[str]) -> int:
     from assay.cli import configuration
 
+    if len(commands) == 1:
+        _end_abandoned_runs(commands[0])
     command = program(commands)
     configuration.apply(command, by_name(command), COMMANDS)
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from assay import paths
 from assay.errors import InputError
 from assay.files import read_json
 from assay.improve.engines.process import ServerRecord, identify, is_running
-from assay.improve.journal.run_folder import ACTIVE_NAME, RunFolder, runs_folder
+from assay.improve.journal.run_folder import ACTIVE_NAME, RunFolder, runs_folder, write_synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def mark(run: RunFolder, controller: int, watchdog: int | None) -> None:
         "controller": _identity(controller),
         "watchdog": None if watchdog is None else _identity(watchdog),
     }
-    run.write_json(str(_marker(run)), data)
+    write_synced(_marker(run), json.dumps(data).encode(), "marker")
 
 
 def unmark(run: RunFolder) -> None:

@@ -196,6 +196,7 @@ class Journal:
         self._length += len(line)
         self._number += 1
         self._hash = own
+        fault_point(f"journal.{kind}.unacknowledged")
         self._write_head()
         fault_point(f"journal.{kind}.after")
         return record

@@ -21,7 +21,7 @@ from assay.improve.engines.protocol import (
 from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
-from assay.improve.journal.undo import Change, composed_inverse, undone_by
+from assay.improve.journal.undo import TRIAL_OVER, Change, composed_inverse, undone_by
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Window, Workload
 
@@ -202,7 +202,7 @@ class JournaledEngine:
         """Undo a change, and before it those that were made after it."""
         place = next((at for at, one in enumerate(self._stack) if one.number == number), None)
         if place is not None:
-            self._revert(self._stack[place:], "the trial is over", automatic=False)
+            self._revert(self._stack[place:], TRIAL_OVER, automatic=False)
 
     def _revert(self, changes: list[Change], why: str, automatic: bool) -> None:
         if not changes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -73,6 +74,9 @@ def recover(
             # A server that is stopped has no configuration.
             now = None if done.action == "stopped" else safe["hash"]
             _append(journal, problems, "reverted", changes=numbers, hash=now)
+            if to_start:
+                # From now on this is the configuration to come back to.
+                _append(journal, problems, "safe", **{**safe, "why": "rolled back"})
             _store(run, safe["settings"], problems)
             _append(journal, problems, "recovered", by=by, why=why, action=done.action)
         if len(journals.read(run.path).records) > len(reading.records):
@@ -156,6 +160,9 @@ def _restore(
             f"{run.id}: the server still runs the recorded configuration (process {found[0].pid})"
         )
         return Recovery(run, "kept", text, settings)
+    if not found and reading.last("finished") is not None:
+        text = f"{run.id}: the server does not run; its command is {shlex.join(wanted.argv)}"
+        return Recovery(run, "stopped", text, settings)
     for server in found:
         progress(f"stopping process {server.pid}")
         processes.stop(server)

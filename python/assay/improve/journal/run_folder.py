@@ -99,13 +99,7 @@ class RunFolder:
     def write(self, name: str, content: bytes) -> Path:
         """Write a file whole or not at all, and wait until it is on disk."""
         path = self.path / name
-        fault_point(f"write.{path.name}.before")
-        with paths.replacing(path) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _sync(path.parent)
-        fault_point(f"write.{path.name}.after")
+        write_synced(path, content, path.name)
         return path
 
     def write_json(self, name: str, data: Any, depth: int = 2) -> Path:
@@ -186,6 +180,18 @@ def configuration_hash(settings: Mapping[str, Any]) -> str:
     from assay.improve.journal.chain import digest
 
     return digest(settings)
+
+
+def write_synced(path: Path, content: bytes, what: str) -> None:
+    """Write a file whole or not at all; `what` names it among the fault points."""
+    fault_point(f"write.{what}.before")
+    with paths.replacing(path) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+        fault_point(f"write.{what}.unnamed")
+    _sync(path.parent)
+    fault_point(f"write.{what}.after")
 
 
 def _sync(folder: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from assay.improve.journal.chain import Record
 from assay.improve.workloads.measurement import Setting
+
+TRIAL_OVER: Final = "the trial is over"
+"""Why most changes are taken back."""
 
 
 @dataclass(frozen=True, slots=True)

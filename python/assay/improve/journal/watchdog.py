@@ -26,6 +26,8 @@ from assay.improve.journal.run_folder import RunFolder
 SILENCE_S: Final = 900.0
 """How long a controller may be silent that did not say how long it would be."""
 LOG_NAME: Final = "watchdog.log"
+NOBODY: Final = 0
+"""In the place of a controller's process: it is dead already."""
 MODULE: Final = "assay.improve.journal.watchdog"
 
 
@@ -82,26 +84,38 @@ class Watchdog:
                 pipe.close()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # Faults are meant for the controller. The package comes from where this one came from.
-        environment = {name: text for name, text in os.environ.items() if name != VARIABLE}
-        places = [str(Path(assay.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-        with (self._run.path / LOG_NAME).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, str(self._run.path), str(os.getpid())],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                bufsize=0,
-                start_new_session=True,
-                env=environment,
-            )
+        process = _spawn(self._run, os.getpid(), subprocess.PIPE)
         active.mark(self._run, os.getpid(), process.pid)
         fault_point("watchdog.started")
         return process
 
 
-def watch(run: RunFolder, controller: int, pipe: int = 0) -> str | None:
+def start_recovery(run: RunFolder) -> None:
+    """Bring the engine of an abandoned run to the safe state, in a process of its own."""
+    process = _spawn(run, NOBODY, subprocess.DEVNULL)
+    active.mark(run, NOBODY, process.pid)
+    # It outlives this process: it is not waited for.
+    process.returncode = 0
+
+
+def _spawn(run: RunFolder, controller: int, stdin: int) -> subprocess.Popen[bytes]:
+    # Faults are meant for the controller. The package comes from where this one came from.
+    environment = {name: text for name, text in os.environ.items() if name != VARIABLE}
+    places = [str(Path(assay.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    with (run.path / LOG_NAME).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", MODULE, str(run.path), str(controller)],
+            stdin=stdin,
+            stdout=log,
+            stderr=log,
+            bufsize=0,
+            start_new_session=True,
+            env=environment,
+        )
+
+
+def watch(controller: int, pipe: int = 0) -> str | None:
     """Wait for the end of a controller; why the safe state must be restored, None if it need not.
 
     A controller that is silent for longer than it said is ended first.
@@ -143,12 +157,12 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    run = RunFolder(Path(arguments[0]))
-    why = watch(run, int(arguments[1]))
+    run, controller = RunFolder(Path(arguments[0])), int(arguments[1])
+    why = "controller and watchdog died" if controller == NOBODY else watch(controller)
     if why is None:
         return 0
     recovery = recover(run, by="watchdog", why=why)
-    print(recovery.sentence, flush=True)
+    print(*(recovery.sentence, *recovery.problems), sep="\n", flush=True)
     return 0
 
 

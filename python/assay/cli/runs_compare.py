@@ -1,0 +1,60 @@
+"""`assay runs compare A B`: two runs side by side."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
+from assay.cli.runs_text import Run, figure, setting
+from assay.improve.journal import run_folder
+from assay.improve.journal.summary import compare
+
+
+def runs_compare_command(
+    first: Run,
+    second: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
+    as_json: options.Json = False,
+) -> Report:
+    """Compare two runs: fingerprints, settings, figures and what was kept.
+
+    Figures of runs with different fingerprints (another model, machine, engine release or workload)
+    are not comparable; a note says so.
+    """
+    found = compare(run_folder.find(first), run_folder.find(second))
+    notes = []
+    if not found["same_fingerprint"]:
+        notes.append(
+            f"the runs differ in {', '.join(found['fingerprint']) or 'what they recorded'}: "
+            "their figures are not comparable"
+        )
+    return Report(found, lambda canvas: _lines(found, canvas), as_json, notes=notes)
+
+
+def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    one, other = found["runs"]
+    unit = found["metric"] or ""
+    rows: list[tuple[Part, ...]] = [
+        (("status", NAME), *map(str, found["status"])),
+        (("verdict", NAME), *(str(text or "-") for text in found["verdict"])),
+    ]
+    rows += [
+        ((name, NAME), *(figure(value, "x" if name == "ratio" else unit) for value in pair))
+        for name, pair in found["figures"].items()
+    ]
+    rows.append((("kept", NAME), *("; ".join(texts) or "-" for texts in found["kept"])))
+    yield from table(("", one, other), rows, canvas)
+    for title, differences in (
+        ("fingerprint", found["fingerprint"]),
+        ("settings at the start", found["start"]),
+        ("settings at the end", found["settings"]),
+    ):
+        yield ""
+        if not differences:
+            yield ((f"{title}: equal", FAINT),)
+            continue
+        cells: list[tuple[Part, ...]] = [
+            ((name, NAME), setting(pair[0]), setting(pair[1])) for name, pair in differences.items()
+        ]
+        yield from table((title, one, other), cells, canvas)

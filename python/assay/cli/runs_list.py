@@ -1,0 +1,41 @@
+"""`assay runs list`: the stored runs."""
+
+from collections.abc import Iterator
+
+from assay.cli import options
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
+from assay.cli.runs_text import figure, when
+from assay.improve.journal import run_folder
+from assay.improve.journal.summary import summarize
+
+
+def runs_list_command(as_json: options.Json = False) -> Report:
+    """List the stored runs of assay run, the latest first.
+
+    Runs are stored in the folder runs of the scratch folder (assay cache names it). A run is
+    under way, finished, interrupted (assay run --resume goes on with it, assay rollback ends it),
+    rolled back, or damaged: its journal was edited.
+    """
+    rows = [summarize(one) for one in run_folder.stored()]
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        yield f"{run_folder.runs_folder()}: {len(rows)} stored" if rows else "no stored runs"
+        if not rows:
+            yield "assay run makes one"
+            return
+        yield ""
+        cells: list[tuple[Part, ...]] = [
+            (
+                (row["run"], NAME),
+                when(row["started_at"]),
+                row["status"],
+                row["verdict"] or ("-", FAINT),
+                figure(row["ratio"], "x"),
+                ", ".join(row["kept"]) or ("-", FAINT),
+            )
+            for row in rows
+        ]
+        header = ("run", "started", "status", "verdict", "ratio", "kept")
+        yield from table(header, cells, canvas)
+
+    return Report({"path": str(run_folder.runs_folder()), "runs": rows}, text, as_json)

@@ -1,0 +1,159 @@
+"""A run in a few lines, and two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.improve.journal import active
+from assay.improve.journal import journal as journals
+from assay.improve.journal.journal import JournalReading
+from assay.improve.journal.resume import elapsed
+from assay.improve.journal.run_folder import RunFolder
+from assay.improve.journal.undo import TRIAL_OVER, outstanding
+
+_FIGURES: Final = ("baseline", "final", "ratio")
+
+
+def summarize(run: RunFolder) -> dict[str, Any]:
+    """What a run was about and came to; what its journal does not say is null."""
+    try:
+        reading = journals.read(run.path)
+    except InputError as error:
+        reading = JournalReading((), (error.message,), 0, "")
+    started = _data(reading, "started")
+    ended = _data(reading, "finished")
+    fingerprint = _data(reading, "fingerprint")
+    return {
+        "run": run.id,
+        "path": str(run.path),
+        "status": _status(run, reading),
+        "started_at": reading.records[0].at if reading.records else None,
+        "seconds": round(elapsed(reading), 3),
+        "command": started.get("command"),
+        "engine": started.get("engine") or fingerprint.get("engine"),
+        "model": started.get("model") or fingerprint.get("model"),
+        "device": started.get("device") or fingerprint.get("device"),
+        "workload": started.get("workload") or fingerprint.get("workload"),
+        "verdict": ended.get("verdict"),
+        "metric": ended.get("metric"),
+        **{name: ended.get(name) for name in _FIGURES},
+        "kept": [changes(one) for one in ended.get("kept") or []],
+        "experiments": len(reading.of("verdict")),
+        "blocks": len(reading.of("block")),
+        "changes_in_force": len(outstanding(reading.records)),
+        "journal": {
+            "records": len(reading.records),
+            "intact": reading.is_intact,
+            "status": reading.status(),
+            "head": reading.head,
+        },
+    }
+
+
+def details(run: RunFolder) -> dict[str, Any]:
+    """A summary with fingerprint, configurations, verdicts and degradations."""
+    found = summarize(run)
+    try:
+        reading = journals.read(run.path)
+    except InputError:
+        reading = JournalReading((), (), 0, "")
+    safe = [one.data for one in reading.of("safe")]
+    found["fingerprint"] = _data(reading, "fingerprint")
+    found["start"] = safe[0]["settings"] if safe else None
+    # A rollback after the end of the run is a configuration recorded as safe.
+    found["settings"] = _data(reading, "finished", "safe").get("settings") or (
+        safe[-1]["settings"] if safe else None
+    )
+    found["verdicts"] = [
+        {
+            "experiment": one.data.get("experiment"),
+            "verdict": one.data.get("verdict"),
+            "ratio": one.data.get("ratio"),
+            "reason": one.data.get("reason"),
+        }
+        for one in reading.of("verdict")
+    ]
+    found["rollbacks"] = [
+        {"why": one.data.get("why"), "automatic": bool(one.data.get("automatic"))}
+        for one in reading.of("reverting")
+        if one.data.get("why") != TRIAL_OVER
+    ]
+    found["degradations"] = [one.data.get("text") for one in reading.of("degradation")]
+    found["files"] = sorted(
+        str(path.relative_to(run.path)) for path in run.path.rglob("*") if path.is_file()
+    )
+    return found
+
+
+def compare(first: RunFolder, second: RunFolder) -> dict[str, Any]:
+    """What two runs have in common and where they differ."""
+    one, other = details(first), details(second)
+    left, right = _flat(one["fingerprint"]), _flat(other["fingerprint"])
+    start = _differences(one["start"], other["start"])
+    final = _differences(one["settings"], other["settings"])
+    same_metric = one["metric"] is not None and one["metric"] == other["metric"]
+    return {
+        "runs": [one["run"], other["run"]],
+        "same_fingerprint": bool(left) and left == right,
+        "fingerprint": _differences(left, right),
+        "start": start,
+        "settings": final,
+        "metric": one["metric"] if same_metric else None,
+        "figures": {name: [one[name], other[name]] for name in _FIGURES},
+        "verdict": [one["verdict"], other["verdict"]],
+        "kept": [one["kept"], other["kept"]],
+        "status": [one["status"], other["status"]],
+    }
+
+
+def changes(kept: Mapping[str, Any]) -> str:
+    """The changes of a kept experiment in words.
+
+    >>> changes({"changes": {"threads": 2, "graphs": None}})
+    'threads=2, graphs=null'
+    """
+    words = {True: "true", False: "false", None: "null"}
+    values = dict(kept.get("changes") or {})
+    return ", ".join(
+        f"{name}={words[value] if value is None or isinstance(value, bool) else value}"
+        for name, value in values.items()
+    )
+
+
+def _status(run: RunFolder, reading: JournalReading) -> str:
+    if any(one.run.id == run.id and one.is_attended for one in active.active_runs()):
+        return "under way"
+    if reading.problems:
+        return "damaged"
+    last = reading.last("finished", "recovered", "resumed")
+    if last is None or last.kind == "resumed" or reading.torn_bytes:
+        return "interrupted"
+    return "finished" if last.kind == "finished" else "rolled back"
+
+
+def _data(reading: JournalReading, *kinds: str) -> Mapping[str, Any]:
+    record = reading.last(*kinds)
+    return {} if record is None else record.data
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _differences(
+    left: Mapping[str, Any] | None, right: Mapping[str, Any] | None
+) -> dict[str, list[Any]]:
+    left, right = left or {}, right or {}
+    return {
+        name: [left.get(name), right.get(name)]
+        for name in dict.fromkeys((*left, *right))
+        if left.get(name) != right.get(name)
+    }
