@@ -94,7 +94,7 @@ def period_s(workload: Workload) -> float:
 
 
 def with_arrivals(
-    workload: Workload, arrival: str, times: Sequence[float], rate: float
+    workload: Workload, arrival: str, times: Sequence[float], rate: float | None
 ) -> Workload:
     """A workload whose requests arrive at these times, in an open loop."""
     requests = tuple(
@@ -102,6 +102,17 @@ def with_arrivals(
         for request, time in zip(workload.requests, times, strict=True)
     )
     return replace(workload, requests=requests, arrival=arrival, rate=rate, concurrency=None)
+
+
+def replayed(workload: Workload, times: Sequence[float], time_scale: float = 1.0) -> Workload:
+    """A workload whose requests arrive as recorded, counted from the first; in order of time.
+
+    A `time_scale` of 0.5 replays in half the time, at twice the rate.
+    """
+    scaled = [(time - times[0]) * time_scale for time in times]
+    # The mean rate has as many gaps as lie between the requests.
+    rate = (len(times) - 1) / scaled[-1] if scaled[-1] > 0 else None
+    return with_arrivals(workload, "replay", scaled, rate)
 
 
 def _check(requests: int, rate: float) -> None:

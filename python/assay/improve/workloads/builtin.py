@@ -15,16 +15,13 @@ from typing import Final
 from assay.errors import InputError, unknown_name
 from assay.improve.workloads import arrivals
 from assay.improve.workloads.lengths import Fixed, Lengths, LogNormal, Uniform, parse_lengths
+from assay.improve.workloads.reading import MAX_PROMPT_TOKENS, MAX_REQUESTS
 from assay.improve.workloads.texts import MAX_TOKENS, CountTokens, Writer
 from assay.improve.workloads.workload import Objective, PlannedRequest, ServiceLevel, Workload
 
 GPU_SCALE: Final = 4.0
 """Lengths for a GPU: chats of about 190 tokens in and out at the median, prompts of retrieval of
 about 1,200 tokens."""
-
-MAX_REQUESTS: Final = 1_000_000
-_MAX_PROMPT_TOKENS: Final = 1 << 28
-"""Most tokens of all prompts together: a gigabyte of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +202,7 @@ def workload(
         slo=slo or ServiceLevel(),
         notes=_notes(made, count),
     )
-    return planned if rate is None else _open_loop(planned, rate, burstiness, concurrency, seed)
+    return planned if rate is None else open_loop(planned, rate, burstiness, concurrency, seed)
 
 
 def _sized(
@@ -239,9 +236,9 @@ def _requests(
     for index in range(number):
         tokens, output = one.input.draw(random), one.output.draw(random)
         total += tokens
-        if total > _MAX_PROMPT_TOKENS:
+        if total > MAX_PROMPT_TOKENS:
             raise InputError(
-                f"workload {one.name}: expected at most {_MAX_PROMPT_TOKENS:,} prompt tokens in all",
+                f"workload {one.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all",
                 "ask for fewer requests or shorter prompts",
             )
         prompt, shared = one.write(index, tokens, one, seed, count)
@@ -257,9 +254,10 @@ def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
     return (*notes, one.note) if one.note else tuple(notes)
 
 
-def _open_loop(
+def open_loop(
     planned: Workload, rate: float, burstiness: float, concurrency: int | None, seed: int
 ) -> Workload:
+    """The requests of a workload as an open loop, with at most `concurrency` under way."""
     times = arrivals.gamma_arrivals(len(planned.requests), rate, burstiness=burstiness, seed=seed)
     arrival = "poisson" if math.isclose(burstiness, 1.0) else "burst"
     opened = arrivals.with_arrivals(planned, arrival, times, rate)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import InputError, unknown_name
 from assay.improve.workloads import builtin
+from assay.improve.workloads.reading import read_requests
+from assay.improve.workloads.texts import CountTokens
 from assay.improve.workloads.workload import Direction, Objective, ServiceLevel, Workload
 
 _SECONDS: Final = {
@@ -139,15 +142,52 @@ def parse_objective(what: str, text: str) -> Objective:
 def parse_workload(text: str, **options: Any) -> Workload:
     """The workload of a name or a file; `options` are those of `builtin.workload`.
 
-    A file is read in any of the formats that `readers` knows; of the options, it takes `requests`
-    (at most so many), `concurrency`, `rate`, `slo`, `objective` and `seed`.
+    A file is read in any of the formats that `readers` knows. It takes `requests` (at most so
+    many), `rate` and `burstiness` (instead of recorded times), `concurrency` (with recorded times,
+    a cap), `slo`, `objective`, `seed`, `count`, and of its own `format` and `time_scale`.
     """
     if text in builtin.BUILT_IN:
-        return builtin.workload(text, **options)
+        return builtin.workload(text, **_without(options, ("format", "time_scale"), text))
     if not Path(text).exists():
         error = unknown_name("workload", text[:80], builtin.NAMES)
         raise InputError(
             f"workload: expected a name or a file of requests, got {text[:80]!r}",
             error.hint or f"one of: {', '.join(builtin.NAMES)}, or a file",
         )
-    raise InputError(f"workload {text}: expected a name, got a file")
+    return _of_file(text, **_without(options, ("input_tokens", "output_tokens", "scale"), text))
+
+
+def _without(options: dict[str, Any], names: tuple[str, ...], workload: str) -> dict[str, Any]:
+    """The options, of which none of these is set: they would change nothing."""
+    for name in names:
+        if options.get(name) not in (None, 1.0):
+            kind = "a built-in workload" if "format" in names else "a file of requests"
+            raise InputError(f"{name}: expected none with {kind}, got it for {workload[:80]!r}")
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def _of_file(
+    path: str,
+    *,
+    requests: int | None = None,
+    rate: float | None = None,
+    burstiness: float = 1.0,
+    concurrency: int | None = None,
+    slo: ServiceLevel | None = None,
+    objective: Objective | None = None,
+    seed: int = 0,
+    count: CountTokens | None = None,
+    format: str | None = None,
+    time_scale: float | None = None,
+) -> Workload:
+    read = read_requests(path, format, requests, time_scale or 1.0, seed, count=count)
+    if concurrency is not None and concurrency < 1:
+        raise InputError(f"concurrency: expected at least 1, got {concurrency}")
+    if rate is not None:
+        read = builtin.open_loop(read, rate, burstiness, concurrency, seed)
+    return replace(
+        read,
+        concurrency=concurrency or read.concurrency,
+        slo=slo or read.slo,
+        objective=objective or read.objective,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from random import Random
+from string import Formatter
 from typing import Final
 
 from assay.errors import InputError
@@ -41,18 +42,23 @@ class Writer:
         """Begin a text; `count` is a tokenizer's count, else lengths are approximate."""
         self._random = Random(seed)
         self.count = count or approximate_tokens
+        self._beginning = count("") if count else 0
+        """Tokens that a tokenizer puts before every text."""
 
     def sentence(self) -> str:
         """A sentence with a full stop."""
-        pick = self._random.choice
-        pattern = pick(_PATTERNS)
-        words = {name: pick(choices) for name, choices in _WORDS.items()}
-        text = pattern.format(
-            **words,
-            other=pick(_WORDS["noun"]),
-            another=pick(_WORDS["quality"]),
-        )
-        return text[0].upper() + text[1:]
+        return self._sentence()[0]
+
+    def _sentence(self) -> tuple[str, int]:
+        """A sentence, and how many tokens it has after a space."""
+        random = self._random.random
+        pieces = _PIECES[int(random() * len(_PIECES))]
+        chosen = [options[int(random() * len(options))] for options in pieces]
+        text = "".join([piece for piece, _ in chosen])
+        text = text[0].upper() + text[1:]
+        if self.count is approximate_tokens:
+            return text, sum([size for _, size in chosen])
+        return text, self.count(f" {text}") - self._beginning
 
     def text(self, tokens: int) -> str:
         """Sentences of so many tokens together; the last one is cut to fit.
@@ -64,23 +70,24 @@ class Writer:
         if not 1 <= tokens <= MAX_TOKENS:
             raise InputError(f"length: expected from 1 to {MAX_TOKENS:,} tokens, got {tokens:,}")
         sentences: list[str] = []
-        length = 0
-        # A tokenizer may count a text a little shorter than its sentences: one more is cut below.
-        while length < tokens + _SPARE_TOKENS:
-            sentences.append(self.sentence())
-            length += max(1, self.count(sentences[-1]))
-        return _cut(" ".join(sentences), tokens, self.count)
+        left = tokens - self._beginning
+        while True:
+            sentence, size = self._sentence()
+            if size > left:
+                break
+            sentences.append(sentence)
+            left -= size
+        if left > 0 or not sentences:
+            sentences.append(cut(sentence, left, lambda words: self.count(f" {words}")))
+        return " ".join(sentences).removesuffix(" ")
 
 
-_SPARE_TOKENS: Final = 24
-
-
-def _cut(text: str, tokens: int, count: CountTokens) -> str:
+def cut(text: str, tokens: int, count: CountTokens) -> str:
     """The longest beginning of whole words that has at most so many tokens, of one word at least."""
     words = text.split(" ")
     least, most = 1, len(words)
     # A word is about a token: the search goes where the answer is likely, and else halves.
-    guess = min(most, tokens)
+    guess = min(most, max(1, tokens))
     while least < most:
         missing = tokens - count(" ".join(words[:guess]))
         if missing >= 0:
@@ -157,3 +164,19 @@ _PATTERNS: Final = (
     "if {reason}, then the {quality} {noun} {action} the {other}.",
     "{place}, the {noun} {action} one {another} {other} and {number} {quality} ones.",
 )
+
+
+def _pieces(pattern: str) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """The parts of a pattern in their order: the choices of each, with their tokens."""
+    parts: list[tuple[tuple[str, int], ...]] = []
+    for fixed, name, *_ in Formatter().parse(pattern):
+        if fixed:
+            parts.append(((fixed, approximate_tokens(fixed)),))
+        if name:
+            words = _WORDS[_SAME_WORDS.get(name, name)]
+            parts.append(tuple((word, approximate_tokens(word)) for word in words))
+    return tuple(parts)
+
+
+_SAME_WORDS: Final = {"other": "noun", "another": "quality"}
+_PIECES: Final = tuple(_pieces(pattern) for pattern in _PATTERNS)

@@ -1,0 +1,1 @@
+"""Readers of recorded requests, one file a format."""
