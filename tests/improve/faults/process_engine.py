@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import urllib.request
@@ -163,9 +162,8 @@ def stored_configuration(state: Path) -> dict[str, Any] | None:
         data = json.loads((state / "configuration.json").read_text())
     except OSError:
         return None
-    try:
-        os.kill(data["pid"], 0)
-    except ProcessLookupError:
+    found = process.identify(data["pid"])
+    if found is None or not process.is_running(found):
         return None
     settings: dict[str, Any] = data["settings"]
     return settings
