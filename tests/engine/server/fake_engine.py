@@ -58,6 +58,7 @@ class FakeEngine:
         self.fails_at_step: int | None = None
         self.steps = self.aborted = 0
         self.closed = False
+        self.resets = 0
         self._waiting: dict[str, _Request] = {}
         self._running: dict[str, _Request] = {}
 
@@ -93,6 +94,14 @@ class FakeEngine:
         request = self._waiting.pop(request_id, None) or self._running.pop(request_id)
         self.free += request.blocks
         self.aborted += 1
+
+    def describe(self) -> dict[str, object]:
+        settings = {"max_batch": self.batch, "deterministic": True}
+        return {"device": "cpu", "synthetic": True, "settings": settings}
+
+    def reset_prefix_cache(self) -> int:
+        self.resets += 1
+        return 0
 
     def statistics(self) -> dict[str, int]:
         return {

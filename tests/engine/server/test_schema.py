@@ -47,6 +47,8 @@ def test_schema_lists_every_route(http: httpx.Client) -> None:
     assert set(paths) == {
         "/health",
         "/metrics",
+        "/server_info",
+        "/reset_prefix_cache",
         "/v1/models",
         "/v1/models/{name}",
         "/v1/completions",

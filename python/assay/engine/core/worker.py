@@ -49,6 +49,12 @@ class SteppedEngine(Protocol):
     def statistics(self) -> Mapping[str, Any]:
         """Counts of requests, tokens and blocks."""
 
+    def describe(self) -> Mapping[str, Any]:
+        """The model, the device and the settings."""
+
+    def reset_prefix_cache(self) -> object:
+        """Forget the cached blocks that no request uses."""
+
     def close(self) -> None:
         """Free the memory."""
 

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from assay import __version__
 from assay.engine.core.worker import SteppedEngine
 from assay.engine.server import errors, response_schemas
 from assay.engine.server.access_log import AccessLog
@@ -96,6 +97,19 @@ def create_app(
         statistics = await asyncio.wrap_future(service.async_engine.worker.call(engine.statistics))
         return Response(metrics.text(statistics), media_type=CONTENT_TYPE_LATEST)
 
+    @app.get("/server_info", responses=_ERROR_RESPONSES)
+    async def server_info(service: FromService) -> response_schemas.ServerInfo:
+        """The engine's release, device and settings, as they are now."""
+        worker = service.async_engine.worker
+        return await asyncio.wrap_future(worker.call(lambda: _server_info(engine)))
+
+    @app.post("/reset_prefix_cache", responses=_ERROR_RESPONSES)
+    async def reset_prefix_cache(service: FromService) -> dict[str, str]:
+        """Empty the prefix cache: later prompts are computed from their first token on."""
+        worker = service.async_engine.worker
+        await asyncio.wrap_future(worker.call(engine.reset_prefix_cache))
+        return {"status": "ok"}
+
     @app.get("/v1/models", responses=_ERROR_RESPONSES)
     async def models(service: FromService) -> response_schemas.Models:
         """The served model."""
@@ -150,6 +164,16 @@ async def _service(request: Request) -> Service:
 
 
 FromService = Annotated[Service, Depends(_service)]
+
+
+def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:
+    facts = engine.describe()
+    return response_schemas.ServerInfo(
+        release=__version__,
+        device=facts["device"],
+        synthetic=facts["synthetic"],
+        settings=facts["settings"],
+    )
 
 
 def _model_card(model: ServedModel) -> response_schemas.Model:

@@ -12,6 +12,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from assay.engine.server.errors import ApiError, error_response
 from assay.errors import InputError
 
+_WITH_KEY: Final = ("/v1/", "/server_info", "/reset_prefix_cache")
+"""Paths that need the key, where the server has one."""
+
 
 class Guards:
     """Middleware that refuses requests without the API key or with too large a body."""
@@ -40,7 +43,7 @@ class Guards:
         await self._app(scope, replay, send)
 
     def _check_key(self, scope: Scope) -> None:
-        if self._api_key is None or not scope["path"].startswith("/v1/"):
+        if self._api_key is None or not scope["path"].startswith(_WITH_KEY):
             return
         scheme, _, given = _header(scope, b"authorization").partition(b" ")
         # A constant-time comparison leaks nothing about a partly correct key.

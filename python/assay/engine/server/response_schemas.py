@@ -24,6 +24,17 @@ class Models(BaseModel):
     data: list[Model]
 
 
+class ServerInfo(BaseModel):
+    """What serves, and with which settings."""
+
+    engine: Literal["assay"] = "assay"
+    release: str
+    device: str
+    synthetic: bool
+    """Whether the weights are random."""
+    settings: dict[str, int | str | bool]
+
+
 class PromptTokensDetails(BaseModel):
     """How many prompt tokens came from the prefix cache."""
 

@@ -129,7 +129,12 @@ class Adapter:
     """How long the server may leave a health check unanswered before it counts as hung."""
     stop_grace_s: float = 10.0
     release: Source | None = None
-    device: Source | None = None
+    synthetic: Source | None = None
+    """Where the server says whether its weights are random."""
+    reset: str = ""
+    """A path whose POST empties the prefix cache."""
+    profile: str = ""
+    """The kind of trace that /start_profile makes: assay or kineto; empty where there is none."""
     probe: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a completion request of the correctness gate, besides OpenAI's."""
     refusals: tuple[str, ...] = ()
@@ -144,8 +149,8 @@ class Adapter:
     def arguments(self, settings: Mapping[str, Setting]) -> list[str]:
         """What {settings} of a command becomes."""
         found = list(self.always)
-        for name, value in settings.items():
-            found += self.knob(name).to_arguments(value)
+        for name, knob in self.knobs.items():
+            found += knob.to_arguments(settings.get(name))
         return found
 
     def variables(self, settings: Mapping[str, Setting]) -> dict[str, str]:
@@ -256,7 +261,9 @@ def _adapter(path: Path) -> Adapter:
         hang_timeout_s=float(table.take("hang_timeout_s", (int, float), 60.0)),
         stop_grace_s=float(table.take("stop_grace_s", (int, float), 10.0)),
         release=table.source("release"),
-        device=table.source("device"),
+        synthetic=table.source("synthetic"),
+        reset=table.take("reset", str, ""),
+        profile=table.take("profile", str, ""),
         probe=table.take("probe", dict, {}),
         refusals=tuple(table.take("refusals", list, [])),
         capabilities=tuple(table.take("capabilities", list, [])),

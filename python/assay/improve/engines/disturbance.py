@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ HISTORY: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Seconds since the machine started, over all cores, and those of this process."""
+    """Seconds since the machine started, over all cores, and those of this process and the engine."""
 
     busy: float
     stolen: float
@@ -37,9 +38,18 @@ class DisturbanceMeter:
     sides. A window counts as disturbed where others took clearly more than in the windows before.
     """
 
-    def __init__(self, gpu: int | None = None, root: Path = Path("/")) -> None:
-        """Watch this machine, and one of its GPUs."""
+    def __init__(
+        self,
+        gpu: int | None = None,
+        root: Path = Path("/"),
+        engine_cpu_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """Watch this machine, and one of its GPUs.
+
+        `engine_cpu_s` is the CPU time of an engine in processes of its own, which is not others'.
+        """
         self._stat = root / "proc/stat"
+        self._engine_cpu_s = engine_cpu_s
         self._cores = os.cpu_count() or 1
         self._before: CpuTimes | None = None
         self._others: deque[float] = deque(maxlen=HISTORY)
@@ -80,9 +90,10 @@ class DisturbanceMeter:
         ticks = os.sysconf("SC_CLK_TCK")
         # user nice system idle iowait irq softirq steal
         values = [int(one) / ticks for one in first[1:9]]
-        own = os.times()
+        times = os.times()
+        own = times.user + times.system + self._engine_cpu_s()
         busy = values[0] + values[1] + values[2] + values[5] + values[6]
-        return CpuTimes(busy, values[7], own.user + own.system, time.monotonic())
+        return CpuTimes(busy, values[7], own, time.monotonic())
 
     def _throttled(self) -> list[str]:
         if self._nvml is None:

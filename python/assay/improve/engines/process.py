@@ -21,6 +21,8 @@ _PROC: Final = Path("/proc")
 _START_TICKS: Final = 19
 """Place of `starttime` in /proc/PID/stat, counted after the command's closing parenthesis."""
 _STATE: Final = 0
+_CPU_TICKS: Final = slice(11, 15)
+"""utime, stime, cutime and cstime."""
 _GROUP: Final = 2
 
 
@@ -162,6 +164,20 @@ def _members(record: ServerRecord) -> dict[int, int]:
         for pid in found
         if table[pid][_STATE] not in ("Z", "X") and pid != os.getpid()
     }
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, as far as they run."""
+    return _descendants(pid, {one: fields for one in _pids() if (fields := _stat(one)) is not None})
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and its descendants, ended children included."""
+    ticks = 0
+    for one in descendants(pid):
+        if (fields := _stat(one)) is not None:
+            ticks += sum(int(value) for value in fields[_CPU_TICKS])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _descendants(pid: int, table: Mapping[int, Sequence[str]]) -> list[int]:

@@ -1,0 +1,370 @@
+"""Any OpenAI-compatible server behind the protocol: tuned by restarts, measured over HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from assay import paths
+from assay.errors import AssayError, InputError
+from assay.improve.engines import adapter as adapters
+from assay.improve.engines import capturing, detection, placement, schemas
+from assay.improve.engines.adapter import Adapter
+from assay.improve.engines.command import CommandTemplate
+from assay.improve.engines.disturbance import DisturbanceMeter
+from assay.improve.engines.probing import Prober
+from assay.improve.engines.process import ServerRecord, cpu_seconds, process_environment
+from assay.improve.engines.protocol import (
+    EngineDescription,
+    EngineKnob,
+    EngineLostError,
+    ProbeAnswer,
+    TrialFailedError,
+    Undo,
+)
+from assay.improve.engines.read_back import ReadBack, given_in, read_back, state_of
+from assay.improve.engines.supervised import SupervisedServer, is_local, numbered
+from assay.improve.load.client import LoadClient
+from assay.improve.workloads.measurement import Measurement, Setting
+from assay.improve.workloads.workload import Window, Workload
+from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.answers import MODELS, ServedModel, served_model
+from assay.openai_api.exchange import exchange, exchange_json
+
+FOLDER: Final = "{folder}"
+"""In an adapter's arguments: the folder of logs and traces."""
+
+
+class HttpEngine:
+    """A server that is told how to restart, or one that is only measured.
+
+    `restart` is a command with {settings} in it. The server that answers at `url` is taken over, and
+    left running in the end; where none answers, the command starts one, which `close` stops.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        restart: str | None = None,
+        *,
+        adapter: str | Path | Adapter | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        folder: Path | None = None,
+        on_start: Callable[[ServerRecord], None] | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Find the server, or start it with `settings`; logs go to `folder`."""
+        self.address: Final = ServerAddress(url, "--engine")
+        self._template = None if restart is None else CommandTemplate.parse(restart)
+        self.adapter: Final = self._adapter(adapter)
+        self.folder: Final = folder or paths.scratch() / "servers" / str(self.address.port or 0)
+        self.server: Final = SupervisedServer(
+            self.address, self.adapter, on_start=on_start, say=say
+        )
+        self._in_template = (
+            {}
+            if self._template is None
+            else given_in(self.adapter, self._template.words, self._template.environment)
+        )
+        self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
+        self._asked: set[int] = set()
+        self._found: ReadBack | None = None
+        self._found_of: tuple[int | None, int | None] = (None, None)
+        self._model: ServedModel | None = None
+        self._notes: list[str] = []
+        self._prober = Prober(self.address, self.adapter.probe)
+        self._load: LoadClient | None = None
+        self._open(bool(settings))
+        self._meter = DisturbanceMeter(self._gpu(), engine_cpu_s=self._cpu_seconds)
+
+    @property
+    def on_start(self) -> Callable[[ServerRecord], None] | None:
+        """Called with the record of every server that is started, before it is waited for."""
+        return self.server.on_start
+
+    @on_start.setter
+    def on_start(self, call: Callable[[ServerRecord], None] | None) -> None:
+        self.server.on_start = call
+
+    def describe(self) -> EngineDescription:
+        """What answers, on what, and what was not confirmed."""
+        model = self._served()
+        gpu = self._gpu()
+        where = "cpu" if gpu is None else f"cuda:{gpu}"
+        notes = [*self._notes, *self._prober.notes]
+        local = is_local(self.address)
+        if not local:
+            notes.append(f"{self.address.host} is another machine: its hardware is not known")
+        if self._template is None:
+            notes.append("no restart command: nothing can be changed; --restart 'CMD {settings}'")
+        found = self._read()
+        if unconfirmed := found.unconfirmed:
+            notes.append(
+                f"not stated by the server, taken from its command line: {', '.join(unconfirmed)}"
+            )
+        notes += [f"{name}: {why}" for name, why in self.adapter.skipped.items()]
+        release = state_of(self.adapter.release, self.adapter, self.address, self.server.log)
+        return EngineDescription(
+            engine=self.adapter.name,
+            release=release or "unknown",
+            model=Path(model.name).name,
+            device=where,
+            hardware=placement.hardware(gpu) if local else {},
+            capabilities=self._capabilities(gpu),
+            context_limit=model.context_limit,
+            synthetic=state_of(self.adapter.synthetic, self.adapter, self.address, None) == "True",
+            details={
+                "url": self.address.url,
+                "adapter": self.adapter.source,
+                "weights": model.root,
+                "start_seconds": self.server.start_seconds,
+                "read_back": dict(found.sources),
+            },
+            degradations=tuple(dict.fromkeys([*notes, *found.problems])),
+        )
+
+    def knobs(self) -> Mapping[str, EngineKnob]:
+        """The adapter's knobs; none where the server cannot be restarted."""
+        if self._template is None:
+            return {}
+        return {name: knob.to_knob() for name, knob in self.adapter.knobs.items()}
+
+    def settings(self) -> Mapping[str, Setting]:
+        """The value of every knob, from the best place that states it."""
+        return dict(self._read().settings)
+
+    def configure(self, changes: Mapping[str, Setting]) -> Undo:
+        """Restart with changes; where that fails, with the settings from before."""
+        if self._template is None:
+            raise InputError(
+                f"{self.address.url}: expected a restart command to change settings, got none",
+                "--restart 'CMD {settings}'",
+            )
+        checked = self.adapter.check(changes)
+        before = self._chosen
+        after = {**self._pinned(), **checked}
+        if not checked:
+            return lambda: None
+        try:
+            self._restart(after)
+        except EngineLostError as error:
+            raise self._returned(before, error) from None
+        return lambda: self._restart(before)
+
+    def measure(self, workload: Workload, window: Window) -> Measurement:
+        """Run a window over HTTP, on an empty prefix cache."""
+        self._empty_prefix_cache(workload, window)
+        if self._load is None:
+            self._load = LoadClient(self.address.url)
+        self.server.check("before the window")
+        self._meter.begin()
+        with self.server.watched("in the window"):
+            measured = self._load.run_window(workload, window, disturbances=self._meter.end)
+        return replace(
+            measured,
+            settings=self.settings(),
+            details={**measured.details, **self._meter.shares},
+        )
+
+    def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:
+        """Greedy answers, one after another."""
+        model = self._served().name
+        with self.server.watched("in the probes"):
+            try:
+                return [self._prober.ask(model, prompt, max_tokens) for prompt in prompts]
+            except ServerError:
+                # A server that ended is the news, not the answer that did not come.
+                self.server.check("in the probes")
+                raise
+
+    def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
+        """A trace of a window, by the server's own profiler where it has one."""
+        if not self.adapter.profile:
+            self._note(f"{self.adapter.name} has no profiler of its own: no trace")
+            return None
+        try:
+            return capturing.capture(
+                self.address,
+                self.adapter.profile,
+                self.folder / "traces",
+                folder,
+                lambda: self.measure(workload, window),
+            )
+        except (ServerError, InputError) as error:
+            self._note(f"no trace: {error.message}")
+            return None
+
+    def launch_command(self, settings: Mapping[str, Setting]) -> str:
+        """The command that starts this server with these settings."""
+        if self._template is None:
+            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
+        chosen = self._explicit(self.adapter.check(settings))
+        variables = {**self._template.environment, **self.adapter.variables(chosen)}
+        return self._template.line(self.adapter.arguments(chosen), variables)
+
+    def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
+        """A server with these settings that is not started yet, for a journal."""
+        if self._template is None:
+            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
+        chosen = self._explicit(self.adapter.check(settings))
+        record = ServerRecord(
+            argv=tuple(self._template.arguments(self._in_folder(self.adapter.arguments(chosen)))),
+            environment={**self._template.environment, **self.adapter.variables(chosen)},
+            cwd=os.getcwd(),
+            health_url=self.address.url + self.adapter.health,
+            start_timeout_s=self.adapter.start_timeout_s,
+        )
+        return numbered(record, self.folder, self.server.started)
+
+    def close(self) -> None:
+        """Stop the server if this object brought it up; one that was found stays, as configured."""
+        if self._load is not None:
+            self._load.close()
+            self._load = None
+        if not self.server.was_found:
+            self.server.stop()
+
+    def _adapter(self, given: str | Path | Adapter | None) -> Adapter:
+        words = () if self._template is None else self._template.words
+        if isinstance(given, Adapter):
+            return given
+        name = given or detection.of_command(words) or detection.of_server(self.address)
+        if name is None and self._template is not None:
+            raise InputError(
+                "--restart: expected a server whose settings are known, got another command",
+                f"--adapter FILE names its knobs; known are {', '.join(adapters.names())}",
+            )
+        return schemas.complete(adapters.load(name or "openai"))
+
+    def _open(self, has_settings: bool) -> None:
+        if self.server.find():
+            if has_settings:
+                self._restart(self._chosen)
+            elif self._template is not None and self.server.record is None:
+                raise InputError(
+                    f"{self.address.url}: expected a server of this machine and user to restart, "
+                    "got one whose process cannot be found",
+                    "run Assay beside the server, or stop it: the restart command starts it again",
+                )
+            return
+        if self._template is None:
+            raise InputError(
+                f"{self.address.url}{self.adapter.health}: expected a server, got no answer",
+                "start it, or say how to: --restart 'CMD {settings}'",
+            )
+        self._restart(self._chosen)
+
+    def _restart(self, chosen: Mapping[str, Setting]) -> None:
+        """Stop what runs and start the server with exactly these settings."""
+        self._forget()
+        record = self.record_for(chosen)
+        self.server.stop()
+        self.server.start(record)
+        self._chosen = dict(chosen)
+
+    def _returned(self, before: Mapping[str, Setting], error: EngineLostError) -> AssayError:
+        """Bring the former settings back; the error to raise after that."""
+        try:
+            self._restart(before)
+        except EngineLostError as second:
+            second.add_note(f"after: {error.message}")
+            return EngineLostError(
+                f"{error.message}; nor does it start with the former settings: {second.message}",
+                second.hint,
+                failure=error.failure,
+            )
+        failed = TrialFailedError(error.message, error.hint, failure=error.failure)
+        for note in getattr(error, "__notes__", ()):
+            failed.add_note(note)
+        return failed
+
+    def _pinned(self) -> dict[str, Setting]:
+        """What runs now, so that a change of one knob does not move another."""
+        return self._explicit(self._read().settings)
+
+    def _explicit(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+        """Settings that differ from what the command gives by itself."""
+        found: dict[str, Setting] = {}
+        for name, value in settings.items():
+            knob = self.adapter.knob(name)
+            if value is not None and value != self._in_template.get(name, knob.default):
+                found[name] = value
+        return found
+
+    def _read(self) -> ReadBack:
+        # Values do not change while a process lives: endpoints and log are read once for each.
+        if self._found is None or self._found_of != self._identity():
+            record = self.server.record
+            argv = () if record is None else record.argv
+            environment: Mapping[str, str] = {}
+            if record is not None and record.pid is not None:
+                environment = process_environment(record.pid)
+            self._found = read_back(self.adapter, self.address, argv, environment, self.server.log)
+            self._found_of = self._identity()
+        return self._found
+
+    def _identity(self) -> tuple[int | None, int | None]:
+        record = self.server.record
+        return (None, None) if record is None else (record.pid, record.start_ticks)
+
+    def _forget(self) -> None:
+        self._found, self._model = None, None
+        self._asked.clear()
+
+    def _served(self) -> ServedModel:
+        if self._model is None:
+            self._model = served_model(
+                self.address.url, exchange_json(self.address, MODELS, timeout_s=60.0)
+            )
+        return self._model
+
+    def _gpu(self) -> int | None:
+        record = self.server.record
+        return None if record is None or record.pid is None else placement.gpu_of(record.pid)
+
+    def _cpu_seconds(self) -> float:
+        record = self.server.record
+        return 0.0 if record is None or record.pid is None else cpu_seconds(record.pid)
+
+    def _capabilities(self, gpu: int | None) -> frozenset[str]:
+        found = {*self.adapter.capabilities, "restart", "logprobs"}
+        found |= {"cpu", "cpu-threads"} if gpu is None else {"cuda"}
+        if (os.cpu_count() or 1) > 1:
+            found.add("multi-core")
+        if self.adapter.profile:
+            found.add("capture")
+        return frozenset(found)
+
+    def _empty_prefix_cache(self, workload: Workload, window: Window) -> None:
+        """Keep a window from finding what an earlier one of the same requests left in a cache."""
+        if self.adapter.reset:
+            try:
+                exchange(self.address, self.adapter.reset, method="POST", timeout_s=60.0)
+                return
+            except ServerError as error:
+                self._note(f"the prefix cache was not emptied: {error.message}")
+        asked = _numbers(workload, window)
+        if "prefix-cache" in self.adapter.capabilities and asked & self._asked:
+            if self._template is None:
+                self._note("requests repeat, and the server may find them in its prefix cache")
+            else:
+                self._restart(self._chosen)
+        self._asked |= asked
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _in_folder(self, arguments: Sequence[str]) -> list[str]:
+        return [word.replace(FOLDER, str(self.folder)) for word in arguments]
+
+
+def _numbers(workload: Workload, window: Window) -> set[int]:
+    """Which requests of a workload a window may ask for; all where only its time is limited."""
+    count = len(workload.requests)
+    if window.requests is None or window.requests >= count:
+        return set(range(count))
+    return {(window.offset + at) % count for at in range(window.requests)}

@@ -1,0 +1,86 @@
+"""The engine that somebody names: assay, a URL, or an object of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.errors import InputError
+from assay.improve.engines.protocol import Engine
+from assay.improve.workloads.measurement import Setting
+
+if TYPE_CHECKING:
+    import assay.engine
+
+NAMES: Final = ("assay",)
+"""Engines by name; others by URL."""
+
+
+def open_engine(
+    engine: str | Engine | assay.engine.Engine | Any,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    restart: str | None = None,
+    adapter: str | Path | None = None,
+    settings: Mapping[str, Setting] | None = None,
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Engine:
+    """An engine behind the protocol.
+
+    A text is `assay` (in this process) or a URL. An
+    `assay.Engine` is driven in this process; what implements the protocol is
+    returned as it is. `settings` are those that the engine starts with.
+    """
+    if isinstance(engine, str):
+        return _named(engine, model, device, restart, adapter, settings, folder, say)
+    if isinstance(engine, Engine):
+        return engine
+    from assay.engine import Engine as OwnEngineType
+
+    if isinstance(engine, OwnEngineType):
+        from assay.improve.engines.own import OwnEngine
+
+        own = OwnEngine(engine)
+        if settings:
+            own.configure(settings)
+        return own
+    raise InputError(
+        f"engine: expected assay, a URL or an assay.Engine, got {type(engine).__name__}"
+    )
+
+
+def _named(
+    name: str,
+    model: str | None,
+    device: str | None,
+    restart: str | None,
+    adapter: str | Path | None,
+    settings: Mapping[str, Setting] | None,
+    folder: Path | None,
+    say: Callable[[str], None],
+) -> Engine:
+    if name.startswith(("http://", "https://")):
+        from assay.improve.engines.http import HttpEngine
+
+        return HttpEngine(name, restart, adapter=adapter, settings=settings, folder=folder, say=say)
+    if restart is not None:
+        raise InputError(
+            f"--restart: expected a server's URL as engine, got {name}",
+            "--engine http://127.0.0.1:8000 --restart 'CMD {settings}'",
+        )
+    if name == "assay":
+        from assay.engine import Engine as OwnEngineType
+        from assay.improve.engines.own import OwnEngine
+
+        if model is None:
+            raise InputError("engine assay: expected a model, got none", "--model NAME")
+        given: dict[str, Any] = dict(settings or {})
+        engine = OwnEngineType.load(model, device or "cpu", **given)
+        return OwnEngine(engine, source=model, owns=True)
+    raise InputError(
+        f'engine "{name}": expected assay or a URL, got another name',
+        "a URL starts with http:// or https://",
+    )

@@ -1,0 +1,109 @@
+"""Greedy answers with log-probabilities from /v1/completions, in each server's spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from assay.improve.engines.protocol import ProbeAnswer
+from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.answers import COMPLETIONS, REFUSED_FIELD
+from assay.openai_api.exchange import exchange_json
+
+ALTERNATIVES: Final = 5
+"""Best tokens asked for at each position: the most that OpenAI's own interface gives."""
+
+
+class Prober:
+    """Asks one server; remembers what it refuses."""
+
+    def __init__(self, address: ServerAddress, fields: Mapping[str, Any]) -> None:
+        self._address = address
+        self._optional = {"ignore_eos": True, **fields}
+        self.notes: list[str] = []
+
+    def ask(self, model: str, prompt: str, max_tokens: int) -> ProbeAnswer:
+        """One greedy answer."""
+        body = {
+            "model": model,
+            "prompt": prompt,
+            "max_tokens": max_tokens,
+            "temperature": 0.0,
+            "seed": 0,
+            "logprobs": ALTERNATIVES,
+        }
+        try:
+            data = exchange_json(self._address, COMPLETIONS, body | self._optional, timeout_s=600.0)
+        except ServerError as error:
+            if error.status not in REFUSED_FIELD or not self._optional:
+                raise
+            data = exchange_json(self._address, COMPLETIONS, body, timeout_s=600.0)
+            refused = ", ".join(self._optional)
+            self.notes.append(f"the server refuses {refused}: probes may end early")
+            self._optional = {}
+        answer = parse(data)
+        if not answer.logprobs and not any("log-probabilities" in one for one in self.notes):
+            self.notes.append("the server gives no log-probabilities: answers are compared as text")
+        return answer
+
+
+def parse(data: Any) -> ProbeAnswer:
+    """The answer of a completion: OpenAI's lists, or a record for each token as in chats."""
+    choices = data.get("choices") if isinstance(data, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping):
+        raise ServerError(f"{COMPLETIONS}: expected a choice, got {str(data)[:100]}")
+    given = choice.get("logprobs")
+    text = choice.get("text")
+    whole = text if isinstance(text, str) else ""
+    if not isinstance(given, Mapping):
+        return ProbeAnswer((), (whole,) if whole else (), (), ())
+    if isinstance(given.get("content"), list):
+        return _of_records(given["content"], choice)
+    return _of_lists(given, choice)
+
+
+def _of_lists(given: Mapping[str, Any], choice: Mapping[str, Any]) -> ProbeAnswer:
+    texts = tuple(str(one) for one in given.get("tokens") or ())
+    logprobs = tuple(float(one) for one in given.get("token_logprobs") or () if one is not None)
+    tops = tuple(
+        {str(token): float(value) for token, value in top.items()}
+        for top in given.get("top_logprobs") or ()
+        if isinstance(top, Mapping)
+    )
+    return ProbeAnswer(_ids(choice, texts), texts, logprobs, _margins(tops), tops)
+
+
+def _of_records(records: Sequence[Any], choice: Mapping[str, Any]) -> ProbeAnswer:
+    rows = [one for one in records if isinstance(one, Mapping)]
+    texts = tuple(str(one.get("token", "")) for one in rows)
+    tops = []
+    for one in rows:
+        listed = one.get("top_logprobs") or ()
+        # Tokens that are no whole characters have equal texts: their ids tell them apart.
+        tops.append({str(top.get("id", top.get("token"))): float(top["logprob"]) for top in listed})
+    ids = tuple(one["id"] for one in rows if isinstance(one.get("id"), int))
+    return ProbeAnswer(
+        ids if len(ids) == len(rows) else _ids(choice, texts),
+        texts,
+        tuple(float(one["logprob"]) for one in rows),
+        _margins(tops),
+        tuple(tops),
+    )
+
+
+def _ids(choice: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, ...]:
+    """Token ids, where the server adds them to the answer."""
+    given = choice.get("token_ids")
+    if isinstance(given, list) and len(given) == len(texts):
+        return tuple(int(one) for one in given)
+    return ()
+
+
+def _margins(tops: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
+    found = []
+    for top in tops:
+        best = sorted(top.values(), reverse=True)[:2]
+        if len(best) == 2:
+            found.append(best[0] - best[1])
+    return tuple(found) if len(found) == len(tops) else ()

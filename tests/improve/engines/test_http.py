@@ -1,0 +1,229 @@
+"""A server tuned by restarts: real processes that look like llama.cpp's server."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assay.errors import InputError
+from assay.improve.engines import adapter as adapters
+from assay.improve.engines import process
+from assay.improve.engines.http import HttpEngine
+from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
+from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+
+SERVER = Path(__file__).with_name("fake_llama_server.py")
+ADAPTER = replace(
+    adapters.load("llama.cpp"), start_timeout_s=20.0, hang_timeout_s=0.5, stop_grace_s=2.0
+)
+WORKLOAD = Workload(
+    "test", "", tuple(PlannedRequest(n, f"words of request {n}", 4) for n in range(8))
+)
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.fixture
+def engines(port, tmp_path):
+    opened = []
+
+    def make(flags: str = "", adapter=ADAPTER, **more) -> HttpEngine:
+        command = f"{sys.executable} {SERVER} --port {port} {flags} {{settings}}"
+        engine = HttpEngine(
+            f"http://127.0.0.1:{port}/v1",
+            command,
+            adapter=adapter,
+            folder=tmp_path / "logs",
+            **more,
+        )
+        opened.append(engine)
+        return engine
+
+    yield make
+    for engine in opened:
+        engine.close()
+        engine.server.stop()
+
+
+def test_a_server_is_started_described_and_stopped(engines, port):
+    started = []
+    engine = engines(on_start=started.append)
+    assert isinstance(engine, Engine)
+    found = engine.describe()
+    assert (found.engine, found.release, found.model) == ("llama.cpp", "b9999-fake", "m.gguf")
+    assert (found.device, found.context_limit) == ("cpu", 99)
+    assert {"cpu", "cpu-threads", "restart", "speculation"} <= found.capabilities
+    assert any("taken from its command line" in one for one in found.degradations)
+    assert engine.knobs()["threads"].hot is False
+    assert [one.pid for one in started] == [engine.server.record.pid]
+    engine.close()
+    assert not process.is_running(started[0])
+    assert process.listener(port) is None
+
+
+def test_a_change_restarts_and_undo_brings_the_old_settings_back(engines):
+    engine = engines()
+    before = engine.settings()
+    first = engine.server.record
+    undo = engine.configure({"threads": 1, "cache_type_k": "q8_0"})
+    assert engine.settings() == {**before, "threads": 1, "cache_type_k": "q8_0"}
+    assert not process.is_running(first)
+    undo()
+    assert engine.settings() == before
+    # Every start has a log of its own.
+    assert sorted(path.name for path in engine.folder.iterdir()) == [
+        f"server-{number:03d}.log" for number in range(3)
+    ]
+
+
+def test_a_change_of_one_knob_does_not_move_another(engines):
+    engine = engines()
+    assert engine.settings()["threads_batch"] == 2
+    engine.configure({"threads": 1})
+    # The server would let it follow the threads.
+    assert engine.settings()["threads_batch"] == 2
+
+
+def test_the_launch_command_and_the_record_are_what_configure_starts(engines):
+    engine = engines()
+    wanted = {**engine.settings(), "threads": 1, "flash_attn": "on"}
+    record = engine.record_for(wanted)
+    assert record.pid is None
+    assert list(record.argv) == shlex.split(engine.launch_command(wanted))
+    engine.configure({"threads": 1, "flash_attn": "on"})
+    assert engine.server.record.argv == record.argv
+    assert engine.settings() == wanted
+
+
+def test_what_the_server_states_counts_not_what_was_asked(engines):
+    engine = engines("--lies")
+    engine.configure({"threads": 2})
+    assert engine.settings()["threads"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fail", "failure"),
+    [("crash", "crash"), ("oom", "OOM"), ("killed", "OOM"), ("hang", "timeout")],
+)
+def test_a_trial_that_fails_leaves_the_former_settings_running(engines, fail, failure):
+    adapter = replace(ADAPTER, start_timeout_s=3.0)
+    engine = engines(f"--fail {fail} --fail-with-threads 1", adapter)
+    before = engine.settings()
+    with pytest.raises(TrialFailedError) as caught:
+        engine.configure({"threads": 1})
+    assert caught.value.failure == failure
+    assert str(engine.folder / "server-001.log") in caught.value.hint
+    assert engine.settings() == before
+    assert engine.server.is_healthy()
+
+
+def test_a_value_that_the_server_refuses(engines):
+    engine = engines()
+    with pytest.raises(TrialFailedError) as caught:
+        engine.configure({"prio": 1})
+    assert caught.value.failure == "refused"
+    assert "unrecognized arguments" in caught.value.hint
+    with pytest.raises(InputError, match="threads: expected from 1 to 512"):
+        engine.configure({"threads": 0})
+    assert engine.server.started == 3
+
+
+def test_a_server_that_never_starts_is_lost(engines):
+    with pytest.raises(EngineLostError, match=r"server \(crash\): killed by SIGABRT at start"):
+        engines("--fail crash")
+
+
+def test_windows_are_measured_and_settings_read_back(engines):
+    engine = engines()
+    found = engine.measure(WORKLOAD, Window(requests=4))
+    assert (found.errors, found.output_tokens, len(found.records)) == (0, 16, 4)
+    assert found.settings == engine.settings()
+    assert found.figures["output_throughput"] > 0
+    first = engine.server.record
+    # Other requests: the same server. The same ones: a fresh server, whose cache is empty.
+    engine.measure(WORKLOAD, Window(requests=4, offset=4))
+    assert engine.server.record == first
+    engine.measure(WORKLOAD, Window(requests=4, offset=4))
+    assert engine.server.record != first
+
+
+def test_a_crash_in_a_window_is_told_and_undone(engines):
+    engine = engines("--fail crash-later --fail-with-threads 1")
+    undo = engine.configure({"threads": 1})
+    with pytest.raises(EngineLostError, match="exited with 3 in the window") as caught:
+        engine.measure(WORKLOAD, Window(requests=8))
+    assert caught.value.failure == "crash"
+    undo()
+    assert engine.measure(WORKLOAD, Window(requests=2)).errors == 0
+
+
+def test_a_hang_in_a_window_ends(engines):
+    engine = engines("--fail hang-later --fail-with-threads 1")
+    undo = engine.configure({"threads": 1})
+    with pytest.raises(EngineLostError, match="no answer to health checks") as caught:
+        engine.measure(WORKLOAD, Window(requests=8))
+    assert caught.value.failure == "hang"
+    assert not engine.server.is_running()
+    undo()
+    assert engine.settings()["threads"] == 2
+
+
+def test_probes_have_tokens_and_margins(engines):
+    [answer] = engines().probe(["hello"], 3)
+    assert answer.token_ids == (7, 7, 7)
+    assert answer.margins == (1.5, 1.5, 1.5)
+
+
+def test_a_server_that_ran_before_is_taken_over_and_left_running(engines, port, tmp_path):
+    first = engines("--threads 1")
+    command = f"{sys.executable} {SERVER} --port {port} {{settings}}"
+    second = HttpEngine(
+        f"http://127.0.0.1:{port}", command, adapter=ADAPTER, folder=tmp_path / "second"
+    )
+    assert second.server.was_found
+    # Its log is not known: the command line says so.
+    assert second.settings()["threads"] == 1
+    undo = second.configure({"poll": 0})
+    assert not process.is_running(first.server.record)
+    assert (second.settings()["threads"], second.settings()["poll"]) == (1, 0)
+    undo()
+    second.close()
+    assert second.server.is_healthy()
+    second.server.stop()
+
+
+def test_without_a_restart_command_nothing_can_be_changed(engines, port):
+    running = engines()
+    engine = HttpEngine(f"http://127.0.0.1:{port}")
+    assert engine.adapter.name == "llama.cpp"
+    assert engine.knobs() == {}
+    assert any("no restart command" in one for one in engine.describe().degradations)
+    with pytest.raises(InputError, match="expected a restart command"):
+        engine.configure({"threads": 1})
+    engine.close()
+    assert running.server.is_healthy()
+    assert engine.capture(WORKLOAD, Window(requests=1), Path("x")) is None
+
+
+def test_no_server_and_no_command_is_refused(port):
+    with pytest.raises(InputError, match="expected a server, got no answer"):
+        HttpEngine(f"http://127.0.0.1:{port}")
+
+
+def test_a_setting_of_the_command_itself_can_be_set_to_the_default(engines):
+    engine = engines("--cache-type-k q8_0")
+    assert engine.settings()["cache_type_k"] == "q8_0"
+    undo = engine.configure({"cache_type_k": "f16"})
+    assert engine.settings()["cache_type_k"] == "f16"
+    undo()
+    assert engine.settings()["cache_type_k"] == "q8_0"
