@@ -27,6 +27,12 @@ PROBES = "diagnose/live/client.py"
 """Probes a server that was named: `assay diagnose --url`."""
 LOAD = "improve/load/connection.py"
 """Sends a workload to a server that was named: `assay load`."""
+RECOVERY = "improve/journal/recovery.py"
+"""Asks a server that a run started or was told to restart whether it is healthy."""
+SERVER_PROCESS = "improve/engines/process.py"
+"""Starts the server of `assay run --restart`."""
+WATCHDOG = "improve/journal/watchdog.py"
+"""A second process of `assay run`, which restores the engine if the first dies."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 ATTACH = "observe/attach/program.py"
@@ -56,6 +62,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         SERVER_PROFILER: {"urllib"},
         PROBES: {"http", "ssl"},
         LOAD: {"ssl"},
+        RECOVERY: {"http", "urllib"},
         **TELEMETRY,
     }
     # It listens; it connects nowhere.
@@ -70,7 +77,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     )
 
 
-def test_only_pull_attach_and_benchmarks_start_programs(root: Path) -> None:
+def test_only_few_modules_start_programs(root: Path) -> None:
     package = root / "python" / "assay"
     users = {
         str(path.relative_to(package))
@@ -78,7 +85,12 @@ def test_only_pull_attach_and_benchmarks_start_programs(root: Path) -> None:
         if imported(path) & {"subprocess", "multiprocessing"}
     }
     assert PULL in users
-    assert {name for name in users if not name.startswith("bench/")} == {PULL, ATTACH}
+    assert {name for name in users if not name.startswith("bench/")} == {
+        PULL,
+        ATTACH,
+        SERVER_PROCESS,
+        WATCHDOG,
+    }
 
 
 def test_telemetry_looks_for_servers_on_this_machine_only(root: Path) -> None:
