@@ -11,6 +11,8 @@ NETWORK = {
 }  # fmt: skip
 TEXT_ONLY = "urllib.parse"
 """Takes URLs apart and opens none."""
+STORE = "object_store.py"
+"""The canonical store, where `ASSAY_STORE` names a bucket, and the S3 sink of telemetry."""
 SERVER = "engine/server/http_server.py"
 """Listens for the clients of `assay serve`."""
 TELEMETRY = {
@@ -59,6 +61,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     used = {name: modules for name, modules in users.items() if modules}
     assert used == {
         SERVER: {"socket"},
+        STORE: {"obstore"},
         SERVER_PROFILER: {"urllib"},
         PROBES: {"http", "ssl"},
         LOAD: {"ssl"},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from assay._native import build_info
 
 if TYPE_CHECKING:
-    from assay import jit
+    from assay import jit, report
     from assay.diagnose.attribution import attribute
     from assay.diagnose.invariants.checking import check_invariants
     from assay.diagnose.residuals import residuals
@@ -29,6 +29,7 @@ __all__ = [
     "check_invariants",
     "jit",
     "predict_graph",
+    "report",
     "residuals",
     "telemetry",
 ]
@@ -46,7 +47,7 @@ _ELSEWHERE = {
 }
 """Names that are imported when they are first used, so that `import assay` stays light."""
 
-_PACKAGES = ("jit",)
+_PACKAGES = ("jit", "report")
 
 
 def __getattr__(name: str) -> Any:

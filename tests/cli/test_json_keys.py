@@ -665,7 +665,9 @@ def test_every_command_is_listed_here() -> None:
         "perplexity",
         "pull",
         "rollback",
+        "report",
         "serve",
+        "verify-report",
         "whatif",
     }
     elsewhere |= {

@@ -70,6 +70,8 @@ COMMANDS: Final = {
     "runs show": "runs_show",
     "runs compare": "runs_compare",
     "rollback": "rollback",
+    "report": "report",
+    "verify-report": "report",
     "bench": "bench",
     "doctor": "doctor",
     "cache": "cache",

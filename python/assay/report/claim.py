@@ -19,6 +19,8 @@ class Evidence:
     """A name of the table of derivations: ratio of paired blocks, median of control blocks ..."""
     select: Mapping[str, Any] = field(default_factory=dict)
     """Which rows: column = value, all of them together."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What the rule needs to know besides: the metric's direction, the confidence, a field's name."""
 
 
 @dataclass(frozen=True, slots=True)

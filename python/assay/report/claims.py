@@ -1,0 +1,279 @@
+"""The claims of a run: every figure derived from the rows of its files by a named rule."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.figure import Figure
+from assay.report import derivations as rules
+from assay.report import words
+from assay.report.claim import Claim, Evidence
+from assay.report.cost_claims import cost_claims
+from assay.report.record import RunRecord
+from assay.report.run_files import EXPERIMENTS, JOURNAL, RESIDUALS, RunFiles, selected
+from assay.report.waterfall import FLOOR_SHARE, waterfall
+
+FIGURE: Final = "{figure}"
+"""Where the figure stands in the text of a statement."""
+
+START, FINAL, RATIO = "start.level", "final.level", "final.ratio"
+NOISE: Final = "noise.ratio"
+
+
+def stated(text: str, figure: Figure | None, unit: str) -> str:
+    """A statement: its text with the figure written in."""
+    return text.replace(FIGURE, words.shown(figure, unit))
+
+
+def claims_of(record: RunRecord, files: RunFiles) -> list[Claim]:
+    """All claims of a run, the headline first; what cannot be claimed is absent."""
+    return build(record, files)[0]
+
+
+def build(record: RunRecord, files: RunFiles) -> tuple[list[Claim], list[str]]:
+    """The claims of a run, and what could not be claimed and why."""
+    builder = _Builder(record, files)
+    claims = [
+        *builder.headline(),
+        *builder.noise(),
+        *builder.experiments(),
+        *builder.left_out(),
+        *builder.waterfall(),
+        *builder.forecasts(),
+        *builder.counts(),
+        *cost_claims(record, files, builder.claim, builder.gaps),
+    ]
+    return claims, builder.gaps
+
+
+class _Builder:
+    def __init__(self, record: RunRecord, files: RunFiles) -> None:
+        self.record = record
+        self.files = files
+        self.gaps: list[str] = []
+        self.metric = words.metric_name(record.outcome.metric)
+        self.unit = words.metric_unit(record.outcome.metric)
+        self.compared = {"better": record.better, "confidence": record.confidence}
+        self.measured = {one["experiment"] for one in files.blocks} if self._has_blocks() else set()
+
+    def _has_blocks(self) -> bool:
+        return self.files.has(EXPERIMENTS)
+
+    def claim(
+        self, name: str, text: str, unit: str, evidence: Evidence, **rest: Any
+    ) -> Iterator[Claim]:
+        """A claim where its rule finds the rows that it needs; else none."""
+        try:
+            figure = rules.derive(self.files, evidence)
+        except InputError as error:
+            self.gaps.append(f"{name} is not claimed: {error.message}")
+            return
+        details = {"text": text, **rest.pop("details", {})}
+        yield Claim(
+            name, stated(text, figure, unit), figure, unit, (evidence,), details=details, **rest
+        )
+
+    def blocks(self, rule: str, **select: Any) -> Evidence:
+        """Evidence in experiments.parquet."""
+        return Evidence(EXPERIMENTS, rule, select, self.compared)
+
+    def headline(self) -> Iterator[Claim]:
+        """The level before and after, and their ratio."""
+        confirmation, noise = self.record.confirmation, self.record.noise
+        stack = "kept settings" if self.record.outcome.verdict == "improved" else "tried stack"
+        text = f"{self.metric} with the starting settings: {FIGURE}"
+        if confirmation is not None and confirmation.experiment in self.measured:
+            name = confirmation.experiment
+            yield from self.claim(
+                START, text, self.unit, self.blocks(rules.MEDIAN, experiment=name, arm="control")
+            )
+            yield from self.claim(
+                FINAL,
+                f"{self.metric} with the {stack}: {FIGURE}",
+                self.unit,
+                self.blocks(rules.MEDIAN, experiment=name, arm="treatment"),
+            )
+            yield from self.claim(
+                RATIO,
+                f"{stack} over the start, {self.metric}: {FIGURE}",
+                words.RATIO,
+                self.blocks(rules.RATIO, experiment=name),
+                intervention=words.change(self.record.start, confirmation.candidate.changes),
+                verdict=confirmation.verdict,
+                details=_of_result(confirmation, "confirmation"),
+            )
+        elif noise is not None and noise.experiment in self.measured:
+            yield from self.claim(
+                START, text, self.unit, self.blocks(rules.MEDIAN, experiment=noise.experiment)
+            )
+
+    def noise(self) -> Iterator[Claim]:
+        """The A/A experiment."""
+        noise = self.record.noise
+        if noise is not None and noise.experiment in self.measured:
+            yield from self.claim(
+                NOISE,
+                f"the starting settings against themselves (A/A): {FIGURE}",
+                words.RATIO,
+                self.blocks(rules.RATIO, experiment=noise.experiment),
+                verdict=noise.verdict,
+                details=_of_result(noise, "noise"),
+            )
+
+    def experiments(self) -> Iterator[Claim]:
+        """Every trial, failed ones too."""
+        for result in self.record.experiments:
+            yield from self.trial(result)
+
+    def trial(self, result: ExperimentResult) -> Iterator[Claim]:
+        """One trial: its ratio where it was measured, else what became of it."""
+        changes = result.candidate.changes
+        before = {knob: self._before(result, knob) for knob in changes}
+        name = f"experiment.{result.experiment}.ratio"
+        details = _of_result(result, self._role(result))
+        intervention = words.change(before, changes)
+        evidence = Evidence(JOURNAL, "verdict", {"experiment": result.experiment})
+        rows = selected(self._rows(), {"experiment": result.experiment})
+        if rules.looks(rows, self.record.better, 1 - self.record.confidence):
+            found = list(
+                self.claim(
+                    name,
+                    f"{words.settings(changes)}: {FIGURE}, {result.verdict}",
+                    words.RATIO,
+                    self.blocks(rules.RATIO, experiment=result.experiment),
+                    intervention=intervention,
+                    verdict=result.verdict,
+                    details=details,
+                )
+            )
+            yield from (_with(one, evidence) for one in found)
+            return
+        what = result.failure or "no complete pair of blocks"
+        text = f"{words.settings(changes)}: {what}, {result.verdict}"
+        yield Claim(
+            name, text, None, words.RATIO, (evidence,), intervention, result.verdict,
+            {"text": text, **details},
+        )  # fmt: skip
+
+    def _rows(self) -> Any:
+        return self.files.blocks if self._has_blocks() else ()
+
+    def _before(self, result: ExperimentResult, knob: str) -> Any:
+        """The value of a knob in the control arm: as it was read back, else as the run started."""
+        for block in result.blocks:
+            if block.arm == "control" and knob in block.settings:
+                return block.settings[knob]
+        return self.record.start.get(knob)
+
+    def _role(self, result: ExperimentResult) -> str:
+        outcome = self.record.outcome
+        for role in ("kept", "undecided", "rejected"):
+            if any(one.experiment == result.experiment for one in getattr(outcome, role)):
+                return role
+        return {"improved": "not kept", "undecided": "undecided"}.get(result.verdict, "rejected")
+
+    def left_out(self) -> Iterator[Claim]:
+        """What each kept lever is worth in the stack."""
+        for lever, result in self.record.left_out.items():
+            yield from self.claim(
+                f"worth.{lever}.ratio",
+                f"{lever} in the kept stack, with over without: {FIGURE}",
+                words.RATIO,
+                self.blocks(rules.RATIO, experiment=result.experiment),
+                verdict=result.verdict,
+                details={**_of_result(result, "left out"), "lever": lever},
+            )
+
+    def waterfall(self) -> Iterator[Claim]:
+        """The median step from its floor to what was observed."""
+        if not self.files.has(RESIDUALS):
+            return
+        for term, figure in waterfall(self.files.steps):
+            evidence = Evidence(RESIDUALS, rules.TERM, {}, {"term": term})
+            if figure.hi > 0 and term != FLOOR_SHARE:
+                text = f"{term.replace('_', ' ')}: {FIGURE}"
+                yield from self.claim(f"waterfall.{term}", text, "us", evidence)
+        evidence = Evidence(RESIDUALS, rules.TERM, {}, {"term": FLOOR_SHARE})
+        if any(name == FLOOR_SHARE for name, _ in waterfall(self.files.steps)):
+            yield from self.claim(
+                "waterfall.share", f"the starting step is at {FIGURE} of its floor",
+                words.PERCENT, evidence,
+            )  # fmt: skip
+
+    def forecasts(self) -> Iterator[Claim]:
+        """How good the forecasts were."""
+        evidence = Evidence(JOURNAL, rules.COVERAGE, {"kind": "experiment"}, self.compared)
+        scored = rules.forecasts(self.files, evidence) if self._has_blocks() else []
+        if not scored:
+            self.gaps.append("forecasts are not scored: no trial had both forecast and ratio")
+            return
+        listed = [
+            {"experiment": name, "forecast": one._asdict(), "outcome": after._asdict()}
+            for name, one, after in scored
+        ]
+        yield from self.claim(
+            "forecast.count", f"forecasts with an outcome: {FIGURE}", "trials",
+            Evidence(JOURNAL, rules.FORECASTS, {"kind": "experiment"}, self.compared),
+        )  # fmt: skip
+        yield from self.claim(
+            "forecast.coverage",
+            f"outcomes inside the forecast's interval: {FIGURE}",
+            words.PERCENT,
+            evidence,
+            details={"scored": listed},
+        )
+        yield from self.claim(
+            "forecast.error",
+            f"median error of the forecasts: {FIGURE}",
+            words.PERCENT,
+            Evidence(JOURNAL, rules.ERROR, {"kind": "experiment"}, self.compared),
+        )
+
+    def counts(self) -> Iterator[Claim]:
+        """How much was measured, and how much of it was dropped."""
+        if not self._has_blocks():
+            return
+        yield from self.claim(
+            "blocks.counted", f"measured blocks that count: {FIGURE}", "blocks",
+            Evidence(EXPERIMENTS, rules.COUNT, {}, {"is_dropped": False}),
+        )  # fmt: skip
+        yield from self.claim(
+            "blocks.dropped", f"measured blocks that were dropped: {FIGURE}", "blocks",
+            Evidence(EXPERIMENTS, rules.COUNT, {}, {"is_dropped": True}),
+        )  # fmt: skip
+
+
+def _with(claim: Claim, evidence: Evidence) -> Claim:
+    return dataclasses.replace(claim, evidence=(*claim.evidence, evidence))
+
+
+def _of_result(result: ExperimentResult, role: str) -> dict[str, Any]:
+    """What a reader wants to know of an experiment besides its ratio."""
+    dropped: dict[str, int] = {}
+    for block in result.blocks:
+        if block.dropped:
+            dropped[block.dropped] = dropped.get(block.dropped, 0) + 1
+    candidate = result.candidate
+    return {
+        "experiment": result.experiment,
+        "role": role,
+        "candidate": candidate.name,
+        "levers": list(candidate.levers),
+        "changes": dict(candidate.changes),
+        "correctness": candidate.correctness,
+        "safety": candidate.safety,
+        "forecast": None if candidate.prediction is None else candidate.prediction._asdict(),
+        "predicted_by": candidate.predicted_by,
+        "reason": result.reason,
+        "failure": result.failure,
+        "gates": [
+            {"gate": one.gate, "passed": one.passed, "statement": one.statement}
+            for one in result.gates
+        ],
+        "dropped": dropped,
+        "seconds": result.seconds,
+    }

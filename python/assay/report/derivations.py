@@ -1,0 +1,208 @@
+"""The rules by which figures follow from rows: each a pure function of the files of a run.
+
+A claim names its rule and its rows; the report's writer and `assay verify-report` both call the rule,
+so a figure that was not derived from rows cannot get into a report. The rules read files only: not
+the objects of the loop, and no clock, network or environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.improve.experiments.pairs import looks_of
+from assay.improve.figure import Figure
+from assay.improve.journal.block_table import block_of
+from assay.improve.workloads.workload import Direction
+from assay.report.claim import Evidence
+from assay.report.energy import mean_power
+from assay.report.levels import level
+from assay.report.receipt import cost_per_token, energy_per_token
+from assay.report.run_files import Row, RunFiles, selected
+from assay.report.waterfall import waterfall
+
+Rule = Callable[[RunFiles, Evidence], Figure]
+
+MEDIAN: Final = "median of blocks"
+RATIO: Final = "ratio of paired blocks"
+COUNT: Final = "count of rows"
+TERM: Final = "term of the median step"
+FIELD: Final = "field of a file"
+COVERAGE: Final = "share of forecasts that hold"
+FORECASTS: Final = "count of scored forecasts"
+ERROR: Final = "median error of forecasts"
+COST: Final = "cost per token of a median"
+ENERGY: Final = "energy per token of a median"
+
+
+def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Figure]:
+    """The confidence sequence of an experiment's rows, one look a pair; above 1 is better."""
+    direction: Direction = "lower" if better == "lower" else "higher"
+    return [one.ratio for one in looks_of((block_of(row) for row in rows), direction, alpha)]
+
+
+def ratio_of(rows: Sequence[Row], better: str, alpha: float) -> Figure | None:
+    """Treatment over control with its anytime-valid interval; None without a complete pair."""
+    found = looks(rows, better, alpha)
+    return found[-1] if found else None
+
+
+def derive(files: RunFiles, evidence: Evidence) -> Figure:
+    """The figure that a rule gives for the rows of a run."""
+    if evidence.rule not in RULES:
+        raise InputError(f'unknown rule "{evidence.rule}"', f"one of: {', '.join(RULES)}")
+    return RULES[evidence.rule](files, evidence)
+
+
+def _blocks(files: RunFiles, evidence: Evidence) -> list[Row]:
+    rows = selected(files.blocks, evidence.select)
+    if not rows:
+        raise _nothing(evidence)
+    return rows
+
+
+def _nothing(evidence: Evidence) -> InputError:
+    chosen = ", ".join(f"{name} {value}" for name, value in evidence.select.items())
+    return InputError(f"{evidence.file}: expected rows of {chosen or 'the run'}, got none")
+
+
+def _median(files: RunFiles, evidence: Evidence) -> Figure:
+    rows = [row["value"] for row in _blocks(files, evidence) if not row["dropped"]]
+    found = level(rows, _confidence(evidence))
+    if found is None:
+        raise InputError(f"{evidence.file}: expected a block that counts, got dropped ones only")
+    return found
+
+
+def _ratio(files: RunFiles, evidence: Evidence) -> Figure:
+    rows = _blocks(files, evidence)
+    found = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence))
+    if found is None:
+        raise InputError(f"{evidence.file}: expected a complete pair of blocks, got none")
+    return found
+
+
+def _confidence(evidence: Evidence) -> float:
+    return float(evidence.parameters["confidence"])
+
+
+def _count(files: RunFiles, evidence: Evidence) -> Figure:
+    if evidence.file == "journal.jsonl":
+        rows = [{"kind": one["kind"], **one["data"]} for one in files.journal]
+        return _exactly(len(selected(rows, evidence.select)))
+    kept = selected(files.blocks, evidence.select)
+    if "is_dropped" in evidence.parameters:
+        wanted = bool(evidence.parameters["is_dropped"])
+        kept = [row for row in kept if bool(row["dropped"]) == wanted]
+    return _exactly(len(kept))
+
+
+def _exactly(value: float) -> Figure:
+    return Figure(float(value), float(value), float(value))
+
+
+def _term(files: RunFiles, evidence: Evidence) -> Figure:
+    found = dict(waterfall(files.steps))
+    name = str(evidence.parameters["term"])
+    if name not in found:
+        raise InputError(f"{evidence.file}: expected the term {name}, got {', '.join(found)}")
+    return found[name]
+
+
+def _field(files: RunFiles, evidence: Evidence) -> Figure:
+    """A figure that a file states: {value, lo, hi}, or a number."""
+    place: Any = files.plan if evidence.file == "plan.json" else None
+    for name in str(evidence.parameters["path"]).split("/"):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    if isinstance(place, (int, float)) and not isinstance(place, bool):
+        return _exactly(place)
+    if isinstance(place, Mapping) and {"value", "lo", "hi"} <= set(place):
+        return Figure(float(place["value"]), float(place["lo"]), float(place["hi"]))
+    raise InputError(f"{evidence.file}: expected a figure at {evidence.parameters['path']}")
+
+
+def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Figure, Figure]]:
+    """Name, forecast and outcome of each experiment that had both.
+
+    Forecasts are those that the journal holds from before the experiment's first block.
+    """
+    better, alpha = str(evidence.parameters["better"]), 1 - _confidence(evidence)
+    found: dict[str, tuple[str, Figure, Figure]] = {}
+    for record in files.journal:
+        if record["kind"] != "experiment":
+            continue
+        data = record["data"]
+        name, candidate = data.get("experiment"), data.get("candidate") or {}
+        predicted = candidate.get("prediction")
+        outcome = ratio_of(selected(files.blocks, {"experiment": name}), better, alpha)
+        if predicted is None or outcome is None:
+            continue
+        forecast = Figure(*(float(predicted[key]) for key in ("value", "lo", "hi")))
+        # A lever that is left out later is the same forecast again.
+        found.setdefault(str(candidate.get("name")), (str(name), forecast, outcome))
+    return list(found.values())
+
+
+def _coverage(files: RunFiles, evidence: Evidence) -> Figure:
+    scored = forecasts(files, evidence)
+    if not scored:
+        raise InputError(f"{evidence.file}: expected a forecast with an outcome, got none")
+    inside = sum(one.lo <= outcome.value <= one.hi for _, one, outcome in scored)
+    return _exactly(inside / len(scored))
+
+
+def _forecasts(files: RunFiles, evidence: Evidence) -> Figure:
+    return _exactly(len(forecasts(files, evidence)))
+
+
+def _error(files: RunFiles, evidence: Evidence) -> Figure:
+    errors = [abs(one.value / after.value - 1) for _, one, after in forecasts(files, evidence)]
+    found = level(errors)
+    if found is None:
+        raise InputError(f"{evidence.file}: expected a forecast with an outcome, got none")
+    return _exactly(found.value)
+
+
+def _cost(files: RunFiles, evidence: Evidence) -> Figure:
+    rate = _throughput(files, evidence)
+    price = float(evidence.parameters["usd_per_hour"])
+    return _falling(rate, lambda one: 1e6 * cost_per_token(one, price))
+
+
+def _energy(files: RunFiles, evidence: Evidence) -> Figure:
+    rate = _throughput(files, evidence)
+    rows = [row for row in _blocks(files, evidence) if not row["dropped"]]
+    power = mean_power(files.state, rows)
+    if power is None:
+        raise InputError("state.parquet: expected samples of power during the blocks, got none")
+    return _falling(rate, lambda one: energy_per_token(one, power))
+
+
+def _throughput(files: RunFiles, evidence: Evidence) -> Figure:
+    """Output tokens a second: the blocks' own, whatever metric the experiment compared."""
+    rows = [row for row in _blocks(files, evidence) if not row["dropped"] and row["seconds"] > 0]
+    found = level([row["output_tokens"] / row["seconds"] for row in rows], _confidence(evidence))
+    if found is None or found.lo <= 0:
+        raise InputError(f"{evidence.file}: expected blocks with output tokens, got none")
+    return found
+
+
+def _falling(rate: Figure, of: Callable[[float], float]) -> Figure:
+    """A figure that falls as the rate rises: the interval's ends change places."""
+    return Figure(of(rate.value), of(rate.hi), of(rate.lo))
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    MEDIAN: _median,
+    RATIO: _ratio,
+    COUNT: _count,
+    TERM: _term,
+    FIELD: _field,
+    COVERAGE: _coverage,
+    FORECASTS: _forecasts,
+    ERROR: _error,
+    COST: _cost,
+    ENERGY: _energy,
+}
+"""Every rule by its name."""

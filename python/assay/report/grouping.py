@@ -1,0 +1,22 @@
+"""Claims by name and by what became of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from assay.report.claim import Claim
+
+
+def named(claims: Sequence[Claim]) -> Mapping[str, Claim]:
+    """Claims by their names."""
+    return {one.name: one for one in claims}
+
+
+def starting(claims: Sequence[Claim], prefix: str) -> list[Claim]:
+    """Claims whose names start so."""
+    return [one for one in claims if one.name.startswith(prefix)]
+
+
+def by_role(claims: Sequence[Claim], *roles: str) -> list[Claim]:
+    """Claims on experiments that ended in one of these ways."""
+    return [one for one in claims if one.details.get("role") in roles]

@@ -1,0 +1,274 @@
+"""A report as Markdown, from claims and provenance alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from assay.escaping import one_line
+from assay.report import words
+from assay.report.claim import Claim, Provenance
+from assay.report.grouping import by_role, named, starting
+from assay.report.headline import (
+    evidence_text,
+    forecast_text,
+    headline,
+    ran_on,
+    sentence,
+    summary,
+)
+from assay.report.patches import patches
+
+_ROLES: Final = (
+    ("Kept", ("kept",), "Nothing was kept."),
+    ("Undecided", ("undecided",), "Nothing is undecided."),
+    ("Rejected and failed", ("rejected", "not kept"), "Nothing was rejected, and no trial failed."),
+)
+
+
+def write(claims: Sequence[Claim], provenance: Provenance) -> str:
+    """A report as Markdown; every figure in it is one of the claims'."""
+    lines = [
+        *_top(claims, provenance),
+        *_result(claims),
+        *_trials(claims),
+        *_skipped(provenance),
+        *_waterfall(claims),
+        *_forecasts(claims),
+        *_costs(claims),
+        *_rests_on(claims, provenance),
+        *_use_it(provenance),
+        *_check_it(claims, provenance),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _top(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
+    yield f"# {_text(headline(claims, provenance))}"
+    yield ""
+    if ran := ran_on(provenance):
+        yield _text(ran)
+        yield ""
+    for line in summary(claims, provenance):
+        yield f"- {_text(line)}"
+    yield ""
+
+
+def _result(claims: Sequence[Claim]) -> Iterator[str]:
+    known = named(claims)
+    rows = [
+        (label, words.shown(known[name].figure, known[name].unit))
+        for label, name in (
+            ("start", "start.level"),
+            ("kept settings", "final.level"),
+            ("ratio", "final.ratio"),
+            ("A/A noise", "noise.ratio"),
+        )
+        if name in known
+    ]
+    yield "## Before and after"
+    yield ""
+    if not rows:
+        yield "Nothing was measured."
+        yield ""
+        return
+    yield from _table(("", "value and interval"), rows)
+    yield "Levels are medians of blocks with order-statistic intervals; ratios are over pairs of"
+    yield "blocks with a confidence sequence, which holds at every look. Above 1 is better."
+    yield ""
+
+
+def _trials(claims: Sequence[Claim]) -> Iterator[str]:
+    worth = {one.details.get("lever"): one for one in by_role(claims, "left out")}
+    for title, roles, empty in _ROLES:
+        yield f"## {title}"
+        yield ""
+        found = by_role(claims, *roles)
+        if not found:
+            yield empty
+            yield ""
+        for claim in found:
+            yield from _trial(claim, worth)
+
+
+def _trial(claim: Claim, worth: Mapping[Any, Claim]) -> Iterator[str]:
+    details = claim.details
+    yield f"### {_text(details['candidate'])}"
+    yield ""
+    yield f"- **{_text(claim.statement)}**"
+    if claim.intervention:
+        yield f"- change: `{_code(claim.intervention)}`"
+    yield f"- why: {_text(details['reason'])}"
+    yield f"- forecast: {_text(forecast_text(details))}"
+    for lever in details["levers"]:
+        if lever in worth:
+            yield f"- {_text(worth[lever].statement)}"
+    for gate in details["gates"]:
+        passed = "passed" if gate["passed"] else "FAILED"
+        yield f"- gate {_text(gate['gate'])}: {passed}, {_text(gate['statement'])}"
+    for reason, count in details["dropped"].items():
+        yield f"- dropped: {_counted(count)}, {_text(reason)}"
+    rows = "; ".join(evidence_text(one) for one in claim.evidence)
+    yield f"- evidence: {_text(rows)}"
+    yield ""
+
+
+def _skipped(provenance: Provenance) -> Iterator[str]:
+    skipped = provenance.details.get("skipped") or ()
+    yield "## Not tried"
+    yield ""
+    if skipped:
+        yield from _table(("lever", "reason"), [(lever, reason) for lever, reason in skipped])
+    else:
+        yield "Every lever of the library that is known for this engine was tried."
+        yield ""
+
+
+def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
+    found = [one for one in starting(claims, "waterfall.") if one.unit == "us"]
+    yield "## Where the time of a step went"
+    yield ""
+    if not found:
+        yield "No waterfall: the engine was not traced, or the trace has no steps."
+        yield ""
+        return
+    rows = [(one.statement.partition(":")[0], words.shown(one.figure, one.unit)) for one in found]
+    yield from _table(("term", "median step, and 90 % of the steps"), rows)
+    share = named(claims).get("waterfall.share")
+    yield f"{_sentence(share.statement)}." if share else "No floor: nothing predicts this step."
+    yield ""
+
+
+def _forecasts(claims: Sequence[Claim]) -> Iterator[str]:
+    yield "## Forecasts, scored"
+    yield ""
+    found = starting(claims, "forecast.")
+    if not found:
+        yield "No trial had both a forecast and an outcome."
+    for claim in found:
+        yield f"- {_sentence(claim.statement)}"
+    yield ""
+
+
+def _costs(claims: Sequence[Claim]) -> Iterator[str]:
+    found = [*starting(claims, "cost."), *starting(claims, "energy.")]
+    yield "## Cost and energy of an output token"
+    yield ""
+    if not found:
+        yield "Not claimed: see the gaps below."
+        yield ""
+    for claim in found:
+        yield f"- **{_sentence(claim.statement)}**"
+        for entry in claim.details.get("receipt", ()):
+            yield f"{'  ' * (entry['depth'] + 1)}- {_text(_entry(entry))}"
+    if found:
+        yield ""
+
+
+def _entry(entry: Mapping[str, Any]) -> str:
+    value = words.quantity(entry["value"], entry["unit"])
+    equation = f"; {entry['text']}" if entry["text"] else ""
+    return f"{entry['name']} = {value}{equation} [{entry['source']}]"
+
+
+def _rests_on(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
+    yield "## What this rests on"
+    yield ""
+    for claim in starting(claims, "blocks."):
+        yield f"- {_sentence(claim.statement)}"
+    for title, lines in (
+        ("degradation", provenance.degradations),
+        ("gap", provenance.details.get("gaps") or ()),
+        ("note", provenance.details.get("notes") or ()),
+    ):
+        yield from (f"- {title}: {_text(line)}" for line in lines)
+    if not provenance.degradations:
+        yield "- No degradation was recorded."
+    yield ""
+
+
+def _use_it(provenance: Provenance) -> Iterator[str]:
+    details = provenance.details
+    found = patches(details.get("launch_start") or "", details.get("launch") or "")
+    yield "## To use it"
+    yield ""
+    if details.get("launch") == details.get("launch_start") and found:
+        yield "The settings are those of the start; the engine is started as before:"
+        yield ""
+        yield from _block("sh", found[0].apply)
+        return
+    if not found:
+        yield "No launch command is known for this engine; the settings are:"
+        yield ""
+        yield from _block("text", words.settings(details.get("settings") or {}))
+        return
+    for patch in found:
+        yield f"### {patch.title}"
+        yield ""
+        yield f"{_sentence(patch.apply_text)}:"
+        yield ""
+        yield from _block(patch.language, patch.apply)
+        yield f"Inverse ({patch.inverse_text}):"
+        yield ""
+        yield from _block(patch.language, patch.inverse)
+
+
+def _check_it(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
+    yield "## To check it"
+    yield ""
+    yield f"`assay verify-report {_code(provenance.run)}` derives every claim again from these rows,"
+    yield "and checks the journal's chain and the SHA-256 of every file."
+    yield ""
+    rows = [(one.name, "; ".join(evidence_text(proof) for proof in one.evidence)) for one in claims]
+    yield from _table(("claim", "rows and rule"), rows)
+    yield f"- journal head: `{_code(provenance.journal_head)}`"
+    for name, digest in provenance.files.items():
+        yield f"- {_text(name)}: `{digest}`"
+    yield f"- run {_text(provenance.run)}, written {_when(provenance.created_at)} by Assay"
+    yield f"  {_text(provenance.assay_version)}"
+    for name, value in provenance.fingerprint.items():
+        yield f"- {_text(name)}: {_text(str(value))}"
+    yield ""
+
+
+def _counted(count: int) -> str:
+    return f"{count} block" if count == 1 else f"{count} blocks"
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(_text(cell).replace('|', chr(92) + '|') for cell in row)} |"
+    yield ""
+
+
+def _block(language: str, content: str) -> Iterator[str]:
+    fence = "```"
+    while fence in content:
+        fence += "`"
+    yield f"{fence}{language}"
+    yield content.rstrip("\n")
+    yield fence
+    yield ""
+
+
+def _text(text: str) -> str:
+    """Text of the run on one line, without markup of its own: it is data."""
+    plain = one_line(str(text))
+    for mark in ("\\", "`", "*", "_", "<", "[", "]"):
+        plain = plain.replace(mark, f"\\{mark}")
+    return plain
+
+
+def _code(text: str) -> str:
+    return one_line(text).replace("`", "'")
+
+
+def _sentence(text: str) -> str:
+    return _text(sentence(text))

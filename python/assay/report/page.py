@@ -1,0 +1,182 @@
+"""A report as one HTML file that needs nothing else and runs no script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.escaping import clipped
+from assay.report import derivations, figures, words
+from assay.report.claim import Claim, Evidence, Provenance
+from assay.report.grouping import by_role, named, starting
+from assay.report.headline import (
+    evidence_text,
+    forecast_text,
+    headline,
+    ran_on,
+    sentence,
+    summary,
+    target_text,
+)
+from assay.report.patches import patches
+from assay.report.run_files import EXPERIMENTS, PLAN, RunFiles, selected
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+LONGEST_LINE: Final = 4000
+_GOOD: Final = "improved"
+_BAD: Final = ("rolled back", "engine lost")
+
+
+def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> str:
+    """The page as text: a pure function of claims, provenance and the run's rows."""
+    from markupsafe import Markup
+
+    style = _asset("assay.diagnose.page", "diagnosis.css") + _asset("assay.report", "report.css")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    details = provenance.details
+    verdict = str(details.get("verdict") or "")
+    return (
+        _environment()
+        .from_string(_asset("assay.report", "report.html"))
+        .render(
+            policy=Markup(f"default-src 'none'; style-src 'sha256-{digest}'"),
+            style=Markup(style),
+            provenance=provenance,
+            headline=headline(claims, provenance),
+            ran_on=ran_on(provenance),
+            verdict=verdict,
+            verdict_class=_GOOD if verdict == _GOOD else "bad" if verdict in _BAD else "",
+            cards=_cards(claims, provenance),
+            summary=list(summary(claims, provenance))[2:]
+            if "start.level" in named(claims)
+            else list(summary(claims, provenance)),
+            metric=sentence(words.metric_name(str(details.get("metric") or "the metric"))),
+            empty_reason=_empty_reason(provenance),
+            figures={
+                name: Markup(drawn) for name, drawn in _figures(claims, provenance, files).items()
+            },
+            trials=_trials(claims),
+            share=_statement(claims, "waterfall.share"),
+            forecasts=[sentence(one.statement) for one in starting(claims, "forecast.")],
+            costs=[*starting(claims, "cost."), *starting(claims, "energy.")],
+            cost_gap=_cost_gap(provenance),
+            skipped=details.get("skipped") or [],
+            counts=[sentence(one.statement) for one in starting(claims, "blocks.")],
+            gaps=details.get("gaps") or [],
+            notes=details.get("notes") or [],
+            launch=details.get("launch") or "",
+            unchanged=bool(details.get("launch"))
+            and details.get("launch") == details.get("launch_start"),
+            patches=patches(details.get("launch_start") or "", details.get("launch") or ""),
+            settings=words.settings(details.get("settings") or {}),
+            claims=[{"claim": one, "evidence": _evidence(one.evidence)} for one in claims],
+            written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(provenance.created_at)),
+        )
+    )
+
+
+def _asset(package: str, name: str) -> str:
+    return resources(package).joinpath("assets", name).read_text("utf-8")
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, StrictUndefined
+
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters |= {
+        "line": lambda text: clipped(str(text), LONGEST_LINE),
+        "text": lambda text: str(text)[: 4 * LONGEST_LINE],
+        "amount": words.quantity,
+    }
+    return made
+
+
+def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> dict[str, str]:
+    details = provenance.details
+    threshold = float(details.get("threshold") or 0.0)
+    blocks = files.blocks if files.has(EXPERIMENTS) else []
+    unit = words.metric_unit(str(details.get("metric") or ""))
+    prediction = files.plan.get("prediction") if files.has(PLAN) else None
+    compared = [*starting(claims, "noise."), *starting(claims, "experiment.")]
+    compared += [*starting(claims, "final.ratio"), *starting(claims, "worth.")]
+    looks = {
+        one.name: derivations.looks(
+            selected(blocks, one.evidence[0].select),
+            str(details.get("better")),
+            1 - float(details.get("confidence") or 0.95),
+        )
+        for one in compared
+        if any(proof.rule == derivations.RATIO for proof in one.evidence[:1])
+    }
+    return {
+        "before_after": figures.before_after(claims, blocks),
+        "trials": figures.trials(claims, threshold),
+        "sequences": figures.sequences(looks, compared, threshold),
+        "timeline": figures.timeline(claims, blocks, unit),
+        "waterfall": figures.waterfall(claims, prediction),
+    }
+
+
+def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, str, str]]:
+    known = named(claims)
+    cards = []
+    for label, name, note in (
+        ("start", "start.level", ""),
+        ("kept settings", "final.level", ""),
+        ("ratio", "final.ratio", "kept settings over the start"),
+        ("A/A noise", "noise.ratio", "the start against itself"),
+        ("floor", "waterfall.share", "of the fastest possible step, at the start"),
+    ):
+        claim = known.get(name)
+        if claim is None or claim.figure is None:
+            continue
+        figure = claim.figure
+        interval = words.shown(figure, claim.unit).partition("(")[2].rstrip(")")
+        cards.append((label, words.amount(figure.value, claim.unit), interval or note))
+    target = provenance.details.get("target")
+    if target is not None:
+        cards.append(("target", f"+{100 * float(target):g} %", target_text(provenance)))
+    return cards
+
+
+def _trials(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    worth = {one.details.get("lever"): one.statement for one in by_role(claims, "left out")}
+    return [
+        {
+            "claim": one,
+            "forecast": forecast_text(one.details),
+            "evidence": _evidence(one.evidence),
+            "worth": "; ".join(worth[name] for name in one.details["levers"] if name in worth)
+            if one.details.get("role") == "kept"
+            else "",
+        }
+        for one in starting(claims, "experiment.")
+    ]
+
+
+def _evidence(evidence: Sequence[Evidence]) -> str:
+    return "; ".join(evidence_text(one) for one in evidence)
+
+
+def _statement(claims: Sequence[Claim], name: str) -> str:
+    claim = named(claims).get(name)
+    return "" if claim is None else sentence(claim.statement)
+
+
+def _empty_reason(provenance: Provenance) -> str:
+    verdict = str(provenance.details.get("verdict") or "")
+    notes = provenance.details.get("notes") or ["no experiment was made"]
+    return f"the run ended as {verdict}, {notes[0]}" if verdict else str(notes[0])
+
+
+def _cost_gap(provenance: Provenance) -> str:
+    gaps = [one for one in provenance.details.get("gaps") or () if "per token" in one]
+    return "; ".join(gaps) or "no block was measured"

@@ -1,0 +1,108 @@
+"""Claims and provenance as data: report.json, from which the report is written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from assay.errors import InputError
+from assay.improve.figure import Figure
+from assay.report.claim import Claim, Evidence, Provenance
+
+FORMAT: Final = 1
+
+
+def to_data(claims: Sequence[Claim], provenance: Provenance) -> dict[str, Any]:
+    """A report as plain data."""
+    return {
+        "format": FORMAT,
+        "provenance": {
+            "run": provenance.run,
+            "created_at": provenance.created_at,
+            "assay_version": provenance.assay_version,
+            "fingerprint": dict(provenance.fingerprint),
+            "journal_head": provenance.journal_head,
+            "files": dict(provenance.files),
+            "degradations": list(provenance.degradations),
+            "details": dict(provenance.details),
+        },
+        "claims": [_claim(one) for one in claims],
+    }
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "name": claim.name,
+        "statement": claim.statement,
+        "figure": None if claim.figure is None else _finite(claim.figure),
+        "unit": claim.unit,
+        "evidence": [
+            {
+                "file": one.file,
+                "rule": one.rule,
+                "select": dict(one.select),
+                "parameters": dict(one.parameters),
+            }
+            for one in claim.evidence
+        ],
+        "intervention": claim.intervention,
+        "verdict": claim.verdict,
+        "details": dict(claim.details),
+    }
+
+
+def _finite(figure: Figure) -> dict[str, float | None]:
+    """JSON has no infinity: the open end of an interval is null."""
+    return {
+        name: value if abs(value) != float("inf") else None
+        for name, value in figure._asdict().items()
+    }
+
+
+def from_data(data: Any) -> tuple[list[Claim], Provenance]:
+    """The claims and the provenance of a report.json."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        got = data.get("format") if isinstance(data, Mapping) else type(data).__name__
+        raise InputError(f"report: expected format {FORMAT}, got {got!r}")
+    try:
+        stated = data["provenance"]
+        provenance = Provenance(
+            run=stated["run"],
+            created_at=float(stated["created_at"]),
+            assay_version=stated["assay_version"],
+            fingerprint=stated["fingerprint"],
+            journal_head=stated["journal_head"],
+            files=stated["files"],
+            degradations=tuple(stated["degradations"]),
+            details=stated["details"],
+        )
+        return [_read_claim(one) for one in data["claims"]], provenance
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"report: expected claims and provenance, got: {error!r}") from None
+
+
+def _read_claim(data: Mapping[str, Any]) -> Claim:
+    figure = data["figure"]
+    return Claim(
+        name=data["name"],
+        statement=data["statement"],
+        figure=None if figure is None else _read_figure(figure),
+        unit=data["unit"],
+        evidence=tuple(
+            Evidence(one["file"], one["rule"], one["select"], one["parameters"])
+            for one in data["evidence"]
+        ),
+        intervention=data["intervention"],
+        verdict=data["verdict"],
+        details=data["details"],
+    )
+
+
+def _read_figure(data: Mapping[str, float | None]) -> Figure:
+    low, high = data["lo"], data["hi"]
+    value = data["value"]
+    return Figure(
+        float("nan") if value is None else float(value),
+        float("-inf") if low is None else float(low),
+        float("inf") if high is None else float(high),
+    )

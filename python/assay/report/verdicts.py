@@ -1,0 +1,48 @@
+"""Whether the verdict of a claim is the one that its rows and the journal give."""
+
+from __future__ import annotations
+
+from assay.improve.experiments.verdict import decide
+from assay.report.claim import Claim
+from assay.report.run_files import RunFiles
+
+
+def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
+    """What is wrong with a verdict; empty where it holds."""
+    if not claim.verdict:
+        return ""
+    if claim.details.get("role") == "kept" and claim.verdict != "improved":
+        return f"kept although its verdict is {claim.verdict}"
+    gates = all(gate["passed"] for gate in claim.details.get("gates", ()))
+    if claim.verdict == "improved" and not gates:
+        return "improved is claimed, and a gate did not pass"
+    # Gates and failures decide whatever the ratio says; the journal has them.
+    if claim.verdict != "invalid" and gates:
+        if claim.figure is None:
+            is_open = claim.verdict == "undecided"
+            return "" if is_open else f"{claim.verdict} is claimed without a ratio"
+        found = decide(claim.figure, threshold).verdict
+        if found != claim.verdict:
+            return f"{claim.verdict} is claimed, the ratio gives {found}"
+    return _recorded(files, claim)
+
+
+def _recorded(files: RunFiles, claim: Claim) -> str:
+    """The journal's verdict on the same experiment, written when it ended."""
+    name = claim.details.get("experiment")
+    records = [
+        one["data"]
+        for one in files.journal
+        if one["kind"] == "verdict" and one["data"].get("experiment") == name
+    ]
+    if not records:
+        if any(one.rule == "verdict" for one in claim.evidence):
+            return f"expected a verdict of {name} in the journal, got none"
+        return ""
+    last = records[-1]
+    if last.get("verdict") != claim.verdict:
+        return f"the journal's verdict is {last.get('verdict')}, the claim's {claim.verdict}"
+    for key in ("reason", "failure"):
+        if key in last and (last[key] or "") != (claim.details.get(key) or ""):
+            return f"the journal gives another {key}: {last[key]}"
+    return ""

@@ -1,0 +1,228 @@
+"""Derives every claim of a report again from the run's rows, and checks chain and hashes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import AssayError, InputError
+from assay.files import read_json
+from assay.improve.figure import Figure
+from assay.improve.journal import journal as journals
+from assay.improve.journal.chain import canonical, plain
+from assay.report import derivations
+from assay.report.claim import Claim, Provenance
+from assay.report.claims import FIGURE, stated
+from assay.report.markdown import write
+from assay.report.numbers import unexplained
+from assay.report.page import render
+from assay.report.run_files import (
+    EXPERIMENTS,
+    JOURNAL,
+    REPORT_DATA,
+    REPORT_PAGE,
+    REPORT_TEXT,
+    RunFiles,
+)
+from assay.report.storing import from_data
+from assay.report.verdicts import verdict_problem
+from assay.report.writer import writer_digest
+
+TOLERANCE: Final = 1e-9
+"""Relative difference between a figure and its derivation: sums may be added in another order."""
+MAY_BE_GONE: Final = "journal.reserve"
+"""Space that a full disk takes back; it holds no data."""
+MAY_CHANGE: Final = "configuration.json"
+"""Changes when a run is rolled back after its report; the journal has the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked."""
+
+    name: str
+    """A claim's name, a file, or `journal`."""
+    passed: bool
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What became of every claim and file of a run."""
+
+    run: str
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    extent: Mapping[str, int] = field(default_factory=dict)
+    """How many claims, rows, files and records were checked."""
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether everything holds."""
+        return bool(self.checks) and all(one.passed for one in self.checks)
+
+    @property
+    def failures(self) -> list[Check]:
+        """What does not hold."""
+        return [one for one in self.checks if not one.passed]
+
+
+def verify(folder: Path) -> Verification:
+    """Check a run folder; damage is reported check by check, never raised."""
+    files = RunFiles(folder)
+    reading = journals.read(folder)
+    checks = [Check("journal", reading.is_intact, reading.status())]
+    record = reading.last("report")
+    if record is None:
+        if not any(files.has(name) for name in (REPORT_DATA, REPORT_TEXT, REPORT_PAGE)):
+            raise InputError(
+                f"run {folder.name}: expected a report, got none",
+                "a run writes its report at its end",
+            )
+        checks.append(Check("journal", False, "expected a report record, got none"))
+        return Verification(folder.name, tuple(checks))
+    later = [one for one in reading.records if one.number > record.number]
+    hashed = list(_files(files, record.data, later))
+    files.untrusted = {one.name for one in hashed if not one.passed}
+    checks += hashed
+    try:
+        claims, provenance = from_data(read_json("report", files.path(REPORT_DATA)))
+    except AssayError as error:
+        return Verification(folder.name, (*checks, Check(REPORT_DATA, False, error.message)))
+    checks += _chain(record, reading, provenance)
+    checks += _rows(files)
+    threshold = float(provenance.details.get("threshold") or 0.0)
+    checks += [_checked(files, claim, threshold) for claim in claims]
+    checks += _texts(files, claims, provenance)
+    extent = {
+        "claims": len(claims),
+        "rows": sum(one["kind"] == "block" for one in files.journal),
+        "files": len(record.data.get("files", {})),
+        "journal records": len(reading.records),
+    }
+    notes = tuple(_notes(files, provenance, record.data, later))
+    return Verification(folder.name, tuple(checks), notes, extent)
+
+
+def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterator[Check]:
+    """SHA-256 of every file beside the one in the journal."""
+    undone = any(one.kind in ("reverted", "recovered") for one in later)
+    for name, expected in sorted(data.get("files", {}).items()):
+        if not files.has(name):
+            gone = name == MAY_BE_GONE
+            yield Check(name, gone, "given up on a full disk" if gone else "the file is missing")
+            continue
+        found = files.digest(name)
+        if found == expected:
+            yield Check(name, True, f"SHA-256 {found[:16]}")
+        elif name == MAY_CHANGE and undone:
+            yield Check(name, True, "changed by a rollback after the report; see the journal")
+        else:
+            yield Check(name, False, f"SHA-256: expected {expected[:16]}.., got {found[:16]}..")
+
+
+def _chain(record: Any, reading: Any, provenance: Provenance) -> Iterator[Check]:
+    """The report names the chain's head when it was written: the record before its own."""
+    before = reading.records[record.number - 1].hash if record.number else ""
+    same = before == provenance.journal_head
+    yield Check(
+        "journal head",
+        same,
+        f"{provenance.journal_head[:16]} is record {record.number - 1}"
+        if same
+        else f"expected {before[:16]}.., got {provenance.journal_head[:16]}..",
+    )
+
+
+def _rows(files: RunFiles) -> Iterator[Check]:
+    """Every row of experiments.parquet is a block of the journal, and the other way around."""
+    recorded = [canonical(plain(one["data"])) for one in files.journal if one["kind"] == "block"]
+    if not recorded and not files.has(EXPERIMENTS):
+        return
+    try:
+        stored = [canonical(plain(row)) for row in files.blocks]
+    except AssayError as error:
+        yield Check(EXPERIMENTS, False, error.message)
+        return
+    same = sorted(recorded) == sorted(stored)
+    yield Check(
+        f"{EXPERIMENTS} rows",
+        same,
+        f"{len(stored):,} rows, each a block of the journal"
+        if same
+        else f"{len(stored):,} rows are not the {len(recorded):,} blocks of the journal",
+    )
+
+
+def _checked(files: RunFiles, claim: Claim, threshold: float) -> Check:
+    """A claim: its figure from its rows, its statement from its figure, its verdict from both."""
+    try:
+        found = _derived(files, claim)
+    except (AssayError, KeyError, TypeError, ValueError, OSError) as error:
+        return Check(claim.name, False, f"cannot be derived: {error}")
+    if claim.figure is not None and (found is None or not _equal(found, claim.figure)):
+        return Check(claim.name, False, f"claimed {claim.figure}, the rows give {found}")
+    text = str(claim.details.get("text", ""))
+    if stated(text, claim.figure, claim.unit) != claim.statement:
+        return Check(
+            claim.name, False, f"the statement is not that of its figure: {claim.statement}"
+        )
+    if loose := unexplained(text.replace(FIGURE, ""), claim):
+        return Check(claim.name, False, f"a number that no row gives: {', '.join(loose)}")
+    if problem := verdict_problem(files, claim, threshold):
+        return Check(claim.name, False, problem)
+    return Check(claim.name, True, claim.statement)
+
+
+def _derived(files: RunFiles, claim: Claim) -> Figure | None:
+    rules = [one for one in claim.evidence if one.rule != "verdict"]
+    figures = [derivations.derive(files, one) for one in rules]
+    if not claim.evidence:
+        raise InputError("no evidence is named")
+    if any(not _equal(one, figures[0]) for one in figures[1:]):
+        raise InputError("its evidence disagrees")
+    return figures[0] if figures else None
+
+
+def _equal(first: Figure, second: Figure) -> bool:
+    return all(
+        one == other or math.isclose(one, other, rel_tol=TOLERANCE)
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _texts(files: RunFiles, claims: list[Claim], provenance: Provenance) -> Iterator[Check]:
+    """Text and page written again; other code may word and draw them differently."""
+    if not _is_same_writer(provenance):
+        return
+    for name in (REPORT_TEXT, REPORT_PAGE):
+        try:
+            is_page = name == REPORT_PAGE
+            text = render(claims, provenance, files) if is_page else write(claims, provenance)
+            same = files.path(name).read_bytes() == text.encode()
+        except (AssayError, KeyError, TypeError, ValueError, OSError) as error:
+            yield Check(f"{name} text", False, f"cannot be written again: {error}")
+            continue
+        words = "written again from the claims: equal" if same else "differs from the claims"
+        yield Check(f"{name} text", same, words)
+
+
+def _is_same_writer(provenance: Provenance) -> bool:
+    return provenance.details.get("writer") == writer_digest()
+
+
+def _notes(
+    files: RunFiles, provenance: Provenance, data: Mapping[str, Any], later: list[Any]
+) -> Iterator[str]:
+    if not _is_same_writer(provenance):
+        yield "written by another build of Assay: text and page are checked by their hashes only"
+    covered = {*data.get("files", {}), JOURNAL, "journal.head"}
+    extra = [name for name in files.evidence_files() if name not in covered]
+    if extra:
+        yield f"not covered by the report: {', '.join(extra[:8])}"
+    kinds = [one.kind for one in later if one.kind != "finished"]
+    if kinds:
+        yield f"the journal goes on after the report: {', '.join(kinds[:8])}"

@@ -1,0 +1,38 @@
+"""The waterfall of the median step, from the rows of residuals.parquet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from assay.diagnose.terms import TERMS
+from assay.diagnose.waterfall import HIGH, LOW, of_interest
+from assay.improve.figure import Figure
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OBSERVED: Final = "observed"
+FLOOR_SHARE: Final = "floor share"
+
+
+def waterfall(steps: pl.DataFrame) -> list[tuple[str, Figure]]:
+    """Each term of the median step in us with its spread over the steps like it.
+
+    Then their sum, and the floor's share of it where there is a floor.
+    """
+    like = of_interest(steps).sort("observed_ns", "step")
+    if not like.height:
+        return []
+    row = like.row((like.height - 1) // 2, named=True)
+    found = [(name, _figure(like, row, name)) for name in TERMS if name in like.columns]
+    found.append((OBSERVED, _figure(like, row, "observed_ns")))
+    floor = float(row.get("floor") or 0.0)
+    if floor > 0:
+        share = floor / float(row["observed_ns"])
+        found.append((FLOOR_SHARE, Figure(share, share, share)))
+    return found
+
+
+def _figure(like: pl.DataFrame, row: dict[str, float], name: str) -> Figure:
+    low, high = (float(like[name].quantile(share, "linear") or 0.0) for share in (LOW, HIGH))
+    return Figure(float(row[name] or 0.0) / 1e3, low / 1e3, high / 1e3)
