@@ -112,7 +112,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
         BuiltIn(
             "edit",
             "the answer repeats a passage of the prompt, as an edit of a text or of code does",
-            Uniform(96, 128),
+            Uniform(112, 144),
             Uniform(48, 64),
             _to_repeat,
             Objective("output_throughput"),
@@ -232,15 +232,14 @@ def _requests(
     one: BuiltIn, number: int, seed: int, count: CountTokens | None
 ) -> Iterator[PlannedRequest]:
     random = Random(f"{one.name} lengths {seed}")
-    total = 0
-    for index in range(number):
-        tokens, output = one.input.draw(random), one.output.draw(random)
-        total += tokens
-        if total > MAX_PROMPT_TOKENS:
-            raise InputError(
-                f"workload {one.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all",
-                "ask for fewer requests or shorter prompts",
-            )
+    lengths = [(one.input.draw(random), one.output.draw(random)) for _ in range(number)]
+    if (total := sum(tokens for tokens, _ in lengths)) > MAX_PROMPT_TOKENS:
+        raise InputError(
+            f"workload {one.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all, "
+            f"got {total:,}",
+            "ask for fewer requests or shorter prompts",
+        )
+    for index, (tokens, output) in enumerate(lengths):
         prompt, shared = one.write(index, tokens, one, seed, count)
         yield PlannedRequest(index, prompt, output, prefix_tokens=shared)
 

@@ -58,7 +58,7 @@ class Writer:
         text = text[0].upper() + text[1:]
         if self.count is approximate_tokens:
             return text, sum([size for _, size in chosen])
-        return text, self.count(f" {text}") - self._beginning
+        return text, self._after_a_space(text)
 
     def text(self, tokens: int) -> str:
         """Sentences of so many tokens together; the last one is cut to fit.
@@ -77,9 +77,13 @@ class Writer:
                 break
             sentences.append(sentence)
             left -= size
-        if left > 0 or not sentences:
-            sentences.append(cut(sentence, left, lambda words: self.count(f" {words}")))
-        return " ".join(sentences).removesuffix(" ")
+        rest = cut(sentence, left, self._after_a_space)
+        if not sentences or self._after_a_space(rest) <= left:
+            sentences.append(rest)
+        return " ".join(sentences)
+
+    def _after_a_space(self, text: str) -> int:
+        return self.count(f" {text}") - self._beginning
 
 
 def cut(text: str, tokens: int, count: CountTokens) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,9 +111,7 @@ def tokens(value: Any) -> int | None:
     """A count of tokens, or None where it is none that a request can have."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not math.isfinite(value) or value != int(value) or not 1 <= value <= MAX_TOKENS:
-        return None
-    return int(value)
+    return int(value) if 1 <= value <= MAX_TOKENS and value == int(value) else None
 
 
 def seconds(value: Any, unit: float = 1.0) -> float | None:
