@@ -49,27 +49,29 @@ def prompt(number: int) -> str:
 
 
 class ClosedLoop:
-    """Requests that follow one another, a fixed number at once."""
+    """Waves of requests: all clients send at once, and a block ends with its last answer.
+
+    Every block is the same work. Blocks of equal time would begin and end at any place of a wave,
+    and differ by a third for that alone.
+    """
 
     def __init__(self, engine: Engine, output_tokens: int) -> None:
         """Start with no request."""
         self._engine = engine
         self._params = SamplingParams(max_tokens=output_tokens, temperature=0.0, ignore_eos=True)
-        self._number = 0
-        self._under_way = 0
 
-    def block(self, seconds: float) -> tuple[int, float]:
-        """Output tokens and seconds of a block; requests go on from one block to the next."""
-        begun, tokens = time.perf_counter(), 0
-        while (now := time.perf_counter()) < begun + seconds:
-            while self._under_way < CLIENTS:
-                self._number += 1
-                self._engine.add_request(prompt(self._number), self._params)
-                self._under_way += 1
+    def block(self, waves: int = 1) -> tuple[int, float]:
+        """Output tokens and seconds of a block of so many waves."""
+        begun, tokens, sent, under_way = time.perf_counter(), 0, 0, 0
+        while sent < waves * CLIENTS or under_way:
+            while under_way < CLIENTS and sent < waves * CLIENTS:
+                sent += 1
+                self._engine.add_request(prompt(sent), self._params)
+                under_way += 1
             for output in self._engine.step():
                 tokens += sum(1 for chunk in output.chunks if chunk.token_id is not None)
-                self._under_way -= output.finished
-        return tokens, now - begun
+                under_way -= output.finished
+        return tokens, time.perf_counter() - begun
 
 
 def main() -> None:
@@ -79,9 +81,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--blocks", type=int, default=4, help="blocks of a visit")
-    parser.add_argument("--seconds", type=float, default=0.4, help="length of a block")
-    parser.add_argument("--output-tokens", type=int, default=48)
+    parser.add_argument("--blocks", type=int, default=3, help="blocks of a visit")
+    parser.add_argument("--waves", type=int, default=1, help="requests of each client in a block")
+    parser.add_argument("--output-tokens", type=int, default=24)
     parser.add_argument("--noise", type=int, default=0, help="record this many blocks of defaults")
     options = parser.parse_args()
     from assay.runtime.fingerprint import machine
@@ -92,18 +94,18 @@ def main() -> None:
         loop = ClosedLoop(engine, options.output_tokens)
         begun = time.time()
         if options.noise:
-            loop.block(4 * options.seconds)
-            blocks = [loop.block(options.seconds) for _ in range(options.noise)]
+            loop.block(4)
+            blocks = [loop.block(options.waves) for _ in range(options.noise)]
             visits.append({"settings": {}, "repetition": 0, "start_s": 0.0, "blocks": blocks})
         points = [] if options.noise else list(configurations())
         for repetition in range(options.repetitions):
             random.Random(repetition).shuffle(points)
             for place, settings in enumerate(points):
                 engine.configure(settings)
-                loop.block(options.seconds / 2)
+                loop.block()
                 visit = {"settings": settings, "repetition": repetition}
                 visit["start_s"] = round(time.time() - begun, 3)
-                visit["blocks"] = [loop.block(options.seconds) for _ in range(options.blocks)]
+                visit["blocks"] = [loop.block(options.waves) for _ in range(options.blocks)]
                 visits.append(visit)
                 print(repetition, place, settings, _rate(visit), flush=True)
         data = {

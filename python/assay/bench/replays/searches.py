@@ -1,0 +1,77 @@
+"""The loop's search and Optuna's TPE, both told the same rates of the same trials."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any, Final
+
+from assay.bench.replays.recordings import Point
+from assay.bench.replays.regret import Trials
+from assay.improve.figure import Figure
+from assay.improve.policy.search import Search
+
+TPE: Final = "Optuna TPE"
+Z95: Final = 1.96
+
+
+def loop_search(trials: Trials, most: int) -> list[Point]:
+    """The search of `assay run`: ratios to the start with the interval of a visit's blocks."""
+    search = Search(trials.grid.knobs, trials.start, seed=trials.seed)
+    start = trials.rate(trials.point({}))
+    half = math.exp(Z95 * block_spread(trials))
+    held = [trials.point({})]
+    while len(held) < most:
+        changes = search.ask()
+        if changes is None:
+            break
+        ratio = trials.rate(trials.point(changes)) / start
+        search.tell(changes, Figure(ratio, ratio / half, ratio * half))
+        held.append(trials.point(search.best()[0]))
+    return held
+
+
+def block_spread(trials: Trials) -> float:
+    """Standard error of the logarithm of a visit's rate, over all visits of the repetition."""
+    total, count, blocks = 0.0, 0, 1
+    for (repetition, _), rates in trials.grid.visits.items():
+        if repetition == trials.repetition:
+            logs = [math.log(rate) for rate in rates]
+            mean = math.fsum(logs) / len(logs)
+            total += math.fsum((one - mean) ** 2 for one in logs)
+            count += len(logs) - 1
+            blocks = len(logs)
+    return math.sqrt(total / max(count, 1) / blocks)
+
+
+def has_optuna() -> bool:
+    """Whether the rival is installed."""
+    return importlib.util.find_spec("optuna") is not None
+
+
+def tpe(trials: Trials, most: int) -> list[Point]:
+    """Tree-structured Parzen estimator (Bergstra et al. 2011) with Optuna's defaults.
+
+    It maximizes the rate, starts with the same plain settings, and holds the highest rate it has
+    measured for the best, as `study.best_params` does.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=trials.seed)
+    )
+    study.enqueue_trial(dict(trials.start))
+
+    def objective(trial: Any) -> float:
+        chosen = {
+            name: trial.suggest_categorical(name, list(values))
+            for name, values in trials.grid.knobs.items()
+        }
+        return trials.rate(trials.point(chosen))
+
+    held = []
+    for _ in range(most):
+        study.optimize(objective, n_trials=1)
+        held.append(trials.point(study.best_params))
+    return held
