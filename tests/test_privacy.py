@@ -31,6 +31,8 @@ LOAD = "improve/load/connection.py"
 """Sends a workload to a server that was named: `assay load`."""
 RECOVERY = "improve/journal/recovery.py"
 """Asks a server that a run started or was told to restart whether it is healthy."""
+EXCHANGE = "openai_api/exchange.py"
+"""Asks a server that was named for its health and settings: `assay run --engine URL`."""
 SERVER_PROCESS = "improve/engines/process.py"
 """Starts the server of `assay run --restart`."""
 WATCHDOG = "improve/journal/watchdog.py"
@@ -66,6 +68,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         PROBES: {"http", "ssl"},
         LOAD: {"ssl"},
         RECOVERY: {"http", "urllib"},
+        EXCHANGE: {"http", "ssl"},
         **TELEMETRY,
     }
     # It listens; it connects nowhere.

@@ -53,10 +53,15 @@ class HttpEngine:
         adapter: str | Path | Adapter | None = None,
         settings: Mapping[str, Setting] | None = None,
         folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
         on_start: Callable[[ServerRecord], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Find the server, or start it with `settings`; logs go to `folder`."""
+        """Find the server, or start it with `settings`; logs go to `folder`.
+
+        `environment` is set in every server that is started, besides what is inherited.
+        """
+        self._environment = dict(environment or {})
         self.address: Final = ServerAddress(url, "--engine")
         self._template = None if restart is None else CommandTemplate.parse(restart)
         self.adapter: Final = self._adapter(adapter)
@@ -212,7 +217,11 @@ class HttpEngine:
         chosen = self._explicit(self.adapter.check(settings))
         record = ServerRecord(
             argv=tuple(self._template.arguments(self._in_folder(self.adapter.arguments(chosen)))),
-            environment={**self._template.environment, **self.adapter.variables(chosen)},
+            environment={
+                **self._environment,
+                **self._template.environment,
+                **self.adapter.variables(chosen),
+            },
             cwd=os.getcwd(),
             health_url=self.address.url + self.adapter.health,
             start_timeout_s=self.adapter.start_timeout_s,

@@ -26,6 +26,7 @@ def open_engine(
     adapter: str | Path | None = None,
     settings: Mapping[str, Setting] | None = None,
     folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Engine:
     """An engine behind the protocol.
@@ -35,7 +36,7 @@ def open_engine(
     returned as it is. `settings` are those that the engine starts with.
     """
     if isinstance(engine, str):
-        return _named(engine, model, device, restart, adapter, settings, folder, say)
+        return _named(engine, model, device, restart, adapter, settings, folder, environment, say)
     if isinstance(engine, Engine):
         return engine
     from assay.engine import Engine as OwnEngineType
@@ -60,12 +61,21 @@ def _named(
     adapter: str | Path | None,
     settings: Mapping[str, Setting] | None,
     folder: Path | None,
+    environment: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> Engine:
     if name.startswith(("http://", "https://")):
         from assay.improve.engines.http import HttpEngine
 
-        return HttpEngine(name, restart, adapter=adapter, settings=settings, folder=folder, say=say)
+        return HttpEngine(
+            name,
+            restart,
+            adapter=adapter,
+            settings=settings,
+            folder=folder,
+            environment=environment,
+            say=say,
+        )
     if restart is not None:
         raise InputError(
             f"--restart: expected a server's URL as engine, got {name}",

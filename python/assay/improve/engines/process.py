@@ -16,6 +16,9 @@ from assay.errors import InputError
 GRACE_S: Final = 10.0
 """Seconds between SIGTERM and SIGKILL."""
 
+Process = subprocess.Popen[bytes]
+"""A child of this process."""
+
 _POLL_S: Final = 0.02
 _PROC: Final = Path("/proc")
 _START_TICKS: Final = 19

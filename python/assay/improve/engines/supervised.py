@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Final
 
 from assay.improve.engines import failures, process
 from assay.improve.engines.adapter import Adapter
-from assay.improve.engines.process import ServerRecord
+from assay.improve.engines.process import Process, ServerRecord
 from assay.improve.engines.protocol import EngineLostError, Failure
 from assay.openai_api.address import ServerAddress, ServerError
 from assay.openai_api.exchange import exchange
@@ -44,7 +43,7 @@ class SupervisedServer:
         self.started = 0
         self.start_seconds: float | None = None
         """Of the last start."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._say = say
 
     @property
