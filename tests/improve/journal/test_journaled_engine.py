@@ -195,3 +195,43 @@ def test_numbers_go_on_after_a_resume(inner: KnobEngine, run: RunFolder) -> None
         assert engine.rollbacks == 1
         engine.configure({"threads": 2})
         assert [one.number for one in engine.stack] == [1]
+
+
+def test_an_undo_of_a_step_back_goes_forth_again(
+    engine: JournaledEngine, inner: KnobEngine, run: RunFolder
+) -> None:
+    engine.configure({"threads": 2})
+    # A kept change is left out for a while: the stack folds, and the undo must unfold it.
+    undo = engine.configure({"threads": 1})
+    assert engine.stack == ()
+    undo()
+    assert inner.now["threads"] == 2
+    assert outstanding(verify(run.path).records) == list(engine.stack)
+    engine.revert("test")
+    assert inner.now["threads"] == 1
+
+
+def test_an_automatic_rollback_restarts_an_engine_that_died_without_a_change(
+    engine: JournaledEngine, inner: KnobEngine, run: RunFolder
+) -> None:
+    engine.declare_safe("start")
+    engine.revert("it crashed", automatic=True)
+    assert inner.calls == [{"threads": 1, "batch": 8, "graphs": False}]
+    assert kinds(run) == ["safe", "reverting", "reverted"]
+
+
+def test_a_rollback_is_made_although_it_cannot_be_recorded(
+    engine: JournaledEngine, inner: KnobEngine, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.configure({"threads": 2})
+    reached.clear()
+    # Also without the reserve.
+    full = ",".join(f"journal.{kind}.torn=full@{at}" for kind in REVERT for at in (1, 2))
+    monkeypatch.setenv(VARIABLE, full)
+    engine.revert("a fault", automatic=True)
+    assert inner.now["threads"] == 1
+    assert len(engine.unrecorded) == 2
+    assert [one.number for one in outstanding(verify(run.path).records)] == [0]
+
+
+REVERT = ("reverting", "reverted")

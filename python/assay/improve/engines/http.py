@@ -61,7 +61,7 @@ class HttpEngine:
 
         `environment` is set in every server that is started, besides what is inherited.
         """
-        self._environment = dict(environment or {})
+        self.environment: Mapping[str, str] = dict(environment or {})
         self.address: Final = ServerAddress(url, "--engine")
         self._template = None if restart is None else CommandTemplate.parse(restart)
         self.adapter: Final = self._adapter(adapter)
@@ -218,7 +218,7 @@ class HttpEngine:
         record = ServerRecord(
             argv=tuple(self._template.arguments(self._in_folder(self.adapter.arguments(chosen)))),
             environment={
-                **self._environment,
+                **self.environment,
                 **self._template.environment,
                 **self.adapter.variables(chosen),
             },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from assay.errors import AssayError, InputError, unknown_name
 from assay.improve.engines.process import ServerRecord
@@ -19,12 +19,13 @@ from assay.improve.engines.protocol import (
     Undo,
 )
 from assay.improve.journal.faults import fault_point
-from assay.improve.journal.journal import Journal
+from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.undo import TRIAL_OVER, Change, composed_inverse, undone_by
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Window, Workload
 
+OnDeath = Literal["restart", "stop"]
 MOST_ROLLBACKS: Final = 3
 """Automatic rollbacks of a run; after these it stops, for something is wrong with the machine."""
 PATIENCE_S: Final = 900.0
@@ -63,12 +64,16 @@ class JournaledEngine:
         self._undos: dict[int, Undo] = {}
         self._number = 0
         self._safe: dict[str, Setting] | None = None
+        self.unrecorded: list[str] = []
+        """Why rollbacks were not recorded: the disk was full even for them."""
         records = journal.read()
         self.rollbacks = sum(bool(one.data.get("automatic")) for one in records.of("reverting"))
         for record in records.of("intend"):
             self._number = record.data["change"] + 1
         if hasattr(engine, "on_start"):
             engine.on_start = self._server_started
+        if hasattr(engine, "environment"):
+            engine.environment = {**engine.environment, RUN_VARIABLE: run.id}
 
     @property
     def stack(self) -> tuple[Change, ...]:
@@ -80,16 +85,20 @@ class JournaledEngine:
         """The configuration that a fault brings the engine back to."""
         return self._safe
 
-    def declare_safe(self, why: str, on_death: str = "restart") -> Mapping[str, Setting]:
+    def declare_safe(self, why: str, on_death: OnDeath | None = None) -> Mapping[str, Setting]:
         """Record the configuration of now as the one to come back to, and return it.
 
-        Where the controller dies, a server is started with it (`restart`) or stopped (`stop`, for
-        one that was started for the run only). An engine in this process has it at its next start.
+        Where the controller dies, a server is started with it (`restart`) or stopped (`stop`, the
+        default for one that was started for the run). An engine in this process has it at its next
+        start.
         """
-        if on_death not in ("restart", "stop"):
-            raise InputError(f'on_death: expected restart or stop, got "{on_death}"')
         settings = dict(self.settings())
         server = self._server_for(settings)
+        if on_death is None:
+            on_death = "restart" if self._was_found() else "stop"
+        running = getattr(getattr(self.inner, "server", None), "record", None)
+        if self._safe is None and running is not None:
+            self._journal.append("engine", server=running.to_data(), found=self._was_found())
         self._journal.append(
             "safe",
             settings=settings,
@@ -128,7 +137,7 @@ class JournaledEngine:
         with self._failing(change), self._calling("configure"):
             self._undos[change.number] = self.inner.configure(changes)
         self._applied(change)
-        return lambda: self._undo(change.number)
+        return lambda: self._undo(change)
 
     def revert(self, why: str, *, automatic: bool = False) -> None:
         """Undo every change in reverse order; the configuration is then the one recorded as safe.
@@ -142,7 +151,8 @@ class JournaledEngine:
                 "the run stops here; its journal says what failed each time",
             )
         self.rollbacks += automatic
-        self._revert(list(self._stack), why, automatic)
+        if self._stack or automatic:
+            self._revert(list(self._stack), why, automatic)
 
     def describe(self) -> EngineDescription:
         """What it is, now."""
@@ -198,40 +208,58 @@ class JournaledEngine:
         )
         self._forget(numbers)
 
-    def _undo(self, number: int) -> None:
+    def _undo(self, change: Change) -> None:
         """Undo a change, and before it those that were made after it."""
-        place = next((at for at, one in enumerate(self._stack) if one.number == number), None)
-        if place is not None:
+        numbers = [one.number for one in self._stack]
+        if change.number in numbers:
+            place = numbers.index(change.number)
             self._revert(self._stack[place:], TRIAL_OVER, automatic=False)
+        elif configuration_hash(self.settings()) != change.before:
+            # It went back to an earlier configuration, so that it is not on the stack itself.
+            self.configure(change.inverse)
 
     def _revert(self, changes: list[Change], why: str, automatic: bool) -> None:
-        if not changes:
-            return
-        target = changes[0].before
+        target = changes[0].before if changes else configuration_hash(self._safe or {})
         numbers = [one.number for one in reversed(changes)]
-        self._journal.append("reverting", changes=numbers, why=why, automatic=automatic, to=target)
-        knobs = self.knobs()
-        is_hot = all(knobs[name].hot for one in changes for name in one.changes if name in knobs)
+        self._record("reverting", changes=numbers, why=why, automatic=automatic, to=target)
         with self._calling("revert"):
-            if is_hot:
-                for one in reversed(changes):
-                    # The engine's own undo knows best; after a failed change there is none.
-                    self._undos.get(one.number, lambda one=one: self._set(one.inverse))()
-            else:
-                # One restart, not one for each change.
-                self._set(composed_inverse(changes))
-        read_back = configuration_hash(self.settings())
-        if read_back != target:
+            self._take_back(changes)
+        if configuration_hash(self.settings()) != target:
             with self._calling("revert"):
-                self._set(composed_inverse(changes))
-            read_back = configuration_hash(self.settings())
+                self._set(composed_inverse(changes) or self._safe or {})
+        read_back = configuration_hash(self.settings())
         if read_back != target:
             raise RollbackError(
                 f"the engine is not back: expected configuration {target[:12]}, got {read_back[:12]}",
                 f"assay rollback {self._run.id} tries again from the journal",
             )
-        self._journal.append("reverted", changes=numbers, hash=read_back)
+        self._record("reverted", changes=numbers, hash=read_back)
         self._forget(numbers)
+
+    def _take_back(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            # Nothing was changed, but the engine may be dead: this starts it again.
+            self._set(self._safe or {})
+            return
+        knobs = self.knobs()
+        if not all(knobs[name].hot for one in changes for name in one.changes if name in knobs):
+            # One restart, not one for each change.
+            self._set(composed_inverse(changes))
+            return
+        for one in reversed(changes):
+            # The engine's own undo knows best; after a failed change there is none.
+            undo = self._undos.get(one.number)
+            if undo is not None:
+                undo()
+            else:
+                self._set(one.inverse)
+
+    def _record(self, kind: str, **data: Any) -> None:
+        """Record a rollback; one that cannot be recorded is made all the same."""
+        try:
+            self._journal.append(kind, **data)
+        except JournalError as error:
+            self.unrecorded.append(error.message)
 
     def _set(self, values: Mapping[str, Setting]) -> None:
         self.inner.configure(values)
@@ -278,9 +306,14 @@ class JournaledEngine:
         yield
         fault_point(f"engine.{what}.after")
 
+    def _was_found(self) -> bool:
+        """Whether the server ran before the run."""
+        return bool(getattr(getattr(self.inner, "server", None), "was_found", True))
+
     def _server_for(self, settings: Mapping[str, Setting]) -> ServerRecord | None:
         record_for = getattr(self.inner, "record_for", None)
-        return None if record_for is None else record_for(settings)
+        # A server without a restart command has no knobs, and cannot be changed.
+        return None if record_for is None or not self.knobs() else record_for(settings)
 
     def _server_started(self, record: ServerRecord) -> None:
         fault_point("engine.server_started")

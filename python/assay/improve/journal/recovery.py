@@ -97,7 +97,10 @@ def _stop_all(
     why: str,
 ) -> Recovery:
     """End servers of a run that died before it had recorded a configuration to come back to."""
-    found = running_servers(run, reading)
+    users = {
+        one.data["server"]["pid"] for one in reading.of("engine") if one.data.get("found") is True
+    }
+    found = [one for one in running_servers(run, reading) if one.pid not in users]
     for server in found:
         processes.stop(server)
     action = "stopped" if found else "nothing"
