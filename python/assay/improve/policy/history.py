@@ -1,0 +1,133 @@
+"""What past runs on the same fingerprint found: outcomes by change, and failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.improve.figure import Figure
+from assay.improve.journal import journal as journals
+from assay.improve.journal import run_folder
+from assay.improve.journal.records import KINDS
+from assay.improve.policy.constraints import Failure
+from assay.improve.policy.fingerprint import Fingerprint
+from assay.improve.workloads.measurement import Setting
+
+MOST_RUNS: Final = 50
+"""Past runs that are read, the latest first."""
+_FINGERPRINT, _EXPERIMENT, _VERDICT = "fingerprint", "experiment", "verdict"
+assert {_FINGERPRINT, _EXPERIMENT, _VERDICT} <= KINDS.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrial:
+    """One experiment of a past run."""
+
+    run: str
+    levers: tuple[str, ...]
+    changes: Mapping[str, Setting]
+    control: Mapping[str, Setting]
+    """The settings that it was compared with."""
+    verdict: str
+    ratio: Figure | None
+    failure: str
+    prediction: Figure | None = None
+
+    def is_of(self, changes: Mapping[str, Setting], settings: Mapping[str, Setting]) -> bool:
+        """Whether it tried these changes from these values of the changed knobs."""
+        return dict(self.changes) == dict(changes) and all(
+            self.control.get(knob) == settings.get(knob) for knob in changes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Trials of past runs, the latest run first."""
+
+    trials: tuple[PastTrial, ...] = ()
+    runs: int = 0
+    notes: tuple[str, ...] = ()
+    """Runs that could not be read whole."""
+
+    def outcomes(
+        self, changes: Mapping[str, Setting], settings: Mapping[str, Setting]
+    ) -> list[Figure]:
+        """Measured ratios of these changes."""
+        return [
+            one.ratio
+            for one in self.trials
+            if one.ratio is not None and one.verdict != "invalid" and one.is_of(changes, settings)
+        ]
+
+    def failures(self) -> list[Failure]:
+        """Settings that crashed, ran out of memory, hung or were refused."""
+        return [
+            Failure(one.changes, {**one.control, **one.changes}, one.failure, f"run {one.run}")
+            for one in self.trials
+            if one.failure
+        ]
+
+    def failure_rate(self, lever: str) -> tuple[int, int]:
+        """How many trials of a lever failed, and how many there were."""
+        of_lever = [one for one in self.trials if lever in one.levers]
+        return sum(bool(one.failure) for one in of_lever), len(of_lever)
+
+
+def read(fingerprint: Fingerprint, root: Path | None = None, leave_out: str = "") -> History:
+    """The history of a fingerprint from the stored runs; `leave_out` is the run under way."""
+    trials: list[PastTrial] = []
+    notes: list[str] = []
+    runs = 0
+    for folder in run_folder.stored(root):
+        if folder.id == leave_out or runs >= MOST_RUNS:
+            continue
+        reading = journals.read(folder.path)
+        found = reading.last(_FINGERPRINT)
+        if found is None or found.data.get("hash") != fingerprint.hash:
+            continue
+        runs += 1
+        if reading.problems:
+            notes.append(f"run {folder.id} is read as far as its journal verifies")
+        trials += _trials(folder.id, reading)
+    return History(tuple(trials), runs, tuple(notes))
+
+
+def _trials(run: str, reading: journals.JournalReading) -> list[PastTrial]:
+    """The trials of a run; those of its confirmation are no trials."""
+    controls = {
+        record.data.get("name"): record.data.get("control") or {}
+        for record in reading.of(_EXPERIMENT)
+    }
+    found = []
+    for record in reading.of(_VERDICT):
+        data = record.data
+        candidate = data.get("candidate") or {}
+        if data.get("role", "trial") != "trial" or not candidate.get("changes"):
+            continue
+        found.append(
+            PastTrial(
+                run=run,
+                levers=tuple(candidate.get("levers") or ()),
+                changes=dict(candidate["changes"]),
+                control=dict(controls.get(data.get("experiment"), {})),
+                verdict=str(data.get("verdict") or ""),
+                ratio=_figure(data.get("ratio")),
+                failure=str(data.get("failure") or ""),
+                prediction=_figure(candidate.get("prediction")),
+            )
+        )
+    return found
+
+
+def _figure(data: Any) -> Figure | None:
+    """A figure as the journal wrote it: three numbers by name, or in order."""
+    if isinstance(data, Mapping):
+        data = [data.get(name) for name in ("value", "lo", "hi")]
+    if not isinstance(data, (list, tuple)) or len(data) != 3:
+        return None
+    if not all(isinstance(one, (int, float)) and math.isfinite(one) and one > 0 for one in data):
+        return None
+    return Figure(*(float(one) for one in data))

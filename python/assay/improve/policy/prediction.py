@@ -1,0 +1,65 @@
+"""A predicted ratio of the objective, and the arithmetic of such ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from assay.improve.figure import Figure
+
+Z90: Final = 1.645
+"""Half a 90 % interval of a normal distribution, in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The objective after over before (above 1 better) with its 90 % interval, and who says so."""
+
+    ratio: Figure
+    by: str
+
+
+def between(lo: float, hi: float) -> Figure:
+    """A ratio of which only bounds are known: the geometric mean stands for it.
+
+    >>> between(1.0, 4.0)
+    Figure(value=2.0, lo=1.0, hi=4.0)
+    """
+    lo, hi = min(lo, hi), max(lo, hi)
+    return Figure(math.sqrt(lo * hi), lo, hi)
+
+
+def spread(value: float, log_error: float) -> Figure:
+    """A ratio with the standard deviation of its logarithm."""
+    half = math.exp(Z90 * log_error)
+    return Figure(value, value / half, value * half)
+
+
+def log_error(figure: Figure) -> float:
+    """The standard deviation of the logarithm that an interval of 90 % stands for."""
+    return math.log(figure.hi / figure.lo) / (2 * Z90)
+
+
+def inverse(figure: Figure) -> Figure:
+    """One over a ratio."""
+    return Figure(1 / figure.value, 1 / figure.hi, 1 / figure.lo)
+
+
+def amdahl(figure: Figure, share: float) -> Figure:
+    """The ratio of the whole where only a share of the time becomes so much faster.
+
+    >>> amdahl(Figure(2.0, 2.0, 2.0), 0.5).value
+    1.3333333333333333
+    """
+    value, lo, hi = (1 / ((1 - share) + share / one) for one in figure)
+    return Figure(value, min(lo, hi), max(lo, hi))
+
+
+def pooled(figures: Iterable[Figure], least_error: float) -> Figure:
+    """Several figures of one ratio, each weighed by its certainty."""
+    weights = [(math.log(one.value), 1 / max(log_error(one), least_error) ** 2) for one in figures]
+    total = sum(weight for _, weight in weights)
+    mean = sum(log * weight for log, weight in weights) / total
+    return spread(math.exp(mean), math.sqrt(1 / total))

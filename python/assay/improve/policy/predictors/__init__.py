@@ -1,0 +1,1 @@
+"""Predictions of what a candidate does to the objective, one file a mechanism."""

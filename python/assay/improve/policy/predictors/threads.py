@@ -1,0 +1,67 @@
+"""More or fewer threads: the calibrated bandwidth and arithmetic of so many cores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.improve.figure import Figure
+from assay.improve.levers.lever import Candidate
+from assay.improve.policy.known import Known
+from assay.improve.policy.prediction import Prediction, amdahl, between
+from assay.improve.workloads.measurement import Setting
+
+KNOBS: Final = ("threads", "threads_batch")
+
+
+def predict(candidate: Candidate, known: Known) -> Prediction | str:
+    """The ratio for another number of threads; a text says why there is none."""
+    knob = next((one for one in KNOBS if one in candidate.changes), None)
+    if knob is None or len(candidate.changes) > 1:
+        return "not a change of the threads"
+    if "cuda" in known.description.capabilities:
+        return "the kernels run on a GPU"
+    before, after = _used(known.settings[knob], known), _used(candidate.changes[knob], known)
+    if before == after:
+        return Prediction(Figure(1.0, 1.0, 1.0), f"{after} threads either way")
+    measured = _measured(known, before, after)
+    if measured is None:
+        # Memory that one core saturates gains nothing, arithmetic in proportion.
+        cores = known.cores
+        bounds = between(1.0, min(after, cores) / min(before, cores))
+        return Prediction(bounds, f"bounds: {before} to {after} threads of {cores} cores")
+    share = known.kernel_share()
+    by = f"calibrated bandwidth and arithmetic of {before} and {after} threads"
+    if share is None:
+        return Prediction(measured, by)
+    return Prediction(
+        amdahl(measured, share), f"{by}, of the {share:.0%} of a step that kernels take"
+    )
+
+
+def _measured(known: Known, before: int, after: int) -> Figure | None:
+    """The ratio between reading memory and computing, from the calibration's ceilings."""
+    if known.hardware is None:
+        return None
+    found = []
+    for operation in ("read", "linear", "arithmetic"):
+        rates: dict[int, dict[tuple[tuple[str, object], ...], float]] = {before: {}, after: {}}
+        for one in known.hardware.ceilings.values():
+            threads = one.parameters.get("threads")
+            if one.parameters.get("operation") != operation or threads not in rates:
+                continue
+            rest = tuple(sorted((name, value) for name, value in one.parameters.items()
+                                if name != "threads"))  # fmt: skip
+            rates[threads][rest] = 1 / one.value if one.unit == "s" else one.value
+        found += [
+            rates[after][key] / rates[before][key] for key in rates[before].keys() & rates[after]
+        ]
+    if not found:
+        return None
+    found.sort()
+    middle = found[len(found) // 2]
+    return Figure(middle, found[len(found) // 10], found[-1 - len(found) // 10])
+
+
+def _used(value: Setting, known: Known) -> int:
+    """Threads that a setting means: 0 and null are one for each core."""
+    return value if isinstance(value, int) and value > 0 else known.cores

@@ -1,0 +1,75 @@
+"""The captured trace, replayed under the changes that describe a lever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from assay.errors import AssayError
+from assay.improve.figure import Figure
+from assay.improve.levers.lever import Candidate
+from assay.improve.levers.schema import filled
+from assay.improve.policy.known import Known
+from assay.improve.policy.prediction import Prediction, amdahl
+
+if TYPE_CHECKING:
+    from assay.diagnose.replay.changes import Change
+    from assay.diagnose.replay.planned_cost import Setting
+    from assay.diagnose.replay.whatif import WhatIf
+
+
+def predict(candidate: Candidate, known: Known) -> Prediction | str:
+    """The ratio by replay; a text says why there is none."""
+    lever = known.levers.get(candidate.levers[0]) if len(candidate.levers) == 1 else None
+    if lever is None or not lever.changes:
+        return "no what-if change describes it"
+    if known.trace is None:
+        return "no trace to replay"
+    from assay.diagnose.replay.changes import LOAD_KINDS, parse_all
+
+    before = {one.knob: known.settings.get(one.knob) for one in lever.knobs}
+    try:
+        changes = parse_all(
+            [filled(text, {**before, **candidate.changes}) for text in lever.changes]
+        )
+    except AssayError as error:
+        return f"no replay: {error.message}"
+    if any(one.kind in LOAD_KINDS for one in changes):
+        return "it only shows under load"
+    key = ("whatif", *(one.text for one in changes))
+    found = known.once(key, partial(_replayed, known, changes))
+    if isinstance(found, str):
+        return found
+    low, middle, high = (
+        1 / (1 + one) for one in (found.change.hi, found.change.expected, found.change.lo)
+    )
+    ratio = Figure(middle, min(low, middle), max(high, middle))
+    share = known.decode_share()
+    return Prediction(
+        amdahl(ratio, 1.0 if share is None else share),
+        f"what-if replay of {found.steps} {found.phase} steps: {', '.join(found.changes)}",
+    )
+
+
+def _replayed(known: Known, changes: Sequence[Change]) -> WhatIf | str:
+    from assay.diagnose.replay.whatif import whatif
+
+    assert known.trace is not None
+    try:
+        return whatif(known.trace, changes, setting=_setting(known))
+    except AssayError as error:
+        return f"no replay: {error.message}"
+
+
+def _setting(known: Known) -> Setting | None:
+    """What the traced steps ran, for the planner's ratios."""
+    from assay.diagnose.replay.planned_cost import Setting
+    from assay.planner.specs import BatchConfig
+
+    if known.model is None or known.hardware is None or known.diagnosis is None:
+        return None
+    batch = known.diagnosis.graph.batch
+    if not batch:
+        return None
+    return Setting(known.model, known.hardware, BatchConfig(**dict(batch)))
