@@ -42,6 +42,8 @@ class BuiltIn:
     """Tokens at the beginning of a prompt that other requests have too."""
     scales: bool = True
     """Whether `scale` changes its lengths; those of vllm-decode are its definition."""
+    temperature: float = 0.0
+    """Of sampling, with a seed of its own for each request; 0 is greedy."""
     note: str = ""
 
 
@@ -84,6 +86,8 @@ def _to_repeat(
 _HEADINGS: Final = 14
 """Tokens of the headings around the passage of `edit`."""
 
+_GREEDY: Final = "greedy output of a small model repeats itself, which flatters speculation"
+
 BUILT_IN: Final[dict[str, BuiltIn]] = {
     one.name: one
     for one in (
@@ -96,6 +100,8 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             Objective("output_throughput"),
             requests=64,
             concurrency=4,
+            temperature=0.7,
+            note="sampled at temperature 0.7 with a seed for each request: " + _GREEDY,
         ),
         BuiltIn(
             "rag",
@@ -118,7 +124,8 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             Objective("output_throughput"),
             requests=48,
             concurrency=1,
-            note="a synthetic model does not copy: its drafts by prompt lookup mean nothing",
+            note="a synthetic model does not copy, it repeats itself: drafts that it accepts say "
+            "nothing about edits",
         ),
         BuiltIn(
             "batch",
@@ -129,6 +136,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             Objective("output_throughput"),
             requests=32,
             concurrency=None,
+            note=_GREEDY,
         ),
         BuiltIn(
             "decode",
@@ -139,6 +147,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             Objective("output_throughput"),
             requests=32,
             concurrency=1,
+            note=_GREEDY,
         ),
         BuiltIn(
             "vllm-decode",
@@ -241,7 +250,8 @@ def _requests(
         )
     for index, (tokens, output) in enumerate(lengths):
         prompt, shared = one.write(index, tokens, one, seed, count)
-        yield PlannedRequest(index, prompt, output, prefix_tokens=shared)
+        sampling = {"temperature": one.temperature, "seed": index} if one.temperature else {}
+        yield PlannedRequest(index, prompt, output, prefix_tokens=shared, sampling=sampling)
 
 
 def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
