@@ -140,6 +140,9 @@ class Adapter:
     refusals: tuple[str, ...] = ()
     """Texts of the log with which the server refuses its arguments."""
     capabilities: tuple[str, ...] = ()
+    pins: bool = True
+    """Whether a change gives all other knobs the values that the server states. False where values
+    follow from each other: the largest CUDA graph is 0 under enforce_eager."""
     schema: str = ""
     """Where knobs come from besides this file: assay or vllm."""
     source: str = ""
@@ -267,6 +270,7 @@ def _adapter(path: Path) -> Adapter:
         probe=table.take("probe", dict, {}),
         refusals=tuple(table.take("refusals", list, [])),
         capabilities=tuple(table.take("capabilities", list, [])),
+        pins=table.take("pins", bool, True),
         schema=table.take("schema", str, ""),
         source=str(path),
         knobs={

@@ -207,8 +207,8 @@ class HttpEngine:
         if self._template is None:
             raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
         chosen = self._explicit(self.adapter.check(settings))
-        variables = {**self._template.environment, **self.adapter.variables(chosen)}
-        return self._template.line(self.adapter.arguments(chosen), variables)
+        variables = {**self._template.environment, **self._variables(chosen)}
+        return self._template.line(self._in_folder(self.adapter.arguments(chosen)), variables)
 
     def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
         """A server with these settings that is not started yet, for a journal."""
@@ -220,7 +220,7 @@ class HttpEngine:
             environment={
                 **self.environment,
                 **self._template.environment,
-                **self.adapter.variables(chosen),
+                **self._variables(chosen),
             },
             cwd=os.getcwd(),
             health_url=self.address.url + self.adapter.health,
@@ -246,7 +246,7 @@ class HttpEngine:
                 "--restart: expected a server whose settings are known, got another command",
                 f"--adapter FILE names its knobs; known are {', '.join(adapters.names())}",
             )
-        return schemas.complete(adapters.load(name or "openai"))
+        return schemas.complete(adapters.load(name or "openai"), words[0] if words else None)
 
     def _open(self, has_settings: bool) -> None:
         if self.server.find():
@@ -292,13 +292,16 @@ class HttpEngine:
 
     def _pinned(self) -> dict[str, Setting]:
         """What runs now, so that a change of one knob does not move another."""
-        return self._explicit(self._read().settings)
+        return self._explicit(self._read().settings if self.adapter.pins else self._chosen)
 
     def _explicit(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
         """Settings that differ from what the command gives by itself."""
         found: dict[str, Setting] = {}
+        followed = {} if self.adapter.pins or not settings else self._read().settings
         for name, value in settings.items():
             knob = self.adapter.knob(name)
+            if name in followed and name not in self._chosen and value == followed[name]:
+                continue
             if value is not None and value != self._in_template.get(name, knob.default):
                 found[name] = value
         return found
@@ -366,6 +369,10 @@ class HttpEngine:
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
+
+    def _variables(self, chosen: Mapping[str, Setting]) -> dict[str, str]:
+        given = self.adapter.variables(chosen)
+        return {name: value.replace(FOLDER, str(self.folder)) for name, value in given.items()}
 
     def _in_folder(self, arguments: Sequence[str]) -> list[str]:
         return [word.replace(FOLDER, str(self.folder)) for word in arguments]

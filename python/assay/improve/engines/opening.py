@@ -1,4 +1,4 @@
-"""The engine that somebody names: assay, a URL, or an object of a program."""
+"""The engine that somebody names: assay, vllm, a URL, or an object of a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.improve.workloads.measurement import Setting
 if TYPE_CHECKING:
     import assay.engine
 
-NAMES: Final = ("assay",)
+NAMES: Final = ("assay", "vllm")
 """Engines by name; others by URL."""
 
 
@@ -31,7 +31,7 @@ def open_engine(
 ) -> Engine:
     """An engine behind the protocol.
 
-    A text is `assay` (in this process) or a URL. An
+    A text is `assay` (in this process), `vllm` (a server that is started) or a URL. An
     `assay.Engine` is driven in this process; what implements the protocol is
     returned as it is. `settings` are those that the engine starts with.
     """
@@ -49,7 +49,7 @@ def open_engine(
             own.configure(settings)
         return own
     raise InputError(
-        f"engine: expected assay, a URL or an assay.Engine, got {type(engine).__name__}"
+        f"engine: expected assay, vllm, a URL or an assay.Engine, got {type(engine).__name__}"
     )
 
 
@@ -90,7 +90,11 @@ def _named(
         given: dict[str, Any] = dict(settings or {})
         engine = OwnEngineType.load(model, device or "cpu", **given)
         return OwnEngine(engine, source=model, owns=True)
+    if name == "vllm":
+        from assay.improve.engines.vllm import open_vllm
+
+        return open_vllm(model, settings=settings, folder=folder, environment=environment, say=say)
     raise InputError(
-        f'engine "{name}": expected assay or a URL, got another name',
+        f'engine "{name}": expected assay, vllm or a URL, got another name',
         "a URL starts with http:// or https://",
     )

@@ -96,6 +96,32 @@ def start(record: ServerRecord) -> tuple[ServerRecord, subprocess.Popen[bytes]]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a program that ended wrote, to both of its streams."""
+
+    code: int
+    text: str
+
+
+def output_of(argv: Sequence[str], timeout_s: float) -> Output:
+    """Run a program to its end."""
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{argv[0]}: expected an end within {timeout_s:g} s, got none") from None
+    except OSError as error:
+        raise InputError(f'"{argv[0]}" cannot be started: {error.strerror}') from None
+    return Output(done.returncode, done.stdout.decode("utf-8", "replace"))
+
+
 def is_running(record: ServerRecord) -> bool:
     """Whether the recorded process still runs: same pid, same start, not a zombie."""
     if record.pid is None or record.start_ticks is None or record.boot_id != _boot_id():

@@ -86,7 +86,8 @@ def _value(knob: AdapterKnob, source: Source, text: str) -> Setting:
         if text not in source.values:
             raise ValueError(text)
         return source.values[text]
-    return knob.parse(text)
+    # As Python servers write what is not set.
+    return None if text in ("None", "null") else knob.parse(text)
 
 
 class _Sources:

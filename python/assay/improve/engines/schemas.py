@@ -7,13 +7,17 @@ from assay.errors import unknown_name
 from assay.improve.engines.adapter import VALUE, Adapter, AdapterKnob, Kind, Source, with_knobs
 
 
-def complete(adapter: Adapter) -> Adapter:
-    """The adapter with the knobs of its schema."""
+def complete(adapter: Adapter, program: str | None = None) -> Adapter:
+    """The adapter with the knobs of its schema; `program` is what starts the server."""
     if not adapter.schema:
         return adapter
     if adapter.schema == "assay":
         return with_knobs(adapter, assay_knobs(), "this release of assay serve has no such knob")
-    raise unknown_name("schema of knobs", adapter.schema, ("assay",))
+    if adapter.schema == "vllm":
+        from assay.improve.engines.vllm_arguments import installed
+
+        return installed(program).adapter(adapter)
+    raise unknown_name("schema of knobs", adapter.schema, ("assay", "vllm"))
 
 
 def assay_knobs() -> dict[str, AdapterKnob]:
