@@ -34,7 +34,8 @@ def bench_command(
         typer.Argument(
             metavar="SUITE",
             help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler, "
-            "graph, tracing (its overhead) or trace (reading traces).",
+            "graph, tracing (its overhead), trace (reading traces) or improve (searches and "
+            "experiments over recorded blocks).",
         ),
     ],
     device: Annotated[

@@ -51,6 +51,8 @@ UNITS: Final[Mapping[str, Unit]] = {
     "ms": Unit(1e-3, "time"),
     "s": Unit(1.0, "time"),
     "%": Unit(0.01, "reported"),
+    "% of runs": Unit(0.01, "reported_cost"),
+    "trials": Unit(1.0, "reported_cost"),
     "MB": Unit(1e6, "reported_cost"),
 }
 

@@ -23,7 +23,7 @@ from assay.runtime import cuda
 from assay.runtime.fingerprint import machine
 from assay.runtime.hardware import Device
 
-LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers")
+LIBRARIES: Final = ("numpy", "torch", "llama-cpp-python", "transformers", "optuna")
 """Rivals whose versions a result records."""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,16 @@ class RecordedNoise:
         """Length of the recording."""
         return len(self.rates) * self.seconds / 60.0
 
+    def describe(self) -> str:
+        """Length and spread in words."""
+        logs = [math.log(rate) for rate in self.rates]
+        changes = [later - earlier for earlier, later in itertools.pairwise(logs)]
+        spread = statistics.pstdev(changes)
+        return (
+            f"{len(self.rates)} recorded blocks, {self.minutes:.0f} min, "
+            f"neighbors differ by {spread:.1%} (standard deviation)"
+        )
+
 
 @dataclass(frozen=True)
 class RecordedGrid:
@@ -65,7 +77,7 @@ class RecordedGrid:
 
 def noise(path: Path) -> RecordedNoise:
     """Read recorded blocks."""
-    data = _read(path)
+    data = raw(path)
     try:
         blocks = [
             (float(tokens), float(seconds)) for tokens, seconds in data["visits"][0]["blocks"]
@@ -80,7 +92,7 @@ def noise(path: Path) -> RecordedNoise:
 
 def grid(path: Path) -> RecordedGrid:
     """Read a recorded grid; every point must be there in every repetition."""
-    data = _read(path)
+    data = raw(path)
     try:
         knobs = {str(name): tuple(values) for name, values in data["grid"].items()}
         visits = {
@@ -98,7 +110,8 @@ def grid(path: Path) -> RecordedGrid:
     return RecordedGrid(knobs, visits, repetitions)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def raw(path: Path) -> dict[str, Any]:
+    """The file as it is."""
     if not path.is_file():
         raise InputError(
             f"recording: expected the file {path}, got none",
