@@ -88,7 +88,7 @@ def cases(settings: Settings) -> list[Case]:
             Case(
                 f"true rate of the choice after {trials} trials, of the best",
                 "%",
-                functools.partial(_raced, race, lambda one, at=trials: 1.0 - one.regrets[at - 1]),
+                functools.partial(_raced, race, functools.partial(_share_of_best, trials)),
                 size,
                 rounds=rounds,
             )
@@ -97,6 +97,10 @@ def cases(settings: Settings) -> list[Case]:
         if path.is_file():
             found += _experiments(recordings.noise(path), settings.quick)
     return found
+
+
+def _share_of_best(trials: int, one: Curve) -> float:
+    return 1.0 - one.regrets[trials - 1]
 
 
 def _raced(race: _Race, measured: Callable[[Curve], float]) -> PreparedCase:
