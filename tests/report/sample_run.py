@@ -16,7 +16,7 @@ from assay.improve.experiments.verdict import decide
 from assay.improve.figure import Figure
 from assay.improve.journal.block_table import block_data, write_blocks
 from assay.improve.journal.journal import Journal
-from assay.improve.journal.run_folder import RunFolder
+from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.outcome import Outcome
 from assay.report.levels import level
@@ -51,7 +51,7 @@ class Simulation:
         failure: str = "",
     ) -> ExperimentResult:
         """Alternating blocks, looks, verdict, and the journal's records of all of it."""
-        self.journal.append("experiment", experiment=name, candidate=candidate)
+        self.journal.append("experiment", name=name, candidate=candidate)
         started = self.now
         blocks = [] if failure else self._blocks(name, candidate, control, rates, pairs)
         looks = looks_of(blocks, self.better)
@@ -169,6 +169,7 @@ def _run(
     run: RunFolder, journal: Journal, seed: int, telemetry: bool, price: bool
 ) -> RunRecord:  # fmt: skip
     journal.append("started", command="assay run", budget_s=180, target=0.15, seed=seed)
+    journal.append("safe", settings=START, hash=configuration_hash(START), why="start")
     machine = Simulation(journal, seed)
     same = Candidate("A/A", (), {}, "bitwise", "safe", True)
     noise = machine.experiment("noise", same, START, (48.7, 48.7), 10)
@@ -198,6 +199,7 @@ def _run(
                                       (53.6, 86.6), 5, gates),
         "graphs": machine.experiment("without-graphs", graphs, two, (78.9, 86.6), 6, gates),
     }  # fmt: skip
+    journal.append("applied", change=1, hash=configuration_hash(both), as_intended=True)
     write_blocks(run, machine.blocks)
     steps_table(seed).write_parquet(run.residuals)
     if telemetry:
@@ -218,7 +220,7 @@ def _run(
         noise=noise, confirmation=confirmation, left_out=without, skipped=SKIPPED,
         workload={"name": "decode", "description": "closed loop, 1 request at once"},
         budget_s=180.0, threshold=THRESHOLD, launch_start="assay serve smollm2-135m --threads 1",
-        price=Price(0.096, "given") if price else None, degradations=DEGRADATIONS, seed=seed,
+        price=Price(0.096, "given with the run") if price else None, degradations=DEGRADATIONS, seed=seed,
     )  # fmt: skip
 
 
@@ -244,5 +246,9 @@ def _plan(trials: tuple[ExperimentResult, ...]) -> dict[str, Any]:
             "floor_ns": 7.2e6, "expected_ns": 11.0e6, "lo_ns": 10.0e6, "hi_ns": 12.4e6,
         },
         "candidates": [one.candidate for one in trials],
+        "causes": [
+            {"name": "host launch", "ns_per_token": 5.4e6, "lo": 5.1e6, "hi": 5.7e6},
+            {"name": "kernels above their floor", "ns_per_token": 4.1e6, "lo": 3.9e6, "hi": 4.3e6},
+        ],
         "skipped": [{"lever": lever, "reason": reason} for lever, reason in SKIPPED],
     }  # fmt: skip

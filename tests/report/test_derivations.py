@@ -132,7 +132,12 @@ def test_forecasts_are_scored_once_for_each_candidate(finished: Finished) -> Non
 def test_rows_that_do_not_exist_are_an_error(finished: Finished, rule: str, tmp_path: Path) -> None:
     """Every rule says what it misses; counts are zero."""
     select = {"experiment": "no such experiment"}
-    parameters = COMPARED | {"term": "no such term", "path": "no/such", "usd_per_hour": 1.0}
+    parameters = COMPARED | {
+        "term": "no such term",
+        "path": "no/such",
+        "usd_per_hour": 1.0,
+        "cause": "no such",
+    }
     evidence = Evidence("experiments.parquet", rule, select, parameters)
     if rule in (derivations.COUNT, derivations.COVERAGE, derivations.ERROR, derivations.FORECASTS):
         return

@@ -148,9 +148,14 @@ def _cheaper(data: dict[str, Any]) -> None:
     claim["figure"] = {key: 0.5 * value for key, value in claim["figure"].items()}
 
 
+def _other_settings(data: dict[str, Any]) -> None:
+    data["provenance"]["details"]["settings"]["threads"] = 64
+
+
 @pytest.mark.parametrize(
     ("forgery", "caught"),
     [
+        (_other_settings, "configuration"),
         (_better_ratio, "final.ratio"),
         (_better_statement, "final.ratio"),
         (_loose_number, "final.level"),

@@ -14,7 +14,7 @@ from assay.report import words
 from assay.report.claim import Claim, Evidence
 from assay.report.cost_claims import cost_claims
 from assay.report.record import RunRecord
-from assay.report.run_files import EXPERIMENTS, JOURNAL, RESIDUALS, RunFiles, selected
+from assay.report.run_files import EXPERIMENTS, JOURNAL, PLAN, RESIDUALS, RunFiles, selected
 from assay.report.waterfall import FLOOR_SHARE, waterfall
 
 FIGURE: Final = "{figure}"
@@ -22,6 +22,7 @@ FIGURE: Final = "{figure}"
 
 START, FINAL, RATIO = "start.level", "final.level", "final.ratio"
 NOISE: Final = "noise.ratio"
+MOST_CAUSES: Final = 8
 
 
 def stated(text: str, figure: Figure | None, unit: str) -> str:
@@ -43,6 +44,7 @@ def build(record: RunRecord, files: RunFiles) -> tuple[list[Claim], list[str]]:
         *builder.experiments(),
         *builder.left_out(),
         *builder.waterfall(),
+        *builder.causes(),
         *builder.forecasts(),
         *builder.counts(),
         *cost_claims(record, files, builder.claim, builder.gaps),
@@ -200,8 +202,18 @@ class _Builder:
         evidence = Evidence(RESIDUALS, rules.TERM, {}, {"term": FLOOR_SHARE})
         if any(name == FLOOR_SHARE for name, _ in waterfall(self.files.steps)):
             yield from self.claim(
-                "waterfall.share", f"the starting step is at {FIGURE} of its floor",
+                "waterfall.share", f"the floor is {FIGURE} of the starting step",
                 words.PERCENT, evidence,
+            )  # fmt: skip
+
+    def causes(self) -> Iterator[Claim]:
+        """What the diagnosis says the starting step waits for, the largest first."""
+        found = self.files.plan.get("causes") if self.files.has(PLAN) else None
+        for place, one in enumerate((found or [])[:MOST_CAUSES]):
+            name = str(one.get("name"))
+            yield from self.claim(
+                f"cause.{place + 1}", f"{name}: {FIGURE}", "us per token",
+                Evidence(PLAN, rules.CAUSE, {}, {"cause": name}),
             )  # fmt: skip
 
     def forecasts(self) -> Iterator[Claim]:

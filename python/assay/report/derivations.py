@@ -28,6 +28,7 @@ MEDIAN: Final = "median of blocks"
 RATIO: Final = "ratio of paired blocks"
 COUNT: Final = "count of rows"
 TERM: Final = "term of the median step"
+CAUSE: Final = "cause of the diagnosis"
 FIELD: Final = "field of a file"
 COVERAGE: Final = "share of forecasts that hold"
 FORECASTS: Final = "count of scored forecasts"
@@ -114,12 +115,30 @@ def _field(files: RunFiles, evidence: Evidence) -> Figure:
     """A figure that a file states: {value, lo, hi}, or a number."""
     place: Any = files.plan if evidence.file == "plan.json" else None
     for name in str(evidence.parameters["path"]).split("/"):
-        place = place.get(name) if isinstance(place, Mapping) else None
+        place = _inside(place, name)
     if isinstance(place, (int, float)) and not isinstance(place, bool):
         return _exactly(place)
     if isinstance(place, Mapping) and {"value", "lo", "hi"} <= set(place):
         return Figure(float(place["value"]), float(place["lo"]), float(place["hi"]))
     raise InputError(f"{evidence.file}: expected a figure at {evidence.parameters['path']}")
+
+
+def _inside(place: Any, name: str) -> Any:
+    """A member of an object, or of a list by its number."""
+    if isinstance(place, Mapping):
+        return place.get(name)
+    if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+        return place[int(name)]
+    return None
+
+
+def _cause(files: RunFiles, evidence: Evidence) -> Figure:
+    """A cause of plan.json, in microseconds for each token."""
+    name = evidence.parameters["cause"]
+    for one in files.plan.get("causes") or ():
+        if one.get("name") == name:
+            return Figure(*(float(one[key]) / 1e3 for key in ("ns_per_token", "lo", "hi")))
+    raise InputError(f"{evidence.file}: expected the cause {name}, got none of that name")
 
 
 def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Figure, Figure]]:
@@ -133,7 +152,7 @@ def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Figure, Fi
         if record["kind"] != "experiment":
             continue
         data = record["data"]
-        name, candidate = data.get("experiment"), data.get("candidate") or {}
+        name, candidate = data.get("name"), data.get("candidate") or {}
         predicted = candidate.get("prediction")
         outcome = ratio_of(selected(files.blocks, {"experiment": name}), better, alpha)
         if predicted is None or outcome is None:
@@ -198,6 +217,7 @@ RULES: Final[Mapping[str, Rule]] = {
     RATIO: _ratio,
     COUNT: _count,
     TERM: _term,
+    CAUSE: _cause,
     FIELD: _field,
     COVERAGE: _coverage,
     FORECASTS: _forecasts,

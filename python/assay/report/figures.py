@@ -47,7 +47,11 @@ def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
         figure = claim.figure
         assert figure is not None
         y = place * 46.0 + 24
-        shapes += [text(label, LEFT - 14, y + 4, "label strong", "end")]
+        shapes += [
+            text(label, LEFT - 14, y + 4, "label strong", "end"),
+            element("rect", x=LEFT, y=y - 11, width=figure.value * scale, height=22,
+                    class_=f"amount {kind}"),
+        ]  # fmt: skip
         shapes += [
             element("line", x1=LEFT + one * scale, x2=LEFT + one * scale, y1=y - 11, y2=y + 11,
                     class_=f"tick {kind}")
@@ -59,6 +63,9 @@ def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
             text(_interval(figure, claim.unit), RIGHT + 14, y + 15, "axis"),
         ]
     bottom = 46.0 * len(rows) + 6
+    if len(rows) == 2 and (first := rows[0][1].figure) is not None:
+        x = LEFT + first.value * scale
+        shapes.append(element("line", x1=x, x2=x, y1=13, y2=bottom, class_="threshold"))
     shapes += _axis(LEFT, RIGHT, bottom, most * 1.04, rows[0][1].unit)
     return picture("".join(shapes), WIDTH, bottom + 24, "the metric before and after")
 
@@ -167,11 +174,9 @@ def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -
         )  # fmt: skip
         bar += element("circle", cx=across(expected.value), cy=y, r=3, class_="forecast-mark")
         shapes.append(titled(bar, f"forecast {words.shown(expected, words.RATIO)}"))
-    if claim.figure is None:
-        shapes.append(text("not measured", across(1.0) + 10, y + 4, "axis"))
-    else:
+    if claim.figure is not None:
         shapes.append(titled(_ratio_mark(claim.figure, across, y, kind, limits), claim.statement))
-    value = "" if claim.figure is None else words.amount(claim.figure.value, words.RATIO)
+    value = "-" if claim.figure is None else words.amount(claim.figure.value, words.RATIO)
     shapes += [
         text(value, RIGHT + 14, y + 4, "value strong"),
         text(clipped(outcome_of(claim), 26), RIGHT + 84, y + 4, f"value {kind}"),
@@ -230,37 +235,51 @@ def sequences(
 
 def _sequence(claim: Claim, looks: Sequence[Figure], threshold: float) -> str:
     wide, top, bottom = CELL[0] - 62, 30.0, CELL[1] - 28
-    # The first looks are unbounded: the scale is that of the last, with some room.
     last = looks[-1]
-    reach = 3.0 * max(abs(math.log(last.hi / last.value)), abs(math.log(last.value)), threshold)
-    reach = min(reach, math.log(WIDEST_RATIO))
+    # The scale is that of the last look and of the lines it must clear; early looks are cut.
+    low = min(1 / (1 + threshold), last.lo)
+    high = max(1 + threshold, last.hi)
+    room = 0.35 * math.log(high / low)
+    low, high = math.log(max(low, 1 / WIDEST_RATIO)) - room, math.log(min(high, 99.0)) + room
 
     def up(ratio: float) -> float:
-        level = math.log(ratio) if ratio > 0 else -reach
-        return top + (bottom - top) * (1 - (min(max(level, -reach), reach) / reach + 1) / 2)
+        level = math.log(ratio) if ratio > 0 else low
+        return top + (bottom - top) * (high - min(max(level, low), high)) / (high - low)
 
     def across(look: int) -> float:
-        return 6 + wide * (look + 0.5) / len(looks)
+        return 6 + wide * look / (len(looks) - 1)
 
-    kind = outcome_class(claim)
+    kind = _sequence_class(claim)
     upper = [f"{across(place):.1f} {up(one.hi):.1f}" for place, one in enumerate(looks)]
     lower = [f"{across(place):.1f} {up(one.lo):.1f}" for place, one in enumerate(looks)]
     middle = [f"{across(place):.1f} {up(one.value):.1f}" for place, one in enumerate(looks)]
-    name = str(claim.details.get("candidate") or claim.details.get("role") or claim.name)
     shapes = [
-        text(clipped(name, 30), 6, 16, "label strong"),
+        text(clipped(_sequence_name(claim), 32), 6, 16, "label strong"),
         element("path", d=f"M{'L'.join([*upper, *reversed(lower)])}Z", class_=f"band {kind}"),
         element("line", x1=6, x2=6 + wide, y1=up(1.0), y2=up(1.0), class_="unity"),
         element("line", x1=6, x2=6 + wide, y1=up(1 + threshold), y2=up(1 + threshold),
                 class_="threshold"),
         element("path", d=f"M{'L'.join(middle)}", class_=f"path {kind}"),
         text(words.amount(last.value, words.RATIO), 10 + wide, up(last.value) + 4, "value strong"),
-        text(f"{len(looks)} pairs", 6, CELL[1] - 12, "axis"),
+        text(f"{len(looks) + 1} pairs", 6, CELL[1] - 12, "axis"),
     ]  # fmt: skip
     if abs(up(1.0) - up(last.value)) > 14:
         shapes.append(text("1x", 10 + wide, up(1.0) + 4, "axis"))
-    tip = f"{claim.statement}; {len(looks)} looks"
-    return titled("".join(shapes), tip)
+    return titled("".join(shapes), f"{claim.statement}; {len(looks)} looks")
+
+
+def _sequence_name(claim: Claim) -> str:
+    role = claim.details.get("role")
+    if role == "left out":
+        return f"with over without {claim.details['lever']}"
+    return {"noise": "A/A: start over start", "confirmation": "all kept over the start"}.get(
+        str(role), str(claim.details.get("candidate"))
+    )
+
+
+def _sequence_class(claim: Claim) -> str:
+    is_check = claim.details.get("role") in ("left out", "confirmation")
+    return "kept" if is_check and claim.verdict == "improved" else outcome_class(claim)
 
 
 def timeline(claims: Sequence[Claim], blocks: Sequence[Row], unit: str) -> str:
@@ -280,7 +299,7 @@ def timeline(claims: Sequence[Claim], blocks: Sequence[Row], unit: str) -> str:
     shapes = _bands(claims, rows, lambda at: left + (at - begin) * scale, tall)
     for row in rows:
         shapes.append(_block(row, left + (row["started_at"] - begin) * scale, scale, up))
-    step = _nice(most / 4)
+    step = _nice(most / 5)
     for place in range(int(most / step) + 1):
         level = _trimmed(words.number(place * step)) if place else "0"
         shapes.append(text(level, left - 8, up(place * step) + 4, "axis", "end"))

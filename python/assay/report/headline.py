@@ -25,7 +25,7 @@ def headline(claims: Sequence[Claim], provenance: Provenance) -> str:
     metric = words.metric_name(str(provenance.details.get("metric") or ""))
     ratio = named(claims).get("final.ratio")
     if verdict == "improved" and ratio is not None:
-        return f"{sentence(metric)} {words.shown(ratio.figure, ratio.unit)}"
+        return f"{sentence(metric)} {words.shown(ratio.figure, ratio.unit, 'the start')}"
     if verdict:
         return sentence(_VERDICTS.get(verdict, verdict))
     return f"Report of {provenance.run}"

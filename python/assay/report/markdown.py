@@ -101,9 +101,8 @@ def _trial(claim: Claim, worth: Mapping[Any, Claim]) -> Iterator[str]:
         yield f"- change: `{_code(claim.intervention)}`"
     yield f"- why: {_text(details['reason'])}"
     yield f"- forecast: {_text(forecast_text(details))}"
-    for lever in details["levers"]:
-        if lever in worth:
-            yield f"- {_text(worth[lever].statement)}"
+    if found := worth.get(", ".join(details["levers"])):
+        yield f"- {_text(found.statement)}"
     for gate in details["gates"]:
         passed = "passed" if gate["passed"] else "FAILED"
         yield f"- gate {_text(gate['gate'])}: {passed}, {_text(gate['statement'])}"
@@ -135,6 +134,12 @@ def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
         return
     rows = [(one.statement.partition(":")[0], words.shown(one.figure, one.unit)) for one in found]
     yield from _table(("term", "median step, and 90 % of the steps"), rows)
+    causes = starting(claims, "cause.")
+    if causes:
+        yield "Causes that the diagnosis found, with the time that each explains:"
+        yield ""
+        yield from (f"- {_text(one.statement)}" for one in causes)
+        yield ""
     share = named(claims).get("waterfall.share")
     yield f"{_sentence(share.statement)}." if share else "No floor: nothing predicts this step."
     yield ""

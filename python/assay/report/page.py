@@ -62,6 +62,7 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
                 name: Markup(drawn) for name, drawn in _figures(claims, provenance, files).items()
             },
             trials=_trials(claims),
+            causes=[one.statement for one in starting(claims, "cause.")],
             share=_statement(claims, "waterfall.share"),
             forecasts=[sentence(one.statement) for one in starting(claims, "forecast.")],
             costs=[*starting(claims, "cost."), *starting(claims, "energy.")],
@@ -93,6 +94,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "line": lambda text: clipped(str(text), LONGEST_LINE),
+        "sentence": sentence,
         "text": lambda text: str(text)[: 4 * LONGEST_LINE],
         "amount": words.quantity,
     }
@@ -125,7 +127,7 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
     }
 
 
-def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, str, str]]:
+def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, str, str, str]]:
     known = named(claims)
     cards = []
     for label, name, note in (
@@ -133,17 +135,20 @@ def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, s
         ("kept settings", "final.level", ""),
         ("ratio", "final.ratio", "kept settings over the start"),
         ("A/A noise", "noise.ratio", "the start against itself"),
-        ("floor", "waterfall.share", "of the fastest possible step, at the start"),
+        ("floor", "waterfall.share", "of the starting step's time"),
     ):
         claim = known.get(name)
         if claim is None or claim.figure is None:
             continue
         figure = claim.figure
         interval = words.shown(figure, claim.unit).partition("(")[2].rstrip(")")
-        cards.append((label, words.amount(figure.value, claim.unit), interval or note))
+        value, unit = words.number(figure.value), claim.unit
+        if claim.unit in (words.RATIO, words.PERCENT):
+            value, unit = words.amount(figure.value, claim.unit), ""
+        cards.append((label, value, unit, interval or note))
     target = provenance.details.get("target")
     if target is not None:
-        cards.append(("target", f"+{100 * float(target):g} %", target_text(provenance)))
+        cards.append(("target", f"+{100 * float(target):g} %", "", target_text(provenance)))
     return cards
 
 
@@ -154,9 +159,7 @@ def _trials(claims: Sequence[Claim]) -> list[dict[str, Any]]:
             "claim": one,
             "forecast": forecast_text(one.details),
             "evidence": _evidence(one.evidence),
-            "worth": "; ".join(worth[name] for name in one.details["levers"] if name in worth)
-            if one.details.get("role") == "kept"
-            else "",
+            "worth": worth.get(", ".join(one.details["levers"]), ""),
         }
         for one in starting(claims, "experiment.")
     ]

@@ -26,7 +26,7 @@ def read_price(text: str) -> Price:
     """A price as `--price` takes it: 2.5, "2.5 USD/h", or a rent of the catalog.
 
     >>> read_price("2.5 USD/h")
-    Price(usd_per_hour=2.5, source='given', per_device=False)
+    Price(usd_per_hour=2.5, source='given with the run', per_device=False)
     """
     if text.startswith(RENTS):
         return _rent(text)
@@ -36,7 +36,7 @@ def read_price(text: str) -> Price:
             f"price: expected USD an hour such as 2.50, or a rent of the catalog, got {text!r}",
             "assay catalog rents lists those of the catalog, such as rents/h200_aws_2026",
         )
-    return Price(float(found[1]), "given")
+    return Price(float(found[1]), "given with the run")
 
 
 def _rent(name: str) -> Price:

@@ -33,7 +33,7 @@ def _recorded(files: RunFiles, claim: Claim) -> str:
     records = [
         one["data"]
         for one in files.journal
-        if one["kind"] == "verdict" and one["data"].get("experiment") == name
+        if one["kind"] in ("verdict", "noise") and one["data"].get("experiment") == name
     ]
     if not records:
         if any(one.rule == "verdict" for one in claim.evidence):

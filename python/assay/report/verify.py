@@ -13,6 +13,7 @@ from assay.files import read_json
 from assay.improve.figure import Figure
 from assay.improve.journal import journal as journals
 from assay.improve.journal.chain import canonical, plain
+from assay.improve.journal.run_folder import configuration_hash
 from assay.report import derivations
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated
@@ -93,6 +94,7 @@ def verify(folder: Path) -> Verification:
     except AssayError as error:
         return Verification(folder.name, (*checks, Check(REPORT_DATA, False, error.message)))
     checks += _chain(record, reading, provenance)
+    checks += _configuration(reading, record, provenance)
     checks += _rows(files)
     threshold = float(provenance.details.get("threshold") or 0.0)
     checks += [_checked(files, claim, threshold) for claim in claims]
@@ -134,6 +136,23 @@ def _chain(record: Any, reading: Any, provenance: Provenance) -> Iterator[Check]
         f"{provenance.journal_head[:16]} is record {record.number - 1}"
         if same
         else f"expected {before[:16]}.., got {provenance.journal_head[:16]}..",
+    )
+
+
+def _configuration(reading: Any, record: Any, provenance: Provenance) -> Iterator[Check]:
+    """The settings that the report ends with are those that the engine last read back."""
+    settings = provenance.details.get("settings")
+    hashes = [
+        one.data["hash"]
+        for one in reading.records[: record.number]
+        if one.kind in ("safe", "applied", "reverted") and one.data.get("hash")
+    ]
+    if settings is None or not hashes:
+        return
+    same = configuration_hash(settings) == hashes[-1]
+    words = "is" if same else "is not"
+    yield Check(
+        "configuration", same, f"the report's {words} the one that the engine last read back"
     )
 
 

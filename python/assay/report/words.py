@@ -81,11 +81,13 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value % 1 == 0 else f"{number(value)} {unit}"
 
 
-def shown(figure: Figure | None, unit: str) -> str:
-    """A figure with its interval.
+def shown(figure: Figure | None, unit: str, of: str = "") -> str:
+    """A figure with its interval; `of` follows the value.
 
     >>> shown(Figure(1.6234, 1.58, 1.67), "x")
     '1.623x (1.580 to 1.670)'
+    >>> shown(Figure(1.6234, 1.58, 1.67), "x", "the start")
+    '1.623x the start (1.580 to 1.670)'
     >>> shown(Figure(12.0, 12.0, 12.0), "blocks")
     '12 blocks'
     """
@@ -95,7 +97,8 @@ def shown(figure: Figure | None, unit: str) -> str:
         if unit not in (RATIO, PERCENT) and figure.value == int(figure.value):
             return f"{int(figure.value):,} {unit}".rstrip()
         return amount(figure.value, unit)
-    return f"{amount(figure.value, unit)} ({_bound(figure.lo, unit)} to {_bound(figure.hi, unit)})"
+    value = f"{amount(figure.value, unit)} {of}".rstrip()
+    return f"{value} ({_bound(figure.lo, unit)} to {_bound(figure.hi, unit)})"
 
 
 def _bound(value: float, unit: str) -> str:
