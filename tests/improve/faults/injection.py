@@ -9,19 +9,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from process_engine import START, stored_configuration
 
 from assay.improve.engines import process
 from assay.improve.journal import block_table, journal
 from assay.improve.journal.faults import VARIABLE
-from assay.improve.journal.journaled_engine import RUN_VARIABLE
 from assay.improve.journal.run_folder import RunFolder
+from assay.improve.journal.undo import outstanding
 
 FOLDER = Path(__file__).parent
+START = {"threads": 1, "batch": 8, "cache": "f16"}
 QUIET_S = 90.0
 """How long processes may take to end on a busy machine."""
 
@@ -35,7 +33,8 @@ class Case:
     """What ASSAY_FAULT says: where the controller misbehaves, and how."""
     server: dict[str, dict[str, str]] = field(default_factory=dict)
     """How the server misbehaves: knob, value, fault."""
-    mode: str = "restart"
+    found: bool = True
+    """Whether the server ran before the run, and is to run after it; else it ends with the run."""
     both: bool = False
     """Whether the watchdog is ended with the controller: the next command must restore."""
     watchdog_at: int | None = None
@@ -54,14 +53,16 @@ class Aftermath:
     serving: dict[str, object] | None
     """The configuration of the server by its own account; None where none runs."""
     servers: list[int]
-    """Processes that carry the run's id."""
+    """Processes of servers."""
+    first: subprocess.Popen[bytes] | None
+    """The server that ran before the run: a child of this process."""
     acknowledged: list[float]
     """Values of the blocks that the controller was told are on disk."""
 
 
 def run_case(case: Case, folder: Path) -> Aftermath:
     """Run the driver under a fault, wait until nothing of it is under way, and look."""
-    state, scratch = folder / "state", folder / "scratch"
+    state, scratch, port = folder / "state", folder / "scratch", free_port()
     state.mkdir(parents=True)
     (state / "faults.json").write_text(json.dumps(case.server))
     environment = {
@@ -73,48 +74,60 @@ def run_case(case: Case, folder: Path) -> Aftermath:
         "DRIVER_JUMP": str(case.jump_s),
         **({"DRIVER_BOTH": "1"} if case.both else {}),
     }
-    command = [sys.executable, str(FOLDER / "driver.py"), str(state), str(free_port()), case.mode]
+    first = start_server(state, port) if case.found else None
+    command = [sys.executable, str(FOLDER / "driver.py"), str(state), str(port)]
     driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     if case.watchdog_at is not None:
         _end_watchdog(scratch, case.watchdog_at)
     output = driver.communicate(timeout=QUIET_S)[0]
     active = scratch / "runs" / "active"
     if case.both and active.exists():
-        environment.pop(VARIABLE)
-        done = subprocess.run(
-            [sys.executable, "-m", "assay", "runs", "list", "--json"],
-            env=environment, capture_output=True, text=True, timeout=QUIET_S,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "was cut short together with its watchdog" in done.stderr
+        _run_next_command(environment)
     assert process.wait_until(lambda: not active.exists(), QUIET_S), "the run stays under way"
     (path,) = list((scratch / "runs").iterdir())
     lines = [line.split() for line in output.splitlines() if line.startswith("block ")]
-    run = RunFolder(path)
     return Aftermath(
-        run,
+        RunFolder(path),
         driver.returncode,
         output,
         stored_configuration(state),
-        list(carriers(run.id)),
+        servers_of(state),
+        first,
         [float(words[2]) for words in lines],
     )
+
+
+def start_server(state: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start the server that the user had before the run."""
+    command = [sys.executable, "-S", "-E", str(FOLDER / "fake_server.py"), "--port", str(port)]
+    server = subprocess.Popen([*command, "--state", str(state)], start_new_session=True)
+    assert process.wait_until(lambda: stored_configuration(state) is not None, QUIET_S)
+    return server
+
+
+def _run_next_command(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "runs", "list", "--json"],
+        env={**environment, VARIABLE: ""}, capture_output=True, text=True, timeout=QUIET_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "was cut short together with its watchdog" in done.stderr
 
 
 def check(case: Case, left: Aftermath) -> None:
     """The engine is in the recorded safe configuration, and nothing that was measured is lost."""
     reading = journal.verify(left.run.path)
     safe = [one.data["settings"] for one in reading.of("safe")]
-    expected = safe[-1] if safe else None
-    if expected is None or (case.mode == "stop" and reading.last("finished") is None):
-        assert left.serving is None, left.serving
-        assert left.servers == []
-    else:
+    expected = safe[-1] if safe else START
+    assert expected in (START, {**START, "threads": 2})
+    if case.found:
         assert left.serving == expected, left.output
         assert len(left.servers) == 1
-    if expected is not None:
-        assert expected in (START, {**START, "threads": 2})
+    else:
+        assert (left.serving, left.servers) == (None, []), left.output
+    if safe:
         assert left.run.read_json("configuration.json")["settings"] == expected
+    assert outstanding(reading.records) == []
     blocks = [one.value for one in block_table.blocks_in_journal(left.run)]
     # One that was on its way when the process died may be on disk without having been told.
     assert blocks[: len(left.acknowledged)] == left.acknowledged
@@ -127,16 +140,33 @@ def clean_up(left: Aftermath) -> None:
     """End the server that a case rightly left running."""
     for pid in left.servers:
         os.kill(pid, signal.SIGKILL)
+    if left.first is not None:
+        left.first.wait(QUIET_S)
 
 
-def carriers(run: str) -> Iterator[int]:
-    """Processes that carry a run's id."""
+def servers_of(state: Path) -> list[int]:
+    """The servers that use a folder, by their command lines."""
+    found = []
     for name in os.listdir("/proc"):
-        if name.isdecimal():
-            found = process.identify(int(name))
-            carried = process.process_environment(int(name)).get(RUN_VARIABLE)
-            if carried == run and found is not None and process.is_running(found):
-                yield int(name)
+        identified = process.identify(int(name)) if name.isdecimal() else None
+        words = () if identified is None else identified.argv
+        if str(state) in words and "driver.py" not in " ".join(words):
+            assert identified is not None
+            found += [int(name)] if process.is_running(identified) else []
+    return found
+
+
+def stored_configuration(state: Path) -> dict[str, object] | None:
+    """The configuration of the server that serves now, by its own account; None where none does."""
+    try:
+        data = json.loads((state / "configuration.json").read_text())
+    except OSError:
+        return None
+    found = process.identify(data["pid"])
+    if found is None or not process.is_running(found):
+        return None
+    settings: dict[str, object] = data["settings"]
+    return settings
 
 
 def free_port() -> int:

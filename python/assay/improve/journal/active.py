@@ -48,6 +48,9 @@ def mark(run: RunFolder, controller: int, watchdog: int | None) -> None:
 def unmark(run: RunFolder) -> None:
     """The run has ended, or the safe state was restored."""
     _marker(run).unlink(missing_ok=True)
+    # A process that died while it wrote the marker left a part of it.
+    for part in _folder().glob(f".{run.id}.json.*"):
+        part.unlink(missing_ok=True)
     with suppress(OSError):
         # Fails while other runs are under way.
         _folder().rmdir()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from assay.errors import AssayError
 from assay.improve.engines.protocol import Engine
+from assay.improve.journal import block_table
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.recovery import recover
@@ -53,7 +54,10 @@ def restore(engine: JournaledEngine, run: RunFolder, journal: Journal, why: str)
         return
     try:
         engine.revert(why, automatic=bool(engine.stack))
+        journal.append("recovered", by="controller", why=why, action="reverted")
+        block_table.rebuild(run)
     except (AssayError, OSError):
-        # A server that does not come back this way is started from its record, or stopped.
+        # A server that does not come back this way is started from its record, or stopped; and
+        # what could not be written now is written by whoever opens the run next.
         journal.close()
         recover(run, "controller", why)
