@@ -653,7 +653,7 @@ def test_every_command_is_listed_here() -> None:
     tested = {" ".join(words[:2]) for words, _ in ANSWERS} | {words[0] for words, _ in ANSWERS}
     # Benchmarks take long and are tested in tests/bench; doctor and pull depend on the machine and
     # have separate tests, as calibrate has; the keys of the engine's commands are tested in tests/engine, those of
-    # commands of traces, diagnoses, telemetry and runs in a test file of each.
+    # commands of traces, diagnoses, telemetry, runs and load in a test file of each.
     elsewhere = {
         "bench",
         "calibrate",
@@ -662,6 +662,7 @@ def test_every_command_is_listed_here() -> None:
         "diagnose",
         "doctor",
         "generate",
+        "load",
         "perplexity",
         "pull",
         "rollback",

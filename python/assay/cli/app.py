@@ -66,6 +66,7 @@ COMMANDS: Final = {
     "diagnose": "diagnose",
     "whatif": "whatif",
     "causal-profile": "causal_profile",
+    "load": "load",
     "runs list": "runs_list",
     "runs show": "runs_show",
     "runs compare": "runs_compare",

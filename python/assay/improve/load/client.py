@@ -192,7 +192,7 @@ class LoadClient:
                 "url": self.address.url,
                 "model": self._model.name if self._model else None,
                 "interface": self._path,
-                "notes": tuple(self.notes),
+                "notes": (*self.notes, *_repeated(workload, len(records))),
             },
         )
 
@@ -307,6 +307,15 @@ class LoadClient:
         )
         data = json.dumps(body).encode()
         return request_bytes(self.address, "POST", self._path, self._headers, data)
+
+
+def _repeated(workload: Workload, sent: int) -> tuple[str, ...]:
+    if sent <= len(workload.requests):
+        return ()
+    return (
+        f"{sent:,} requests were sent of {len(workload.requests):,} different ones: "
+        "a prefix cache answers the repeated ones sooner",
+    )
 
 
 async def _report(counts: list[int], start_s: float, progress: Callable[[Progress], None]) -> None:

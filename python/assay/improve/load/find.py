@@ -1,9 +1,10 @@
 """The highest load that holds an SLO: doubling to a bracket, then bisection, on measured windows.
 
-A load holds only if the lower bound of its attainment does; a load whose interval still covers the wanted
-share after `most_windows` windows is undecided and does not hold. The answer is measured once more at the
-end. Where the lowest load fails, the SLO is infeasible: the answer is the nearest measured point and the term
-that binds there.
+A load holds only if the lower bound of its attainment does; a load whose interval still covers the
+wanted share after `most_windows` windows is undecided and does not hold. The answer is measured again
+at the end, in longer windows: the highest of several loads that held is also the luckiest. Where the
+lowest load fails, the SLO is infeasible: the answer is the nearest measured point and the term that
+binds there.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ Measure = Callable[[Workload, Window], Measurement]
 AT_ONCE: Final = "at once"
 A_SECOND: Final = "requests/s"
 
+_LATENCIES: Final = 20
+"""A window of a rate lasts at least so many times as long as a request that is alone: a queue needs
+time to show that it grows."""
+_CONFIRMED: Final = 4
+"""How many times longer the windows are in which the answer is measured again."""
 _FARTHEST: Final = 1 << 14
 """Doublings stop at so many times the first load."""
 
@@ -41,7 +47,7 @@ class SearchOptions:
     tolerance: float = 0.05
     """The search ends when the bracket is this narrow, relative to the load."""
     requests: int | None = None
-    """Requests of a window; None takes twice what the share needs."""
+    """Requests of a window, at least; None takes twice what the share needs."""
     most_windows: int = 3
     """Windows at one load before it is left undecided."""
     most: float | None = None
@@ -135,6 +141,7 @@ class _Search:
         self._requests = options.requests or 2 * least_requests(options.least_share)
         self._points: list[Point] = []
         self._sent = 0
+        self._alone_s = 0.0
 
     def run(self) -> Found:
         """Bracket, bisect, measure the answer again."""
@@ -143,21 +150,39 @@ class _Search:
             # What fails alone fails in company.
             return self._answer(None, None)
         if self._kind == "max-concurrency":
-            low, high = self._bracket(alone)
-            while high is not None and high.load - low.load > 1 and not self._is_close(low, high):
-                low, high = self._halve(low, high, float(round((low.load + high.load) / 2)))
-        else:
-            rate = alone.windows[-1].figures["request_throughput"]
-            first = self._at_rate(min(rate, self._options.most or rate))
-            start = first if first.holds else self._lower(first)
-            if start is None:
-                return self._answer(None, None)
-            low, high = self._bracket(start) if start is first else (start, self._above(start))
+            return self._answer(*self._narrowed(*self._bracket(alone)))
+        rate = alone.windows[-1].figures["request_throughput"]
+        self._alone_s = alone.windows[-1].figures["mean_e2el_ms"] / 1e3
+        first = self._at_rate(min(rate, self._options.most or rate))
+        start = first if first.holds else self._lower(first)
+        if start is None:
+            return self._answer(None, None)
+        low, high = self._bracket(start) if start is first else (start, self._above(start))
+        return self._answer(*self._narrowed(low, high))
+
+    def _narrowed(self, low: Point, high: Point | None) -> tuple[Point | None, Point | None]:
+        """Bisect and measure the answer again; one that fails then is the new upper end."""
+        while True:
             while high is not None and not self._is_close(low, high):
-                low, high = self._halve(low, high, math.sqrt(low.load * high.load))
-        return self._answer(*self._confirmed(low, high))
+                point = self._at(self._between(low, high))
+                low, high = (point, high) if point.holds else (low, point)
+            again = self._again(low)
+            if again.holds:
+                return again, high
+            high = again
+            held = [one for one in self._newest() if one.holds and one.load < low.load]
+            if not held:
+                return None, high
+            low = max(held, key=lambda one: one.load)
+
+    def _between(self, low: Point, high: Point) -> float:
+        if self._kind == "max-concurrency":
+            return float((low.load + high.load) // 2)
+        return math.sqrt(low.load * high.load)
 
     def _is_close(self, low: Point, high: Point) -> bool:
+        if self._kind == "max-concurrency" and high.load - low.load <= 1:
+            return True
         return high.load <= low.load * (1 + self._options.tolerance)
 
     def _lower(self, failed: Point) -> Point | None:
@@ -179,54 +204,38 @@ class _Search:
             low = point
         return low, None
 
-    def _halve(self, low: Point, high: Point, load: float) -> tuple[Point, Point]:
-        point = self._at(load)
-        return (point, high) if point.holds else (low, point)
-
     def _above(self, low: Point) -> Point | None:
         failed = [one for one in self._newest() if one.load > low.load and not one.holds]
         return min(failed, key=lambda one: one.load, default=None)
-
-    def _confirmed(self, low: Point, high: Point | None) -> tuple[Point | None, Point | None]:
-        """Measure the answer again; one that fails gives way to the next lower load that held.
-
-        The highest of several measured loads is also the luckiest.
-        """
-        while True:
-            again = self._again(low)
-            if again.holds:
-                return again, high
-            high = again
-            held = [one for one in self._newest() if one.holds and one.load < low.load]
-            if not held:
-                return None, high
-            low = max(held, key=lambda one: one.load)
 
     def _newest(self) -> list[Point]:
         """The newest point of each load of this search's kind."""
         unit = AT_ONCE if self._kind == "max-concurrency" else A_SECOND
         return list({one.load: one for one in self._points if one.unit == unit}.values())
 
-    def _at(self, load: float) -> Point:
-        return self._at_once(int(load)) if self._kind == "max-concurrency" else self._at_rate(load)
+    def _at(self, load: float, longer: int = 1) -> Point:
+        if self._kind == "max-concurrency":
+            return self._at_once(int(load), longer)
+        return self._at_rate(load, longer)
 
-    def _at_once(self, number: int) -> Point:
+    def _at_once(self, number: int, longer: int = 1) -> Point:
         workload = replace(self._workload, arrival="closed", concurrency=number, rate=None)
         # A closed loop fills before it is steady: a window is at least four rounds long.
-        requests = max(self._requests, 4 * number)
+        requests = max(self._requests, 4 * number) * longer
         return self._point(float(number), AT_ONCE, requests, lambda turn: workload)
 
-    def _at_rate(self, rate: float) -> Point:
+    def _at_rate(self, rate: float, longer: int = 1) -> Point:
         def arriving(turn: int) -> Workload:
             count = len(self._workload.requests)
             times = gamma_arrivals(count, rate, seed=turn)
             return with_arrivals(self._workload, "poisson", times, rate)
 
-        return self._point(rate, A_SECOND, self._requests, arriving)
+        requests = max(self._requests, math.ceil(rate * _LATENCIES * self._alone_s)) * longer
+        return self._point(rate, A_SECOND, requests, arriving)
 
     def _again(self, point: Point) -> Point:
-        """The same load with fresh windows, judged together with the first."""
-        fresh = self._at(point.load)
+        """The same load with fresh and longer windows, judged together with the first."""
+        fresh = self._at(point.load, _CONFIRMED)
         together = attainment((*point.windows, *fresh.windows), self._slo)
         is_kept = together.holds(self._options.least_share) and fresh.holds is not False
         merged = Point(point.load, point.unit, together, is_kept, (*point.windows, *fresh.windows))
