@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import typer
 
 COMMANDS: Final = {
+    "run": "run",
     "stats": "model",
     "verify": "health",
     "audit": "health",
@@ -101,7 +102,9 @@ EXIT_CODES: Final = {
     0: "answered",
     1: "answered, but a requested check failed",
     2: "bad input: unknown names, wrong units, contradictory values, or no solution",
-    3: "inputs are missing; the answer lists them",
+    3: "inputs are missing, and listed; of assay run: the engine gave no data",
+    4: "assay run: the engine was lost",
+    5: "assay run: changes were rolled back",
     EXIT_INTERNAL: "internal error: a bug in Assay",
     EXIT_INTERRUPTED: "interrupted",
     EXIT_BROKEN_PIPE: "broken pipe: the reader of stdout closed it",

@@ -73,7 +73,7 @@ def show(report: Report) -> int:
         elif report.raw is not None:
             sys.stdout.write(report.raw)
         else:
-            _print(report.text(_canvas(sys.stdout)), sys.stdout)
+            print_lines(report.text(_canvas(sys.stdout)), sys.stdout)
         # Notes must not overtake the result when both streams are the same file.
         sys.stdout.flush()
     if not report.as_json:
@@ -99,14 +99,14 @@ def show_note(text: str) -> None:
     """Print a note on stderr, unless `--quiet`."""
     if is_quiet():
         return
-    _print([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
+    print_lines([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
 
 
 def show_progress(text: str) -> None:
     """Print progress on stderr, unless `--quiet`."""
     if is_quiet():
         return
-    _print([((one_line(text), FAINT),)], sys.stderr)
+    print_lines([((one_line(text), FAINT),)], sys.stderr)
 
 
 def show_error(error: AssayError) -> None:
@@ -114,7 +114,7 @@ def show_error(error: AssayError) -> None:
     lines: list[Line] = [(("error:", BAD), f" {one_line(error.message)}")]
     if error.hint:
         lines.append((("hint:", WARN), f" {one_line(error.hint)}"))
-    _print(lines, sys.stderr)
+    print_lines(lines, sys.stderr)
 
 
 def to_json(data: Any) -> str:
@@ -161,7 +161,7 @@ def _logged(seconds: float) -> Callable[[str], None]:
         nonlocal last
         if time.monotonic() - last >= seconds:
             last = time.monotonic()
-            _print([one_line(text)], sys.stderr)
+            print_lines([one_line(text)], sys.stderr)
 
     return update
 
@@ -191,7 +191,8 @@ def _canvas(stream: TextIO) -> Canvas:
     return Canvas(width, "\u251c\u2500 ", "\u2514\u2500 ", "\u2502  ")
 
 
-def _print(lines: Iterable[Line], stream: TextIO) -> None:
+def print_lines(lines: Iterable[Line], stream: TextIO) -> None:
+    """Print lines, with color where the stream is a terminal."""
     if not is_colorful(stream):
         for line in lines:
             stream.write(one_line(unstyled(line)).rstrip() + "\n")

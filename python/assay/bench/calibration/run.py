@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from assay.bench.calibration.ceilings import measurements
-from assay.bench.calibration.sampling import GPU_PLAN, PLAN, Sampled, WrongAnswerError, measure
+from assay.bench.calibration.sampling import (
+    GPU_PLAN,
+    PLAN,
+    Measurement,
+    Sampled,
+    WrongAnswerError,
+    measure,
+)
 from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.session import versions
 from assay.bench.rivals.pytorch import without_pytorch
@@ -23,8 +30,18 @@ BUDGET_SECONDS: Final = 40.0
 """How long all measurements may take; under load, those that need it get more samples."""
 
 
-def calibrate(device: Device, progress: Callable[[str], None] | None = None) -> Calibration:
-    """Measure the ceilings of a device; `progress` receives the name of each."""
+def calibrate(
+    device: Device,
+    progress: Callable[[str], None] | None = None,
+    *,
+    formats: Collection[str] | None = None,
+    budget_s: float = BUDGET_SECONDS,
+) -> Calibration:
+    """Measure the ceilings of a device; `progress` receives the name of each.
+
+    With `formats`, linear layers and attention of these formats only: enough to predict one model,
+    not to be stored for others.
+    """
     report = progress or (lambda _: None)
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     start, background, facts = time.perf_counter(), BackgroundLoad(), machine(device)
@@ -33,12 +50,12 @@ def calibrate(device: Device, progress: Callable[[str], None] | None = None) -> 
     notes: list[str] = []
     failed: list[str] = []
     with without_pytorch():
-        count = sum(1 for _ in measurements(device))
+        count = sum(1 for _ in _chosen(device, formats))
         # One after another, so that the weights of a format are freed before those of the next.
-        for number, one in enumerate(measurements(device), 1):
+        for number, one in enumerate(_chosen(device, formats), 1):
             report(f"[{number}/{count}] {one.name}")
             try:
-                left = BUDGET_SECONDS - (time.perf_counter() - start)
+                left = budget_s - (time.perf_counter() - start)
                 most = max(2.0 * left / (count - number + 1), plan.seconds)
                 sampled[one.name] = measure(one, replace(plan, max_seconds=most))
             except WrongAnswerError as error:
@@ -62,6 +79,14 @@ def calibrate(device: Device, progress: Callable[[str], None] | None = None) -> 
         versions=versions(device),
         notes=(*notes, *values.notes, *_disturbances(sampled, other)),
     )
+
+
+def _chosen(device: Device, formats: Collection[str] | None) -> Iterator[Measurement]:
+    """The measurements of some formats; those that have none are always among them."""
+    for one in measurements(device):
+        format = one.parameters.get("dtype")
+        if formats is None or format is None or format in formats:
+            yield one
 
 
 def _disturbances(sampled: dict[str, Sampled], other_cores: float | None) -> list[str]:

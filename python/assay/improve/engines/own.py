@@ -18,7 +18,7 @@ from assay.engine.core.outputs import Chunk
 from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.opening import SYNTHETIC
 from assay.improve.engines.disturbance import DisturbanceMeter
-from assay.improve.engines.own_window import OwnWindow
+from assay.improve.engines.own_window import OwnWindow, sampling_params
 from assay.improve.engines.protocol import (
     EngineDescription,
     EngineKnob,
@@ -147,6 +147,20 @@ class OwnEngine:
                 _probe_answer([one for one in answer.logprobs or () if one.token_id is not None])
             )
         return found
+
+    def answers(
+        self, workload: Workload, count: int
+    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Tokens of the first prompts of a workload and of what the model answers."""
+        requests = workload.requests[:count]
+        tokenizer = self.engine.files.tokenizer
+        params = [sampling_params(one) for one in requests]
+        found = self.engine.generate([one.prompt for one in requests], params)
+        return [
+            (tuple(tokenizer.encode(request.prompt)), answer.token_ids)
+            for request, answer in zip(requests, found, strict=True)
+            if answer.error is None
+        ]
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """Record a window as the trace `folder`, which must be absent or empty."""

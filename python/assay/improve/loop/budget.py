@@ -50,13 +50,13 @@ class Budget:
                 "such as --budget 3m; a verdict needs repeated measurements",
             )
         self.total_s: Final = total_s
-        self._clock = clock
+        self.clock: Final = clock
         self._begun = clock()
 
     @property
     def spent(self) -> float:
         """Seconds since the start."""
-        return self._clock() - self._begun
+        return self.clock() - self._begun
 
     @property
     def remaining(self) -> float:

@@ -57,11 +57,13 @@ class Search:
         constraints: Constraints | None = None,
         seed: int = 0,
         least_gain: float = 0.0,
+        singles: bool = True,
     ) -> None:
         """Search values of knobs, in the order of trying; the start is among them.
 
         `predictions` are ratios expected of single changes from the start. The search ends when
-        no settings are expected to gain more than `least_gain`, as a share.
+        no settings are expected to gain more than `least_gain`, as a share. Without `singles` the
+        caller has tried single changes itself.
         """
         for knob in domain:
             if knob not in start:
@@ -75,7 +77,7 @@ class Search:
         self._random = np.random.default_rng(seed)
         self._told: dict[Key, list[tuple[float, float]]] = {}
         self._failed: set[Key] = set()
-        self._pending = list(self._singles())
+        self._pending = list(self._singles()) if singles else []
 
     def ask(self) -> Changes | None:
         """Changes to try next; None where nothing is left that should gain."""

@@ -1,0 +1,56 @@
+"""How much time a trial gets: what its effect needs on this machine, not an equal share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from assay.improve.experiments.noise import NoiseFloor
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.levers.lever import Candidate
+
+UNKNOWN_EFFECT: Final = 0.05
+"""The gain that a trial without a prediction is sized to find."""
+SMALLEST_EFFECT: Final = 0.02
+LARGEST_EFFECT: Final = 0.5
+"""Above this a few pairs decide, whatever the gain is."""
+SETTLING_BLOCKS: Final = 3
+"""Blocks of a trial before its pairs: two that agree, and one that sizes them."""
+MOST_SHARE: Final = 0.5
+"""Part of the time left that one trial may take, unless it could not be decided in less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """Times of trials from the A/A noise floor."""
+
+    floor: NoiseFloor
+    settings: ExperimentSettings
+    restart_s: float = 0.0
+    """Seconds until the engine serves again after a change that is not live."""
+
+    def least_s(self, candidate: Candidate) -> float:
+        """A trial that has less time cannot come to a verdict."""
+        return self._seconds(candidate, self.settings.least_pairs)
+
+    def wanted_s(self, candidate: Candidate) -> float:
+        """What finds the predicted gain in nine of ten trials."""
+        effect = UNKNOWN_EFFECT
+        if candidate.prediction is not None:
+            # Half of it: a prediction may be too good, and a smaller gain is still one.
+            effect = abs(candidate.prediction.value - 1.0) / 2
+        effect = min(max(effect, SMALLEST_EFFECT), LARGEST_EFFECT)
+        return self._seconds(candidate, self.floor.pairs_needed(effect, self.settings.alpha))
+
+    def budget_s(self, candidate: Candidate, left_s: float) -> float:
+        """The limit of a trial; early stops give back what it does not need."""
+        least = self.least_s(candidate)
+        return max(min(self.wanted_s(candidate), MOST_SHARE * left_s), least)
+
+    def _seconds(self, candidate: Candidate, pairs: int) -> float:
+        pairs = max(pairs, self.settings.least_pairs)
+        if candidate.hot:
+            return (SETTLING_BLOCKS + 2 * pairs) * self.settings.block_s
+        visits = 2 * min(pairs, max(self.settings.least_pairs, 2))
+        blocks = visits * (self.settings.visit_blocks + SETTLING_BLOCKS - 1)
+        return visits * self.restart_s + blocks * self.settings.block_s

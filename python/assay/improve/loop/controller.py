@@ -1,0 +1,158 @@
+"""The loop: capture, predict, rank, experiment, soak, report; every way out leaves a safe state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import assay
+from assay.improve.engines.own import OwnEngine
+from assay.improve.engines.protocol import Engine, EngineLostError
+from assay.improve.journal import run_folder
+from assay.improve.journal.guard import guarded
+from assay.improve.journal.journal import Journal
+from assay.improve.journal.journaled_engine import JournaledEngine, RollbackError
+from assay.improve.journal.run_folder import RunFolder
+from assay.improve.loop.budget import Budget
+from assay.improve.loop.finishing import finish
+from assay.improve.loop.options import RunOptions
+from assay.improve.loop.outcome import Outcome
+from assay.improve.loop.phases.candidates import choose_candidates
+from assay.improve.loop.phases.capture import capture
+from assay.improve.loop.phases.experiments import experiment
+from assay.improve.loop.phases.predict import Calibrate, predict
+from assay.improve.loop.phases.soak import soak
+from assay.improve.loop.progress import Progress, Silent
+from assay.improve.loop.recording import Recording
+from assay.improve.loop.state import RunState
+from assay.improve.workloads.archive import save
+from assay.improve.workloads.workload import Workload
+from assay.report.price import Price
+
+WORKLOAD: Final = "workload.jsonl"
+"""The requests of a run, kept so that it can be repeated."""
+
+
+def run_loop(
+    engine: Engine,
+    workload: Workload,
+    options: RunOptions | None = None,
+    *,
+    model: str | None = None,
+    progress: Progress | None = None,
+    calibrate: Calibrate | None = None,
+    price: Price | None = None,
+    root: Path | None = None,
+    command: str = "",
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Improve an engine under a workload within a budget.
+
+    Changes are journaled before they are made, and a watchdog takes them back if this process dies.
+    Ctrl-C ends the search; what is known by then is reported.
+    """
+    options = options or RunOptions()
+    folder = run_folder.create(f"{engine.describe().engine} {workload.name}", root)
+    outcome: Outcome | None = None
+    try:
+        with (
+            Journal.create(folder.path) as journal,
+            _journaled(engine, folder, journal, options) as own,
+        ):
+            save(workload, folder.path / WORKLOAD)
+            state = RunState(
+                engine=own,
+                workload=workload,
+                options=options,
+                budget=Budget(options.budget_s, clock=clock),
+                folder=folder,
+                journal=journal,
+                progress=progress or Silent(),
+                description=engine.describe(),
+                start=dict(engine.settings()),
+                model=model,
+                price=price,
+            )
+            journal.append("started", **_facts(state, command))
+            inner = engine.engine if isinstance(engine, OwnEngine) else None
+            state.recording = Recording(folder, workload.name, inner)
+            outcome = _run(state, calibrate)
+    except EngineLostError:
+        # The report is written; the guard has restored from the records what can be restored.
+        if outcome is None:
+            raise
+    assert outcome is not None
+    return outcome
+
+
+@contextmanager
+def _journaled(
+    engine: Engine, folder: RunFolder, journal: Journal, options: RunOptions
+) -> Iterator[JournaledEngine]:
+    """The engine under guard; a dry run changes nothing, so that nobody need watch it."""
+    if options.dry_run:
+        yield JournaledEngine(engine, journal, folder)
+        return
+    with guarded(engine, folder, journal) as own:
+        yield own
+
+
+def _facts(state: RunState, command: str) -> dict[str, Any]:
+    """What a run began with."""
+    options, found = state.options, state.description
+    return {
+        "command": command,
+        "assay": assay.__version__,
+        "budget_s": options.budget_s,
+        "target": options.target,
+        "seed": options.seed,
+        "dry_run": options.dry_run,
+        "engine": found.engine,
+        "release": found.release,
+        "model": found.model,
+        "device": found.device,
+        "workload": state.workload.name,
+        "settings": dict(state.start),
+    }
+
+
+def _run(state: RunState, calibrate: Calibrate | None) -> Outcome:
+    """All phases; whatever ends them, the end is written down."""
+    try:
+        try:
+            _phases(state, calibrate)
+        except KeyboardInterrupt:
+            state.interrupted = True
+            state.notes.append("interrupted: the report says what was known by then")
+            state.progress.say("interrupted: writing the report; ctrl-c again leaves at once")
+        return finish(state)
+    except EngineLostError as error:
+        return _lost(state, error)
+    except RollbackError as error:
+        return finish(state, ("rolled back", error.message))
+
+
+def _phases(state: RunState, calibrate: Calibrate | None) -> None:
+    if not state.options.dry_run:
+        state.engine.declare_safe("the configuration at the start")
+    capture(state)
+    predict(state, calibrate)
+    choose_candidates(state)
+    if state.diagnosed_only:
+        return
+    allotment = experiment(state)
+    soak(state, allotment)
+
+
+def _lost(state: RunState, error: EngineLostError) -> Outcome:
+    """The engine is gone: bring back the recorded configuration, and say whether that worked."""
+    state.notes.append(error.message)
+    try:
+        state.engine.revert("the engine was lost", automatic=True)
+        state.notes.append("the engine serves the configuration of the start again")
+    except (EngineLostError, RollbackError) as again:
+        state.notes.append(f"it could not be brought back: {again.message}")
+    return finish(state, ("engine lost", error.message))

@@ -1,0 +1,171 @@
+"""The end of a run: the safe state, the verdict, and everything written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assay.errors import AssayError
+from assay.improve.experiments.result import Block
+from assay.improve.figure import Figure
+from assay.improve.journal import block_table
+from assay.improve.journal.run_folder import configuration_hash
+from assay.improve.loop.judging import run_verdict, split
+from assay.improve.loop.outcome import Outcome, RunVerdict
+from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import current
+from assay.improve.workloads.measurement import Setting
+from assay.report.levels import level
+from assay.report.record import RunRecord
+from assay.report.run import write_run
+
+
+def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Outcome:
+    """Settle the engine, judge, write the files and the report."""
+    state.end_phase()
+    verdict, reason = failure or _judged(state)
+    if failure is None:
+        verdict, reason = _settle(state, verdict, reason)
+    outcome = _outcome(state, verdict, reason)
+    _write_files(state)
+    write_run(state.folder.path, _record(state, outcome), state.journal)
+    state.journal.append(
+        "finished",
+        verdict=outcome.verdict,
+        reason=reason,
+        ratio=outcome.ratio,
+        settings=None if outcome.settings is None else dict(outcome.settings),
+        hash=None if outcome.settings is None else configuration_hash(outcome.settings),
+    )
+    return outcome
+
+
+def _judged(state: RunState) -> tuple[RunVerdict, str]:
+    kept = {one.experiment for one in state.kept}
+    others = [one for one in state.results if one.experiment not in kept]
+    verdict, reason = run_verdict(
+        diagnosed_only=state.diagnosed_only,
+        confirmation=state.confirmation,
+        kept=state.kept,
+        others=others,
+        threshold=state.options.threshold,
+    )
+    return verdict, state.stop if state.diagnosed_only and state.stop else reason
+
+
+def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdict, str]:
+    """Leave the engine with the proven stack, or as it was found."""
+    confirmed = state.confirmation
+    if verdict == "improved":
+        state.engine.declare_safe("the stack of kept levers, confirmed against the start")
+        return verdict, reason
+    if not state.kept:
+        return verdict, reason
+    if confirmed is None and state.interrupted:
+        # Each of them is proven on top of those before; only their sum is not.
+        state.engine.declare_safe("the kept levers at the interruption, each proven by itself")
+        return verdict, reason
+    state.engine.revert("the kept levers together are not proven")
+    if confirmed is not None and confirmed.verdict in ("regressed", "invalid"):
+        return "rolled back", confirmed.reason
+    return verdict, reason
+
+
+def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
+    undecided, rejected = split(state.results, state.kept)
+    is_kept = verdict == "improved" or (state.interrupted and state.confirmation is None)
+    kept = tuple(state.kept) if is_kept else ()
+    if not is_kept:
+        rejected = (*rejected, *state.kept)
+    settings = _read_back(state)
+    confirmed = state.confirmation
+    ratio = confirmed.ratio if confirmed is not None else None
+    baseline, final = _levels(state)
+    target = state.options.target
+    met = None
+    if target is not None:
+        met = verdict == "improved" and ratio is not None and ratio.lo >= 1.0 + target
+    command = state.engine.launch_command(settings if settings is not None else current(state))
+    return Outcome(
+        run=state.folder.path,
+        verdict=verdict,
+        metric=state.workload.objective.metric,
+        baseline=baseline,
+        final=final,
+        ratio=ratio,
+        kept=kept,
+        undecided=undecided,
+        rejected=rejected,
+        target=target,
+        target_met=met,
+        settings=settings,
+        launch_command=command,
+        report=state.folder.report_html,
+        notes=(reason, *state.notes),
+    )
+
+
+def _read_back(state: RunState) -> dict[str, Setting] | None:
+    """The final configuration; None where the engine does not answer any more."""
+    try:
+        return dict(state.engine.settings())
+    except AssayError as error:
+        state.degrade(f"the final settings could not be read back: {error.message}")
+        return None
+
+
+def _levels(state: RunState) -> tuple[Figure | None, Figure | None]:
+    """The metric at the start and at the end, from the confirmation or the A/A blocks."""
+    if state.confirmation is not None:
+        blocks = state.confirmation.blocks
+        return level(_values(blocks, "control")), level(_values(blocks, "treatment"))
+    if state.noise is not None:
+        blocks = state.noise.blocks
+        return level([*_values(blocks, "control"), *_values(blocks, "treatment")]), None
+    return None, None
+
+
+def _values(blocks: Iterable[Block], arm: str) -> list[float]:
+    return [one.value for one in blocks if one.arm == arm and not one.dropped and one.pair >= 0]
+
+
+def _write_files(state: RunState) -> None:
+    """Everything that claims rest on; complete before the report hashes it."""
+    if state.recording is not None:
+        state.recording.finish()
+        if state.recording.gap:
+            state.degrade(state.recording.gap)
+    block_table.rebuild(state.folder)
+    state.folder.write_json(state.folder.plan.name, state.plan)
+    state.folder.write_degradations(state.degradations)
+
+
+def _record(state: RunState, outcome: Outcome) -> RunRecord:
+    workload = state.workload
+    return RunRecord(
+        outcome=outcome,
+        better=workload.objective.better,
+        start=dict(state.start),
+        fingerprint=state.fingerprint,
+        experiments=tuple(state.results),
+        noise=state.noise,
+        confirmation=state.confirmation,
+        left_out=dict(state.left_out),
+        skipped=tuple(state.skipped),
+        workload={
+            "name": workload.name,
+            "description": workload.description,
+            "requests": len(workload.requests),
+            "arrival": workload.arrival,
+            "concurrency": workload.concurrency,
+            "rate": workload.rate,
+            "source": workload.source,
+            "notes": list(workload.notes),
+        },
+        phases=tuple(state.phases),
+        budget_s=state.budget.total_s,
+        threshold=state.options.threshold,
+        launch_start=state.engine.launch_command(state.start),
+        price=state.price,
+        degradations=tuple(state.degradations),
+        seed=state.options.seed,
+    )

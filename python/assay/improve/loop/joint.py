@@ -1,0 +1,88 @@
+"""The joint search: after single levers, all knobs together, by what the trials taught."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.figure import Figure
+from assay.improve.levers.applicability import domain
+from assay.improve.levers.lever import CORRECTNESS, SAFETY, Candidate
+from assay.improve.loop.state import RunState
+from assay.improve.policy.search import Search
+from assay.improve.workloads.measurement import Setting
+
+
+class JointSearch:
+    """Drives `Search`, whose settings and ratios are relative to the start."""
+
+    def __init__(self, state: RunState) -> None:
+        """Over every knob and value of the candidates."""
+        self._state = state
+        self._candidates = list(state.candidates)
+        self._space = domain(self._candidates, state.start)
+        predictions = {
+            next(iter(one.changes.items())): one.prediction
+            for one in self._candidates
+            if one.prediction is not None and len(one.changes) == 1
+        }
+        self._search = Search(
+            self._space,
+            state.start,
+            predictions=predictions,
+            constraints=state.constraints,
+            seed=state.options.seed,
+            least_gain=state.options.threshold,
+            singles=False,
+        )
+
+    def forbids(self, candidate: Candidate) -> str | None:
+        """Why an earlier failure says that a candidate would fail."""
+        settings = {**self._state.start, **self._state.changes, **candidate.changes}
+        return self._search.constraints.forbids(settings)
+
+    def learn(
+        self, result: ExperimentResult, before: Mapping[str, Setting], gained: Figure
+    ) -> None:
+        """Take a trial on top of changes that had gained so much over the start."""
+        changes = {**before, **result.candidate.changes}
+        known = {name: value for name, value in changes.items() if self._is_known(name, value)}
+        if result.failure:
+            self._search.tell(known, result.failure)
+        elif result.ratio is not None and result.ratio.value > 0 and result.verdict != "invalid":
+            value, lo, hi = (own * other for own, other in zip(result.ratio, gained, strict=True))
+            self._search.tell(known, Figure(value, lo, hi))
+
+    def next(self) -> Candidate | None:
+        """The next settings to try, as a change of those in force; None where nothing is left."""
+        if not self._space:
+            return None
+        while (asked := self._search.ask()) is not None:
+            now = {**self._state.start, **self._state.changes}
+            wanted = {**self._state.start, **asked}
+            changes = {knob: wanted[knob] for knob in self._space if wanted[knob] != now[knob]}
+            if changes:
+                return self._joint(changes)
+            # In force already: the search must learn that, or it would ask for ever.
+            self._search.tell(asked, self._state.gained)
+        return None
+
+    def _joint(self, changes: Mapping[str, Setting]) -> Candidate:
+        """Changes of several levers as one candidate, of the strictest classes among them."""
+        owners = [
+            one
+            for one in self._candidates
+            if any(changes.get(knob) == value for knob, value in one.changes.items())
+        ] or self._candidates
+        return Candidate(
+            name=", ".join(f"{knob}={value}" for knob, value in changes.items()),
+            levers=tuple(dict.fromkeys(lever for one in owners for lever in one.levers)),
+            changes=dict(changes),
+            correctness=max((one.correctness for one in owners), key=CORRECTNESS.index),
+            safety=max((one.safety for one in owners), key=SAFETY.index),
+            hot=all(one.hot for one in owners),
+            predicted_by="joint search over the trials so far",
+        )
+
+    def _is_known(self, knob: str, value: Setting) -> bool:
+        return value in self._space.get(knob, ())

@@ -1,0 +1,128 @@
+"""Causes and candidates: whether to experiment at all, with what, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from assay.improve.levers import loading
+from assay.improve.levers.applicability import candidates
+from assay.improve.levers.lever import SAFETY, Candidate, Lever
+from assay.improve.loop.state import RunState
+from assay.improve.policy import history
+from assay.improve.policy.constraints import Constraints
+from assay.improve.policy.fingerprint import fingerprint
+from assay.improve.policy.history import History
+from assay.improve.policy.known import Known
+from assay.improve.policy.qualification import qualify
+from assay.improve.policy.ranking import rank, riskier
+
+
+def choose_candidates(state: RunState) -> None:
+    """Qualify, list what applies, and rank it."""
+    state.begin("candidates")
+    state.progress.say("asking which levers apply")
+    levers = loading.load(state.description.engine, state.options.lever_files)
+    found, skipped = candidates(
+        _wanted(state, levers),
+        state.description,
+        state.engine.knobs(),
+        state.start,
+        state.workload,
+        state.diagnosis,
+    )
+    state.skipped += [(one.lever, one.reason) for one in skipped]
+    known = _known(state, levers)
+    _qualify(state, known)
+    _rank(state, known, [one for one in found if _allowed(state, one)])
+    state.plan |= {
+        "candidates": [_data(one) for one in state.candidates],
+        "skipped": [{"lever": lever, "reason": reason} for lever, reason in state.skipped],
+    }
+    state.folder.write_json(state.folder.plan.name, state.plan)
+    state.journal.append(
+        "candidates",
+        candidates=[one.name for one in state.candidates],
+        skipped=[list(one) for one in state.skipped],
+    )
+    if state.options.dry_run:
+        state.diagnosed_only = True
+        state.stop = state.stop or "a dry run: no setting was changed"
+
+
+def _known(state: RunState, levers: list[Lever]) -> Known:
+    return Known(
+        state.description,
+        state.start,
+        state.workload,
+        {one.name: one for one in levers},
+        state.baseline,
+        state.diagnosis,
+        state.trace,
+        state.model_spec,
+        state.hardware,
+        state.samples,
+    )
+
+
+def _qualify(state: RunState, known: Known) -> None:
+    """Near its floor an engine is diagnosed only."""
+    found = qualify(known)
+    state.plan["qualification"] = found.to_data()
+    state.progress.result(found.sentence)
+    state.notes.append(found.sentence)
+    if not found.commit and not state.options.force:
+        state.diagnosed_only = True
+        state.stop = found.sentence
+
+
+def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
+    """Order candidates by what they should gain; past runs on the same fingerprint count."""
+    past = History()
+    if state.options.use_history:
+        past = history.read(
+            fingerprint(state.description, state.workload),
+            root=state.folder.path.parent,
+            leave_out=state.folder.id,
+        )
+        for note in past.notes:
+            state.degrade(note)
+    state.constraints = Constraints(riskier(known))
+    state.progress.say(f"ranking {len(found)} candidates")
+    state.candidates, skipped = rank(found, known, history=past, constraints=state.constraints)
+    state.skipped += [(one.lever, one.reason) for one in skipped]
+
+
+def _wanted(state: RunState, levers: list[Lever]) -> list[Lever]:
+    """The levers that the options leave; names that no lever has are refused."""
+    options = state.options
+    only = {one.name for name in options.only for one in loading.find(levers, name)}
+    skip = {one.name for name in options.skip for one in loading.find(levers, name)}
+    wanted = []
+    for lever in levers:
+        if (only and lever.name not in only) or lever.name in skip:
+            state.skipped.append((lever.name, "left out by --only or --skip"))
+        else:
+            wanted.append(lever)
+    return wanted
+
+
+def _allowed(state: RunState, candidate: Candidate) -> bool:
+    """Whether risk and class of correctness are those that the user allows."""
+    options = state.options
+    reason = ""
+    if SAFETY.index(candidate.safety) > SAFETY.index(options.max_risk):
+        reason = f"{candidate.safety}: riskier than --max-risk {options.max_risk}"
+    elif candidate.correctness == "changes sampling":
+        reason = "it changes how tokens are sampled, which the loop never does"
+    elif candidate.correctness == "lossy" and not options.allow_lossy:
+        reason = "it changes outputs (lossy): only with --allow-lossy"
+    if reason:
+        state.skipped.append((candidate.name, reason))
+    return not reason
+
+
+def _data(candidate: Candidate) -> dict[str, object]:
+    """A candidate as plan.json has it."""
+    data = asdict(candidate)
+    data["prediction"] = None if candidate.prediction is None else candidate.prediction._asdict()
+    return data

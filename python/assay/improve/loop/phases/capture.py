@@ -1,0 +1,93 @@
+"""Capture and fingerprint: what runs, how fast, and a trace of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.errors import AssayError
+from assay.improve.engines.own import OwnEngine
+from assay.improve.loop.state import NoDataError, RunState
+from assay.improve.policy.fingerprint import fingerprint
+from assay.improve.policy.known import Sample
+from assay.improve.workloads.measurement import Measurement
+from assay.improve.workloads.workload import Window
+
+TRACED_REQUESTS: Final = 8
+"""Most requests of the traced window: a trace of a few dozen steps tells what takes the time."""
+
+
+SAMPLES: Final = 4
+"""Answers that are read as tokens."""
+
+
+def capture(state: RunState) -> None:
+    """Measure the start once, and record a trace of it."""
+    state.begin("capture")
+    for text in state.description.degradations:
+        state.degrade(text)
+    state.progress.say(f"measuring {state.workload.name} as the engine is configured now")
+    state.baseline = _first_measurement(state)
+    found = fingerprint(state.description, state.workload)
+    state.fingerprint = found.to_data()
+    state.journal.append("fingerprint", **state.fingerprint)
+    _trace(state)
+    _samples(state)
+
+
+def _first_measurement(state: RunState) -> Measurement:
+    """One window, warmed up; it must have produced tokens."""
+    workload = state.workload
+    count = workload.concurrency or TRACED_REQUESTS
+    window = Window(
+        seconds=max(state.budget.share("capture") / 2, 1.0), requests=count, warmup_requests=1
+    )
+    found = state.engine.measure(workload, window)
+    metric = workload.objective.metric
+    errors = [one.error for one in found.records if one.error is not None]
+    if not found.output_tokens or metric not in found.figures:
+        reason = f"; the first error: {errors[0]}" if errors else ""
+        raise NoDataError(
+            f"{workload.name}: expected output tokens and {metric}, got "
+            f"{found.output_tokens} tokens of {len(found.records)} requests{reason}",
+            "send it a request by hand, and see what it answers",
+        )
+    if errors:
+        state.degrade(
+            f"{len(errors)} of {len(found.records)} requests of the first window failed: {errors[0]}"
+        )
+    state.journal.append(
+        "baseline",
+        figures=dict(found.figures),
+        seconds=found.seconds,
+        load_state=found.load_state,
+        settings=dict(found.settings),
+    )
+    return found
+
+
+def _samples(state: RunState) -> None:
+    """A few answers as tokens: how much of a text repeats tells what speculation would accept."""
+    inner = state.engine.inner
+    if not isinstance(inner, OwnEngine) or state.budget.left("capture") < 0:
+        return
+    state.progress.say("reading a few answers")
+    state.samples = tuple(
+        Sample(prompt, output) for prompt, output in inner.answers(state.workload, SAMPLES)
+    )
+
+
+def _trace(state: RunState) -> None:
+    """A trace of a short window; without one there is no waterfall, which is noted."""
+    state.progress.say("recording a trace")
+    count = min(state.workload.concurrency or TRACED_REQUESTS, TRACED_REQUESTS)
+    window = Window(seconds=max(state.budget.share("capture") / 2, 0.5), requests=count)
+    try:
+        folder = state.engine.capture(state.workload, window, state.folder.trace)
+    except AssayError as error:
+        state.degrade(f"no trace: {error.message}")
+        return
+    if folder is None:
+        state.degrade(
+            f"no trace: {state.description.engine} at {state.description.device} cannot be traced "
+            "from here, so that there is no waterfall"
+        )

@@ -1,0 +1,82 @@
+"""Experiments: the noise floor, single levers by rank, then all knobs together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.allotment import Allotment
+from assay.improve.loop.joint import JointSearch
+from assay.improve.loop.noise import noise_floor
+from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import on_top, trial
+
+HOPELESS: Final = 1.0
+"""A candidate whose predicted interval ends below this is not tried."""
+
+
+def experiment(state: RunState) -> Allotment:
+    """Try candidates until the budget ends, the target is proven, or nothing is left."""
+    state.begin("experiments")
+    allotment = noise_floor(state)
+    search = JointSearch(state)
+    pending = list(state.candidates)
+    trials = 0
+    while not _is_over(state, trials):
+        candidate = pending.pop(0) if pending else search.next()
+        if candidate is None:
+            state.stop = "nothing is left that should gain"
+            break
+        if reason := search.forbids(candidate) or _pointless(state, candidate):
+            state.skipped.append((candidate.name, reason))
+            continue
+        left = state.budget.left("experiments")
+        if allotment.least_s(candidate) > left:
+            _out_of_time(state, allotment, candidate, len(pending))
+            break
+        before, gained = dict(state.changes), state.gained
+        seconds = allotment.budget_s(candidate, left)
+        result = trial(state, candidate, replace(allotment.settings, budget_s=seconds))
+        if result is not None:
+            trials += 1
+            search.learn(result, before, gained)
+    return allotment
+
+
+def _pointless(state: RunState, candidate: Candidate) -> str:
+    """Why a candidate is not worth its time; empty where it is."""
+    if on_top(state, candidate) is None:
+        return "in force already"
+    prediction = candidate.prediction
+    if prediction is not None and prediction.hi < HOPELESS:
+        return f"predicted to lose: {prediction.value:.2f}x, at most {prediction.hi:.2f}x"
+    for one in state.kept:
+        other = one.candidate
+        if other.levers != candidate.levers or other.prediction is None or prediction is None:
+            continue
+        if prediction.value <= other.prediction.value:
+            return f"{other.name} is kept, which was predicted to gain as much or more"
+    return ""
+
+
+def _out_of_time(state: RunState, allotment: Allotment, candidate: Candidate, more: int) -> None:
+    """Say what was not tried, and how long it would have taken."""
+    left = max(state.budget.left("experiments"), 0.0)
+    state.stop = (
+        f"{left:.0f} s are left for experiments, too short for {candidate.name}, which takes "
+        f"{allotment.least_s(candidate):.0f} s at least"
+    )
+    state.skipped.append((candidate.name, "not tried: the budget ended before its turn"))
+    if more:
+        state.notes.append(f"{more} more candidates were not tried: the budget ended")
+
+
+def _is_over(state: RunState, trials: int) -> bool:
+    """Whether to stop trying; the reason is kept for the report."""
+    options = state.options
+    if options.top_n is not None and trials >= options.top_n:
+        state.stop = f"{trials} candidates were tried, as many as --top-n allows"
+    elif options.target is not None and state.gained.lo >= 1.0 + options.target:
+        state.stop = f"the kept levers gain {options.target:.0%} if their gains multiply"
+    return bool(state.stop)

@@ -1,0 +1,198 @@
+"""Predict and residuals: what a step should take, and where the difference went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.diagnose.subject import ENGINES
+from assay.errors import AssayError
+from assay.improve.engines.protocol import EngineDescription
+from assay.improve.loop.state import RunState
+
+if TYPE_CHECKING:
+    from assay.diagnose.diagnosis import Diagnosis
+    from assay.planner.specs import HardwareSpec, ModelSpec
+
+Calibrate = Callable[[str, Collection[str], Path, Callable[[str], None]], None]
+"""Measures ceilings of a device for some formats, into a file of this run."""
+REFERENCE_FORMATS: Final = ("q8_0", "bf16")
+"""Formats that a CPU's calibration always needs: of its GEMV overhead, of peak and attention."""
+CALIBRATION: Final = "calibration.json"
+
+
+def predict(state: RunState, calibrate: Calibrate | None = None) -> None:
+    """Compare the trace with a prediction of its steps; what is missing is noted."""
+    state.begin("predict")
+    state.model_spec = _model(state)
+    state.hardware = _hardware(state, calibrate)
+    if not (state.folder.trace / "header.json").is_file():
+        _write_plan(state)
+        return
+    state.progress.say("predicting the steps of the trace")
+    try:
+        state.diagnosis = _diagnose(state, state.model_spec, state.hardware)
+    except AssayError as error:
+        state.degrade(f"the trace does not fit the prediction, which is left out: {error.message}")
+        state.hardware = None
+        state.diagnosis = _without_prediction(state)
+    if state.diagnosis is not None:
+        for text in state.diagnosis.degradations:
+            state.degrade(text)
+        _write_residuals(state)
+    _write_plan(state)
+
+
+def _without_prediction(state: RunState) -> Diagnosis | None:
+    """Gaps, critical path and causes of the trace alone."""
+    try:
+        return _diagnose(state, None, None)
+    except AssayError as error:
+        state.degrade(f"no diagnosis of the trace: {error.message}")
+        return None
+
+
+def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec | None) -> Diagnosis:
+    from assay.diagnose.examination import examine
+    from assay.diagnose.request import Request
+    from assay.observe.structure.recovery import recover
+    from assay.observe.trace import Trace
+
+    recovered = recover(Trace.open(state.folder.trace))
+    state.trace = recovered.trace
+    details = state.description.details
+    request = Request(
+        model,
+        hardware,
+        state.description.engine if state.description.engine in ENGINES else None,
+        weight_dtype=_text(details.get("weight_format")),
+        kv_dtype=_text(state.start.get("kv_format")) or "bf16",
+    )
+    telemetry = None if state.recording is None else state.recording.samples()
+    where = str(state.folder.trace)
+    return examine(recovered, request, where, telemetry=telemetry, say=state.progress.say)
+
+
+def _model(state: RunState) -> ModelSpec | None:
+    """The model's shapes; without them no step is predicted."""
+    from assay.planner import model_spec
+
+    if state.model is None:
+        state.degrade("no prediction: the model's shapes are not known (--model names its files)")
+        return None
+    try:
+        return model_spec(state.model)
+    except AssayError as error:
+        state.degrade(f"no prediction: {error.message}")
+        return None
+
+
+def _hardware(state: RunState, calibrate: Calibrate | None) -> HardwareSpec | None:
+    """This machine's device: calibrated before, in this run, or a GPU that the catalog has."""
+    from assay.planner import hardware_spec
+
+    device = state.description.device
+    if state.description.engine not in ENGINES:
+        return None
+    try:
+        return hardware_spec(device)
+    except AssayError as error:
+        reason = error.message
+    if calibrate is not None and state.description.engine == "assay":
+        formats = {*REFERENCE_FORMATS, str(state.description.details.get("weight_format"))}
+        path = state.folder.path / CALIBRATION
+        try:
+            calibrate(device, formats, path, state.progress.say)
+            state.notes.append(
+                f"{device} was calibrated for this run, for {', '.join(sorted(formats))}; "
+                "assay calibrate measures more, once for all runs"
+            )
+            return hardware_spec(str(path))
+        except AssayError as error:
+            reason = error.message
+    name = _accelerator(state.description)
+    if name is not None:
+        state.degrade(f"{reason}: predicted with the catalog's {name}")
+        return hardware_spec(name)
+    state.degrade(f"no floor: {reason}; assay calibrate --device {device} measures it")
+    return None
+
+
+def _accelerator(description: EngineDescription) -> str | None:
+    """The catalog's name of the GPU."""
+    from assay.catalog import accelerators
+    from assay.errors import UnknownNameError
+
+    text = str(description.hardware.get("device_description") or "")
+    if "cuda" not in description.capabilities or not text:
+        return None
+    try:
+        return str(accelerators.find(text).name)
+    except UnknownNameError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _write_residuals(state: RunState) -> None:
+    """residuals.parquet: a row for each step, a column for each term."""
+    assert state.diagnosis is not None
+    content = BytesIO()
+    state.diagnosis.residuals.steps.write_parquet(content)
+    state.folder.write(state.folder.residuals.name, content.getvalue())
+
+
+def _write_plan(state: RunState) -> None:
+    """What was predicted, and which files hold it."""
+    objective = state.workload.objective
+    state.plan |= {
+        "objective": {"metric": objective.metric, "better": objective.better},
+        "prediction": _prediction(state.diagnosis),
+        "waterfall": _waterfall(state.diagnosis),
+        "causes": _causes(state.diagnosis),
+    }
+    state.folder.write_json(state.folder.plan.name, state.plan)
+    state.journal.append(
+        "plan",
+        prediction=state.plan["prediction"],
+        files=[path.name for path in (state.folder.plan, state.folder.residuals) if path.is_file()],
+    )
+
+
+def _prediction(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+    """The step that the waterfall shows: floor and expectation, in nanoseconds."""
+    if diagnosis is None or not diagnosis.situation.can_predict:
+        return None
+    step, floor = diagnosis.graph.totals.get("step"), diagnosis.graph.totals.get("floor")
+    if step is None or floor is None:
+        return None
+    return {
+        "floor_ns": floor.expected,
+        "expected_ns": step.expected,
+        "lo_ns": step.lo,
+        "hi_ns": step.hi,
+        "observed_ns": diagnosis.residuals.waterfall.observed_ns,
+        "step": diagnosis.residuals.waterfall.step,
+        "hardware": diagnosis.graph.hardware,
+        "batch": dict(diagnosis.graph.batch),
+    }
+
+
+def _waterfall(diagnosis: Diagnosis | None) -> list[Mapping[str, Any]]:
+    if diagnosis is None:
+        return []
+    return [asdict(term) for term in diagnosis.residuals.waterfall.terms]
+
+
+def _causes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
+    if diagnosis is None:
+        return []
+    return [
+        {"name": one.name, "ns_per_token": one.ns_per_token, "lo": one.lo, "hi": one.hi}
+        for one in diagnosis.causes
+    ]

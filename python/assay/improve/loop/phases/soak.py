@@ -1,0 +1,151 @@
+"""Soak: each kept lever left out once, the whole stack measured again against the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.stack import joint
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
+from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import current, measured, record
+from assay.improve.workloads.measurement import Setting
+
+REPORT_S: Final = 4.0
+"""Seconds that are kept for writing the report."""
+CONFIRMATION_MARGIN: Final = 1.5
+"""Time for the confirmation over the least that a trial takes."""
+MOST_PAIRS: Final = 30
+"""Pairs of a confirmation, from which on its interval gets little narrower."""
+CONFIRMATION: Final = "confirmation"
+
+
+def soak(state: RunState, allotment: Allotment) -> None:
+    """Give credit where it is due, and prove the whole; what is not proven is taken back."""
+    state.begin("soak")
+    if not state.kept:
+        return
+    seconds = state.budget.remaining - REPORT_S
+    if len(state.kept) > 1:
+        _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
+    if state.kept:
+        least = _confirmation_s(state, allotment)
+        seconds = max(state.budget.remaining - REPORT_S, least)
+        _confirm(state, _soaking(state, allotment, seconds))
+
+
+def _soaking(state: RunState, allotment: Allotment, seconds: float) -> ExperimentSettings:
+    """No early stop while there is time: the whole's interval is what the run states."""
+    settings = allotment.settings
+    pair_s = settings.block_s * (1.0 + 1.0 / max(state.gained.value, 1.0))
+    fitting = int(seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
+    pairs = min(max(fitting, settings.least_pairs), MOST_PAIRS)
+    return replace(settings, budget_s=seconds, least_pairs=pairs)
+
+
+def _confirmation_s(state: RunState, allotment: Allotment) -> float:
+    """Seconds that proving the whole stack takes at least."""
+    return CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
+
+
+def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> None:
+    """Measure the stack against the stack without each lever."""
+    kept = list(state.kept)
+    # Blocks are as long as they were at the start; by now the engine is faster.
+    faster = max(state.gained.value, 1.0)
+    least = max(allotment.least_s(one.candidate) for one in kept) / faster
+    if seconds < least * len(kept):
+        state.degrade(
+            f"levers were not left out one by one: {max(seconds, 0.0):.0f} s are too short for "
+            f"{len(kept)} of them at {least:.0f} s, so that each has the credit of its own trial"
+        )
+        return
+    settings = replace(allotment.settings, budget_s=seconds / len(kept))
+    for one in kept:
+        name = ", ".join(one.candidate.levers)
+        state.progress.say(f"leaving out {name} once")
+        result = _left_out(state, one, settings)
+        state.left_out[name] = result
+        if _is_worthless(result, settings.practical_threshold):
+            _drop(state, one, result)
+
+
+def _left_out(
+    state: RunState, kept: ExperimentResult, settings: ExperimentSettings
+) -> ExperimentResult:
+    """Control: the stack without a lever. Treatment: the whole stack."""
+    stack = current(state)
+    changes = {name: stack[name] for name in kept.candidate.changes}
+    before = {name: _without(state, kept)[name] for name in changes}
+    state.engine.configure(before)
+    try:
+        result = measured(
+            state,
+            replace(kept.candidate, changes=changes),
+            settings,
+            f"without {kept.candidate.name}",
+        )
+    finally:
+        state.engine.configure(changes)
+    record(state, result, role="left out")
+    return result
+
+
+def _without(state: RunState, kept: ExperimentResult) -> Mapping[str, Setting]:
+    """The stack as if a lever had not been kept: its knobs as the others or the start set them."""
+    values = dict(state.start)
+    for one in state.kept:
+        if one is not kept:
+            values |= one.candidate.changes
+    return values
+
+
+def _is_worthless(result: ExperimentResult, threshold: float) -> bool:
+    """Whether the stack is as good without the lever."""
+    if result.verdict == "regressed":
+        return True
+    return (
+        result.verdict == "undecided"
+        and result.ratio is not None
+        and result.ratio.hi < 1.0 + threshold
+    )
+
+
+def _drop(state: RunState, kept: ExperimentResult, result: ExperimentResult) -> None:
+    """Take a lever out of the stack that gains nothing beside the others."""
+    values = _without(state, kept)
+    changes = {name: values[name] for name in kept.candidate.changes}
+    state.engine.configure(changes)
+    state.kept.remove(kept)
+    for name in changes:
+        state.changes.pop(name, None)
+    for one in state.kept:
+        state.changes |= one.candidate.changes
+    state.notes.append(
+        f"{kept.candidate.name} gains nothing beside the other levers and was taken back: "
+        f"{result.reason}"
+    )
+
+
+def stack_candidate(state: RunState) -> Candidate:
+    """All kept changes as one candidate."""
+    name = ", ".join(f"{knob}={value}" for knob, value in state.changes.items())
+    whole = joint([one.candidate for one in state.kept], name)
+    # A forecast is of a lever's own trial; the stack has none.
+    return replace(whole, changes=dict(state.changes), prediction=None, predicted_by="")
+
+
+def _confirm(state: RunState, settings: ExperimentSettings) -> None:
+    """Measure the start and the stack again, side by side."""
+    state.progress.say("measuring the whole stack again, against the start")
+    candidate = stack_candidate(state)
+    state.engine.configure({name: state.start[name] for name in state.changes})
+    result = measured(state, candidate, settings, CONFIRMATION)
+    state.confirmation = result
+    record(state, result, role=CONFIRMATION)
+    if result.verdict == "improved":
+        state.engine.configure(state.changes)

@@ -1,0 +1,131 @@
+"""One trial: a candidate on top of what is kept, journaled, and kept where it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from assay.improve.experiments.experiment import run_experiment
+from assay.improve.experiments.result import ExperimentResult, Look
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.figure import Figure
+from assay.improve.journal.chain import plain
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.state import RunState
+from assay.improve.workloads.measurement import Setting
+
+
+def current(state: RunState) -> dict[str, Setting]:
+    """The settings that the loop holds the engine at: the start with the kept changes."""
+    return {**state.start, **state.changes}
+
+
+def on_top(state: RunState, candidate: Candidate) -> Candidate | None:
+    """The candidate's changes that are not in force; None where nothing would change."""
+    now = current(state)
+    changes = {name: value for name, value in candidate.changes.items() if now.get(name) != value}
+    return replace(candidate, changes=changes) if changes else None
+
+
+def trial(
+    state: RunState, candidate: Candidate, settings: ExperimentSettings
+) -> ExperimentResult | None:
+    """Experiment with a candidate; None where it is in force already."""
+    candidate_now = on_top(state, candidate)
+    if candidate_now is None:
+        return None
+    state.progress.say(f"trying {candidate_now.name}")
+    result = measured(state, candidate_now, settings, name_of(state, candidate_now))
+    record(state, result)
+    if result.verdict == "improved":
+        keep(state, result)
+    return result
+
+
+def measured(
+    state: RunState, candidate: Candidate, settings: ExperimentSettings, name: str
+) -> ExperimentResult:
+    """An experiment whose every block is on disk as it comes."""
+    state.journal.append(
+        "experiment",
+        experiment=name,
+        name=name,
+        candidate=plain(candidate),
+        budget_s=settings.budget_s,
+        control=dict(state.engine.settings()),
+    )
+    return run_experiment(
+        state.engine,
+        state.workload,
+        candidate,
+        settings,
+        name=name,
+        reference=state.reference,
+        on_block=state.keep_block,
+        on_look=lambda look: state.progress.say(_shown(candidate, look)),
+        clock=state.budget.clock,
+    )
+
+
+def _shown(candidate: Candidate, look: Look) -> str:
+    ratio = look.ratio
+    return f"{candidate.name}: {ratio.value:.3f} ({ratio.lo:.3f} to {ratio.hi:.3f})"
+
+
+def name_of(state: RunState, candidate: Candidate) -> str:
+    """A name that no other experiment of the run has."""
+    return f"{len(state.results) + 1:02d} {candidate.name}"
+
+
+def record(state: RunState, result: ExperimentResult, role: str = "trial") -> None:
+    """Put a verdict on disk; a trial joins the results of the run."""
+    state.journal.append("verdict", role=role, **verdict_data(result))
+    if role == "trial":
+        state.results.append(result)
+    state.progress.result(sentence(result))
+
+
+def verdict_data(result: ExperimentResult) -> dict[str, object]:
+    """A result without its blocks, which have records of their own."""
+    bare = replace(result, blocks=(), looks=())
+    data: dict[str, object] = plain(bare)
+    return {name: value for name, value in data.items() if name not in ("blocks", "looks")}
+
+
+def keep(state: RunState, result: ExperimentResult) -> None:
+    """Make a proven change part of the stack that later trials build on."""
+    changes: Mapping[str, Setting] = result.candidate.changes
+    state.engine.configure(changes)
+    _supersede(state, changes)
+    state.kept.append(result)
+    now = {**state.changes, **changes}
+    state.changes = {name: value for name, value in now.items() if value != state.start[name]}
+    if result.ratio is not None:
+        state.gained = _times(state.gained, result.ratio)
+    state.journal.append(
+        "kept",
+        experiment=result.experiment,
+        levers=list(result.candidate.levers),
+        changes=dict(changes),
+    )
+    state.progress.best(state.gained, state.budget.remaining)
+
+
+def _supersede(state: RunState, changes: Mapping[str, Setting]) -> None:
+    """Take knobs that are set anew out of what was kept before: one result owns each knob."""
+    still = []
+    for one in state.kept:
+        left = {name: value for name, value in one.candidate.changes.items() if name not in changes}
+        if left:
+            still.append(replace(one, candidate=replace(one.candidate, changes=left)))
+    state.kept = still
+
+
+def _times(one: Figure, other: Figure) -> Figure:
+    """The product of two ratios, ends with ends."""
+    return Figure(one.value * other.value, one.lo * other.lo, one.hi * other.hi)
+
+
+def sentence(result: ExperimentResult) -> str:
+    """A result in one line."""
+    return f"{result.verdict}: {result.candidate.name}, {result.reason}"

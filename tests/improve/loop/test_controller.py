@@ -1,0 +1,208 @@
+"""The loop end to end on an engine with planted effects, in simulated time."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from planted_engine import START, PlantedEngine, planted_workload
+
+from assay.errors import UnknownNameError
+from assay.improve.journal import journal as journals
+from assay.improve.loop.controller import run_loop
+from assay.improve.loop.options import RunOptions
+from assay.improve.loop.outcome import Outcome
+from assay.improve.loop.state import NoDataError
+from assay.report.verify import verify
+
+SHARED_MEMORY = Path("/dev/shm")
+LEVERS = """\
+format: assay.levers/1
+engine: fake
+levers:
+  - name: threads
+    mechanism: more cores share a step
+    knobs: {threads: [2]}
+    safety: safe
+    hot: true
+    correctness: bitwise
+    reference: a test
+  - name: batch
+    mechanism: several requests share a step
+    knobs: {max_batch: [2, 4, 8]}
+    safety: may slow
+    hot: true
+    correctness: bitwise
+    reference: a test
+  - name: graphs
+    mechanism: one launch replays a step
+    knobs: {graphs: [true]}
+    safety: safe
+    hot: true
+    correctness: rounding
+    reference: a test
+  - name: kv-fp8
+    mechanism: fewer bytes of the KV cache
+    knobs: {kv: [fp8]}
+    safety: safe
+    hot: true
+    correctness: lossy
+    reference: a test
+"""
+
+
+@pytest.fixture
+def levers() -> Iterator[Path]:
+    """A library for the planted engine, on a disk that is quick to flush where there is one."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as name:
+        path = Path(name) / "levers.yaml"
+        path.write_text(LEVERS)
+        yield path
+
+
+def run(engine: PlantedEngine, levers: Path, **options: object) -> Outcome:
+    """A run in simulated time."""
+    chosen = RunOptions(**{"budget_s": 240.0, "lever_files": (levers,), **options})  # type: ignore[arg-type]
+    return run_loop(
+        engine, planted_workload(), chosen, root=levers.parent / "runs", clock=engine.clock
+    )
+
+
+def kinds(outcome: Outcome) -> list[str]:
+    """The kinds of the journal's records, which verify."""
+    return [one.kind for one in journals.verify(outcome.run).records]
+
+
+def test_planted_gains_are_found_and_confirmed(levers: Path) -> None:
+    engine = PlantedEngine()
+    outcome = run(engine, levers)
+    assert outcome.verdict == "improved"
+    assert outcome.ratio is not None
+    assert outcome.ratio.lo <= 2.0 <= outcome.ratio.hi
+    assert engine.settings() == {**START, "threads": 2, "max_batch": 4}
+    assert outcome.settings == engine.settings()
+    names = {name for one in outcome.kept for name in one.candidate.levers}
+    assert names == {"threads", "batch"}
+    assert outcome.exit_code == 0
+    assert "--threads 2 --max_batch 4" in outcome.launch_command
+    files = {path.name for path in outcome.run.iterdir()}
+    assert {"journal.jsonl", "plan.json", "experiments.parquet", "degradations.json",
+            "report.md", "report.html", "state.parquet", "workload.jsonl"} <= files  # fmt: skip
+    assert verify(outcome.run).is_verified
+    assert kinds(outcome)[-1] == "finished"
+
+
+def test_nothing_to_gain_leaves_the_engine_as_it_was(levers: Path) -> None:
+    engine = PlantedEngine(effect=lambda settings: 1.0 if settings == START else 0.8)
+    outcome = run(engine, levers)
+    assert outcome.verdict == "nothing to gain"
+    assert (outcome.kept, outcome.ratio, outcome.exit_code) == ((), None, 0)
+    assert engine.settings() == START
+    assert outcome.baseline is not None
+
+
+def test_a_dry_run_changes_nothing(levers: Path) -> None:
+    engine = PlantedEngine()
+    outcome = run(engine, levers, dry_run=True)
+    assert outcome.verdict == "diagnosed only"
+    assert engine.configured == []
+    plan = json.loads((outcome.run / "plan.json").read_text())
+    assert {one["levers"][0] for one in plan["candidates"]} == {"threads", "batch", "graphs"}
+    assert "intend" not in kinds(outcome)
+
+
+def test_interrupted_keeps_what_is_proven(levers: Path) -> None:
+    engine = PlantedEngine()
+    engine.disturb = InterruptAfter(engine)
+    outcome = run(engine, levers)
+    assert outcome.verdict == "undecided"
+    assert any("interrupted" in note for note in outcome.notes)
+    kept = {name: value for one in outcome.kept for name, value in one.candidate.changes.items()}
+    assert kept
+    assert engine.settings() == {**START, **kept}
+    assert verify(outcome.run).is_verified
+
+
+class InterruptAfter:
+    """Presses Ctrl-C in a window after the first change was kept."""
+
+    def __init__(self, engine: PlantedEngine) -> None:
+        self._engine = engine
+        self._pressed = False
+
+    def __call__(self, window: int) -> str:
+        settings = self._engine.settings()
+        if not self._pressed and settings["threads"] == 2 and settings["max_batch"] != 1:
+            self._pressed = True
+            raise KeyboardInterrupt
+        return ""
+
+
+def test_an_engine_that_dies_is_exit_code_4(levers: Path) -> None:
+    engine = PlantedEngine(dies_at=40)
+    outcome = run(engine, levers)
+    assert (outcome.verdict, outcome.exit_code) == ("engine lost", 4)
+    assert outcome.settings is None
+    assert journals.read(outcome.run).is_intact
+
+
+def test_a_baseline_of_garbage_is_no_data(levers: Path) -> None:
+    with pytest.raises(NoDataError, match="correctness gate") as raised:
+        run(PlantedEngine(garbage="nan"), levers)
+    assert raised.value.exit_code == 3
+
+
+def test_wrong_answers_are_never_kept(levers: Path) -> None:
+    engine = PlantedEngine(flips=lambda settings: 1.5 if settings["threads"] == 2 else None)
+    outcome = run(engine, levers)
+    assert engine.settings()["threads"] == 1
+    [rejected] = [one for one in outcome.rejected if one.candidate.levers == ("threads",)]
+    assert rejected.verdict == "invalid"
+
+
+def test_failed_trials_constrain_the_search(levers: Path) -> None:
+    engine = PlantedEngine(
+        fails=lambda settings: "OOM" if int(settings["max_batch"] or 0) > 1 else None
+    )
+    outcome = run(engine, levers)
+    assert engine.settings() == {**START, "threads": 2}
+    assert any(one.failure == "OOM" for one in outcome.rejected)
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"only": ("graphs",)}, {"graphs"}),
+        ({"skip": ("graphs", "batch")}, {"threads"}),
+        ({"max_risk": "safe"}, {"threads", "graphs"}),
+        ({"allow_lossy": True}, {"threads", "batch", "graphs", "kv-fp8"}),
+    ],
+)
+def test_options_choose_the_levers(
+    levers: Path, options: dict[str, object], allowed: set[str]
+) -> None:
+    outcome = run(PlantedEngine(), levers, dry_run=True, **options)
+    plan = json.loads((outcome.run / "plan.json").read_text())
+    assert {one["levers"][0] for one in plan["candidates"]} == allowed
+
+
+def test_top_n_limits_the_trials(levers: Path) -> None:
+    outcome = run(PlantedEngine(), levers, top_n=1)
+    tried = [*outcome.kept, *outcome.undecided, *outcome.rejected]
+    assert len(tried) == 1
+
+
+def test_a_target_ends_the_search_and_is_judged_by_the_confirmation(levers: Path) -> None:
+    met = run(PlantedEngine(noise=0.002), levers, target=0.3)
+    assert met.target_met is True
+    assert len(met.kept) == 1
+    missed = run(PlantedEngine(), levers, target=3.0)
+    assert (missed.verdict, missed.target_met, missed.exit_code) == ("improved", False, 0)
+
+
+def test_an_unknown_lever_is_named(levers: Path) -> None:
+    with pytest.raises(UnknownNameError, match='unknown lever "thread"'):
+        run(PlantedEngine(), levers, only=("thread",))
