@@ -68,6 +68,9 @@ COMMANDS: Final = {
     "whatif": "whatif",
     "causal-profile": "causal_profile",
     "load": "load",
+    "levers list": "levers_list",
+    "levers show": "levers_show",
+    "levers check": "levers_check",
     "runs list": "runs_list",
     "runs show": "runs_show",
     "runs compare": "runs_compare",
@@ -88,6 +91,7 @@ The first word of a command of two words is a group.
 GROUPS: Final = {
     "trace": "Record, read and compare traces of what ran, and when.",
     "telemetry": "Record and watch what the machine is like.",
+    "levers": "List, show and check the levers that a run may try.",
     "runs": "List, show and compare runs of the loop.",
 }
 """The groups of commands, and their help."""

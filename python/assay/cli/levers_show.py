@@ -1,0 +1,62 @@
+"""`assay levers show NAME`: one lever, in full."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli import lever_text, options
+from assay.cli.output import Canvas, Line, Report, facts
+
+if TYPE_CHECKING:
+    from assay.improve.levers.lever import Lever
+
+
+def levers_show_command(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A lever such as graphs, or vllm/cuda-graphs."),
+    ],
+    file: lever_text.Files = None,
+    as_json: options.Json = False,
+) -> Report:
+    """Show a lever: mechanism, knobs and values, when it applies, risk, inverse and reference.
+
+    A name that levers of several engines have shows all of them; ENGINE/NAME is one.
+    """
+    from assay.improve.levers import loading
+
+    found = loading.find(loading.load(None, file or ()), name)
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        for number, one in enumerate(found):
+            if number:
+                yield ""
+            yield from _lines(one, canvas)
+
+    return Report([lever_text.data(one) for one in found], text, as_json)
+
+
+def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
+    knobs = "; ".join(
+        f"{one.knob}: {', '.join(lever_text.value(value) for value in one.values)}"
+        for one in lever.knobs
+    )
+    together = " (values go together, in this order)" if len(lever.knobs) > 1 else ""
+    yield from facts(
+        [
+            ("lever", f"{lever.engine}/{lever.name}"),
+            ("mechanism", lever.mechanism),
+            ("knobs", knobs + together),
+            ("applies", " and ".join(f"[{one}]" for one in lever.applies) or "always"),
+            ("addresses", ", ".join(lever.addresses)),
+            ("what-if", ", ".join(lever.changes)),
+            ("change", "live" if lever.hot else "by a restart"),
+            ("risk", lever.safety),
+            ("outputs", lever.correctness),
+            ("inverse", lever_text.inverse(lever)),
+            ("reference", lever.reference),
+            ("source", lever.source),
+        ],
+        canvas,
+    )
