@@ -25,9 +25,10 @@ def levers_check_command(
 
     if file:
         loading.load(None, file)
-        rows = [{"file": str(one), "levers": len(loading.read(one))} for one in file]
+        counts = {str(one): len(loading.read(one)) for one in file}
     else:
         paths = sorted(loading.LIBRARY.glob("*.yaml"))
-        rows = [{"file": f"built-in {one.name}", "levers": len(loading.read(one))} for one in paths]
-    lines = [f"{row['file']}: {count(int(row['levers']), 'lever')}, valid" for row in rows]
+        counts = {f"built-in {one.name}": len(loading.read(one)) for one in paths}
+    lines = [f"{name}: {count(number, 'lever')}, valid" for name, number in counts.items()]
+    rows = [{"file": name, "levers": number} for name, number in counts.items()]
     return Report(rows, lambda canvas: lines, as_json)
