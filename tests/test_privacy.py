@@ -33,6 +33,8 @@ RECOVERY = "improve/journal/recovery.py"
 """Asks a server that a run started or was told to restart whether it is healthy."""
 EXCHANGE = "openai_api/exchange.py"
 """Asks a server that was named for its health and settings: `assay run --engine URL`."""
+FREE_PORT = "improve/engines/vllm.py"
+"""Looks for a free port of the loopback address, for a server of its own."""
 SERVER_PROCESS = "improve/engines/process.py"
 """Starts the server of `assay run --restart`."""
 WATCHDOG = "improve/journal/watchdog.py"
@@ -69,6 +71,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         LOAD: {"ssl"},
         RECOVERY: {"http", "urllib"},
         EXCHANGE: {"http", "ssl"},
+        FREE_PORT: {"socket"},
         **TELEMETRY,
     }
     # It listens; it connects nowhere.

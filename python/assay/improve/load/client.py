@@ -4,7 +4,7 @@
         measurement = client.run_window(workload, Window(requests=100))
 
 One thread, one event loop, kept-alive connections. Requests are encoded before a window and answers
-are decoded after it. Nothing is retried: a request that fails is a record with its error.
+are decoded after it. No request is asked twice: one that fails is a record with its error.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class LoadClient:
         self._path = COMPLETIONS
         self._ignores_end = True
         self._is_prepared = False
+        self._reopened = 0
 
     def __enter__(self) -> Self:
         """Use the client in a `with` block."""
@@ -156,6 +157,7 @@ class LoadClient:
             await self._open(schedule.concurrency or 1)
         started_at, start_s, cpu_s = time.time(), time.monotonic(), time.thread_time()
         counts = [0, 0, 0]
+        self._reopened = 0
 
         async def ask(number: int, scheduled_s: float | None) -> Sent:
             counts[0] += 1
@@ -204,8 +206,7 @@ class LoadClient:
         sent_s = time.monotonic()
         try:
             async with asyncio.timeout(self.options.timeout_s):
-                connection = await self._connection()
-                exchange = await connection.exchange(request)
+                connection, exchange = await self._exchange(request)
             if connection.is_usable:
                 self._idle.append(connection)
         except TimeoutError:
@@ -214,6 +215,23 @@ class LoadClient:
             error = f"{type(broken).__name__}: {broken}"
         ended_s = time.monotonic()
         return Sent(number, sent_s - start_s, ended_s - start_s, scheduled_s, exchange, error)
+
+    async def _exchange(self, request: bytes) -> tuple[Connection, Exchange]:
+        """The answer to a request, and the connection that it came over.
+
+        A server may close a kept connection at the moment that a request is sent over it. Where no
+        byte came back, it did not see the request, which goes over a new connection (RFC 9112,
+        section 9.3.1): llama.cpp's server closes some although it says that it keeps them.
+        """
+        connection = await self._connection()
+        try:
+            return connection, await connection.exchange(request)
+        except ConnectionError:
+            if not (connection.answers and connection.is_silent):
+                raise
+        self._reopened += 1
+        connection = await connect(self.address)
+        return connection, await connection.exchange(request)
 
     async def _connection(self) -> Connection:
         while self._idle:

@@ -45,6 +45,8 @@ class Connection(asyncio.Protocol):
         self.idle_since_s = time.monotonic()
         self.is_usable = False
         """Whether the server keeps it open for another request."""
+        self.answers = 0
+        """Whole answers that came over it."""
         self._transport: asyncio.Transport | None = None
         self._done: asyncio.Future[Exchange] | None = None
         self._begin()
@@ -69,7 +71,9 @@ class Connection(asyncio.Protocol):
         self._done = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
-            return await self._done
+            answer = await self._done
+            self.answers += 1
+            return answer
         except BaseException:
             # An answer that was given up still streams.
             self.close()
@@ -77,6 +81,11 @@ class Connection(asyncio.Protocol):
         finally:
             self._done = None
             self.idle_since_s = time.monotonic()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no byte of an answer to the last request arrived."""
+        return not self._in_body and not self._buffer
 
     def close(self) -> None:
         """Close it, with an answer under way or without."""
