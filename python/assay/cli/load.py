@@ -120,6 +120,23 @@ def load_command(
             help="With --rate: 1 is a Poisson process, less is burstier, as in vllm bench serve.",
         ),
     ] = 1.0,
+    bursts: Annotated[
+        str | None,
+        typer.Option(
+            "--bursts",
+            metavar="ON/OFF",
+            help="With --rate: send for so long and rest for so long, such as 2s/8s; the rate is the "
+            "mean over both.",
+        ),
+    ] = None,
+    time_scale: Annotated[
+        float | None,
+        typer.Option(
+            "--time-scale",
+            metavar="NUMBER",
+            help="Multiply the times of a recording: 0.5 replays in half the time.",
+        ),
+    ] = None,
     input_tokens: Annotated[
         str | None,
         typer.Option(
@@ -188,7 +205,13 @@ def load_command(
     limits = None if slo is None else spec.parse_slo("--slo", slo)
     most_rate = None if rate is None else spec.parse_rate("--rate", rate)
     length_s = None if seconds is None else spec.parse_duration("--seconds", seconds)
-    given = {"input_tokens": input_tokens, "output_tokens": output_tokens, "seed": seed}
+    given = {
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "seed": seed,
+        "time_scale": time_scale,
+        "bursts": None if bursts is None else spec.parse_bursts("--bursts", bursts),
+    }
     client_options = ClientOptions(
         interface,  # type: ignore[arg-type]
         model,

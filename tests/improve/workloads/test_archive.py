@@ -63,6 +63,19 @@ def test_part_of_a_saved_workload_and_scaled_time(tmp_path: Path) -> None:
     assert part.rate == 1.0
 
 
+def test_the_lines_of_a_replay_are_requests_without_the_first_line(tmp_path: Path) -> None:
+    made = workload("chat", requests=4, rate=2.0)
+    path = tmp_path / "w.jsonl"
+    save(made, path)
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    again = read_requests(path)
+    assert [one.prompt for one in again.requests] == [one.prompt for one in made.requests]
+    first = made.requests[0].arrival_s
+    assert [one.arrival_s + first for one in again.requests] == pytest.approx(
+        [one.arrival_s for one in made.requests]
+    )
+
+
 @pytest.mark.parametrize(
     "change",
     [{"assay_workload": 2}, {"arrival": "never"}, {"slo": {"itl_ms": 3}}, {"objective": {}},

@@ -200,6 +200,7 @@ def test_our_own_lines_and_those_of_other_tools(tmp_path: Path) -> None:
         {"text": "four", "output_length": 6},
         {"prompt": "five", "output_tokens_count": 7},
         {"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "six", "max_tokens": 8}},
+        {"question_id": 81, "turns": ["seven", "and then?"], "max_tokens": 9},
         {"note": "no prompt"},
     ]  # fmt: skip
     read = read_requests(written(tmp_path / "requests.jsonl", *rows))
@@ -210,9 +211,11 @@ def test_our_own_lines_and_those_of_other_tools(tmp_path: Path) -> None:
         ("four", 6),
         ("five", 7),
         ("six", 8),
+        ("seven", 9),
     ]
     assert read.requests[0].sampling == {"temperature": 0.5, "seed": 7}
     assert read.notes == (
+        "1 conversations of several turns, of which the first is sent",
         "1 conversations, sent as one text with the roles named",
         "1 requests without max_tokens: 128 tokens of output",
         "1 rows without a prompt, left out",

@@ -8,6 +8,7 @@ import pytest
 from assay.errors import AssayError, InputError
 from assay.improve.workloads.builtin import workload
 from assay.improve.workloads.spec import (
+    parse_bursts,
     parse_duration,
     parse_objective,
     parse_rate,
@@ -136,3 +137,17 @@ def test_names_that_are_none_and_options_that_do_nothing_are_refused(tmp_path: P
     with pytest.raises(InputError, match="scale: expected none with a file of requests"):
         parse_workload(str(path), scale=4.0)
     assert parse_workload(str(path), scale=1.0, input_tokens=None).requests[0].prompt == "a"
+
+
+def test_bursts_run_and_rest() -> None:
+    assert parse_bursts("--bursts", "2s/8s") == (2.0, 8.0)
+    for text in ("", "2s", "2s/", "/8s", "2s/0", "a/b"):
+        with pytest.raises(InputError, match=r"^--bursts: expected"):
+            parse_bursts("--bursts", text)
+    made = workload("chat", requests=50, rate=5.0, bursts=(1.0, 3.0))
+    assert (made.arrival, made.rate) == ("burst", 5.0)
+    assert all(one.arrival_s % 4.0 <= 1.0 + 1e-9 for one in made.requests)
+    with pytest.raises(InputError, match="bursts: expected them with a rate"):
+        workload("chat", bursts=(1.0, 3.0))
+    with pytest.raises(InputError, match="bursts: expected them without a burstiness"):
+        workload("chat", rate=1.0, burstiness=2.0, bursts=(1.0, 3.0))

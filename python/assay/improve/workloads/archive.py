@@ -45,7 +45,7 @@ def workload_hash(workload: Workload) -> str:
     how = {"arrival": workload.arrival, "concurrency": workload.concurrency, "rate": workload.rate}
     digest.update(_json(how).encode())
     for request in workload.requests:
-        digest.update(b"\n" + _json(_row(request)).encode())
+        digest.update(b"\n" + _json(_row(request, workload.arrival)).encode())
     return digest.hexdigest()
 
 
@@ -98,12 +98,12 @@ def _lines(workload: Workload) -> Iterator[str]:
     del data["requests"]
     yield _json({HEADER: VERSION, **data})
     for request in workload.requests:
-        yield _json(_row(request))
+        yield _json(_row(request, workload.arrival))
 
 
-def _row(request: PlannedRequest) -> dict[str, Any]:
+def _row(request: PlannedRequest, arrival: str) -> dict[str, Any]:
     row: dict[str, Any] = {"prompt": request.prompt, "max_tokens": request.max_tokens}
-    if request.arrival_s:
+    if arrival != "closed" or request.arrival_s:
         row["arrival_s"] = request.arrival_s
     if request.prefix_tokens:
         row["prefix_tokens"] = request.prefix_tokens

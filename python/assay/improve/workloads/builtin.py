@@ -181,13 +181,15 @@ def workload(
     objective: Objective | None = None,
     scale: float = 1.0,
     burstiness: float = 1.0,
+    bursts: tuple[float, float] | None = None,
     count: CountTokens | None = None,
 ) -> Workload:
     """A built-in workload: the same requests for the same arguments.
 
-    With a `rate` it is an open loop (`burstiness` as in `vllm bench serve`), else a closed one with
-    `concurrency` requests under way. `scale` multiplies the lengths (`GPU_SCALE`); `count` is a
-    tokenizer's count, without which prompt lengths are approximate.
+    With a `rate` it is an open loop (`burstiness` as in `vllm bench serve`, or `bursts` of seconds
+    on and off), else a closed one with `concurrency` requests under way. `scale` multiplies the
+    lengths (`GPU_SCALE`); `count` is a tokenizer's count, without which prompt lengths are
+    approximate.
 
     >>> chat = workload("chat", requests=3, concurrency=2)
     >>> [request.max_tokens for request in chat.requests]
@@ -211,7 +213,7 @@ def workload(
         slo=slo or ServiceLevel(),
         notes=_notes(made, count),
     )
-    return planned if rate is None else open_loop(planned, rate, burstiness, concurrency, seed)
+    return with_rate(planned, rate, burstiness, bursts, concurrency, seed)
 
 
 def _sized(
@@ -263,12 +265,36 @@ def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
     return (*notes, one.note) if one.note else tuple(notes)
 
 
-def open_loop(
-    planned: Workload, rate: float, burstiness: float, concurrency: int | None, seed: int
+def with_rate(
+    planned: Workload,
+    rate: float | None,
+    burstiness: float,
+    bursts: tuple[float, float] | None,
+    concurrency: int | None,
+    seed: int,
 ) -> Workload:
-    """The requests of a workload as an open loop, with at most `concurrency` under way."""
-    times = arrivals.gamma_arrivals(len(planned.requests), rate, burstiness=burstiness, seed=seed)
-    arrival = "poisson" if math.isclose(burstiness, 1.0) else "burst"
-    opened = arrivals.with_arrivals(planned, arrival, times, rate)
-    note = f"open loop: {rate:g} requests per second, burstiness {burstiness:g}"
+    """The requests as an open loop of this rate, with at most `concurrency` under way.
+
+    Without a rate they arrive as they did.
+    """
+    if rate is None:
+        if bursts is not None:
+            raise InputError("bursts: expected them with a rate, got no rate")
+        return planned
+    if bursts is not None:
+        if not math.isclose(burstiness, 1.0):
+            raise InputError("bursts: expected them without a burstiness, got both")
+        on_s, off_s = bursts
+        times = arrivals.on_off_arrivals(
+            len(planned.requests), rate, on_s=on_s, off_s=off_s, seed=seed
+        )
+        how = f"bursts of {on_s:g} s with {off_s:g} s of rest"
+    else:
+        times = arrivals.gamma_arrivals(
+            len(planned.requests), rate, burstiness=burstiness, seed=seed
+        )
+        how = f"burstiness {burstiness:g}"
+    is_poisson = bursts is None and math.isclose(burstiness, 1.0)
+    opened = arrivals.with_arrivals(planned, "poisson" if is_poisson else "burst", times, rate)
+    note = f"open loop: {rate:g} requests per second, {how}"
     return replace(opened, concurrency=concurrency, notes=(*opened.notes, note))

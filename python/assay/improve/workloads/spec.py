@@ -93,6 +93,18 @@ def parse_rate(what: str, text: str | float) -> float | None:
     return float(found[1]) / _SECONDS[found[2] or "s"]
 
 
+def parse_bursts(what: str, text: str) -> tuple[float, float]:
+    """Seconds that requests arrive, and seconds of rest: `2s/8s`.
+
+    >>> parse_bursts("--bursts", "2s/500ms")
+    (2.0, 0.5)
+    """
+    on, sign, off = text.partition("/")
+    if not sign:
+        raise InputError(f"{what}: expected ON/OFF, got {text[:40]!r}", "write 2s/8s")
+    return parse_duration(what, on), parse_duration(what, off)
+
+
 _SHARE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)(%?)")
 
 
@@ -143,8 +155,8 @@ def parse_workload(text: str, **options: Any) -> Workload:
     """The workload of a name or a file; `options` are those of `builtin.workload`.
 
     A file is read in any of the formats that `readers` knows. It takes `requests` (at most so
-    many), `rate` and `burstiness` (instead of recorded times), `concurrency` (with recorded times,
-    a cap), `slo`, `objective`, `seed`, `count`, and of its own `format` and `time_scale`.
+    many), `rate` with `burstiness` or `bursts` (instead of recorded times), `concurrency` (with
+    recorded times, a cap), `slo`, `objective`, `seed`, `count`, and of its own `format` and `time_scale`.
     """
     if text in builtin.BUILT_IN:
         return builtin.workload(text, **_without(options, ("format", "time_scale"), text))
@@ -172,6 +184,7 @@ def _of_file(
     requests: int | None = None,
     rate: float | None = None,
     burstiness: float = 1.0,
+    bursts: tuple[float, float] | None = None,
     concurrency: int | None = None,
     slo: ServiceLevel | None = None,
     objective: Objective | None = None,
@@ -180,11 +193,11 @@ def _of_file(
     format: str | None = None,
     time_scale: float | None = None,
 ) -> Workload:
-    read = read_requests(path, format, requests, time_scale or 1.0, seed, count=count)
+    scale = 1.0 if time_scale is None else time_scale
+    read = read_requests(path, format, requests, scale, seed, count=count)
     if concurrency is not None and concurrency < 1:
         raise InputError(f"concurrency: expected at least 1, got {concurrency}")
-    if rate is not None:
-        read = builtin.open_loop(read, rate, burstiness, concurrency, seed)
+    read = builtin.with_rate(read, rate, burstiness, bursts, concurrency, seed)
     return replace(
         read,
         concurrency=concurrency or read.concurrency,

@@ -61,7 +61,7 @@ def _recognized(path: Path, head: bytes, line: bytes) -> str | None:
 
 
 def _by_keys(path: Path, row: Mapping[str, Any]) -> str | None:
-    if jsonl.HEADER in row or "body" in row or "messages" in row:
+    if not row.keys().isdisjoint((jsonl.HEADER, "body", "messages", "turns")):
         return "jsonl"
     if any(isinstance(row.get(name), str) for name in jsonl.PROMPTS):
         return "jsonl"

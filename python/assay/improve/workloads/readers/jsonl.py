@@ -4,7 +4,8 @@
     {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 64, "arrival_s": 1.5}
 
 Rows of other tools that say the same with other names are read as well: `text` and `output_length`
-(AIPerf), `output_tokens_count` (GuideLLM), and OpenAI batch files, whose requests are in `body`.
+(AIPerf), `output_tokens_count` (GuideLLM), `turns` (Spec-Bench, MT-Bench: the first one), and OpenAI
+batch files, whose requests are in `body`.
 """
 
 from __future__ import annotations
@@ -69,11 +70,16 @@ def _assumptions(row: Mapping[str, Any], has_length: bool) -> Iterator[str]:
         yield f"requests without max_tokens: {DEFAULT_OUTPUT_TOKENS} tokens of output"
     if row.get("messages") is not None and len(row["messages"]) > 1:
         yield "conversations, sent as one text with the roles named"
+    if isinstance(row.get("turns"), list) and len(row["turns"]) > 1:
+        yield "conversations of several turns, of which the first is sent"
 
 
 def _prompt(row: Mapping[str, Any], where: str) -> str | None:
     if row.get("messages") is not None:
         return _conversation(row["messages"], where)
+    turns = row.get("turns")
+    if isinstance(turns, list) and turns:
+        row = turns[0] if isinstance(turns[0], dict) else {"prompt": turns[0]}
     prompt = next((row[name] for name in PROMPTS if row.get(name) is not None), None)
     if prompt is not None and not isinstance(prompt, str):
         raise InputError(f"{where}: expected a prompt of text, got {type(prompt).__name__}")
