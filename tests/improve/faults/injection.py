@@ -20,7 +20,7 @@ from assay.improve.journal.undo import outstanding
 
 FOLDER = Path(__file__).parent
 START = {"threads": 1, "batch": 8, "cache": "f16"}
-QUIET_S = 90.0
+QUIET_S = 240.0
 """How long processes may take to end on a busy machine."""
 
 
@@ -39,8 +39,9 @@ class Case:
     """Whether the watchdog is ended with the controller: the next command must restore."""
     watchdog_at: int | None = None
     """End the watchdog when the journal has so many records."""
-    silence_s: float = 60.0
+    silence_s: float = 120.0
     jump_s: float = 0.0
+    driver: str = "loop_driver.py"
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,16 @@ def run_case(case: Case, folder: Path) -> Aftermath:
     environment = {
         **os.environ,
         "ASSAY_SCRATCH": str(scratch),
-        "PYTHONPATH": os.pathsep.join((str(FOLDER.parents[2] / "python"), str(FOLDER))),
+        "PYTHONPATH": os.pathsep.join(
+            map(str, (FOLDER.parents[2] / "python", FOLDER, FOLDER.parent))
+        ),
         VARIABLE: case.points,
         "DRIVER_SILENCE": str(case.silence_s),
         "DRIVER_JUMP": str(case.jump_s),
         **({"DRIVER_BOTH": "1"} if case.both else {}),
     }
     first = start_server(state, port) if case.found else None
-    command = [sys.executable, str(FOLDER / "driver.py"), str(state), str(port)]
+    command = [sys.executable, str(FOLDER / case.driver), str(state), str(port)]
     driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     if case.watchdog_at is not None:
         _end_watchdog(scratch, case.watchdog_at)
@@ -150,7 +153,7 @@ def servers_of(state: Path) -> list[int]:
     for name in os.listdir("/proc"):
         identified = process.identify(int(name)) if name.isdecimal() else None
         words = () if identified is None else identified.argv
-        if str(state) in words and "driver.py" not in " ".join(words):
+        if str(state) in words and "driver.py" not in words[1]:
             assert identified is not None
             found += [int(name)] if process.is_running(identified) else []
     return found
