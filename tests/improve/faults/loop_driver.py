@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from assay.improve.loop.controller import run_loop
 from driver import JumpingClock, PatientWatchdog
 from planted_engine import PlantedEngine, planted_workload
 
@@ -22,6 +21,7 @@ from assay.improve.engines.http import HttpEngine
 from assay.improve.journal import faults, guard
 from assay.improve.journal.chain import Record
 from assay.improve.journal.journal import Journal
+from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.progress import Silent
 from assay.improve.workloads.measurement import Measurement, Setting
