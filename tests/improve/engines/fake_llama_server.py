@@ -27,6 +27,7 @@ def options():
     add("--flash-attn", choices=("on", "off", "auto"), default="auto")
     add("--cache-type-k", default="f16")
     add("--cache-type-v", default="f16")
+    add("--spec-type", default="none")
     add("--metrics", action="store_true")
     add("--log-verbosity", type=int)
     add("--fail-with-threads", type=int)
@@ -50,7 +51,6 @@ class Handler(BaseHTTPRequestHandler):
             "/props": {
                 "total_slots": OPTIONS.parallel,
                 "build_info": "b9999-fake",
-                "default_generation_settings": {"params": {"speculative.types": "none"}},
             },
             "/v1/models": {
                 "data": [{"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 99}}]
@@ -66,6 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         if Handler.completions > 2 and FAIL == "hang-later":
             time.sleep(600)
         count = body["max_tokens"]
+        say(f"cache_prompt {body.get('cache_prompt')}")
         usage = {"prompt_tokens": len(body["prompt"].split()), "completion_tokens": count}
         if not body.get("stream"):
             tops = [
@@ -125,4 +126,9 @@ say(
     "llama_kv_cache: size =  137.81 MiB (  2048 cells,  30 layers,  4/4 seqs), "
     f"K ({OPTIONS.cache_type_k}):   47.81 MiB, V ({OPTIONS.cache_type_v}):   90.00 MiB"
 )
+drafts = OPTIONS.spec_type
+if drafts == "none":
+    say("spec common_specu: no implementations specified for speculative decoding")
+else:
+    say(f"spec common_specu: adding speculative implementation '{drafts}'")
 ThreadingHTTPServer(("127.0.0.1", OPTIONS.port), Handler).serve_forever()

@@ -75,8 +75,9 @@ def test_a_change_restarts_and_undo_brings_the_old_settings_back(engines):
     engine = engines()
     before = engine.settings()
     first = engine.server.record
-    undo = engine.configure({"threads": 1, "cache_type_k": "q8_0"})
-    assert engine.settings() == {**before, "threads": 1, "cache_type_k": "q8_0"}
+    changes = {"threads": 1, "cache_type_k": "q8_0", "spec_type": "ngram-mod"}
+    undo = engine.configure(changes)
+    assert engine.settings() == {**before, **changes}
     assert not process.is_running(first)
     undo()
     assert engine.settings() == before
@@ -149,11 +150,26 @@ def test_windows_are_measured_and_settings_read_back(engines):
     assert (found.errors, found.output_tokens, len(found.records)) == (0, 16, 4)
     assert found.settings == engine.settings()
     assert found.figures["output_throughput"] > 0
+
+
+def test_a_window_finds_nothing_of_an_earlier_one_in_the_prefix_cache(engines):
+    engine = engines()
     first = engine.server.record
-    # Other requests: the same server. The same ones: a fresh server, whose cache is empty.
-    engine.measure(WORKLOAD, Window(requests=4, offset=4))
+    for _ in range(2):
+        engine.measure(WORKLOAD, Window(requests=2))
+    # Requests that share nothing do without the cache.
+    log = engine.server.log.read_text()
+    assert (log.count("cache_prompt False"), log.count("cache_prompt None")) == (4, 1)
     assert engine.server.record == first
-    engine.measure(WORKLOAD, Window(requests=4, offset=4))
+    shared = replace(
+        WORKLOAD, requests=tuple(replace(one, prefix_tokens=2) for one in WORKLOAD.requests)
+    )
+    # Requests that share a prefix use it. Other requests: the same server.
+    engine.measure(shared, Window(requests=4))
+    engine.measure(shared, Window(requests=4, offset=4))
+    assert engine.server.record == first
+    # The same ones: a fresh server, whose cache is empty.
+    engine.measure(shared, Window(requests=4, offset=4))
     assert engine.server.record != first
 
 

@@ -133,6 +133,8 @@ class Adapter:
     """Where the server says whether its weights are random."""
     reset: str = ""
     """A path whose POST empties the prefix cache."""
+    uncached: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a request that uses nothing of the prefix cache."""
     profile: str = ""
     """The kind of trace that /start_profile makes: assay or kineto; empty where there is none."""
     probe: Mapping[str, Any] = field(default_factory=dict)
@@ -266,6 +268,7 @@ def _adapter(path: Path) -> Adapter:
         release=table.source("release"),
         synthetic=table.source("synthetic"),
         reset=table.take("reset", str, ""),
+        uncached=table.take("uncached", dict, {}),
         profile=table.take("profile", str, ""),
         probe=table.take("probe", dict, {}),
         refusals=tuple(table.take("refusals", list, [])),

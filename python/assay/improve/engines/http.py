@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay import paths
 from assay.errors import AssayError, InputError
@@ -161,7 +161,7 @@ class HttpEngine:
 
     def measure(self, workload: Workload, window: Window) -> Measurement:
         """Run a window over HTTP, on an empty prefix cache."""
-        self._empty_prefix_cache(workload, window)
+        workload = self._on_empty_prefix_cache(workload, window)
         if self._load is None:
             self._load = LoadClient(self.address.url)
         self.server.check("before the window")
@@ -350,21 +350,27 @@ class HttpEngine:
             found.add("capture")
         return frozenset(found)
 
-    def _empty_prefix_cache(self, workload: Workload, window: Window) -> None:
-        """Keep a window from finding what an earlier one of the same requests left in a cache."""
+    def _on_empty_prefix_cache(self, workload: Workload, window: Window) -> Workload:
+        """The workload, sure not to find what an earlier window of the same requests left behind."""
         if self.adapter.reset:
             try:
                 exchange(self.address, self.adapter.reset, method="POST", timeout_s=60.0)
-                return
+                return workload
             except ServerError as error:
                 self._note(f"the prefix cache was not emptied: {error.message}")
+        if "prefix-cache" not in self.adapter.capabilities:
+            return workload
+        if self.adapter.uncached and not any(one.prefix_tokens for one in workload.requests):
+            # Nothing is shared inside a window either: the cache would only hold earlier windows.
+            return _with_fields(workload, self.adapter.uncached)
         asked = _numbers(workload, window)
-        if "prefix-cache" in self.adapter.capabilities and asked & self._asked:
+        if asked & self._asked:
             if self._template is None:
                 self._note("requests repeat, and the server may find them in its prefix cache")
             else:
                 self._restart(self._chosen)
         self._asked |= asked
+        return workload
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
@@ -384,3 +390,8 @@ def _numbers(workload: Workload, window: Window) -> set[int]:
     if window.requests is None or window.requests >= count:
         return set(range(count))
     return {(window.offset + at) % count for at in range(window.requests)}
+
+
+def _with_fields(workload: Workload, fields: Mapping[str, Any]) -> Workload:
+    requests = (replace(one, sampling={**one.sampling, **fields}) for one in workload.requests)
+    return replace(workload, requests=tuple(requests))
