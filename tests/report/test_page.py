@@ -78,6 +78,7 @@ def _small_run(folder: Path, **changes: object) -> Path:
     with Journal.create(folder) as journal:
         journal.append("started", command="assay run")
         for result in record.experiments:
+            journal.append("experiment", name=result.experiment, candidate=result.candidate)
             journal.append(
                 "verdict", experiment=result.experiment, verdict=result.verdict,
                 reason=result.reason, failure=result.failure,

@@ -1,6 +1,7 @@
 """Verification: an edited byte, a forged figure, a missing row and a changed verdict are caught."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,15 @@ def _cheaper(data: dict[str, Any]) -> None:
     claim["figure"] = {key: 0.5 * value for key, value in claim["figure"].items()}
 
 
+def _other_change(data: dict[str, Any]) -> None:
+    claim = _claim(data, "experiment.e1-threads.ratio")
+    claim["details"]["changes"] = {"threads": 1}
+    for text in (claim, claim["details"]):
+        for key, value in text.items():
+            if isinstance(value, str):
+                text[key] = value.replace("threads=2", "threads=1")
+
+
 def _other_settings(data: dict[str, Any]) -> None:
     data["provenance"]["details"]["settings"]["threads"] = 64
 
@@ -156,6 +166,7 @@ def _other_settings(data: dict[str, Any]) -> None:
     ("forgery", "caught"),
     [
         (_other_settings, "configuration"),
+        (_other_change, "experiment.e1-threads.ratio"),
         (_better_ratio, "final.ratio"),
         (_better_statement, "final.ratio"),
         (_loose_number, "final.level"),
@@ -222,3 +233,33 @@ def test_a_report_of_another_build_is_checked_by_hash(copy: Path) -> None:
 
     assert _forge(copy, older) == []
     assert any("another build" in note for note in verify(copy).notes)
+
+
+def _leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    members = data.items() if isinstance(data, dict) else enumerate(data)
+    found = []
+    for key, value in members:
+        found.append((*path, key))
+        if isinstance(value, (dict, list)):
+            found += _leaves(value, (*path, key))
+    return found
+
+
+@pytest.mark.parametrize("value", [None, "x", -1, [], {}, "missing"])
+def test_a_report_of_other_shape_fails_and_never_raises(copy: Path, value: Any) -> None:
+    """Any member of report.json replaced or removed, with fresh hashes: an answer, no traceback."""
+    path = copy / "report.json"
+    original = path.read_text()
+    chance = random.Random(str(value))
+    for place in chance.sample(_leaves(json.loads(original)), 4):
+        data = json.loads(original)
+        inside = data
+        for key in place[:-1]:
+            inside = inside[key]
+        if value == "missing" and isinstance(inside, dict):
+            del inside[place[-1]]
+        else:
+            inside[place[-1]] = value
+        path.write_text(json.dumps(data))
+        _sign_again(copy)
+        assert not verify(copy).is_verified, place

@@ -2,70 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from assay.lazy_import import LazyModule
 from assay.report.run_files import Row
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 else:
+    np = LazyModule("numpy", globals(), "np")
     pl = LazyModule("polars", globals(), "pl")
 
-GPU: Final = "gpu_energy_joules"
-"""A counter of the driver: its difference over a window is exact, where a gauge is sampled."""
-GPU_GAUGE: Final = "gpu_power_watts"
-HOST: Final = ("host_package_energy_joules", "host_dram_energy_joules")
+COUNTERS: Final = (
+    ("gpu_energy_joules",),
+    ("host_package_energy_joules", "host_dram_energy_joules"),
+)
+"""Energy counters, GPUs before the host: their differences are exact, where a gauge is sampled."""
+GAUGE: Final = "gpu_power_watts"
 
 
 def mean_power(state: pl.DataFrame, blocks: Sequence[Row]) -> float | None:
-    """Mean power in W over the blocks' windows: GPUs where there are any, else CPU packages and memory.
+    """Mean power in W inside the blocks: of GPUs where there are any, else of CPU and memory.
 
-    Only samples within a block count: energy between blocks belongs to no arm.
+    Energy between blocks belongs to no arm, so only samples inside a block count; blocks that
+    are shorter than two samples apart say nothing.
     """
-    for columns in ((GPU,), HOST):
-        found = [_of_counter(state, columns, block) for block in blocks]
-        known = [one for one in found if one is not None]
-        if known:
-            joules = sum(one[0] for one in known)
-            return joules / sum(one[1] for one in known)
-    return _of_gauge(state, blocks)
-
-
-def _within(state: pl.DataFrame, block: Row) -> pl.DataFrame:
-    begin = block["started_at"] * 1e9
-    end = begin + block["seconds"] * 1e9
-    return state.filter(pl.col("realtime_ns").is_between(begin, end))
-
-
-def _of_counter(
-    state: pl.DataFrame, columns: Sequence[str], block: Row
-) -> tuple[float, float] | None:
-    """Joules of all devices and the seconds between the first and last sample of a block."""
-    present = [name for name in columns if name in state.columns]
-    if not present:
+    spans = sorted((block["started_at"], block["seconds"]) for block in blocks)
+    if not spans:
         return None
-    inside = _within(state, block).filter(pl.col(present[0]).is_not_null())
-    if inside.height < 2:
-        return None
-    grouped = inside.sort("realtime_ns").group_by("device").agg(
-        *(
-            (pl.col(name).drop_nulls().last() - pl.col(name).drop_nulls().first()).alias(name)
-            for name in present
-        ),
-        ((pl.col("realtime_ns").last() - pl.col("realtime_ns").first()) / 1e9).alias("s"),
-    )  # fmt: skip
-    seconds = float(grouped["s"].max() or 0.0)  # type: ignore[arg-type]
-    joules = sum(float(grouped[name].fill_null(0).sum()) for name in present)
-    return (joules, seconds) if seconds > 0 and joules > 0 else None
+    begin = np.array([start for start, _ in spans]) * 1e9
+    end = begin + np.array([seconds for _, seconds in spans]) * 1e9
+    for columns in COUNTERS:
+        found = [
+            power
+            for name in columns
+            for times, values in _series(state, name)
+            if (power := _of_counter(times, values, begin, end)) is not None
+        ]
+        if found:
+            return float(sum(found))
+    gauges = [
+        power
+        for times, values in _series(state, GAUGE)
+        if (power := _of_gauge(times, values, begin, end)) is not None
+    ]
+    return float(sum(gauges)) if gauges else None
 
 
-def _of_gauge(state: pl.DataFrame, blocks: Sequence[Row]) -> float | None:
-    if GPU_GAUGE not in state.columns or not blocks:
-        return None
-    inside = pl.concat([_within(state, block) for block in blocks])
-    power = inside.filter(pl.col(GPU_GAUGE).is_not_null()).group_by("device").agg(
-        pl.col(GPU_GAUGE).mean()
-    )  # fmt: skip
-    return float(power[GPU_GAUGE].sum()) if power.height else None
+def _series(state: pl.DataFrame, name: str) -> Iterator[tuple[Array, Array]]:
+    """Times and values of a field, device by device."""
+    if name not in state.columns:
+        return
+    known = state.filter(pl.col(name).is_not_null()).sort("realtime_ns")
+    for one in known.partition_by("device", maintain_order=True):
+        yield one["realtime_ns"].to_numpy().astype(float), one[name].to_numpy().astype(float)
+
+
+def _of_counter(times: Array, values: Array, begin: Array, end: Array) -> float | None:
+    """Joules over seconds, from the first to the last sample inside each block."""
+    first = np.searchsorted(times, begin, "left")
+    last = np.searchsorted(times, end, "right") - 1
+    inside = last > first
+    first, last = first[inside], last[inside]
+    seconds = float((times[last] - times[first]).sum()) / 1e9
+    joules = float((values[last] - values[first]).sum())
+    return joules / seconds if seconds > 0 and joules > 0 else None
+
+
+def _of_gauge(times: Array, values: Array, begin: Array, end: Array) -> float | None:
+    """The mean of the samples inside blocks."""
+    place = np.searchsorted(begin, times, "right") - 1
+    inside = (place >= 0) & (times <= end[np.maximum(place, 0)])
+    return float(values[inside].mean()) if inside.any() else None

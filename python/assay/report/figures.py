@@ -210,6 +210,8 @@ def outcome_class(claim: Claim) -> str:
     return {"improved": "better", "regressed": "worse"}.get(claim.verdict, "open")
 
 
+MOST_BLOCKS: Final = 2000
+"""Blocks of a timeline beyond which none says its value when pointed at: pages stay small."""
 ACROSS: Final = 4
 """Confidence sequences in a row."""
 CELL: Final = 250.0, 150.0
@@ -297,8 +299,9 @@ def timeline(claims: Sequence[Claim], blocks: Sequence[Row], unit: str) -> str:
         return top + (tall - top) * (1 - max(value, 0.0) / most)
 
     shapes = _bands(claims, rows, lambda at: left + (at - begin) * scale, tall)
+    many = len(rows) > MOST_BLOCKS
     for row in rows:
-        shapes.append(_block(row, left + (row["started_at"] - begin) * scale, scale, up))
+        shapes.append(_block(row, left + (row["started_at"] - begin) * scale, scale, up, many))
     step = _nice(most / 5)
     for place in range(int(most / step) + 1):
         level = _trimmed(words.number(place * step)) if place else "0"
@@ -344,7 +347,7 @@ def _bands(claims: Sequence[Claim], rows: Sequence[Row], across: Any, tall: floa
     return shapes
 
 
-def _block(row: Row, x: float, scale: float, up: Any) -> str:
+def _block(row: Row, x: float, scale: float, up: Any, is_plain: bool) -> str:
     width = max(row["seconds"] * scale - 0.5, 1.5)
     y = up(row["value"])
     what = f"{row['experiment']}, pair {row['pair']}, {row['arm']}: {words.number(row['value'])}"
@@ -355,7 +358,7 @@ def _block(row: Row, x: float, scale: float, up: Any) -> str:
             element("path", d=cross, class_="dropped"), f"{what}, dropped: {row['dropped']}"
         )
     bar = element("rect", x=x, y=y - 2, width=width, height=4, class_=f"block {row['arm']}")
-    return titled(bar, what)
+    return bar if is_plain else titled(bar, what)
 
 
 def waterfall(claims: Sequence[Claim], prediction: Mapping[str, Any] | None) -> str:

@@ -17,6 +17,12 @@ def starting(claims: Sequence[Claim], prefix: str) -> list[Claim]:
     return [one for one in claims if one.name.startswith(prefix)]
 
 
+def prices(claims: Sequence[Claim], trial: str | None = None) -> list[Claim]:
+    """Cost and energy of the whole run, or before and after one trial."""
+    found = [*starting(claims, "cost."), *starting(claims, "energy.")]
+    return [one for one in found if one.details.get("trial") == trial]
+
+
 def by_role(claims: Sequence[Claim], *roles: str) -> list[Claim]:
     """Claims on experiments that ended in one of these ways."""
     return [one for one in claims if one.details.get("role") in roles]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from assay.escaping import one_line
 from assay.report import words
 from assay.report.claim import Claim, Provenance
-from assay.report.grouping import by_role, named, starting
+from assay.report.grouping import by_role, named, prices, starting
 from assay.report.headline import (
     evidence_text,
     forecast_text,
@@ -89,10 +89,10 @@ def _trials(claims: Sequence[Claim]) -> Iterator[str]:
             yield empty
             yield ""
         for claim in found:
-            yield from _trial(claim, worth)
+            yield from _trial(claim, worth, prices(claims, claim.details["experiment"]))
 
 
-def _trial(claim: Claim, worth: Mapping[Any, Claim]) -> Iterator[str]:
+def _trial(claim: Claim, worth: Mapping[Any, Claim], priced: Sequence[Claim]) -> Iterator[str]:
     details = claim.details
     yield f"### {_text(details['candidate'])}"
     yield ""
@@ -103,6 +103,7 @@ def _trial(claim: Claim, worth: Mapping[Any, Claim]) -> Iterator[str]:
     yield f"- forecast: {_text(forecast_text(details))}"
     if found := worth.get(", ".join(details["levers"])):
         yield f"- {_text(found.statement)}"
+    yield from (f"- {_text(one.statement)}" for one in priced)
     for gate in details["gates"]:
         passed = "passed" if gate["passed"] else "FAILED"
         yield f"- gate {_text(gate['gate'])}: {passed}, {_text(gate['statement'])}"
@@ -157,7 +158,7 @@ def _forecasts(claims: Sequence[Claim]) -> Iterator[str]:
 
 
 def _costs(claims: Sequence[Claim]) -> Iterator[str]:
-    found = [*starting(claims, "cost."), *starting(claims, "energy.")]
+    found = prices(claims)
     yield "## Cost and energy of an output token"
     yield ""
     if not found:

@@ -25,6 +25,7 @@ def unexplained(text: str, claim: Claim) -> list[str]:
             words.settings(claim.details.get("changes") or {}),
             str(claim.details.get("failure") or ""),
             str(claim.details.get("lever") or ""),
+            *(str(one.select.get("experiment") or "") for one in claim.evidence),
             *(str(one.parameters.get("cause") or "") for one in claim.evidence),
             "p50 p90 p95 p99" if claim.name.endswith(("level", "ratio")) else "",
         )

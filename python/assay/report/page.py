@@ -6,13 +6,14 @@ import base64
 import hashlib
 import time
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.escaping import clipped
 from assay.report import derivations, figures, words
 from assay.report.claim import Claim, Evidence, Provenance
-from assay.report.grouping import by_role, named, starting
+from assay.report.grouping import by_role, named, prices, starting
 from assay.report.headline import (
     evidence_text,
     forecast_text,
@@ -26,7 +27,7 @@ from assay.report.patches import patches
 from assay.report.run_files import EXPERIMENTS, PLAN, RunFiles, selected
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
 LONGEST_LINE: Final = 4000
 _GOOD: Final = "improved"
@@ -41,44 +42,40 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     details = provenance.details
     verdict = str(details.get("verdict") or "")
-    return (
-        _environment()
-        .from_string(_asset("assay.report", "report.html"))
-        .render(
-            policy=Markup(f"default-src 'none'; style-src 'sha256-{digest}'"),
-            style=Markup(style),
-            provenance=provenance,
-            headline=headline(claims, provenance),
-            ran_on=ran_on(provenance),
-            verdict=verdict,
-            verdict_class=_GOOD if verdict == _GOOD else "bad" if verdict in _BAD else "",
-            cards=_cards(claims, provenance),
-            summary=list(summary(claims, provenance))[2:]
-            if "start.level" in named(claims)
-            else list(summary(claims, provenance)),
-            metric=sentence(words.metric_name(str(details.get("metric") or "the metric"))),
-            empty_reason=_empty_reason(provenance),
-            figures={
-                name: Markup(drawn) for name, drawn in _figures(claims, provenance, files).items()
-            },
-            trials=_trials(claims),
-            causes=[one.statement for one in starting(claims, "cause.")],
-            share=_statement(claims, "waterfall.share"),
-            forecasts=[sentence(one.statement) for one in starting(claims, "forecast.")],
-            costs=[*starting(claims, "cost."), *starting(claims, "energy.")],
-            cost_gap=_cost_gap(provenance),
-            skipped=details.get("skipped") or [],
-            counts=[sentence(one.statement) for one in starting(claims, "blocks.")],
-            gaps=details.get("gaps") or [],
-            notes=details.get("notes") or [],
-            launch=details.get("launch") or "",
-            unchanged=bool(details.get("launch"))
-            and details.get("launch") == details.get("launch_start"),
-            patches=patches(details.get("launch_start") or "", details.get("launch") or ""),
-            settings=words.settings(details.get("settings") or {}),
-            claims=[{"claim": one, "evidence": _evidence(one.evidence)} for one in claims],
-            written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(provenance.created_at)),
-        )
+    return _template().render(
+        policy=Markup(f"default-src 'none'; style-src 'sha256-{digest}'"),
+        style=Markup(style),
+        provenance=provenance,
+        headline=headline(claims, provenance),
+        ran_on=ran_on(provenance),
+        verdict=verdict,
+        verdict_class=_GOOD if verdict == _GOOD else "bad" if verdict in _BAD else "",
+        cards=_cards(claims, provenance),
+        summary=list(summary(claims, provenance))[2:]
+        if "start.level" in named(claims)
+        else list(summary(claims, provenance)),
+        metric=sentence(words.metric_name(str(details.get("metric") or "the metric"))),
+        empty_reason=_empty_reason(provenance),
+        figures={
+            name: Markup(drawn) for name, drawn in _figures(claims, provenance, files).items()
+        },
+        trials=_trials(claims),
+        causes=[one.statement for one in starting(claims, "cause.")],
+        share=_statement(claims, "waterfall.share"),
+        forecasts=[sentence(one.statement) for one in starting(claims, "forecast.")],
+        costs=prices(claims),
+        cost_gap=_cost_gap(provenance),
+        skipped=details.get("skipped") or [],
+        counts=[sentence(one.statement) for one in starting(claims, "blocks.")],
+        gaps=details.get("gaps") or [],
+        notes=details.get("notes") or [],
+        launch=details.get("launch") or "",
+        unchanged=bool(details.get("launch"))
+        and details.get("launch") == details.get("launch_start"),
+        patches=patches(details.get("launch_start") or "", details.get("launch") or ""),
+        settings=words.settings(details.get("settings") or {}),
+        claims=[{"claim": one, "evidence": _evidence(one.evidence)} for one in claims],
+        written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(provenance.created_at)),
     )
 
 
@@ -86,7 +83,8 @@ def _asset(package: str, name: str) -> str:
     return resources(package).joinpath("assets", name).read_text("utf-8")
 
 
-def _environment() -> Environment:
+@cache
+def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     made = Environment(
@@ -98,7 +96,7 @@ def _environment() -> Environment:
         "text": lambda text: str(text)[: 4 * LONGEST_LINE],
         "amount": words.quantity,
     }
-    return made
+    return made.from_string(_asset("assay.report", "report.html"))
 
 
 def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> dict[str, str]:
@@ -159,6 +157,7 @@ def _trials(claims: Sequence[Claim]) -> list[dict[str, Any]]:
             "claim": one,
             "forecast": forecast_text(one.details),
             "evidence": _evidence(one.evidence),
+            "prices": [proof.statement for proof in prices(claims, one.details["experiment"])],
             "worth": worth.get(", ".join(one.details["levers"]), ""),
         }
         for one in starting(claims, "experiment.")

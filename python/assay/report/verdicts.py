@@ -27,6 +27,19 @@ def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
     return _recorded(files, claim)
 
 
+def changes_problem(files: RunFiles, claim: Claim) -> str:
+    """Whether a claim is about the changes that the journal's experiment made; empty where it is."""
+    changes = claim.details.get("changes")
+    if not changes:
+        return ""
+    name = claim.details.get("trial") or claim.details.get("experiment")
+    for one in files.journal:
+        if one["kind"] == "experiment" and one["data"].get("name") == name:
+            made = (one["data"].get("candidate") or {}).get("changes")
+            return "" if made == changes else f"{name} changed {made}, not {changes}"
+    return f"expected the experiment {name} in the journal, got none"
+
+
 def _recorded(files: RunFiles, claim: Claim) -> str:
     """The journal's verdict on the same experiment, written when it ended."""
     name = claim.details.get("experiment")

@@ -29,7 +29,7 @@ from assay.report.run_files import (
     RunFiles,
 )
 from assay.report.storing import from_data
-from assay.report.verdicts import verdict_problem
+from assay.report.verdicts import changes_problem, verdict_problem
 from assay.report.writer import writer_digest
 
 TOLERANCE: Final = 1e-9
@@ -96,7 +96,7 @@ def verify(folder: Path) -> Verification:
     checks += _chain(record, reading, provenance)
     checks += _configuration(reading, record, provenance)
     checks += _rows(files)
-    threshold = float(provenance.details.get("threshold") or 0.0)
+    threshold = provenance.details.get("threshold")
     checks += [_checked(files, claim, threshold) for claim in claims]
     checks += _texts(files, claims, provenance)
     extent = {
@@ -176,24 +176,27 @@ def _rows(files: RunFiles) -> Iterator[Check]:
     )
 
 
-def _checked(files: RunFiles, claim: Claim, threshold: float) -> Check:
+def _checked(files: RunFiles, claim: Claim, threshold: Any) -> Check:
     """A claim: its figure from its rows, its statement from its figure, its verdict from both."""
     try:
-        found = _derived(files, claim)
-    except (AssayError, KeyError, TypeError, ValueError, OSError) as error:
-        return Check(claim.name, False, f"cannot be derived: {error}")
+        problem = _problem(files, claim, float(threshold or 0.0))
+    except Exception as error:
+        # A report is input: whatever is wrong with it is a check that failed, said in a line.
+        problem = f"cannot be derived: {type(error).__name__}: {error}"
+    return Check(str(claim.name), not problem, problem or claim.statement)
+
+
+def _problem(files: RunFiles, claim: Claim, threshold: float) -> str:
+    """What is wrong with a claim; empty where it holds."""
+    found = _derived(files, claim)
     if claim.figure is not None and (found is None or not _equal(found, claim.figure)):
-        return Check(claim.name, False, f"claimed {claim.figure}, the rows give {found}")
+        return f"claimed {claim.figure}, the rows give {found}"
     text = str(claim.details.get("text", ""))
     if stated(text, claim.figure, claim.unit) != claim.statement:
-        return Check(
-            claim.name, False, f"the statement is not that of its figure: {claim.statement}"
-        )
+        return f"the statement is not that of its figure: {claim.statement}"
     if loose := unexplained(text.replace(FIGURE, ""), claim):
-        return Check(claim.name, False, f"a number that no row gives: {', '.join(loose)}")
-    if problem := verdict_problem(files, claim, threshold):
-        return Check(claim.name, False, problem)
-    return Check(claim.name, True, claim.statement)
+        return f"a number that no row gives: {', '.join(loose)}"
+    return changes_problem(files, claim) or verdict_problem(files, claim, threshold)
 
 
 def _derived(files: RunFiles, claim: Claim) -> Figure | None:
@@ -222,7 +225,7 @@ def _texts(files: RunFiles, claims: list[Claim], provenance: Provenance) -> Iter
             is_page = name == REPORT_PAGE
             text = render(claims, provenance, files) if is_page else write(claims, provenance)
             same = files.path(name).read_bytes() == text.encode()
-        except (AssayError, KeyError, TypeError, ValueError, OSError) as error:
+        except Exception as error:
             yield Check(f"{name} text", False, f"cannot be written again: {error}")
             continue
         words = "written again from the claims: equal" if same else "differs from the claims"
