@@ -44,6 +44,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "TFLOP/s": Unit(1e12, "rate"),
     "points/s": Unit(1.0, "rate"),
     "tok/s": Unit(1.0, "rate"),
+    "requests/s": Unit(1.0, "rate"),
     "M pairs/s": Unit(1e6, "rate"),
     "k decisions/s": Unit(1e3, "rate"),
     "ns": Unit(1e-9, "time"),

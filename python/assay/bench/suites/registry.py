@@ -10,7 +10,7 @@ from assay.errors import unknown_name
 
 SUITES: Final = (
     "ceilings", "ops", "gemm", "gemv", "attention", "decode", "pool", "scheduler", "graph",
-    "tracing", "trace", "improve",
+    "tracing", "trace", "load", "improve",
 )  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 
