@@ -111,9 +111,9 @@ def test_burstgpt_leaves_out_failed_rows_and_says_how_many(tmp_path: Path) -> No
     assert [(one.arrival_s, one.max_tokens) for one in read.requests] == [(0.0, 18), (113.0, 276)]
     assert approximate_tokens(read.requests[1].prompt) in (416, 417)
     assert read.notes[:3] == (
-        "1 failed rows, of no response tokens, left out",
-        "1 rows without a time, left out",
-        "1 rows without an input length, left out",
+        "failed rows, of no response tokens: 1 left out",
+        "rows without a time: 1 left out",
+        "rows without an input length: 1 left out",
     )
 
 
@@ -127,7 +127,7 @@ def test_azure_times_are_dates(tmp_path: Path) -> None:
     )
     read = read_requests(path)
     assert [one.arrival_s for one in read.requests] == pytest.approx([0.0, 63.5])
-    assert "1 rows without a time, left out" in read.notes
+    assert "rows without a time: 1 left out" in read.notes
 
 
 @pytest.mark.parametrize("lines", [False, True])
@@ -149,7 +149,8 @@ def test_sharegpt_takes_the_first_message_as_vllm_does(tmp_path: Path, lines: bo
     assert [(one.prompt, one.max_tokens) for one in read.requests] == [
         ("Why is the sky blue today?", 8)
     ]
-    assert Counter(int(note.split()[0]) for note in read.notes) == {1: 2, 2: 1}
+    counts = Counter(note.rpartition(": ")[2] for note in read.notes)
+    assert counts == {"1 left out": 2, "2 left out": 1}
 
 
 def test_an_array_longer_than_a_part_is_read_item_by_item(tmp_path: Path) -> None:
@@ -215,10 +216,10 @@ def test_our_own_lines_and_those_of_other_tools(tmp_path: Path) -> None:
     ]
     assert read.requests[0].sampling == {"temperature": 0.5, "seed": 7}
     assert read.notes == (
-        "1 conversations of several turns, of which the first is sent",
-        "1 conversations, sent as one text with the roles named",
-        "1 requests without max_tokens: 128 tokens of output",
-        "1 rows without a prompt, left out",
+        "rows without a prompt: 1 left out",
+        "conversations of which the first turn is sent: 1",
+        "conversations sent as one text with the roles named: 1",
+        "requests without max_tokens, given 128 tokens of output: 1",
     )
 
 
@@ -230,7 +231,7 @@ def test_lines_with_times_are_a_replay_in_the_order_of_time(tmp_path: Path) -> N
     ]
     read = read_requests(written(tmp_path / "requests.jsonl", *rows))
     assert [(one.prompt, one.arrival_s) for one in read.requests] == [("early", 0), ("late", 2.5)]
-    assert read.notes == ("1 requests without a time among others with one, left out",)
+    assert read.notes == ("requests without a time among others with one: 1 left out",)
 
 
 def test_recordings_too_long_for_memory_say_how_many_requests_fit(tmp_path: Path) -> None:

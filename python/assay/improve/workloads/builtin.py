@@ -93,7 +93,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
     for one in (
         BuiltIn(
             "chat",
-            "short questions and answers of mixed lengths, four users at once",
+            "short questions and answers of mixed lengths",
             LogNormal(48, 0.6, 8, 192),
             LogNormal(48, 0.5, 8, 128),
             _plain,
@@ -129,7 +129,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
         ),
         BuiltIn(
             "batch",
-            "offline: all requests at once, the tokens of all of them counted over the whole time",
+            "offline: requests of mixed lengths that nobody waits for, all there from the start",
             LogNormal(64, 0.5, 16, 192),
             LogNormal(48, 0.5, 16, 128),
             _plain,
@@ -140,7 +140,7 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
         ),
         BuiltIn(
             "decode",
-            "short prompts and long answers, one at a time",
+            "short prompts and long answers",
             Fixed(16),
             Fixed(128),
             _plain,
@@ -151,8 +151,8 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
         ),
         BuiltIn(
             "vllm-decode",
-            "a batch of equal requests that decode together from context 128 to 272, as in the "
-            "measured grid of vLLM's decode steps",
+            "equal requests that decode together, from context 128 to 272 unless said otherwise, as "
+            "in the measured grid of vLLM's decode steps",
             Fixed(128),
             Fixed(144),
             _plain,

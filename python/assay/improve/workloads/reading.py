@@ -65,13 +65,14 @@ def _recorded(
 ) -> tuple[list[Recorded], tuple[str, ...]]:
     """The requests in the order of their times, and what was left out."""
     requests: list[Recorded] = []
-    counts: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    assumed: Counter[str] = Counter()
     total = 0
     for row in found.read(path):
         if isinstance(row, LeftOut):
-            counts[f"{row.reason}, left out"] += 1
+            left_out[row.reason] += 1
             continue
-        counts.update(row.assumed)
+        assumed.update(row.assumed)
         requests.append(row)
         if row.input_tokens is None:
             total += approximate_tokens(row.prompt or "")
@@ -85,12 +86,13 @@ def _recorded(
             )
         if len(requests) == (limit or MAX_REQUESTS):
             if limit is None:
-                counts[
-                    f"requests are read at most: those after {MAX_REQUESTS:,} may be missing"
-                ] += 1
+                assumed["rows after so many requests were not read"] = MAX_REQUESTS
             break
-    requests = _of_one_kind(requests, counts)
-    notes = tuple(f"{number:,} {what}" for what, number in sorted(counts.items()))
+    requests = _of_one_kind(requests, left_out)
+    notes = (
+        *(f"{what}: {number:,} left out" for what, number in sorted(left_out.items())),
+        *(f"{what}: {number:,}" for what, number in sorted(assumed.items())),
+    )
     if not requests:
         raise InputError(
             f"{path}: expected requests ({found.name}: {found.meaning}), got none",
@@ -99,15 +101,13 @@ def _recorded(
     return requests, notes
 
 
-def _of_one_kind(requests: list[Recorded], counts: Counter[str]) -> list[Recorded]:
+def _of_one_kind(requests: list[Recorded], left_out: Counter[str]) -> list[Recorded]:
     """Requests with times in their order, or, where none has a time, as they stand."""
     timed = [one for one in requests if one.arrival_s is not None]
     if not timed:
         return requests
     if len(timed) < len(requests):
-        counts["requests without a time among others with one, left out"] += len(requests) - len(
-            timed
-        )
+        left_out["requests without a time among others with one"] = len(requests) - len(timed)
     return sorted(timed, key=lambda one: one.arrival_s or 0.0)
 
 

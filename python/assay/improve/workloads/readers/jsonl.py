@@ -67,11 +67,11 @@ def _request(row: Mapping[str, Any], where: str) -> Recorded | LeftOut:
 
 def _assumptions(row: Mapping[str, Any], has_length: bool) -> Iterator[str]:
     if not has_length:
-        yield f"requests without max_tokens: {DEFAULT_OUTPUT_TOKENS} tokens of output"
+        yield f"requests without max_tokens, given {DEFAULT_OUTPUT_TOKENS} tokens of output"
     if row.get("messages") is not None and len(row["messages"]) > 1:
-        yield "conversations, sent as one text with the roles named"
+        yield "conversations sent as one text with the roles named"
     if isinstance(row.get("turns"), list) and len(row["turns"]) > 1:
-        yield "conversations of several turns, of which the first is sent"
+        yield "conversations of which the first turn is sent"
 
 
 def _prompt(row: Mapping[str, Any], where: str) -> str | None:
