@@ -131,7 +131,7 @@ def test_latency_of_an_overloaded_window_is_never_scored() -> None:
         (PlantedEngine(lie={"threads": 1}), {}, "threads should be 2, the engine reports 1"),
         (PlantedEngine(garbage="empty"), {}, "an empty answer"),
         (PlantedEngine(garbage="nan"), {}, "not finite"),
-        (PlantedEngine(garbage="repeat"), {}, "one token, 16 times"),
+        (PlantedEngine(garbage="repeat"), {}, "one token, 12 times"),
         (PlantedEngine(flips=lambda _: 0.0005), {}, "token 2 differs"),
         (
             PlantedEngine(flips=lambda _: 0.5),
@@ -200,13 +200,32 @@ def test_a_lost_engine_is_raised_with_what_is_known() -> None:
 
 
 def test_restarts_measure_the_baseline_again() -> None:
-    engine = PlantedEngine(hot=False, restart_s=8.0)
-    settings = replace(SETTINGS, budget_s=600.0)
+    engine = PlantedEngine(hot=False, restart_s=100.0)
+    settings = replace(SETTINGS, budget_s=1200.0, switch_s=100.0)
     result = run(engine, {"threads": 2}, settings=settings)
     assert result.verdict == "improved"
     arms = [block.arm for block in result.blocks if not block.dropped]
-    assert arms[:12] == 2 * (3 * ["treatment"] + 3 * ["control"])
+    visits = 3 * ["control"] + 6 * ["treatment"] + 3 * ["control"]
+    assert arms[:12] == visits
+    # A block is a tenth of a restart, and pairs that follow each other share a start.
+    assert result.blocks[0].seconds == pytest.approx(10.0, rel=0.3)
+    assert len(engine.configured) == len(result.looks) + 1 + (len(result.looks) + 1) % 2
     assert engine.settings() == START
+
+
+def test_a_large_gain_needs_two_restarts() -> None:
+    engine = PlantedEngine(
+        hot=False, restart_s=100.0, noise=0.003, effect=lambda now: 2.8 if now["graphs"] else 1.0
+    )
+    result = run(engine, {"graphs": True}, settings=replace(SETTINGS, budget_s=600.0))
+    assert result.verdict == "improved"
+    assert len(engine.configured) == 2
+
+
+def test_one_pair_is_too_few() -> None:
+    result = run(PlantedEngine(), {"graphs": True}, settings=replace(SETTINGS, most_pairs=1))
+    assert (result.verdict, result.ratio) == ("undecided", None)
+    assert "too few pairs for an interval; 1 pairs" in result.reason
 
 
 def test_interrupting_goes_back_first() -> None:

@@ -136,16 +136,27 @@ def lengthened(block_s: float, switch_s: float, hot: bool) -> int:
     return max(1, min(math.ceil(share * switch_s / block_s), MOST_LENGTHENED))
 
 
-def settle(meter: BlockMeter, arm: Arm, noise_sd: float | None, most: int) -> bool:
-    """Measure and drop blocks until two in a row agree within the noise; whether they ever did."""
+def settle(
+    meter: BlockMeter,
+    arm: Arm,
+    noise_sd: float | None,
+    most: int,
+    has_time: Callable[[], bool] = lambda: True,
+) -> str:
+    """Measure and drop blocks until two in a row agree within the noise; why not, where they do not.
+
+    At least one block is measured; `has_time` says whether there is time for another.
+    """
     tolerance = UNKNOWN_NOISE if noise_sd is None else max(3.0 * noise_sd, LEAST_TOLERANCE)
     before = math.nan
-    for _ in range(most):
+    for count in range(1, most + 1):
         now = meter.measure(arm, -1, dropped="warm-up").block.value
         if before > 0.0 < now and abs(math.log(now / before)) <= tolerance:
-            return True
+            return ""
         before = now
-    return False
+        if not has_time():
+            return f"{arm}: no time to see it settle after {count} warm-up blocks"
+    return f"{arm}: not settled after {most} warm-up blocks"
 
 
 def dropped_counts(blocks: Sequence[Block]) -> Mapping[str, int]:

@@ -47,7 +47,7 @@ class Reference:
     gate: GateResult
 
 
-def baseline_reference(engine: Engine, max_tokens: int = 16) -> Reference:
+def baseline_reference(engine: Engine, max_tokens: int = 12) -> Reference:
     """Probe the baseline against itself: in order, in reverse, and one prompt alone."""
     texts = [prompt.text for prompt in PROMPTS]
     answers = engine.probe(texts, max_tokens)

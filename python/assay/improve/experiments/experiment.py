@@ -43,6 +43,8 @@ Clock = Callable[[], float]
 LEAST_TRIED = 6
 """Pairs before dropped ones can end an experiment."""
 MOST_DROPPED = 0.5
+WARMUP_SHARE = 0.25
+"""Share of the time left that a warm-up may take."""
 
 
 class ExperimentLostError(EngineLostError):
@@ -124,7 +126,7 @@ class _Trial:
         greedy = not any(request.sampling for request in workload.requests)
         self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
         self._slo = SloLedger(workload.slo, settings.slo_share)
-        self._decision = Decision("undecided", "no pair was measured", False)
+        self._decision = Decision("undecided", "too few pairs for an interval", False)
         self._tried = 0
 
     def run(self, reference: Reference | None) -> ExperimentResult:
@@ -182,10 +184,9 @@ class _Trial:
             self.engine, self.workload, settings.block_s
         )
         hot = arms.hot and self.candidate.hot
-        started = self.clock()
-        arms.switch("treatment")
-        switch_s = self.clock() - started
-        self._probe(reference)
+        switch_s = settings.switch_s
+        if hot:
+            switch_s = max(switch_s, self._enter(arms, reference))
         self.meter = BlockMeter(
             self.engine,
             self.workload,
@@ -193,7 +194,8 @@ class _Trial:
             requests * lengthened(settings.block_s, switch_s, hot),
             self._on_block,
         )
-        self._settle("treatment")
+        if hot:
+            self._settle("treatment")
         order: Iterator[tuple[Arm, ...]] = (
             schedule.alternating(settings.seed, settings.batch)
             if hot
@@ -205,7 +207,7 @@ class _Trial:
             started = self.clock()
             if pair >= settings.most_pairs or self._left() < longest:
                 break
-            self._pair(arms, pair, sides, hot)
+            self._pair(arms, pair, sides, None if hot else reference)
             longest = max(longest, self.clock() - started)
             if self._sequence.count >= least and self._decision.final:
                 break
@@ -213,14 +215,27 @@ class _Trial:
     def _left(self) -> float:
         return self.settings.budget_s - (self.clock() - self.begun)
 
-    def _pair(self, arms: Arms, pair: int, sides: tuple[Arm, ...], hot: bool) -> None:
-        """Measure one pair, check it, look."""
+    def _enter(self, arms: Arms, reference: Reference) -> float:
+        """Go to the treatment for the first time and probe it; how long the change took."""
+        started = self.clock()
+        arms.switch("treatment")
+        took = self.clock() - started
+        self._probe(reference)
+        return took
+
+    def _pair(
+        self, arms: Arms, pair: int, sides: tuple[Arm, ...], restarts: Reference | None
+    ) -> None:
+        """Measure one pair, check it, look; `restarts` is given where a change is a restart."""
         assert self.meter is not None
         self._tried += 1
         seen: dict[Arm, list[Measurement]] = {"control": [], "treatment": []}
         for arm in sides:
-            changed = arms.switch(arm)
-            if changed and not hot:
+            changed = arm != arms.now
+            if changed and restarts is not None and not arms.switches:
+                self._enter(arms, restarts)
+            arms.switch(arm)
+            if changed and restarts is not None:
                 self._settle(arm)
             place = len(seen[arm]) + pair * (len(sides) // 2)
             warmup = self.settings.warmup_requests if changed else 0
@@ -232,7 +247,7 @@ class _Trial:
             seen[arm].append(measurement)
             if not block.dropped:
                 self._slo.add(arm, measurement)
-            elif hot:
+            elif restarts is None:
                 # The other side of the pair has nothing to be compared with.
                 break
         for control, treatment in zip(seen["control"], seen["treatment"], strict=False):
@@ -277,11 +292,19 @@ class _Trial:
             raise _Failed(gate)
 
     def _settle(self, arm: Arm) -> None:
-        """Warm up an arm."""
+        """Warm up an arm, for at most a share of what is left of the budget."""
         assert self.meter is not None
-        most = self.settings.most_warmup_blocks
-        if not settle(self.meter, arm, self.settings.noise_sd, most):
-            self.notes.append(f"the {arm} had not settled after {most} warm-up blocks")
+        settings = self.settings
+        least = (1.0 - WARMUP_SHARE) * self._left()
+        problem = settle(
+            self.meter,
+            arm,
+            settings.noise_sd,
+            settings.most_warmup_blocks,
+            lambda: self._left() > least,
+        )
+        if problem and problem not in self.notes:
+            self.notes.append(problem)
 
     def _restore(self, arms: Arms) -> EngineLostError | None:
         try:

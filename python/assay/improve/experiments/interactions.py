@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.stack import joint
-from assay.improve.experiments.verdict import percent
+from assay.improve.experiments.verdict import between, percent
 from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 
@@ -41,12 +41,13 @@ def interaction(
     lo = together.ratio.lo / math.prod(one.hi for one in known)
     hi = together.ratio.hi / math.prod(one.lo for one in known)
     kind: Kind = "synergy" if lo > 1.0 else "interference" if hi < 1.0 else "none shown"
+    found = Figure(value, lo, hi)
     names = tuple(one.candidate.name for one in singles)
     statement = (
         f"{' and '.join(names)}: together {percent(together.ratio.value)}, "
-        f"{percent(value)} beyond their product ({percent(lo)} to {percent(hi)}): {kind}"
+        f"{percent(value)} beyond their product ({between(found)}): {kind}"
     )
-    return Interaction(names, Figure(value, lo, hi), kind, statement)
+    return Interaction(names, found, kind, statement)
 
 
 def joint_candidates(results: Sequence[ExperimentResult], most: int = 8) -> list[Candidate]:

@@ -28,7 +28,10 @@ from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
 from assay.improve.workloads.workload import Direction, Workload
 
-LEAST_PAIRS: Final = 4
+LEAST_PAIRS: Final = 2
+"""Pairs that are measured whatever the budget: without them nothing is known of the noise."""
+WARMUP_SHARE: Final = 0.25
+"""Share of the budget that the warm-up may take."""
 POWER_Z: Final = 1.2816
 """Standard errors that a change is found beyond in 90 % of experiments."""
 ORDER_Z: Final = 3.0
@@ -95,8 +98,8 @@ class NoiseFloor:
         least = self.detectable(budget_s, switch_s)
         found = (
             f"{budget_s:.0f} s find a change of {least:.1%} or more in nine of ten experiments"
-            if math.isfinite(least)
-            else f"{budget_s:.0f} s are too short for two pairs"
+            if least <= _MOST_DETECTABLE
+            else f"{budget_s:.0f} s are too short to tell anything but a multiple"
         )
         return (
             f"A/A: pairs of {self.block_s:.2f} s blocks differ by {self.sd:.1%} "
@@ -114,6 +117,8 @@ class NoiseFloor:
 
 
 _MOST_PAIRS: Final = 100_000
+_MOST_DETECTABLE: Final = 10.0
+"""A smallest detectable change beyond this share is not worth printing."""
 
 
 def measure_noise(
@@ -135,9 +140,14 @@ def measure_noise(
     requests = settings.block_requests or requests_for(engine, workload, settings.block_s)
     meter = BlockMeter(engine, workload, name, requests, on_block)
     asked = dict(engine.settings())
-    notes = []
-    if not settle(meter, "control", settings.noise_sd, settings.most_warmup_blocks):
-        notes.append(f"not settled after {settings.most_warmup_blocks} warm-up blocks")
+    least = clock() + WARMUP_SHARE * (settings.budget_s - (clock() - begun))
+    problem = settle(
+        meter,
+        "control",
+        settings.noise_sd,
+        settings.most_warmup_blocks,
+        lambda: clock() < least,
+    )
     greedy = not any(request.sampling for request in workload.requests)
     work = WorkLedger("rounding", greedy)
     longest = 0.0
@@ -167,7 +177,7 @@ def measure_noise(
         looks=tuple(looks),
         gates=gates,
         seconds=clock() - begun,
-        notes=(*notes, *dropped),
+        notes=(*([problem] if problem else []), *dropped),
     )
     return result, floor
 

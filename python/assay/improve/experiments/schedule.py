@@ -34,11 +34,14 @@ def alternating(seed: int, batch: int = 1) -> Iterator[tuple[Arm, ...]]:
 
 
 def serial(visit_blocks: int) -> Iterator[tuple[Arm, ...]]:
-    """Arms of pair after pair where each change is a restart: B..B A..A, then B..B A..A again.
+    """Arms of pair after pair where each change is a restart: A..A B..B, B..B A..A, and again.
 
-    Every visit follows a restart, so that what differs from start to start is part of the noise.
+    Pairs that follow each other share a start, so n pairs cost n restarts, and an even number ends
+    with the control. What differs from start to start is in the spread of the pairs: every other
+    visit of an arm is a new start.
     """
     control: tuple[Arm, ...] = ("control",)
     treatment: tuple[Arm, ...] = ("treatment",)
     while True:
+        yield visit_blocks * control + visit_blocks * treatment
         yield visit_blocks * treatment + visit_blocks * control

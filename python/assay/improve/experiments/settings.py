@@ -33,13 +33,16 @@ class ExperimentSettings:
     """Blocks that may be dropped while the treatment is still settling."""
     visit_blocks: int = 3
     """Blocks of a visit between restarts; their mean is one value."""
+    switch_s: float = 0.0
+    """How long a change of settings takes, where that is known before; restarts need longer
+    blocks."""
     noise_sd: float | None = None
     """Spread of A/A log-ratios of pairs (`noise.floor`); tells warm-up from noise."""
     batch: int = 1
     """2 makes A B B A one pair, where the noise floor found an effect of the place."""
     baseline_repeats: bool = False
     """Whether A/A blocks gave equal outputs: then a bitwise lever has to as well."""
-    probe_tokens: int = 16
+    probe_tokens: int = 12
     """Tokens of each answer that the correctness gate compares."""
     allow_lossy: bool = False
     slo_share: float = 0.99

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from assay.improve.experiments.result import Verdict
 from assay.improve.figure import Figure
+
+MOST_SHOWN: Final = 100.0
+"""A ratio beyond this, or below its inverse, bounds nothing."""
 
 
 class Decision(NamedTuple):
@@ -28,7 +31,7 @@ def decide(ratio: Figure, threshold: float, confidence: float = 0.95) -> Decisio
     >>> decide(Figure(1.05, 0.99, 1.11), 0.01).verdict
     'undecided'
     """
-    interval = f"{percent(ratio.lo)} to {percent(ratio.hi)}, {confidence:.0%} confidence sequence"
+    interval = f"{between(ratio)}, {confidence:.0%} confidence sequence"
     if ratio.lo > 1.0 and ratio.value >= 1.0 + threshold:
         return Decision("improved", f"{percent(ratio.value)} ({interval})", True)
     if ratio.hi < 1.0 and ratio.value <= 1.0 / (1.0 + threshold):
@@ -51,8 +54,22 @@ def percent(ratio: float) -> str:
     >>> percent(1.034), percent(0.98), percent(2.5)
     ('+3.4 %', '-2.0 %', '2.50x')
     """
-    if ratio in (0.0, float("inf")):
-        return "any loss" if ratio == 0.0 else "any gain"
     if ratio >= 2.0:
         return f"{ratio:.2f}x"
     return f"{100.0 * (ratio - 1.0):+.1f} %"
+
+
+def between(ratio: Figure) -> str:
+    """The interval of a ratio; after two noisy pairs it may be too wide to be worth printing.
+
+    >>> between(Figure(1.05, 1.02, 1.08)), between(Figure(1.05, 0.9, 4e7))
+    ('+2.0 % to +8.0 %', '-10.0 % or more, not bounded above yet')
+    >>> between(Figure(1.05, 1e-9, 4e7))
+    'not bounded yet'
+    """
+    above, below = ratio.hi < MOST_SHOWN, ratio.lo > 1.0 / MOST_SHOWN
+    if above and below:
+        return f"{percent(ratio.lo)} to {percent(ratio.hi)}"
+    if below:
+        return f"{percent(ratio.lo)} or more, not bounded above yet"
+    return f"{percent(ratio.hi)} or less, not bounded below yet" if above else "not bounded yet"
