@@ -32,7 +32,7 @@ def open_engine(
     """An engine behind the protocol.
 
     A text is `assay` (in this process), `vllm` (a server that is started) or a URL. An
-    `assay.Engine` is driven in this process; what implements the protocol is
+    `assay.Engine` and a vLLM `LLM` are driven in this process; what implements the protocol is
     returned as it is. `settings` are those that the engine starts with.
     """
     if isinstance(engine, str):
@@ -48,8 +48,13 @@ def open_engine(
         if settings:
             own.configure(settings)
         return own
+    if _is_vllm(engine):
+        from assay.improve.engines.vllm_in_process import VllmInProcess
+
+        return VllmInProcess(engine)
     raise InputError(
-        f"engine: expected assay, vllm, a URL or an assay.Engine, got {type(engine).__name__}"
+        f"engine: expected assay, vllm, a URL, an assay.Engine or a vLLM LLM, got "
+        f"{type(engine).__name__}"
     )
 
 
@@ -98,3 +103,7 @@ def _named(
         f'engine "{name}": expected assay, vllm or a URL, got another name',
         "a URL starts with http:// or https://",
     )
+
+
+def _is_vllm(engine: object) -> bool:
+    return any(kind.__module__.split(".")[0] == "vllm" for kind in type(engine).__mro__)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from assay.engine import Engine, SamplingParams
+from assay.engine import SamplingParams
 from assay.engine.core.outputs import StepOutput
 from assay.errors import AssayError, InputError
 from assay.improve.workloads.measurement import RequestRecord
@@ -16,6 +17,22 @@ from assay.improve.workloads.workload import PlannedRequest, Window, Workload
 
 MAX_IDLE_S = 0.05
 """Longest sleep of an open loop that waits for the next arrival, so that Ctrl-C is heard."""
+
+
+class SteppedEngine(Protocol):
+    """What a window needs of an engine of this process."""
+
+    def add_request(self, prompt: str, params: SamplingParams) -> str:
+        """Queue a prompt; the id of the request."""
+
+    def step(self) -> Sequence[StepOutput]:
+        """Run one step; what it added to requests."""
+
+    def is_under_way(self, request_id: str) -> bool:
+        """Whether a request has not ended."""
+
+    def abort(self, request_id: str) -> object:
+        """End a request."""
 
 
 @dataclass(slots=True)
@@ -74,7 +91,7 @@ def sampling_params(request: PlannedRequest) -> SamplingParams:
 class OwnWindow:
     """Runs one window; `records` and `seconds` afterwards are what it measured."""
 
-    def __init__(self, engine: Engine, workload: Workload, window: Window) -> None:
+    def __init__(self, engine: SteppedEngine, workload: Workload, window: Window) -> None:
         """Prepare; nothing is sent yet."""
         if window.seconds is None and window.requests is None:
             raise InputError("window: expected seconds or requests, got neither")

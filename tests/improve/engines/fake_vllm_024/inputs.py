@@ -1,0 +1,2 @@
+def tokens_input(tokens):
+    return {"type": "token", "prompt_token_ids": tokens}
