@@ -169,7 +169,8 @@ def run_command(
         typer.Option(
             "--resume",
             metavar="RUN",
-            help="Go on with a run that ended early: its folder, its id, or latest.",
+            help="Go on with a run: its folder, its id, or latest. Engine, workload and options are "
+            "those of the run; the budget is for what comes now.",
         ),
     ] = None,
     price: Annotated[
@@ -195,36 +196,45 @@ def run_command(
     Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved or nothing to gain,
     2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
     """
+    from assay.improve.journal import run_folder
     from assay.improve.loop.budget import LEAST_S, Budget
     from assay.improve.loop.controller import run_loop
     from assay.improve.loop.options import RunOptions
+    from assay.improve.loop.resuming import options_of, subject_of, workload_of
     from assay.improve.workloads.spec import parse_duration, parse_share
     from assay.report.price import read_price
 
-    chosen = RunOptions(
-        budget_s=parse_duration("--budget", budget),
-        target=None if target is None else parse_share("--target", target),
-        top_n=top_n,
-        only=tuple(only or ()),
-        skip=tuple(skip or ()),
-        max_risk=_risk(max_risk),
-        use_history=not no_history,
-        allow_lossy=allow_lossy,
-        dry_run=dry_run,
-        seed=seed,
-        lever_files=tuple(levers or ()),
-        force=force,
-    )
-    Budget(chosen.budget_s, least_s=LEAST_S)
-    asked = Asked(
-        engine or "assay", model, workload or (str(load) if load else None), slo, metric,
-        concurrency, rate, input_tokens, output_tokens, start, restart, adapter, device, knob, seed,
-        chosen.budget_s,
-    )  # fmt: skip
+    folder = None if resume is None else run_folder.find(resume)
+    seconds = parse_duration("--budget", budget)
+    Budget(seconds, least_s=LEAST_S)
     if workload is not None and load is not None:
         raise InputError("expected --workload or --load, got both")
+    if folder is not None:
+        chosen = options_of(folder, seconds)
+        asked = Asked(**{**subject_of(folder), "budget_s": seconds})
+    else:
+        chosen = RunOptions(
+            budget_s=seconds,
+            target=None if target is None else parse_share("--target", target),
+            top_n=top_n,
+            only=tuple(only or ()),
+            skip=tuple(skip or ()),
+            max_risk=_risk(max_risk),
+            use_history=not no_history,
+            allow_lossy=allow_lossy,
+            dry_run=dry_run,
+            seed=seed,
+            lever_files=tuple(levers or ()),
+            force=force,
+        )
+        asked = Asked(
+            engine or "assay", model, workload or (str(load) if load else None), slo, metric,
+            concurrency, rate, input_tokens, output_tokens, start, restart, adapter, device, knob,
+            seed, seconds,
+        )  # fmt: skip
     priced = None if price is None else read_price(price)
-    with run_progress(chosen.budget_s) as progress, opened(asked, progress) as subject:
+    planned = None if folder is None else workload_of(folder)
+    with run_progress(seconds) as progress, opened(asked, progress, planned) as subject:
         outcome = run_loop(
             subject.engine,
             subject.workload,
@@ -234,6 +244,8 @@ def run_command(
             calibrate=_calibrate,
             price=priced,
             command=shlex.join(["assay", *sys.argv[1:]]),
+            subject=asked._asdict(),
+            resume=folder,
         )
     return Report(
         outcome.to_json(),

@@ -53,11 +53,16 @@ class Subject(NamedTuple):
 
 
 @contextmanager
-def opened(asked: Asked, progress: RunProgress) -> Iterator[Subject]:
-    """Open engine and workload; what was started here is closed at the end."""
+def opened(
+    asked: Asked, progress: RunProgress, planned: "Workload | None" = None
+) -> Iterator[Subject]:
+    """Open engine and workload; what was started here is closed at the end.
+
+    `planned` is the workload of a run that is resumed.
+    """
     _check(asked)
     if asked.engine == "assay":
-        with _own(asked, progress) as subject:
+        with _own(asked, progress, planned) as subject:
             yield subject
         return
     from assay.improve.engines.opening import open_engine
@@ -68,9 +73,11 @@ def opened(asked: Asked, progress: RunProgress) -> Iterator[Subject]:
         restart=asked.restart,
         adapter=asked.adapter,
         settings=sampling.knobs(asked.knobs or ()),
+        say=progress.say,
     )
     try:
-        yield Subject(engine, _workload(asked, None, gpu=False), asked.model)
+        gpu = "cuda" in engine.describe().capabilities
+        yield Subject(engine, planned or _workload(asked, None, gpu=gpu), asked.model)
     finally:
         engine.close()
 
@@ -92,7 +99,7 @@ def _check(asked: Asked) -> None:
 
 
 @contextmanager
-def _own(asked: Asked, progress: RunProgress) -> Iterator[Subject]:
+def _own(asked: Asked, progress: RunProgress, planned: "Workload | None") -> Iterator[Subject]:
     """Assay's own engine in this process."""
     from assay.engine import Engine
     from assay.improve.engines.own import OwnEngine

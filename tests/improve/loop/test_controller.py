@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from planted_engine import START, PlantedEngine, planted_workload
+from planted_engine import START, PlantedEngine, planted, planted_workload
 
-from assay.errors import UnknownNameError
+from assay.errors import InputError, UnknownNameError
+from assay.improve.engines.protocol import EngineDescription
 from assay.improve.journal import journal as journals
+from assay.improve.journal.run_folder import RunFolder
 from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
+from assay.improve.loop.progress import Silent
+from assay.improve.loop.resuming import workload_of
 from assay.improve.loop.state import NoDataError
+from assay.improve.workloads.measurement import Setting
 from assay.report.verify import verify
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -206,3 +212,76 @@ def test_a_target_ends_the_search_and_is_judged_by_the_confirmation(levers: Path
 def test_an_unknown_lever_is_named(levers: Path) -> None:
     with pytest.raises(UnknownNameError, match='unknown lever "thread"'):
         run(PlantedEngine(), levers, only=("thread",))
+
+
+def test_a_run_goes_on_where_it_was_left(levers: Path) -> None:
+    engine = PlantedEngine()
+    first = run(engine, levers, only=("threads", "batch", "graphs"), top_n=1)
+    assert engine.settings() == {**START, "threads": 2}
+    again = PlantedEngine(seed=1)
+    chosen = RunOptions(budget_s=240.0, lever_files=(levers,))
+    folder = RunFolder(first.run)
+    outcome = run_loop(again, workload_of(folder), chosen, resume=folder, clock=again.clock)
+    assert outcome.run == first.run
+    assert outcome.verdict == "improved"
+    assert again.settings() == {**START, "threads": 2, "max_batch": 4}
+    assert {name for one in outcome.kept for name in one.candidate.levers} == {"threads", "batch"}
+    trials = [
+        one for one in journals.verify(first.run).of("verdict") if one.data["role"] == "trial"
+    ]
+    names = [one.data["experiment"] for one in trials]
+    assert len(names) == len(set(names))
+    assert sum("threads=2" in name for name in names) == 1
+    assert verify(outcome.run).is_verified
+
+
+def test_another_engine_does_not_take_up_a_run(levers: Path) -> None:
+    first = run(PlantedEngine(), levers, dry_run=True)
+
+    class Other(PlantedEngine):
+        def describe(self) -> EngineDescription:
+            return replace(super().describe(), model="another")
+
+    folder = RunFolder(first.run)
+    with pytest.raises(InputError, match="expected the model planted, got another"):
+        run_loop(Other(), workload_of(folder), RunOptions(), resume=folder)
+
+
+def test_a_stack_that_is_not_confirmed_is_rolled_back(levers: Path) -> None:
+    """Each lever gains by itself; the whole is slower once the search is over."""
+    engine = PlantedEngine()
+    late = {"after": False}
+
+    def effect(settings: Mapping[str, Setting]) -> float:
+        if late["after"] and settings != START:
+            return 0.7
+        return planted(settings)
+
+    engine.effect = effect
+    engine.disturb = lambda window: ""
+    progress = EndOfSearch(lambda: late.update(after=True))
+    chosen = RunOptions(budget_s=240.0, lever_files=(levers,), top_n=1)
+    outcome = run_loop(
+        engine,
+        planted_workload(),
+        chosen,
+        progress=progress,
+        root=levers.parent / "runs",
+        clock=engine.clock,
+    )
+    assert (outcome.verdict, outcome.exit_code) == ("rolled back", 5)
+    assert engine.settings() == START
+    assert outcome.kept == ()
+    assert "equivalence" in kinds(outcome)
+
+
+class EndOfSearch(Silent):
+    """Tells when the soak begins."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def phase(self, title: str, seconds: float) -> None:
+        """Tell it."""
+        if title.startswith("soak"):
+            self._call()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import assay
 from assay.improve.engines.own import OwnEngine
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.journal import run_folder
+from assay.improve.journal.chain import plain
 from assay.improve.journal.guard import guarded
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine, RollbackError
@@ -27,13 +28,12 @@ from assay.improve.loop.phases.predict import Calibrate, predict
 from assay.improve.loop.phases.soak import soak
 from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
+from assay.improve.loop.resuming import WORKLOAD, restore
 from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import current
 from assay.improve.workloads.archive import save
 from assay.improve.workloads.workload import Workload
 from assay.report.price import Price
-
-WORKLOAD: Final = "workload.jsonl"
-"""The requests of a run, kept so that it can be repeated."""
 
 
 def run_loop(
@@ -47,22 +47,26 @@ def run_loop(
     price: Price | None = None,
     root: Path | None = None,
     command: str = "",
+    subject: Mapping[str, Any] | None = None,
+    resume: RunFolder | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Improve an engine under a workload within a budget.
 
     Changes are journaled before they are made, and a watchdog takes them back if this process dies.
-    Ctrl-C ends the search; what is known by then is reported.
+    Ctrl-C ends the search; what is known by then is reported. `resume` goes on with an earlier run,
+    whose budget comes on top; `subject` says how its command named the engine.
     """
     options = options or RunOptions()
-    folder = run_folder.create(f"{engine.describe().engine} {workload.name}", root)
+    folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
     try:
         with (
-            Journal.create(folder.path) as journal,
+            _journal(folder, resume) as journal,
             _journaled(engine, folder, journal, options) as own,
         ):
-            save(workload, folder.path / WORKLOAD)
+            if resume is None:
+                save(workload, folder.path / WORKLOAD)
             state = RunState(
                 engine=own,
                 workload=workload,
@@ -76,16 +80,21 @@ def run_loop(
                 model=model,
                 price=price,
             )
-            journal.append("started", **_facts(state, command))
+            kind = "started" if resume is None else "resumed"
+            journal.append(kind, **_facts(state, command), subject=dict(subject or {}))
             inner = engine.engine if isinstance(engine, OwnEngine) else None
             state.recording = Recording(folder, workload.name, inner)
-            outcome = _run(state, calibrate)
+            outcome = _run(state, calibrate, is_resumed=resume is not None)
     except EngineLostError:
         # The report is written; the guard has restored from the records what can be restored.
         if outcome is None:
             raise
     assert outcome is not None
     return outcome
+
+
+def _journal(folder: RunFolder, resume: RunFolder | None) -> Journal:
+    return Journal.create(folder.path) if resume is None else Journal.open(folder.path)
 
 
 @contextmanager
@@ -116,14 +125,15 @@ def _facts(state: RunState, command: str) -> dict[str, Any]:
         "device": found.device,
         "workload": state.workload.name,
         "settings": dict(state.start),
+        "options": plain(options),
     }
 
 
-def _run(state: RunState, calibrate: Calibrate | None) -> Outcome:
+def _run(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -> Outcome:
     """All phases; whatever ends them, the end is written down."""
     try:
         try:
-            _phases(state, calibrate)
+            _phases(state, calibrate, is_resumed=is_resumed)
         except KeyboardInterrupt:
             state.interrupted = True
             state.notes.append("interrupted: the report says what was known by then")
@@ -135,16 +145,29 @@ def _run(state: RunState, calibrate: Calibrate | None) -> Outcome:
         return finish(state, ("rolled back", error.message))
 
 
-def _phases(state: RunState, calibrate: Calibrate | None) -> None:
+def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -> None:
+    is_ranked = restore(state) if is_resumed else False
     if not state.options.dry_run:
         state.engine.declare_safe("the configuration at the start")
-    capture(state)
-    predict(state, calibrate)
-    choose_candidates(state)
+    if not is_ranked:
+        capture(state)
+        predict(state, calibrate)
+        choose_candidates(state)
     if state.diagnosed_only:
         return
+    _take_up(state)
     allotment = experiment(state)
     soak(state, allotment)
+
+
+def _take_up(state: RunState) -> None:
+    """Bring a resumed engine to the start with what is kept; a fault may have undone that."""
+    now = state.engine.settings()
+    wanted = current(state)
+    changes = {name: value for name, value in wanted.items() if now.get(name) != value}
+    if changes:
+        state.progress.say("bringing back what earlier parts of the run kept")
+        state.engine.configure(changes)
 
 
 def _lost(state: RunState, error: EngineLostError) -> Outcome:

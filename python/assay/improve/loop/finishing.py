@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from assay.errors import AssayError
 from assay.improve.experiments.result import Block
 from assay.improve.figure import Figure
 from assay.improve.journal import block_table
+from assay.improve.journal.rollback_check import check_rollback
 from assay.improve.journal.run_folder import configuration_hash
 from assay.improve.loop.judging import run_verdict, split
 from assay.improve.loop.outcome import Outcome, RunVerdict
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import current
 from assay.improve.workloads.measurement import Setting
+from assay.improve.workloads.workload import Window
+from assay.report.archive import archive
 from assay.report.levels import level
 from assay.report.record import RunRecord
 from assay.report.run import write_run
@@ -30,12 +34,21 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
     write_run(state.folder.path, _record(state, outcome), state.journal)
     state.journal.append(
         "finished",
-        verdict=outcome.verdict,
+        **outcome.to_json(),
         reason=reason,
-        ratio=outcome.ratio,
-        settings=None if outcome.settings is None else dict(outcome.settings),
+        elapsed_s=state.spent_before_s + state.budget.spent,
         hash=None if outcome.settings is None else configuration_hash(outcome.settings),
     )
+    return _archived(state, outcome)
+
+
+def _archived(state: RunState, outcome: Outcome) -> Outcome:
+    """Copy the run to the canonical store, where there is one; the run itself stays as it is."""
+    try:
+        archive(state.folder.path)
+    except AssayError as error:
+        note = f"the run is not in ASSAY_STORE: {error.message}"
+        return replace(outcome, notes=(*outcome.notes, note))
     return outcome
 
 
@@ -65,9 +78,21 @@ def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdi
         state.engine.declare_safe("the kept levers at the interruption, each proven by itself")
         return verdict, reason
     state.engine.revert("the kept levers together are not proven")
+    _check_rollback(state)
     if confirmed is not None and confirmed.verdict in ("regressed", "invalid"):
         return "rolled back", confirmed.reason
     return verdict, reason
+
+
+def _check_rollback(state: RunState) -> None:
+    """Show that the metric is what it was before the changes (TOST)."""
+    if state.noise is None:
+        return
+    before = state.noise.blocks
+    window = Window(requests=max((one.requests for one in before), default=1))
+    found = check_rollback(state.engine, state.workload, window, before, state.journal)
+    if found is not None:
+        state.notes.append(f"after the rollback: {found.statement}")
 
 
 def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:

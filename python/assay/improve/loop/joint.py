@@ -19,7 +19,7 @@ class JointSearch:
     def __init__(self, state: RunState) -> None:
         """Over every knob and value of the candidates."""
         self._state = state
-        self._candidates = list(state.candidates)
+        self._candidates = list(state.ranked)
         self._space = domain(self._candidates, state.start)
         predictions = {
             next(iter(one.changes.items())): one.prediction
@@ -35,6 +35,8 @@ class JointSearch:
             least_gain=state.options.threshold,
             singles=False,
         )
+        for result, before, gained in state.history:
+            self.learn(result, before, gained)
 
     def forbids(self, candidate: Candidate) -> str | None:
         """Why an earlier failure says that a candidate would fail."""

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError
 from assay.improve.journal.run_folder import RunFolder
+from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
     import polars as pl
 
     from assay.observe.telemetry.session import State
+else:
+    pl = LazyModule("polars", globals(), "pl")
 
 RATE_HZ: Final = 1.0
 _STAGING: Final = "telemetry"
@@ -74,6 +77,9 @@ class Recording:
         except AssayError as error:
             self.gap = f"no telemetry of the run: {error.message}"
             return
+        if self._folder.state.is_file():
+            # Of an earlier part of the run.
+            table = pl.concat([pl.read_parquet(self._folder.state), table], how="diagonal")
         content = BytesIO()
         table.write_parquet(content)
         self._folder.write(self._folder.state.name, content.getvalue())

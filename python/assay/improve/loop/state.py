@@ -82,6 +82,12 @@ class RunState:
     noise: ExperimentResult | None = None
     results: list[ExperimentResult] = field(default_factory=list)
     """Every trial in order of time."""
+    history: list[tuple[ExperimentResult, dict[str, Setting], Figure]] = field(default_factory=list)
+    """The same with the changes in force before each, and what those had gained."""
+    names: set[str] = field(default_factory=set)
+    """Names of experiments, of earlier parts of the run too."""
+    ranked: list[Candidate] = field(default_factory=list)
+    """All candidates by rank; `candidates` are those to be tried."""
     kept: list[ExperimentResult] = field(default_factory=list)
     changes: dict[str, Setting] = field(default_factory=dict)
     """What differs from the start in the stack of kept levers."""
@@ -89,6 +95,8 @@ class RunState:
     """What the kept levers gain if their ratios multiply: an estimate until they are confirmed."""
     confirmation: ExperimentResult | None = None
     left_out: dict[str, ExperimentResult] = field(default_factory=dict)
+    spent_before_s: float = 0.0
+    """Seconds of earlier parts of the run."""
     restart_s: float = 0.0
     """Seconds until the engine serves again after a change that is not live."""
     recording: Recording | None = None

@@ -37,6 +37,7 @@ def trial(
     state.progress.say(f"trying {candidate_now.name}")
     result = measured(state, candidate_now, settings, name_of(state, candidate_now))
     record(state, result)
+    adopt(state, result, is_kept=False)
     if result.verdict == "improved":
         keep(state, result)
     return result
@@ -46,6 +47,8 @@ def measured(
     state: RunState, candidate: Candidate, settings: ExperimentSettings, name: str
 ) -> ExperimentResult:
     """An experiment whose every block is on disk as it comes."""
+    name = unique(state, name)
+    state.names.add(name)
     state.journal.append(
         "experiment",
         experiment=name,
@@ -77,11 +80,19 @@ def name_of(state: RunState, candidate: Candidate) -> str:
     return f"{len(state.results) + 1:02d} {candidate.name}"
 
 
+def unique(state: RunState, name: str) -> str:
+    """A name with a number, where an earlier part of the run has had it."""
+    number, found = 1, name
+    while found in state.names:
+        number += 1
+        found = f"{name} ({number})"
+    return found
+
+
 def record(state: RunState, result: ExperimentResult, role: str = "trial") -> None:
-    """Put a verdict on disk; a trial joins the results of the run."""
-    state.journal.append("verdict", role=role, **verdict_data(result))
-    if role == "trial":
-        state.results.append(result)
+    """Put a verdict on disk and on the screen."""
+    elapsed = state.spent_before_s + state.budget.spent
+    state.journal.append("verdict", role=role, elapsed_s=elapsed, **verdict_data(result))
     state.progress.result(sentence(result))
 
 
@@ -92,16 +103,30 @@ def verdict_data(result: ExperimentResult) -> dict[str, object]:
     return {name: value for name, value in data.items() if name not in ("blocks", "looks")}
 
 
-def keep(state: RunState, result: ExperimentResult) -> None:
-    """Make a proven change part of the stack that later trials build on."""
+def adopt(state: RunState, result: ExperimentResult, *, is_kept: bool) -> None:
+    """Take a result into the state without touching the engine."""
+    state.results.append(result)
+    state.history.append((result, dict(state.changes), state.gained))
+    if is_kept:
+        _stack(state, result)
+
+
+def _stack(state: RunState, result: ExperimentResult) -> None:
+    """Put a proven change on top of what is kept."""
     changes: Mapping[str, Setting] = result.candidate.changes
-    state.engine.configure(changes)
     _supersede(state, changes)
     state.kept.append(result)
     now = {**state.changes, **changes}
     state.changes = {name: value for name, value in now.items() if value != state.start[name]}
     if result.ratio is not None:
         state.gained = _times(state.gained, result.ratio)
+
+
+def keep(state: RunState, result: ExperimentResult) -> None:
+    """Make a proven change part of the stack that later trials build on."""
+    changes = result.candidate.changes
+    state.engine.configure(changes)
+    _stack(state, result)
     state.journal.append(
         "kept",
         experiment=result.experiment,

@@ -89,6 +89,7 @@ def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
     state.constraints = Constraints(riskier(known))
     state.progress.say(f"ranking {len(found)} candidates")
     state.candidates, skipped = rank(found, known, history=past, constraints=state.constraints)
+    state.ranked = list(state.candidates)
     state.skipped += [(one.lever, one.reason) for one in skipped]
 
 

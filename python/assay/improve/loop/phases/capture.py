@@ -78,6 +78,8 @@ def _samples(state: RunState) -> None:
 
 def _trace(state: RunState) -> None:
     """A trace of a short window; without one there is no waterfall, which is noted."""
+    if (state.folder.trace / "header.json").is_file():
+        return  # An earlier part of the run recorded it.
     state.progress.say("recording a trace")
     count = min(state.workload.concurrency or TRACED_REQUESTS, TRACED_REQUESTS)
     window = Window(seconds=max(state.budget.share("capture") / 2, 0.5), requests=count)

@@ -35,12 +35,11 @@ def experiment(state: RunState) -> Allotment:
         if allotment.least_s(candidate) > left:
             _out_of_time(state, allotment, candidate, len(pending))
             break
-        before, gained = dict(state.changes), state.gained
         seconds = allotment.budget_s(candidate, left)
         result = trial(state, candidate, replace(allotment.settings, budget_s=seconds))
         if result is not None:
             trials += 1
-            search.learn(result, before, gained)
+            search.learn(*state.history[-1])
     return allotment
 
 

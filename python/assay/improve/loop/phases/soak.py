@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
@@ -12,7 +12,7 @@ from assay.improve.experiments.stack import joint
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
-from assay.improve.loop.trials import current, measured, record
+from assay.improve.loop.trials import measured, record
 from assay.improve.workloads.measurement import Setting
 
 REPORT_S: Final = 4.0
@@ -30,8 +30,7 @@ def soak(state: RunState, allotment: Allotment) -> None:
     if not state.kept:
         return
     seconds = state.budget.remaining - REPORT_S
-    if len(state.kept) > 1:
-        _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
+    _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
     if state.kept:
         least = _confirmation_s(state, allotment)
         seconds = max(state.budget.remaining - REPORT_S, least)
@@ -52,56 +51,69 @@ def _confirmation_s(state: RunState, allotment: Allotment) -> float:
     return CONFIRMATION_MARGIN * allotment.least_s(stack_candidate(state))
 
 
+class _Unit(NamedTuple):
+    """A lever of the stack: a kept result, or the part of a joint one that is this lever's."""
+
+    kept: ExperimentResult
+    lever: str
+    changes: Mapping[str, Setting]
+
+
+def _units(state: RunState) -> list[_Unit]:
+    """The levers of the stack one by one, also those that were found together."""
+    owners: dict[str, str] = {}
+    for candidate in state.ranked:
+        for knob in candidate.changes:
+            owners.setdefault(knob, ", ".join(candidate.levers))
+    found = []
+    for one in state.kept:
+        candidate = one.candidate
+        parts: dict[str, dict[str, Setting]] = {}
+        for knob, value in candidate.changes.items():
+            lever = ", ".join(candidate.levers)
+            if len(candidate.levers) > 1:
+                lever = owners.get(knob, lever)
+            parts.setdefault(lever, {})[knob] = value
+        found += [_Unit(one, lever, changes) for lever, changes in parts.items()]
+    return found
+
+
 def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> None:
     """Measure the stack against the stack without each lever."""
-    kept = list(state.kept)
+    units = _units(state)
+    if len(units) < 2:
+        return
     # Blocks are as long as they were at the start; by now the engine is faster.
     faster = max(state.gained.value, 1.0)
-    least = max(allotment.least_s(one.candidate) for one in kept) / faster
-    if seconds < least * len(kept):
+    least = max(allotment.least_s(one.kept.candidate) for one in units) / faster
+    if seconds < least * len(units):
         state.degrade(
             f"levers were not left out one by one: {max(seconds, 0.0):.0f} s are too short for "
-            f"{len(kept)} of them at {least:.0f} s, so that each has the credit of its own trial"
+            f"{len(units)} of them at {least:.0f} s, so that each has the credit of its own trial"
         )
         return
-    settings = replace(allotment.settings, budget_s=seconds / len(kept))
-    for one in kept:
-        name = ", ".join(one.candidate.levers)
-        state.progress.say(f"leaving out {name} once")
+    settings = replace(allotment.settings, budget_s=seconds / len(units))
+    for one in units:
+        state.progress.say(f"leaving out {one.lever} once")
         result = _left_out(state, one, settings)
-        state.left_out[name] = result
+        state.left_out[one.lever] = result
         if _is_worthless(result, settings.practical_threshold):
             _drop(state, one, result)
 
 
-def _left_out(
-    state: RunState, kept: ExperimentResult, settings: ExperimentSettings
-) -> ExperimentResult:
+def _left_out(state: RunState, unit: _Unit, settings: ExperimentSettings) -> ExperimentResult:
     """Control: the stack without a lever. Treatment: the whole stack."""
-    stack = current(state)
-    changes = {name: stack[name] for name in kept.candidate.changes}
-    before = {name: _without(state, kept)[name] for name in changes}
-    state.engine.configure(before)
+    name = ", ".join(f"{knob}={value}" for knob, value in unit.changes.items())
+    candidate = replace(
+        unit.kept.candidate, name=name, levers=(unit.lever,), changes=dict(unit.changes)
+    )
+    state.engine.configure({knob: state.start[knob] for knob in unit.changes})
     try:
-        result = measured(
-            state,
-            replace(kept.candidate, changes=changes),
-            settings,
-            f"without {kept.candidate.name}",
-        )
+        result = measured(state, candidate, settings, f"without {name}")
     finally:
-        state.engine.configure(changes)
+        state.engine.configure(unit.changes)
     record(state, result, role="left out")
     return result
-
-
-def _without(state: RunState, kept: ExperimentResult) -> Mapping[str, Setting]:
-    """The stack as if a lever had not been kept: its knobs as the others or the start set them."""
-    values = dict(state.start)
-    for one in state.kept:
-        if one is not kept:
-            values |= one.candidate.changes
-    return values
 
 
 def _is_worthless(result: ExperimentResult, threshold: float) -> bool:
@@ -115,19 +127,23 @@ def _is_worthless(result: ExperimentResult, threshold: float) -> bool:
     )
 
 
-def _drop(state: RunState, kept: ExperimentResult, result: ExperimentResult) -> None:
+def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
     """Take a lever out of the stack that gains nothing beside the others."""
-    values = _without(state, kept)
-    changes = {name: values[name] for name in kept.candidate.changes}
-    state.engine.configure(changes)
-    state.kept.remove(kept)
-    for name in changes:
-        state.changes.pop(name, None)
-    for one in state.kept:
-        state.changes |= one.candidate.changes
+    state.engine.configure({knob: state.start[knob] for knob in unit.changes})
+    for knob in unit.changes:
+        state.changes.pop(knob, None)
+    place = next(at for at, one in enumerate(state.kept) if one.experiment == unit.kept.experiment)
+    candidate = state.kept[place].candidate
+    left = {knob: value for knob, value in candidate.changes.items() if knob not in unit.changes}
+    if left:
+        levers = tuple(one for one in candidate.levers if one != unit.lever)
+        name = ", ".join(f"{knob}={value}" for knob, value in left.items())
+        candidate = replace(candidate, name=name, levers=levers, changes=left)
+        state.kept[place] = replace(state.kept[place], candidate=candidate)
+    else:
+        del state.kept[place]
     state.notes.append(
-        f"{kept.candidate.name} gains nothing beside the other levers and was taken back: "
-        f"{result.reason}"
+        f"{unit.lever} gains nothing beside the other levers and was taken back: {result.reason}"
     )
 
 

@@ -1,0 +1,141 @@
+"""Going on with a run: what its journal says was measured, ranked and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.errors import InputError
+from assay.improve.experiments.pairs import looks_of
+from assay.improve.experiments.result import Block, ExperimentResult, GateResult
+from assay.improve.figure import Figure
+from assay.improve.journal import journal as journals
+from assay.improve.journal.resume import ResumeState, resume_state
+from assay.improve.journal.run_folder import RunFolder
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.options import RunOptions
+from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import adopt
+from assay.improve.workloads.reading import read_requests
+from assay.improve.workloads.workload import Direction, Workload
+
+WORKLOAD = "workload.jsonl"
+"""The requests of a run, kept so that it can be repeated."""
+
+
+def subject_of(folder: RunFolder) -> dict[str, Any]:
+    """Which engine a run tuned, as its command named it."""
+    found = resume_state(folder).started.get("subject")
+    if not isinstance(found, dict) or not found:
+        raise InputError(
+            f"run {folder.id} cannot be resumed from the command line: a program started it",
+            "resume it from that program: run_loop(engine, resume=...)",
+        )
+    return found
+
+
+def options_of(folder: RunFolder, budget_s: float) -> RunOptions:
+    """The options of a run, with a budget of its own for what comes now."""
+    stored = dict(resume_state(folder).started.get("options") or {})
+    stored |= {
+        "budget_s": budget_s,
+        "only": tuple(stored.get("only") or ()),
+        "skip": tuple(stored.get("skip") or ()),
+        "lever_files": tuple(Path(one) for one in stored.get("lever_files") or ()),
+    }
+    return RunOptions(**stored)
+
+
+def workload_of(folder: RunFolder) -> Workload:
+    """The requests of a run, as they were saved."""
+    return read_requests(folder.path / WORKLOAD)
+
+
+def restore(state: RunState) -> bool:
+    """Take up what earlier parts of the run found; whether its candidates are ranked already."""
+    past = resume_state(state.folder)
+    _check(state, past)
+    state.degradations += [one for one in past.degradations if one not in state.degradations]
+    if past.start is not None:
+        state.start = dict(past.start)
+    better = state.workload.objective.better
+    results = [
+        _result(data, past.blocks_of(str(data["experiment"])), better)
+        for data in past.verdicts
+        if data.get("role", "trial") == "trial"
+    ]
+    kept = {str(one.get("experiment")) for one in past.kept}
+    for one in results:
+        adopt(state, one, is_kept=one.experiment in kept)
+    state.names |= {str(one["experiment"]) for one in past.verdicts}
+    return _ranked(state)
+
+
+def _check(state: RunState, past: ResumeState) -> None:
+    """Refuse an engine that is not the run's."""
+    description = state.description
+    for name, now in (("engine", description.engine), ("model", description.model)):
+        before = past.started.get(name)
+        if before != now:
+            raise InputError(
+                f"run {past.run.id}: expected the {name} {before}, got {now}",
+                "start a new run for another one",
+            )
+
+
+def _ranked(state: RunState) -> bool:
+    """The candidates of the plan, less those that were decided."""
+    if journals.read(state.folder.path).last("candidates") is None:
+        return False
+    state.plan = state.folder.read_json(state.folder.plan.name)
+    fingerprint = journals.read(state.folder.path).last("fingerprint")
+    state.fingerprint = {} if fingerprint is None else dict(fingerprint.data)
+    state.skipped = [
+        (str(one["lever"]), str(one["reason"])) for one in state.plan.get("skipped", ())
+    ]
+    decided = {one.candidate.name for one in state.results if one.verdict != "undecided"}
+    state.ranked = [_candidate(one) for one in state.plan.get("candidates", ())]
+    state.candidates = [one for one in state.ranked if one.name not in decided]
+    return True
+
+
+def _result(
+    data: Mapping[str, Any], blocks: Sequence[Block], better: Direction
+) -> ExperimentResult:
+    """A verdict of the journal with its blocks; looks follow from those."""
+    return ExperimentResult(
+        experiment=str(data["experiment"]),
+        candidate=_candidate(data["candidate"]),
+        verdict=data["verdict"],
+        ratio=_figure(data.get("ratio")),
+        reason=str(data.get("reason", "")),
+        blocks=tuple(blocks),
+        looks=tuple(looks_of(blocks, better)),
+        gates=tuple(GateResult(**one) for one in data.get("gates", ())),
+        seconds=float(data.get("seconds", 0.0)),
+        failure=str(data.get("failure", "")),
+        notes=tuple(data.get("notes", ())),
+    )
+
+
+def _candidate(data: Mapping[str, Any]) -> Candidate:
+    values = dict(data)
+    values |= {
+        "levers": tuple(values["levers"]),
+        "notes": tuple(values.get("notes", ())),
+        "prediction": _figure(values.get("prediction")),
+    }
+    return Candidate(**values)
+
+
+def _figure(data: Any) -> Figure | None:
+    """A figure as JSON has it; an end without a limit is null there."""
+    if not isinstance(data, Mapping) or data.get("value") is None:
+        return None
+    lo, hi = data.get("lo"), data.get("hi")
+    return Figure(
+        float(data["value"]),
+        0.0 if lo is None else float(lo),
+        float("inf") if hi is None else float(hi),
+    )
