@@ -22,7 +22,7 @@ def test_the_report_as_text(cli: Callable[..., Any], folder: str) -> None:
     assert outcome.code == 0
     first, second, *rest = outcome.out.splitlines()
     assert first.startswith("Output throughput 1.7")
-    assert second == "smollm2-135m, assay 0.1.0, cpu, 2 cores, workload decode"
+    assert second == "smollm2-135m, assay 0.1.0, Example CPU, 2 cores, workload decode"
     assert any(line.startswith("kv_format=int8") and line.endswith("OOM") for line in rest)
     assert outcome.out.rstrip().endswith("report.html")
 

@@ -217,6 +217,7 @@ def _run(
     )  # fmt: skip
     return RunRecord(
         outcome=outcome, better="higher", start=START, fingerprint=FINGERPRINT, experiments=trials,
+        machine={"processor": "Example CPU", "usable_cores": 2, "device": "cpu"},
         noise=noise, confirmation=confirmation, left_out=without, skipped=SKIPPED,
         workload={"name": "decode", "description": "closed loop, 1 request at once"},
         budget_s=180.0, threshold=THRESHOLD, launch_start="assay serve smollm2-135m --threads 1",

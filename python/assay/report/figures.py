@@ -76,8 +76,7 @@ def _values(claim: Claim, blocks: Sequence[Row]) -> list[float]:
 
 
 def _interval(figure: Figure, unit: str) -> str:
-    low, high = words.number(figure.lo), words.number(figure.hi)
-    return f"{low} to {high} {unit}, 95 %"
+    return f"{words.interval(figure, unit)} {unit}, 95 %"
 
 
 def _whisker(left: float, scale: float, figure: Figure, y: float, kind: str) -> str:
@@ -95,7 +94,7 @@ def _axis(left: float, right: float, y: float, most: float, unit: str) -> list[s
         x = left + (right - left) * place * step / most
         words_here = words.number(place * step) if place else "0"
         shapes.append(text(_trimmed(words_here), x, y + 15, "axis", "middle"))
-    shapes.append(text(unit, right + 14, y + 15, "axis"))
+    shapes.append(text(unit, right + 34, y + 15, "axis"))
     return shapes
 
 
@@ -164,8 +163,8 @@ def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -
     y = place * ROW + ROW / 2 + 4
     details = claim.details
     kind = outcome_class(claim)
-    label = f"{place + 1}  {details['candidate']}"
-    shapes = [text(clipped(label, 34), LEFT - 14, y + 4, "label", "end")]
+    label = f"{place + 1}  {words.settings(details['changes']) or details['candidate']}"
+    shapes = [text(clipped(label, 32), LEFT - 14, y + 4, "label", "end")]
     if forecast := details.get("forecast"):
         expected = Figure(**forecast)
         bar = element(
@@ -274,8 +273,9 @@ def _sequence_name(claim: Claim) -> str:
     role = claim.details.get("role")
     if role == "left out":
         return f"with over without {claim.details['lever']}"
-    return {"noise": "A/A: start over start", "confirmation": "all kept over the start"}.get(
-        str(role), str(claim.details.get("candidate"))
+    changes = words.settings(claim.details.get("changes") or {})
+    return {"noise": "A/A: start over start", "confirmation": "all together over the start"}.get(
+        str(role), changes or str(claim.details.get("candidate"))
     )
 
 
@@ -354,9 +354,8 @@ def _block(row: Row, x: float, scale: float, up: Any, is_plain: bool) -> str:
     if row["dropped"]:
         middle = x + width / 2
         cross = f"M{middle - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
-        return titled(
-            element("path", d=cross, class_="dropped"), f"{what}, dropped: {row['dropped']}"
-        )
+        kind = "dropped warm-up" if row["dropped"] == "warm-up" else "dropped"
+        return titled(element("path", d=cross, class_=kind), f"{what}, dropped: {row['dropped']}")
     bar = element("rect", x=x, y=y - 2, width=width, height=4, class_=f"block {row['arm']}")
     return bar if is_plain else titled(bar, what)
 

@@ -38,19 +38,33 @@ def ran_on(provenance: Provenance) -> str:
     parts = [
         str(fingerprint.get("model") or ""),
         " ".join(str(fingerprint[key]) for key in ("engine", "release") if fingerprint.get(key)),
-        str(fingerprint.get("device") or ""),
+        _machine(provenance.details.get("machine") or {}) or str(fingerprint.get("device") or ""),
         f"workload {workload['name']}" if workload.get("name") else "",
     ]
     return ", ".join(one for one in parts if one)
 
 
+def _machine(machine: Mapping[str, Any]) -> str:
+    """A GPU by its name, else the processor and its cores."""
+    device, processor = machine.get("device_description"), machine.get("processor")
+    cores = machine.get("usable_cores")
+    if str(machine.get("device") or "cpu").startswith("cpu") or not device:
+        return f"{processor}, {cores} cores" if processor and cores else str(processor or "")
+    return str(device)
+
+
 def summary(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     """A few sentences: start and end, target, what was kept, what is left."""
     known = named(claims)
-    details = provenance.details
     for name in ("start.level", "final.level"):
         if name in known:
             yield f"{sentence(known[name].statement)}."
+    yield from outcomes(claims, provenance)
+
+
+def outcomes(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
+    """The target, what was kept, what is undecided, what failed."""
+    details = provenance.details
     if details.get("target") is not None:
         yield f"Target +{100 * float(details['target']):g} %: {target_text(provenance)}."
     kept = [str(one.details["candidate"]) for one in by_role(claims, "kept")]

@@ -18,9 +18,9 @@ from assay.report.headline import (
     evidence_text,
     forecast_text,
     headline,
+    outcomes,
     ran_on,
     sentence,
-    summary,
     target_text,
 )
 from assay.report.patches import patches
@@ -51,9 +51,8 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
         verdict=verdict,
         verdict_class=_GOOD if verdict == _GOOD else "bad" if verdict in _BAD else "",
         cards=_cards(claims, provenance),
-        summary=list(summary(claims, provenance))[2:]
-        if "start.level" in named(claims)
-        else list(summary(claims, provenance)),
+        summary=list(outcomes(claims, provenance)),
+        is_confirmed="final.level" in named(claims),
         metric=sentence(words.metric_name(str(details.get("metric") or "the metric"))),
         empty_reason=_empty_reason(provenance),
         figures={
@@ -139,7 +138,7 @@ def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, s
         if claim is None or claim.figure is None:
             continue
         figure = claim.figure
-        interval = words.shown(figure, claim.unit).partition("(")[2].rstrip(")")
+        interval = "" if figure.lo == figure.hi else words.interval(figure, claim.unit)
         value, unit = words.number(figure.value), claim.unit
         if claim.unit in (words.RATIO, words.PERCENT):
             value, unit = words.amount(figure.value, claim.unit), ""
@@ -180,5 +179,9 @@ def _empty_reason(provenance: Provenance) -> str:
 
 
 def _cost_gap(provenance: Provenance) -> str:
-    gaps = [one for one in provenance.details.get("gaps") or () if "per token" in one]
+    gaps = [
+        one.replace(" is not claimed", "")
+        for one in provenance.details.get("gaps") or ()
+        if "per token" in one
+    ]
     return "; ".join(gaps) or "no block was measured"

@@ -33,6 +33,8 @@ class RunRecord:
     """For each kept lever, the kept settings against those without it: what it is worth."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Levers that were not tried, and why."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """Where it ran, as `assay.runtime.fingerprint.machine` describes it: names, not only a hash."""
     workload: Mapping[str, Any] = field(default_factory=dict)
     """Name, description, requests, arrival, SLO ... as shown at the top."""
     phases: tuple[tuple[str, float, float], ...] = ()

@@ -84,6 +84,7 @@ def _details(record: RunRecord, gaps: list[str]) -> dict[str, Any]:
         "target": outcome.target,
         "target_met": outcome.target_met,
         "workload": dict(record.workload),
+        "machine": dict(record.machine),
         "start": dict(record.start),
         "settings": None if outcome.settings is None else dict(outcome.settings),
         "launch": outcome.launch_command,

@@ -26,6 +26,7 @@ RESIDUALS: Final = "residuals.parquet"
 STATE: Final = "state.parquet"
 PLAN: Final = "plan.json"
 DEGRADATIONS: Final = "degradations.json"
+LOG: Final = ".log"
 REPORT_DATA: Final = "report.json"
 REPORT_TEXT: Final = "report.md"
 REPORT_PAGE: Final = "report.html"
@@ -119,13 +120,14 @@ class RunFiles:
         """SHA-256 of every file that claims may rest on: all but the journal and the report.
 
         The journal is a chain of hashes already; files whose names begin with a dot are locks and
-        unfinished writes.
+        unfinished writes; logs belong to servers and a watchdog that may outlive the report.
         """
         found = {}
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
             hidden = any(part.startswith(".") for part in Path(name).parts)
-            if path.is_file() and not hidden and name not in (JOURNAL, HEAD, *REPORTS):
+            left_out = hidden or path.suffix == LOG or name in (JOURNAL, HEAD, *REPORTS)
+            if path.is_file() and not left_out:
                 found[name] = sha256(path)
         return found
 

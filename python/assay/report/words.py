@@ -97,8 +97,25 @@ def shown(figure: Figure | None, unit: str, of: str = "") -> str:
         if unit not in (RATIO, PERCENT) and figure.value == int(figure.value):
             return f"{int(figure.value):,} {unit}".rstrip()
         return amount(figure.value, unit)
-    value = f"{amount(figure.value, unit)} {of}".rstrip()
-    return f"{value} ({_bound(figure.lo, unit)} to {_bound(figure.hi, unit)})"
+    return f"{amount(figure.value, unit)} {of}".rstrip() + f" ({interval(figure, unit)})"
+
+
+MOST_RATIO: Final = 100.0
+"""Ends of a ratio's interval beyond this, or below its inverse, say that too little was seen."""
+
+
+def interval(figure: Figure, unit: str) -> str:
+    """The interval of a figure.
+
+    >>> interval(Figure(1.3, 0.0, 2.2e12), "x"), interval(Figure(1.3, 0.9, 140.0), "x")
+    ('not bounded yet', 'above 0.900')
+    """
+    low, high = _bound(figure.lo, unit), _bound(figure.hi, unit)
+    if unit == RATIO:
+        is_low, is_high = figure.lo >= 1 / MOST_RATIO, figure.hi <= MOST_RATIO
+        if not is_low or not is_high:
+            return f"above {low}" if is_low else f"below {high}" if is_high else "not bounded yet"
+    return f"{low} to {high}"
 
 
 def _bound(value: float, unit: str) -> str:

@@ -176,6 +176,7 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
         confirmation=state.confirmation,
         left_out=dict(state.left_out),
         skipped=tuple(state.skipped),
+        machine=dict(state.description.hardware),
         workload={
             "name": workload.name,
             "description": workload.description,
