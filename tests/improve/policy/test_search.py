@@ -48,7 +48,8 @@ def trials_to_within(share: float, function: Callable[..., float], seed: int, no
     reached = 0
     for trial in range(1, 31):
         changes = search.ask()
-        assert changes is not None
+        if changes is None:
+            break
         ratio = math.exp(function(START | changes) - function(START) + random.normal(0, noise))
         half = math.exp(1.96 * noise)
         search.tell(changes, Figure(ratio, ratio / half, ratio * half))

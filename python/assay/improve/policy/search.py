@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError, unknown_name
+from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
 from assay.improve.figure import Figure
 from assay.improve.policy.constraints import Constraints, Failure
 from assay.improve.policy.surrogate import Axis, Surrogate
@@ -56,13 +57,14 @@ class Search:
         predictions: Mapping[tuple[str, Setting], Figure] | None = None,
         constraints: Constraints | None = None,
         seed: int = 0,
-        least_gain: float = 0.0,
+        least_gain: float = PRACTICAL_THRESHOLD,
         singles: bool = True,
     ) -> None:
         """Search values of knobs, in the order of trying; the start is among them.
 
         `predictions` are ratios expected of single changes from the start. The search ends when
-        no settings are expected to gain more than `least_gain`, as a share. Without `singles` the
+        no settings are expected to gain more than `least_gain`, as a share: trials beyond that
+        would choose among lucky measurements. Without `singles` the
         caller has tried single changes itself.
         """
         for knob in domain:
