@@ -87,12 +87,12 @@ CASES = [
 """Into the loop itself."""
 
 SAMPLE = [
-    Case("kill -9 in a change", "journal.intend.after=kill@3", driver="driver.py"),
-    Case("kill -9 in the middle of a record", "journal.applied.torn=kill", driver="driver.py"),
-    Case("kill -9 before a server is recorded", "engine.server_started=kill@5", driver="driver.py"),
-    Case("kill -9 of both", "engine.configure.after=kill@3", both=True, driver="driver.py"),
-    Case("disk full", "journal.intend.torn=full@2", driver="driver.py"),
-    Case("server crash", server={"batch": {"16": "crash-later"}}, driver="driver.py"),
-    Case("watchdog killed", watchdog_at=22, driver="driver.py"),
+    Case("kill -9 in a change", "journal.intend.after=kill@3", driver="driver"),
+    Case("kill -9 in the middle of a record", "journal.applied.torn=kill", driver="driver"),
+    Case("kill -9 before a server is recorded", "engine.server_started=kill@5", driver="driver"),
+    Case("kill -9 of both", "engine.configure.after=kill@3", both=True, driver="driver"),
+    Case("disk full", "journal.intend.torn=full@2", driver="driver"),
+    Case("server crash", server={"batch": {"16": "crash-later"}}, driver="driver"),
+    Case("watchdog killed", watchdog_at=22, driver="driver"),
 ]
 """Into a controller of three short experiments: the default tests have no time for the loop."""

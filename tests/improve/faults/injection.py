@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -24,6 +26,10 @@ QUIET_S = 240.0
 """How long processes may take to end on a busy machine."""
 
 
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["injection", "driver", "loop_driver", "polars", "scipy.stats"])
+
+
 @dataclass(frozen=True)
 class Case:
     """One fault."""
@@ -41,7 +47,7 @@ class Case:
     """End the watchdog when the journal has so many records."""
     silence_s: float = 120.0
     jump_s: float = 0.0
-    driver: str = "loop_driver.py"
+    driver: str = "loop_driver"
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,15 @@ def run_case(case: Case, folder: Path) -> Aftermath:
         **({"DRIVER_BOTH": "1"} if case.both else {}),
     }
     first = start_server(state, port) if case.found else None
-    command = [sys.executable, str(FOLDER / case.driver), str(state), str(port)]
-    driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    output_file = folder / "output.txt"
+    arguments = (case.driver, str(state), str(port))
+    driver = CONTEXT.Process(target=drive, args=(arguments, environment, str(output_file)))
+    driver.start()
     if case.watchdog_at is not None:
         _end_watchdog(scratch, case.watchdog_at)
-    output = driver.communicate(timeout=QUIET_S)[0]
+    driver.join(QUIET_S)
+    assert driver.exitcode is not None, "the controller does not end"
+    output = output_file.read_text()
     active = scratch / "runs" / "active"
     if case.both and active.exists():
         _run_next_command(environment)
@@ -91,13 +101,23 @@ def run_case(case: Case, folder: Path) -> Aftermath:
     lines = [line.split() for line in output.splitlines() if line.startswith("block ")]
     return Aftermath(
         RunFolder(path),
-        driver.returncode,
+        driver.exitcode,
         output,
         stored_configuration(state),
         servers_of(state),
         first,
         [float(words[2]) for words in lines],
     )
+
+
+def drive(arguments: tuple[str, ...], environment: dict[str, str], output: str) -> None:
+    """Be a controller: a process of its own, forked where all is imported already."""
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(output, "w") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+    sys.argv = list(arguments)
+    sys.exit(importlib.import_module(arguments[0]).main())
 
 
 def start_server(state: Path, port: int) -> subprocess.Popen[bytes]:
@@ -153,7 +173,7 @@ def servers_of(state: Path) -> list[int]:
     for name in os.listdir("/proc"):
         identified = process.identify(int(name)) if name.isdecimal() else None
         words = () if identified is None else identified.argv
-        if str(state) in words and "driver.py" not in words[1]:
+        if str(state) in words and "fake_server.py" in " ".join(words):
             assert identified is not None
             found += [int(name)] if process.is_running(identified) else []
     return found
