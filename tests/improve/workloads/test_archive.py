@@ -97,6 +97,7 @@ def test_the_shape_is_a_nearest_rank_recount() -> None:
     )
     found = shape(Workload("x", "y", requests, "closed", 4))
     assert (found.input_p50, found.input_p90, found.output_p50, found.output_p90) == (5, 9, 10, 18)
+    assert (found.input_mean, found.output_mean) == (5.5, 11.0)
     assert found.prefix_share == pytest.approx(10 / 55)
     assert found.to_data()["prefix_share"] == 0.182
     assert shape(workload("rag", requests=8)).prefix_share == pytest.approx(200 / 304, rel=0.05)

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.workloads.measurement import Setting
+from assay.improve.workloads.shape import shape
 from assay.improve.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis
-
-CHARACTERS_PER_TOKEN: Final = 4
-"""Of English text, about: prompts are counted by a tokenizer only once they are sent."""
 
 WORKLOAD: Final[Mapping[str, str]] = {
     "concurrency": "most requests under way at once; null in an open loop without a limit",
     "rate": "requests a second of an open loop; null in a closed one",
     "open": "whether requests arrive by themselves (open loop)",
     "requests": "requests of the workload",
-    "prompt_tokens": "mean tokens of a prompt, from four characters each",
+    "prompt_tokens": "mean tokens of a prompt, counted as words and punctuation marks",
     "output_tokens": "mean output tokens of a request",
     "prefix_share": "share of the prompts that other requests have too",
     "greedy": "whether every request decodes greedily",
@@ -87,21 +85,19 @@ class Facts:
 
 def workload_facts(workload: Workload) -> dict[str, Any]:
     """The facts of a workload by name."""
-    requests = workload.requests
-    count = max(len(requests), 1)
-    prompt = sum(len(one.prompt) for one in requests) / CHARACTERS_PER_TOKEN
+    found = shape(workload)
     at_once = workload.concurrency
     if at_once is None and workload.arrival == "closed":
-        at_once = len(requests)
+        at_once = found.requests
     return {
         "concurrency": at_once,
         "rate": workload.rate,
         "open": workload.arrival != "closed",
-        "requests": len(requests),
-        "prompt_tokens": prompt / count,
-        "output_tokens": sum(one.max_tokens for one in requests) / count,
-        "prefix_share": min(sum(one.prefix_tokens for one in requests) / max(prompt, 1.0), 1.0),
-        "greedy": not any(one.sampling for one in requests),
+        "requests": found.requests,
+        "prompt_tokens": found.input_mean,
+        "output_tokens": found.output_mean,
+        "prefix_share": found.prefix_share,
+        "greedy": not any(one.sampling for one in workload.requests),
         "latency": workload.objective.better == "lower",
     }
 

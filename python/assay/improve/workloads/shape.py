@@ -16,9 +16,11 @@ class WorkloadShape:
     """Lengths, load and sharing."""
 
     requests: int
+    input_mean: float
     input_p50: int
     """Prompt tokens at the median; counted as words and marks where no tokenizer is given."""
     input_p90: int
+    output_mean: float
     output_p50: int
     output_p90: int
     arrival: str
@@ -28,9 +30,13 @@ class WorkloadShape:
     """Tokens of prompts that another request begins with as well, of all prompt tokens."""
 
     def to_data(self) -> dict[str, Any]:
-        """As data of JSON; figures are rounded so that equal shapes are equal text."""
+        """As data of JSON, rounded."""
         data = asdict(self)
-        data["prefix_share"] = round(self.prefix_share, 3)
+        data |= {
+            "input_mean": round(self.input_mean, 1),
+            "output_mean": round(self.output_mean, 1),
+            "prefix_share": round(self.prefix_share, 3),
+        }
         data["rate"] = None if self.rate is None else float(f"{self.rate:.4g}")
         return data
 
@@ -45,8 +51,10 @@ def shape(workload: Workload, count: CountTokens | None = None) -> WorkloadShape
     shared = sum(request.prefix_tokens for request in workload.requests)
     return WorkloadShape(
         len(workload.requests),
+        sum(inputs) / len(inputs),
         _percentile(inputs, 50),
         _percentile(inputs, 90),
+        sum(outputs) / len(outputs),
         _percentile(outputs, 50),
         _percentile(outputs, 90),
         workload.arrival,
