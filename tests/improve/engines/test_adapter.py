@@ -131,7 +131,7 @@ def test_templates_that_cannot_work_are_refused(text, message):
     [
         ("llama-server -m x {settings}", "llama.cpp"),
         ("python -m assay.improve.engines.llama_cpp_server -m x", "llama.cpp"),
-        ("/opt/vllm/bin/vllm serve x", "vllm"),
+        ("venv/bin/vllm serve x", "vllm"),
         ("python -m vllm.entrypoints.openai.api_server --model x", "vllm"),
         ("assay serve tiny", "assay"),
         ("python -m assay serve tiny", "assay"),

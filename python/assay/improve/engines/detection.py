@@ -17,7 +17,7 @@ _LAUNCHER: Final = "llama_cpp_server"
 def of_command(words: Sequence[str]) -> str | None:
     """The adapter of the server that a command starts; None where it cannot be told.
 
-    >>> of_command(["/opt/bin/llama-server", "-m", "m.gguf"]), of_command(["vllm", "serve", "m"])
+    >>> of_command(["/usr/local/bin/llama-server", "-m", "m.gguf"]), of_command(["vllm", "serve", "m"])
     ('llama.cpp', 'vllm')
     """
     names = [PurePath(word).name for word in words]

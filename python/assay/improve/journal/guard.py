@@ -58,6 +58,6 @@ def restore(engine: JournaledEngine, run: RunFolder, journal: Journal, why: str)
         block_table.rebuild(run)
     except (AssayError, OSError):
         # A server that does not come back this way is started from its record, or stopped; and
-        # what could not be written now is written by whoever opens the run next.
+        # what could not be written now is written when the run is opened next.
         journal.close()
         recover(run, "controller", why)
