@@ -60,7 +60,7 @@ def _figures(outcome: "Outcome") -> Iterator[tuple[str, str]]:
 def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -> Iterator[Line]:
     for number, one in enumerate(results[:MOST_NAMED]):
         label = title if not number else ""
-        shown = one.reason if one.ratio is None else f"{times(one.ratio)}; {one.reason}"
+        shown = times(one.ratio) if one.ratio and one.verdict == "improved" else one.reason
         yield from facts([(label.ljust(9), f"{one.candidate.name}: {shown}")], canvas)
     if len(results) > MOST_NAMED:
         yield " " * 11 + f"and {len(results) - MOST_NAMED} more in the report"
@@ -73,7 +73,11 @@ def times(ratio: "Figure") -> str:
     >>> times(Figure(1.5, 1.4, 1.6))
     '1.50x (1.40 to 1.60)'
     """
-    return f"{ratio.value:.2f}x ({ratio.lo:.2f} to {ratio.hi:.2f})"
+    from assay.improve.experiments.verdict import MOST_SHOWN, between
+
+    if ratio.hi < MOST_SHOWN and ratio.lo > 1.0 / MOST_SHOWN:
+        return f"{ratio.value:.2f}x ({ratio.lo:.2f} to {ratio.hi:.2f})"
+    return f"{ratio.value:.2f}x ({between(ratio)})"
 
 
 def unit_of(metric: str) -> str:

@@ -16,6 +16,11 @@ LARGEST_EFFECT: Final = 0.5
 """Above this a few pairs decide, whatever the gain is."""
 SETTLING_BLOCKS: Final = 3
 """Blocks of a trial before its pairs: two that agree, and one that sizes them."""
+LEAST_SERIAL_PAIRS: Final = 2
+MOST_SERIAL_PAIRS: Final = 6
+"""Pairs of a trial whose every pair costs a restart."""
+SERIAL_BLOCK_SHARE: Final = 0.1
+"""Length of a block between restarts over that of a restart."""
 MOST_SHARE: Final = 0.5
 """Part of the time left that one trial may take, unless it could not be decided in less."""
 
@@ -31,7 +36,8 @@ class Allotment:
 
     def least_s(self, candidate: Candidate) -> float:
         """A trial that has less time cannot come to a verdict."""
-        return self._seconds(candidate, self.settings.least_pairs)
+        least = self.settings.least_pairs if candidate.hot else LEAST_SERIAL_PAIRS
+        return self._seconds(candidate, least)
 
     def wanted_s(self, candidate: Candidate) -> float:
         """What finds the predicted gain in nine of ten trials."""
@@ -48,9 +54,11 @@ class Allotment:
         return max(min(self.wanted_s(candidate), MOST_SHARE * left_s), least)
 
     def _seconds(self, candidate: Candidate, pairs: int) -> float:
-        pairs = max(pairs, self.settings.least_pairs)
         if candidate.hot:
+            pairs = max(pairs, self.settings.least_pairs)
             return (SETTLING_BLOCKS + 2 * pairs) * self.settings.block_s
-        visits = 2 * min(pairs, max(self.settings.least_pairs, 2))
-        blocks = visits * (self.settings.visit_blocks + SETTLING_BLOCKS - 1)
-        return visits * self.restart_s + blocks * self.settings.block_s
+        # A pair is one restart: A..A B..B, B..B A..A. Two pairs decide a large gain.
+        pairs = max(min(pairs, MOST_SERIAL_PAIRS), LEAST_SERIAL_PAIRS)
+        block_s = max(self.settings.block_s, SERIAL_BLOCK_SHARE * self.restart_s)
+        blocks = 2 * pairs * (self.settings.visit_blocks + 1)
+        return pairs * self.restart_s + blocks * block_s

@@ -30,7 +30,7 @@ from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
 from assay.improve.loop.state import RunState
-from assay.improve.loop.trials import current
+from assay.improve.loop.trials import bring_to, current
 from assay.improve.workloads.archive import save
 from assay.improve.workloads.workload import Workload
 from assay.report.price import Price
@@ -80,10 +80,13 @@ def run_loop(
                 model=model,
                 price=price,
             )
+            started = state.description.details.get("start_seconds")
+            state.restart_s = float(started) if isinstance(started, int | float) else 0.0
             kind = "started" if resume is None else "resumed"
             journal.append(kind, **_facts(state, command), subject=dict(subject or {}))
             inner = engine.engine if isinstance(engine, OwnEngine) else None
             state.recording = Recording(folder, workload.name, inner)
+            state.budget = Budget(options.budget_s, clock=clock)
             outcome = _run(state, calibrate, is_resumed=resume is not None)
     except EngineLostError:
         # The report is written; the guard has restored from the records what can be restored.
@@ -155,19 +158,10 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
         choose_candidates(state)
     if state.diagnosed_only:
         return
-    _take_up(state)
+    # A resumed run goes on with what its earlier parts kept.
+    bring_to(state, current(state))
     allotment = experiment(state)
     soak(state, allotment)
-
-
-def _take_up(state: RunState) -> None:
-    """Bring a resumed engine to the start with what is kept; a fault may have undone that."""
-    now = state.engine.settings()
-    wanted = current(state)
-    changes = {name: value for name, value in wanted.items() if now.get(name) != value}
-    if changes:
-        state.progress.say("bringing back what earlier parts of the run kept")
-        state.engine.configure(changes)
 
 
 def _lost(state: RunState, error: EngineLostError) -> Outcome:

@@ -14,7 +14,7 @@ from assay.improve.journal.run_folder import configuration_hash
 from assay.improve.loop.judging import run_verdict, split
 from assay.improve.loop.outcome import Outcome, RunVerdict
 from assay.improve.loop.state import RunState
-from assay.improve.loop.trials import current
+from assay.improve.loop.trials import bring_to, current
 from assay.improve.workloads.measurement import Setting
 from assay.improve.workloads.workload import Window
 from assay.report.archive import archive
@@ -69,12 +69,14 @@ def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdi
     """Leave the engine with the proven stack, or as it was found."""
     confirmed = state.confirmation
     if verdict == "improved":
+        bring_to(state, current(state))
         state.engine.declare_safe("the stack of kept levers, confirmed against the start")
         return verdict, reason
     if not state.kept:
         return verdict, reason
     if confirmed is None and state.interrupted:
         # Each of them is proven on top of those before; only their sum is not.
+        bring_to(state, current(state))
         state.engine.declare_safe("the kept levers at the interruption, each proven by itself")
         return verdict, reason
     state.engine.revert("the kept levers together are not proven")
@@ -125,8 +127,18 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
         settings=settings,
         launch_command=command,
         report=state.folder.report_html,
-        notes=(reason, *state.notes),
+        notes=(reason, *state.notes, *_time_taken(state)),
     )
+
+
+def _time_taken(state: RunState) -> list[str]:
+    """How long the run took, where that is beyond its budget."""
+    spent, budget = state.budget.spent, state.budget.total_s
+    if spent <= 1.05 * budget:
+        return []
+    return [
+        f"took {spent:.0f} s of a budget of {budget:.0f} s: the machine was slower than planned"
+    ]
 
 
 def _read_back(state: RunState) -> dict[str, Setting] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.improve.experiments.result import ExperimentResult
+from assay.improve.experiments.verdict import MOST_SHOWN
 from assay.improve.loop.outcome import RunVerdict
 
 
@@ -37,11 +38,10 @@ def run_verdict(
         return "nothing to gain", tried
     most = max(open_ones, key=lambda one: one.ratio.hi if one.ratio is not None else 0.0)
     assert most.ratio is not None
-    return (
-        "undecided",
-        f"{len(open_ones)} of {len(others)} trials are undecided; {most.candidate.name} may still "
-        f"gain up to {most.ratio.hi - 1:.1%}",
-    )
+    sentence = f"{len(open_ones)} of {len(others)} trials are undecided"
+    if most.ratio.hi < MOST_SHOWN:
+        sentence += f"; {most.candidate.name} may still gain up to {most.ratio.hi - 1:.1%}"
+    return "undecided", sentence
 
 
 def _leaves_room(result: ExperimentResult, threshold: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from assay.improve.experiments.correctness import baseline_reference
@@ -53,4 +54,5 @@ def noise_floor(state: RunState) -> Allotment:
     state.progress.result(result.reason)
     if result.verdict == "invalid":
         state.degrade(f"A/A: {result.reason}")
-    return Allotment(floor, floor.settings(base, EFFECT), state.restart_s)
+    settings = replace(floor.settings(base, EFFECT), switch_s=state.restart_s)
+    return Allotment(floor, settings, state.restart_s)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.result import ExperimentResult, Look
 from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.verdict import between, percent
 from assay.improve.figure import Figure
 from assay.improve.journal.chain import plain
 from assay.improve.levers.lever import Candidate
@@ -18,6 +19,16 @@ from assay.improve.workloads.measurement import Setting
 def current(state: RunState) -> dict[str, Setting]:
     """The settings that the loop holds the engine at: the start with the kept changes."""
     return {**state.start, **state.changes}
+
+
+def bring_to(state: RunState, wanted: Mapping[str, Setting]) -> None:
+    """Give the engine these settings, if it has others; a restart is made only when it is needed."""
+    now = state.engine.settings()
+    changes = {name: value for name, value in wanted.items() if now.get(name) != value}
+    if changes:
+        shown = ", ".join(f"{name}={value}" for name, value in changes.items())
+        state.progress.say(f"setting {shown}")
+        state.engine.configure(changes)
 
 
 def on_top(state: RunState, candidate: Candidate) -> Candidate | None:
@@ -34,6 +45,7 @@ def trial(
     candidate_now = on_top(state, candidate)
     if candidate_now is None:
         return None
+    bring_to(state, current(state))
     state.progress.say(f"trying {candidate_now.name}")
     result = measured(state, candidate_now, settings, name_of(state, candidate_now))
     record(state, result)
@@ -72,7 +84,7 @@ def measured(
 
 def _shown(candidate: Candidate, look: Look) -> str:
     ratio = look.ratio
-    return f"{candidate.name}: {ratio.value:.3f} ({ratio.lo:.3f} to {ratio.hi:.3f})"
+    return f"{candidate.name}: {percent(ratio.value)} ({between(ratio)})"
 
 
 def name_of(state: RunState, candidate: Candidate) -> str:
@@ -123,9 +135,11 @@ def _stack(state: RunState, result: ExperimentResult) -> None:
 
 
 def keep(state: RunState, result: ExperimentResult) -> None:
-    """Make a proven change part of the stack that later trials build on."""
+    """Make a proven change part of the stack that later trials build on.
+
+    The engine gets it with the next trial: one restart for several changes.
+    """
     changes = result.candidate.changes
-    state.engine.configure(changes)
     _stack(state, result)
     state.journal.append(
         "kept",

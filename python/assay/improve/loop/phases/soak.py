@@ -12,7 +12,7 @@ from assay.improve.experiments.stack import joint
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
-from assay.improve.loop.trials import measured, record
+from assay.improve.loop.trials import bring_to, current, measured, record
 from assay.improve.workloads.measurement import Setting
 
 REPORT_S: Final = 4.0
@@ -38,8 +38,13 @@ def soak(state: RunState, allotment: Allotment) -> None:
 
 
 def _soaking(state: RunState, allotment: Allotment, seconds: float) -> ExperimentSettings:
-    """No early stop while there is time: the whole's interval is what the run states."""
+    """No early stop while there is time: the whole's interval is what the run states.
+
+    Where each pair costs a restart, the fewest pairs that decide must do.
+    """
     settings = allotment.settings
+    if not stack_candidate(state).hot:
+        return replace(settings, budget_s=seconds)
     pair_s = settings.block_s * (1.0 + 1.0 / max(state.gained.value, 1.0))
     fitting = int(seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
     pairs = min(max(fitting, settings.least_pairs), MOST_PAIRS)
@@ -107,11 +112,8 @@ def _left_out(state: RunState, unit: _Unit, settings: ExperimentSettings) -> Exp
     candidate = replace(
         unit.kept.candidate, name=name, levers=(unit.lever,), changes=dict(unit.changes)
     )
-    state.engine.configure({knob: state.start[knob] for knob in unit.changes})
-    try:
-        result = measured(state, candidate, settings, f"without {name}")
-    finally:
-        state.engine.configure(unit.changes)
+    bring_to(state, {**current(state), **{knob: state.start[knob] for knob in unit.changes}})
+    result = measured(state, candidate, settings, f"without {name}")
     record(state, result, role="left out")
     return result
 
@@ -129,7 +131,6 @@ def _is_worthless(result: ExperimentResult, threshold: float) -> bool:
 
 def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
     """Take a lever out of the stack that gains nothing beside the others."""
-    state.engine.configure({knob: state.start[knob] for knob in unit.changes})
     for knob in unit.changes:
         state.changes.pop(knob, None)
     place = next(at for at, one in enumerate(state.kept) if one.experiment == unit.kept.experiment)
@@ -159,9 +160,7 @@ def _confirm(state: RunState, settings: ExperimentSettings) -> None:
     """Measure the start and the stack again, side by side."""
     state.progress.say("measuring the whole stack again, against the start")
     candidate = stack_candidate(state)
-    state.engine.configure({name: state.start[name] for name in state.changes})
+    bring_to(state, state.start)
     result = measured(state, candidate, settings, CONFIRMATION)
     state.confirmation = result
     record(state, result, role=CONFIRMATION)
-    if result.verdict == "improved":
-        state.engine.configure(state.changes)
