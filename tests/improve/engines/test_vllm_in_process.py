@@ -78,8 +78,11 @@ def test_a_change_makes_a_new_engine_in_the_place_of_the_old(engine):
     assert len(llm.ALIVE) == 1
     # What follows from the change is not held back.
     assert engine.settings()["max_cudagraph_capture_size"] == 512
-    assert engine.launch_command(engine.settings()).startswith("vllm serve shapes/llama ")
-    assert "--no-enforce-eager" in engine.launch_command(engine.settings())
+    command = engine.launch_command(engine.settings())
+    assert command.startswith("vllm serve shapes/llama ")
+    assert "--dtype bfloat16" in command
+    assert "--load-format dummy" in command
+    assert "--no-enforce-eager" in command
     undo()
     assert engine.settings()["enforce_eager"] is True
     assert len(llm.ALIVE) == 1

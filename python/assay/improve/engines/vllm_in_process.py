@@ -63,7 +63,8 @@ class VllmInProcess:
         """Take an `LLM` over."""
         self.llm = llm
         self._make: Callable[..., Any] = type(llm)
-        self._vllm = sys.modules[type(llm).__module__.partition(".")[0]]
+        # It is imported already: somebody made the object.
+        self._vllm = sys.modules["vllm"]
         found = VllmArguments.from_data(vllm_fields.read(self._vllm))
         self.adapter: Adapter = found.adapter(adapters.load("vllm"))
         self._notes: list[str] = []
@@ -160,7 +161,11 @@ class VllmInProcess:
         self.llm.reset_prefix_cache()
         stepper = VllmStepper(self.llm)
         params = SamplingParams(
-            max_tokens=max_tokens, temperature=0.0, ignore_eos=True, logprobs=PROBE_ALTERNATIVES
+            max_tokens=max_tokens,
+            temperature=0.0,
+            ignore_eos=True,
+            logprobs=PROBE_ALTERNATIVES,
+            detokenize=False,
         )
         asked = [stepper.prompt(one) for one in prompts]
         return [_answer(one.outputs[0]) for one in self.llm.generate(asked, params, use_tqdm=False)]
@@ -188,8 +193,11 @@ class VllmInProcess:
         return folder
 
     def launch_command(self, settings: Mapping[str, Setting]) -> str:
-        """`vllm serve` with every knob that was changed."""
+        """`vllm serve` with the arguments of the `LLM` and every knob that was changed."""
         words = ["vllm", "serve", str(self._arguments["model"])]
+        for name, value in self._arguments.items():
+            if name != "model" and name not in self.adapter.knobs:
+                words += _flag(name, value)
         now = self.settings()
         chosen = {
             name: value
@@ -242,6 +250,14 @@ class VllmInProcess:
     def _gpu(self) -> int | None:
         torch = sys.modules.get("torch")
         return 0 if torch is not None and torch.cuda.is_available() else None
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    """An argument that is no knob, as the command line takes it."""
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [flag] if value else []
+    return [] if value is None else [flag, str(value).removeprefix("torch.")]
 
 
 def _kind(error: BaseException) -> Failure:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from fake_vllm_024.sampling_params import RequestOutputKind
 
 VOCABULARY = 5000
+LONGEST = 50
 ALIVE = []
 
 
@@ -24,7 +25,7 @@ class Engine:
     def add_request(self, name, prompt, params):
         assert params.output_kind is RequestOutputKind.DELTA
         tokens = prompt["prompt_token_ids"]
-        if len(tokens) > 50:
+        if len(tokens) > LONGEST:
             raise ValueError("the prompt is longer than the maximum model length")
         self.requests[name] = [tokens, params, 0]
         return f"{name}-internal"
