@@ -2,7 +2,7 @@
 
 A mixture of anytime-valid t-tests. For a prior N(0, g) on the standardized effect and Jeffreys'
 prior on the variance, the Bayes factor against a mean m is a test martingale under m for every
-variance (Goenen et al. 2005; Wang and Ramdas 2024, "Anytime-valid t-tests and confidence
+variance (Goenen et al. 2005; Wang and Ramdas 2023, "Anytime-valid t-tests and confidence
 sequences for Gaussian means with unknown variance"). The sequence is the set of means that Ville's
 inequality does not reject: martingale < 1 / alpha. Averaging over several g keeps it a martingale
 and decides both effects of a fraction of the noise and effects of many times the noise soon.
