@@ -63,8 +63,9 @@ def test_rag_prompts_share_one_of_a_few_beginnings() -> None:
         assert one.prompt[:400] == requests[one.number % PREFIXES].prompt[:400]
 
 
-def test_the_passage_of_an_edit_stands_before_its_copy_and_fills_the_output() -> None:
-    for one in workload("edit", requests=40).requests:
+@pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, GPU_SCALE])
+def test_the_passage_of_an_edit_stands_before_its_copy_and_fills_the_output(scale: float) -> None:
+    for one in workload("edit", requests=40, scale=scale).requests:
         passage, begun = one.prompt.removeprefix("Text:\n").split("\n\n")
         first, *rest = passage.split("\n")
         assert begun == f"Copy of the text, line by line:\n{first}\n"

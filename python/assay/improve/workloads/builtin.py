@@ -25,6 +25,17 @@ about 1,200 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A request before it has a text."""
+
+    number: int
+    tokens: int
+    output: int
+    seed: int
+    count: CountTokens | None
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltIn:
     """A workload by name: what its requests look like."""
 
@@ -32,8 +43,8 @@ class BuiltIn:
     description: str
     input: Lengths
     output: Lengths
-    write: Callable[[int, int, BuiltIn, int, CountTokens | None], tuple[str, int]]
-    """Number, prompt tokens, this workload, seed and tokenizer -> prompt, tokens that are shared."""
+    write: Callable[[BuiltIn, Planned], tuple[str, int]]
+    """The prompt of a request, and how many of its tokens others share."""
     objective: Objective
     requests: int
     concurrency: int | None
@@ -51,36 +62,35 @@ PREFIXES: Final = 2
 """How many different shared prefixes `rag` has: two knowledge bases behind one server."""
 
 
-def _plain(
-    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
-) -> tuple[str, int]:
-    return Writer(f"{one.name} {seed} {number}", count).text(tokens), 0
+def _plain(one: BuiltIn, planned: Planned) -> tuple[str, int]:
+    return _writer(one, planned, f"{planned.number}").text(planned.tokens), 0
 
 
-def _with_prefix(
-    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
-) -> tuple[str, int]:
-    """Passages that many requests share, then passages and a question of this request's own."""
-    shared = min(one.prefix_tokens, max(0, tokens - 1))
-    if not shared:
-        return _plain(number, tokens, one, seed, count)
-    prefix = Writer(f"{one.name} {seed} prefix {number % PREFIXES}", count).text(shared)
-    own = Writer(f"{one.name} {seed} {number}", count).text(tokens - shared)
+def _with_prefix(one: BuiltIn, planned: Planned) -> tuple[str, int]:
+    """Passages that many requests share, then passages of this request's own."""
+    shared = min(one.prefix_tokens, planned.tokens - 1)
+    if shared < 1:
+        return _plain(one, planned)
+    prefix = _writer(one, planned, f"prefix {planned.number % PREFIXES}").text(shared)
+    own = _writer(one, planned, f"{planned.number}").text(planned.tokens - shared)
     return f"{prefix} {own}", shared
 
 
-def _to_repeat(
-    number: int, tokens: int, one: BuiltIn, seed: int, count: CountTokens | None
-) -> tuple[str, int]:
+def _to_repeat(one: BuiltIn, planned: Planned) -> tuple[str, int]:
     """A passage line by line, and the first line of its copy.
 
     A small model does not obey a bare instruction to copy; it does go on with a copy that has begun.
+    What is left to copy is never shorter than the output, whatever length the prompt should have.
     """
-    writer = Writer(f"{one.name} {seed} {number}", count)
+    writer = _writer(one, planned, f"{planned.number}")
     first = writer.sentence()
-    rest = max(1, tokens - 2 * writer.count(first) - _HEADINGS)
-    passage = writer.text(rest).replace(". ", ".\n")
+    rest = planned.tokens - 2 * writer.count(first) - _HEADINGS
+    passage = writer.text(max(rest, planned.output + 1)).replace(". ", ".\n")
     return f"Text:\n{first}\n{passage}\n\nCopy of the text, line by line:\n{first}\n", 0
+
+
+def _writer(one: BuiltIn, planned: Planned, what: str) -> Writer:
+    return Writer(f"{one.name} {planned.seed} {what}", planned.count)
 
 
 _HEADINGS: Final = 14
@@ -124,8 +134,8 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
             Objective("output_throughput"),
             requests=48,
             concurrency=1,
-            note="a synthetic model does not copy, it repeats itself: drafts that it accepts say "
-            "nothing about edits",
+            note="a prompt is as long as its output at least, which repeats it; a synthetic model does "
+            "not copy, it repeats itself: drafts that it accepts say nothing about edits",
         ),
         BuiltIn(
             "batch",
@@ -251,7 +261,7 @@ def _requests(
             "ask for fewer requests or shorter prompts",
         )
     for index, (tokens, output) in enumerate(lengths):
-        prompt, shared = one.write(index, tokens, one, seed, count)
+        prompt, shared = one.write(one, Planned(index, tokens, output, seed, count))
         sampling = {"temperature": one.temperature, "seed": index} if one.temperature else {}
         yield PlannedRequest(index, prompt, output, prefix_tokens=shared, sampling=sampling)
 
