@@ -118,3 +118,23 @@ def test_files_of_the_user_replace_and_add(tmp_path: Path) -> None:
     assert str(path) in found["other"].source
     with pytest.raises(AssayError, match="has it already"):
         loading.load("assay", [path, path])
+
+
+def test_knobs_that_the_engine_chooses_itself_are_left_to_it(engine: OwnEngine) -> None:
+    settings = {**engine.settings(), "overlap": None}
+    described = replace(engine.describe(), capabilities=frozenset({"async-scheduling"}))
+    levers = [one for one in OWN if one.name == "async-scheduling"]
+    proposed, skipped = candidates(levers, described, engine.knobs(), settings)
+    assert not proposed
+    assert skipped[0].reason == "the engine chooses overlap itself"
+
+
+def test_knobs_that_cannot_be_read_back_are_never_changed(engine: OwnEngine) -> None:
+    settings = {name: value for name, value in engine.settings().items() if name != "threads"}
+    _, skipped = candidates(OWN, engine.describe(), engine.knobs(), settings)
+    assert dict(skipped)["threads"] == (
+        "threads cannot be read back, so a change could not be undone"
+    )
+    fewer = {name: one for name, one in engine.knobs().items() if name != "policy"}
+    _, skipped = candidates(OWN, engine.describe(), fewer, engine.settings())
+    assert dict(skipped)["shortest-first"] == "the engine has no knob policy"

@@ -7,12 +7,29 @@ from policy_situations import candidate, description, diagnosis, known, lever, m
 
 from assay.improve.figure import Figure
 from assay.improve.policy.known import Sample
-from assay.improve.policy.prediction import Prediction, amdahl, between, inverse, pooled, spread
-from assay.improve.policy.predictors import causes, formats, occupancy, speculation, threads, whatif
+from assay.improve.policy.prediction import (
+    Prediction,
+    Unpredictable,
+    amdahl,
+    between,
+    inverse,
+    pooled,
+    spread,
+)
+from assay.improve.policy.predictors import (
+    causes,
+    formats,
+    occupancy,
+    padding,
+    speculation,
+    threads,
+    whatif,
+)
+from assay.improve.policy.ranking import predicted
 from assay.planner.specs import Ceiling, HardwareSpec
 
 
-def ratio_of(answer: Prediction | str) -> Figure:
+def ratio_of(answer: Prediction | Unpredictable | str) -> Figure:
     assert isinstance(answer, Prediction), answer
     assert answer.ratio.lo <= answer.ratio.value <= answer.ratio.hi
     return answer.ratio
@@ -92,7 +109,15 @@ def test_depths_of_three_engines(value: int | str | None, depth: int) -> None:
 
 def test_random_weights_and_missing_answers_say_so() -> None:
     one = candidate("x", "speculation_depth", 4)
-    assert speculation.predict(one, known()) == "no recorded answers to replay drafts on"
+    assert speculation.predict(one, known()) == Unpredictable(
+        "no recorded answers to replay drafts on"
+    )
+    # Other models are not asked: the time of a step does not say what a text repeats.
+    launches = known(
+        levers={"x": lever("x", "speculation_depth", 4, addresses=("host launch",))},
+        diagnosis=diagnosis({"host launch": 0.5}),
+    )
+    assert predicted(one, launches) == "no recorded answers to replay drafts on"
     random = known(description=description(synthetic=True), samples=(Sample((1,), (1,)),))
     assert "random weights" in str(speculation.predict(one, random))
 
@@ -165,3 +190,16 @@ def test_arithmetic_of_ratios() -> None:
     wide, narrow = spread(4.0, 1.0), spread(1.0, 0.01)
     assert pooled([wide, narrow], 0.0).value == pytest.approx(1.0, abs=0.001)
     assert pooled([narrow, narrow], 0.0).hi < narrow.hi
+
+
+def test_padding_to_captured_sizes() -> None:
+    """17 rows run as 20 with four sizes between powers of two (16, 20, 24, 28), as 18 with eight."""
+    settings = {"graph_buckets": 4, "max_batch": 17, "speculation_depth": 0}
+    situation = known(settings=settings, workload=workload(17))
+    found = ratio_of(padding.predict(candidate("x", "graph_buckets", 8), situation))
+    assert found.hi == pytest.approx(20 / 18)
+    assert found.lo == pytest.approx(1.0)
+    few = known(settings={**settings, "max_batch": 4}, workload=workload(4))
+    assert ratio_of(padding.predict(candidate("x", "graph_buckets", 8), few)) == (1.0, 1.0, 1.0)
+    off = known(settings={**settings, "graph_buckets": 0})
+    assert isinstance(padding.predict(candidate("x", "graph_buckets", 8), off), str)

@@ -80,6 +80,11 @@ def _applies(
         expression = predicates.parse(text, f"lever {lever.name}: applies")
         value = expression.value(facts)
         if value is None:
+            unset = [
+                name for name in expression.knobs() if name in settings and settings[name] is None
+            ]
+            if unset:
+                return f"the engine chooses {unset[0]} itself", ()
             notes.append(f"not known whether {text}")
         elif not isinstance(value, bool):
             raise InputError(f"lever {lever.name}: applies: {text}: expected a truth, got {value}")

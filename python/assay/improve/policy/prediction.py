@@ -21,6 +21,13 @@ class Prediction:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class Unpredictable:
+    """Nothing can predict it, whatever other models would say: the reason."""
+
+    reason: str
+
+
 def between(lo: float, hi: float) -> Figure:
     """A ratio of which only bounds are known: the geometric mean stands for it.
 

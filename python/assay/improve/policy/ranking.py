@@ -18,23 +18,25 @@ from assay.improve.levers.lever import SAFETY, Candidate, Riskier
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.history import History
 from assay.improve.policy.known import Known
-from assay.improve.policy.prediction import Prediction, log_error, pooled
+from assay.improve.policy.prediction import Prediction, Unpredictable, log_error, pooled
 from assay.improve.policy.predictors import (
     causes,
     formats,
     occupancy,
+    padding,
     speculation,
     threads,
     whatif,
 )
 from assay.improve.workloads.measurement import Setting
 
-Predictor = Callable[[Candidate, Known], "Prediction | str"]
+Predictor = Callable[[Candidate, Known], Prediction | Unpredictable | str]
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
     threads.predict,
     speculation.predict,
     occupancy.predict,
+    padding.predict,
     whatif.predict,
     formats.predict,
     causes.predict,
@@ -104,6 +106,8 @@ def predicted(
         answer = predictor(candidate, known)
         if isinstance(answer, Prediction):
             return answer
+        if isinstance(answer, Unpredictable):
+            return answer.reason
         reasons.append(answer)
     return "; ".join(dict.fromkeys(one for one in reasons if not one.startswith("not a change of")))
 

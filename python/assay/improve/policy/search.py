@@ -22,10 +22,8 @@ from assay.lazy_import import LazyModule
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from scipy import special
 else:
     np = LazyModule("numpy", globals(), "np")
-    special = LazyModule("scipy.special", globals(), "special")
 
 Changes = dict[str, Setting]
 Key = tuple[Setting, ...]
@@ -240,4 +238,6 @@ def _expected_improvement(
     """By how much settings beat the incumbent on average, where they do (Mockus, 1978)."""
     ahead = (mean - incumbent) / deviation
     density = np.exp(-0.5 * ahead**2) / math.sqrt(2 * math.pi)
-    return deviation * (ahead * special.ndtr(ahead) + density)
+    below = np.array([0.5 * math.erfc(-one / math.sqrt(2)) for one in ahead.tolist()])
+    gain: NDArray[np.float64] = deviation * (ahead * below + density)
+    return gain

@@ -10,7 +10,7 @@ from assay.engine.core.speculation import PromptLookup
 from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known, Sample
-from assay.improve.policy.prediction import Prediction, amdahl, between
+from assay.improve.policy.prediction import Prediction, Unpredictable, amdahl, between
 from assay.improve.policy.step_ratio import step_ratio
 from assay.improve.workloads.measurement import Setting
 
@@ -55,15 +55,18 @@ def replay(samples: Sequence[Sample], depth: int) -> Replay:
     return Replay(tokens / max(steps, 1), drafted / max(steps, 1))
 
 
-def predict(candidate: Candidate, known: Known) -> Prediction | str:
-    """The ratio for another depth; a text says why there is none."""
+def predict(candidate: Candidate, known: Known) -> Prediction | Unpredictable | str:
+    """The ratio for another depth; a text says why there is none.
+
+    Without answers no other model can say what drafts do: the text decides.
+    """
     knob = next((one for one in DEPTHS if one in candidate.changes), None)
     if knob is None or len(candidate.changes) > 1:
         return "not a change of the drafts"
     if not known.samples:
-        return "no recorded answers to replay drafts on"
+        return Unpredictable("no recorded answers to replay drafts on")
     if known.description.synthetic:
-        return "the answers of random weights repeat by chance"
+        return Unpredictable("the answers of random weights repeat by chance")
     before = replay(known.samples, _depth(known.settings.get(knob)))
     after = replay(known.samples, _depth(candidate.changes[knob]))
     batch = known.batch()
