@@ -6,13 +6,17 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
+from assay.improve.workloads.workload import Workload
 from assay.openai_api.address import ServerAddress, ServerError
 from assay.openai_api.exchange import exchange
 
+TRACED_TOKENS: Final = 32
+"""Output tokens of a request that PyTorch's profiler records: each step is thousands of events."""
 _WRITTEN_S: Final = 120.0
 """How long a server may take to write its trace after the window."""
 _SETTLE_S: Final = 0.5
@@ -36,6 +40,12 @@ def capture(
     if kind == "assay":
         return _moved(said, folder)
     return _imported(source, before, folder)
+
+
+def shortened(workload: Workload, tokens: int) -> Workload:
+    """The workload with shorter outputs."""
+    requests = (replace(one, max_tokens=min(one.max_tokens, tokens)) for one in workload.requests)
+    return replace(workload, requests=tuple(requests))
 
 
 def _post(address: ServerAddress, path: str) -> bytes:

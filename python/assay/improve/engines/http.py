@@ -190,13 +190,16 @@ class HttpEngine:
         if not self.adapter.profile:
             self._note(f"{self.adapter.name} has no profiler of its own: no trace")
             return None
+        traced = workload
+        if self.adapter.profile == "kineto":
+            traced = capturing.shortened(workload, capturing.TRACED_TOKENS)
         try:
             return capturing.capture(
                 self.address,
                 self.adapter.profile,
                 self.folder / "traces",
                 folder,
-                lambda: self.measure(workload, window),
+                lambda: self.measure(traced, window),
             )
         except (ServerError, InputError) as error:
             self._note(f"no trace: {error.message}")

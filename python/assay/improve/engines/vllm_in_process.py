@@ -14,6 +14,7 @@ from typing import Any, Final
 from assay.improve.engines import adapter as adapters
 from assay.improve.engines import placement, vllm_fields
 from assay.improve.engines.adapter import Adapter
+from assay.improve.engines.capturing import TRACED_TOKENS, shortened
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.failures import OUT_OF_MEMORY
 from assay.improve.engines.own_window import OwnWindow
@@ -50,6 +51,14 @@ _IDENTITY: Final = {
     "quantization": "model_config/quantization",
 }
 """Arguments of an `LLM` that was made elsewhere, and where its configuration has them."""
+
+_FORMATS: Final = {
+    "torch.bfloat16": "bf16",
+    "bfloat16": "bf16",
+    "torch.float16": "f16",
+    "float16": "f16",
+}
+"""Data types of weights under Assay's names."""
 
 
 class VllmInProcess:
@@ -95,7 +104,11 @@ class VllmInProcess:
             capabilities=frozenset(found),
             context_limit=self._configured("model_config/max_model_len"),
             synthetic=str(self._configured("load_config/load_format")) == "dummy",
-            details={"weights": str(self._arguments["model"]), "in_process": True},
+            details={
+                "weights": str(self._arguments["model"]),
+                "weight_format": _FORMATS.get(str(self._configured("model_config/dtype"))),
+                "in_process": True,
+            },
             degradations=tuple(notes),
         )
 
@@ -183,8 +196,11 @@ class VllmInProcess:
         from assay.observe.importers.detect import open_trace
 
         kinds = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
+        # The first use of the profiler initializes CUPTI, which is no part of a step.
+        with profiler.profile(activities=kinds):
+            self.measure(shortened(workload, 2), replace(window, requests=1))
         with profiler.profile(activities=kinds) as recorded:
-            self.measure(workload, window)
+            self.measure(shortened(workload, TRACED_TOKENS), window)
         folder.parent.mkdir(parents=True, exist_ok=True)
         path = folder.with_name(f"{folder.name}.kineto.json")
         recorded.export_chrome_trace(str(path))

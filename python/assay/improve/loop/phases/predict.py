@@ -80,14 +80,21 @@ def _model(state: RunState) -> ModelSpec | None:
     """The model's shapes; without them no step is predicted."""
     from assay.planner import model_spec
 
-    if state.model is None:
+    source = state.model or _local_weights(state.description)
+    if source is None:
         state.degrade("no prediction: the model's shapes are not known (--model names its files)")
         return None
     try:
-        return model_spec(state.model)
+        return model_spec(source)
     except AssayError as error:
         state.degrade(f"no prediction: {error.message}")
         return None
+
+
+def _local_weights(description: EngineDescription) -> str | None:
+    """The files that a server says it serves, where they are on this machine."""
+    path = _text(description.details.get("weights"))
+    return path if path and path.startswith("/") and Path(path).exists() else None
 
 
 def _hardware(state: RunState, calibrate: Calibrate | None) -> HardwareSpec | None:
