@@ -242,6 +242,18 @@ def test_recordings_too_long_for_memory_say_how_many_requests_fit(tmp_path: Path
     assert caught.value.hint == "take fewer requests: at most 32"
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_files_of_other_systems(tmp_path: Path, newline: str, mark: bytes) -> None:
+    """A byte-order mark, carriage returns and blank lines change nothing."""
+    path = tmp_path / "requests"
+    lines = [json.dumps({"prompt": one, "max_tokens": 2}) for one in ("a", "b")]
+    path.write_bytes(mark + newline.join(lines).encode())
+    assert [one.prompt for one in read_requests(path).requests] == ["a", "b"]
+    path.write_bytes(mark + newline.join(BURSTGPT.splitlines()).encode())
+    assert [one.max_tokens for one in read_requests(path).requests] == [18, 276]
+
+
 def test_formats_are_known_by_name(mooncake: Path) -> None:
     assert set(FORMATS) == {
         "jsonl", "mooncake", "timed_trace", "burstgpt", "azure", "sharegpt", "weka",
