@@ -9,6 +9,7 @@ import pytest
 from planted_engine import START, PlantedEngine, planted_workload
 
 from assay.improve.engines.protocol import Engine
+from assay.improve.experiments.correctness import baseline_reference, correctness_gate
 from assay.improve.experiments.experiment import ExperimentLostError, run_experiment
 from assay.improve.experiments.result import Block, ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
@@ -245,3 +246,27 @@ def test_interrupting_goes_back_first() -> None:
             clock=engine.clock,
         )
     assert engine.settings() == START
+
+
+def test_a_kept_lever_that_rounds_does_not_stand_in_the_next_ones_way() -> None:
+    engine = PlantedEngine(flips=lambda _: 0.0005)
+    reference = baseline_reference(engine)
+    engine.configure({"threads": 2})
+    result = run_experiment(
+        engine,
+        planted_workload(),
+        candidate({"max_batch": 2}),
+        SETTINGS,
+        reference=reference,
+        clock=engine.clock,
+    )
+    assert result.verdict == "improved"
+
+
+def test_a_server_that_leaves_answers_out_fails_the_gate() -> None:
+    engine = PlantedEngine()
+    reference = baseline_reference(engine)
+    answers = engine.probe(["one"], 12)
+    gate = correctness_gate(reference, answers, "bitwise", allow_lossy=False)
+    assert not gate.passed
+    assert "1 answers to 6 probes" in gate.statement

@@ -36,6 +36,11 @@ class Arms:
         self._engine = engine
         self._undo: Undo | None = None
 
+    @property
+    def differ(self) -> bool:
+        """Whether the treatment changes anything."""
+        return bool(mismatches(self.asked["treatment"], self.asked["control"]))
+
     def switch(self, arm: Arm) -> bool:
         """Go to an arm; whether that changed anything."""
         if arm == self.now:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import Engine
-from assay.improve.experiments.result import Arm, Block
+from assay.improve.experiments.result import Arm, Block, GateResult
 from assay.improve.load.metrics import is_latency
 from assay.improve.workloads.measurement import Measurement
 from assay.improve.workloads.workload import Window, Workload
@@ -19,6 +19,10 @@ LEAST_TOLERANCE: Final = 0.01
 RESTART_SHARE: Final = 0.1
 """Length of a block as a share of a restart; a visit has several."""
 MOST_LENGTHENED: Final = 64
+
+LEAST_TRIED: Final = 6
+"""Pairs before dropped ones can end an experiment."""
+MOST_DROPPED: Final = 0.5
 
 OnBlock = Callable[[Block], None]
 
@@ -167,3 +171,14 @@ def dropped_counts(blocks: Sequence[Block]) -> Mapping[str, int]:
             word = block.dropped.split(":")[0]
             counts[word] = counts.get(word, 0) + 1
     return counts
+
+
+def dropping_gate(blocks: Sequence[Block], tried: int, counted: int) -> GateResult | None:
+    """A gate that fails where most pairs were dropped: what is left is not the machine as it is."""
+    dropped = tried - counted
+    if tried < LEAST_TRIED or dropped <= MOST_DROPPED * tried:
+        return None
+    counts = dropped_counts(blocks)
+    names = ", ".join(f"{word} {count}" for word, count in counts.items())
+    statement = f"{dropped} of {tried} pairs dropped: {names}"
+    return GateResult("undisturbed", False, statement, {"dropped": dict(counts)})

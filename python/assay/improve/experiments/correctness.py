@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.improve.engines.protocol import Engine, ProbeAnswer
@@ -22,6 +22,7 @@ from assay.improve.experiments.token_comparison import (
     task_score,
 )
 from assay.improve.levers.lever import Correctness
+from assay.improve.workloads.measurement import Setting
 
 GATE: Final = "correctness"
 BASELINE_GATE: Final = "baseline"
@@ -45,6 +46,8 @@ class Reference:
     """Whether tokens were equal in every batch."""
     synthetic: bool
     gate: GateResult
+    settings: Mapping[str, Setting]
+    """What the engine ran with."""
 
 
 def baseline_reference(engine: Engine, max_tokens: int = 12) -> Reference:
@@ -62,7 +65,30 @@ def baseline_reference(engine: Engine, max_tokens: int = 12) -> Reference:
     difference = max(known) if known else None
     repeats = all(one.first_difference is None for one in comparisons)
     gate = _baseline_gate(answers, comparisons, difference, synthetic)
-    return Reference(tuple(answers), difference, repeats, synthetic, gate)
+    settings = dict(engine.settings())
+    return Reference(tuple(answers), difference, repeats, synthetic, gate, settings)
+
+
+def refreshed(reference: Reference, engine: Engine, max_tokens: int = 12) -> Reference:
+    """The answers of another control; how much answers differ from themselves stays as it was.
+
+    A kept lever that rounds differently may have changed tokens: the next one is not to blame.
+    """
+    answers = engine.probe([prompt.text for prompt in PROMPTS], max_tokens)
+    problem = garbage(answers, reference.synthetic)
+    gate = reference.gate
+    if problem:
+        gate = GateResult(BASELINE_GATE, False, f"the control gives garbage: {problem}")
+    return replace(reference, answers=tuple(answers), gate=gate, settings=dict(engine.settings()))
+
+
+def class_gate(correctness: Correctness, allow_lossy: bool) -> GateResult | None:
+    """A class that is off is refused before the engine is touched."""
+    if correctness == "changes sampling":
+        return GateResult(GATE, False, "the lever changes sampling: off")
+    if correctness == "lossy" and not allow_lossy:
+        return GateResult(GATE, False, "the lever is lossy: not allowed (--allow-lossy)")
+    return None
 
 
 def correctness_gate(
@@ -72,10 +98,9 @@ def correctness_gate(
     allow_lossy: bool,
 ) -> GateResult:
     """Judge the treatment's answers by the class of its lever."""
-    if correctness == "changes sampling":
-        return GateResult(GATE, False, "the lever changes sampling, which is off")
-    if correctness == "lossy" and not allow_lossy:
-        return GateResult(GATE, False, "the lever is lossy; allow_lossy is off")
+    off = class_gate(correctness, allow_lossy)
+    if off is not None:
+        return off
     problem = garbage(answers, reference.synthetic)
     if problem:
         return GateResult(GATE, False, problem)
@@ -90,6 +115,8 @@ def correctness_gate(
 
 def garbage(answers: Sequence[ProbeAnswer], synthetic: bool) -> str:
     """Why answers are unusable; empty where they are not."""
+    if len(answers) != len(PROMPTS):
+        return f"{len(answers)} answers to {len(PROMPTS)} probes"
     for number, answer in enumerate(answers):
         if length(answer) == 0:
             return f"probe {number}: an empty answer"

@@ -61,9 +61,8 @@ class WorkLedger:
         return GateResult(GATE, True, statement, evidence)
 
     def _compare(self, control: Measurement, treatment: Measurement) -> str:
-        before = {record.number: record for record in control.records}
-        after = {record.number: record for record in treatment.records}
-        if before.keys() != after.keys():
+        before, after = _ordered(control), _ordered(treatment)
+        if [one.number for one in before] != [one.number for one in after]:
             return f"{len(before)} requests in the control, {len(after)} in the treatment"
         if treatment.errors > control.errors:
             message = next(one.error for one in treatment.records if one.error is not None)
@@ -71,16 +70,14 @@ class WorkLedger:
                 f"{treatment.errors} of {len(after)} requests fail in the treatment, "
                 f"{control.errors} in the control: {message}"
             )
-        return self._compare_outputs(before, after)
-
-    def _compare_outputs(
-        self, before: dict[int, RequestRecord], after: dict[int, RequestRecord]
-    ) -> str:
         done = [
-            (one, after[number])
-            for number, one in before.items()
-            if one.error is None and after[number].error is None
+            (one, other)
+            for one, other in zip(before, after, strict=True)
+            if one.error is None and other.error is None
         ]
+        return self._compare_outputs(done)
+
+    def _compare_outputs(self, done: list[tuple[RequestRecord, RequestRecord]]) -> str:
         wrong = next(
             (pair for pair in done if pair[0].prompt_tokens != pair[1].prompt_tokens), None
         )
@@ -104,3 +101,8 @@ class WorkLedger:
             if differ and self.repeats and self.correctness == "bitwise":
                 return f"request {differ[0]}: another output, though the lever is bitwise"
         return ""
+
+
+def _ordered(measurement: Measurement) -> list[RequestRecord]:
+    # A window may go through the requests more than once.
+    return sorted(measurement.records, key=lambda one: (one.number, one.sent_s))

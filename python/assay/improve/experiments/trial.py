@@ -1,0 +1,310 @@
+"""The course of one experiment: gates, warm-up, pairs, and back to the control whatever happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from assay.improve.engines.protocol import Engine, EngineLostError
+from assay.improve.experiments import schedule
+from assay.improve.experiments.arms import Arms, RefusedError
+from assay.improve.experiments.blocks import (
+    BlockMeter,
+    OnBlock,
+    dropped_counts,
+    dropping_gate,
+    lengthened,
+    requests_for,
+    settle,
+)
+from assay.improve.experiments.confidence_sequence import ConfidenceSequence
+from assay.improve.experiments.correctness import (
+    Reference,
+    baseline_reference,
+    class_gate,
+    correctness_gate,
+    refreshed,
+)
+from assay.improve.experiments.pairs import as_figure, log_ratio, pairs_of
+from assay.improve.experiments.prompts import PROMPTS
+from assay.improve.experiments.result import Arm, ExperimentResult, GateResult, Look, Verdict
+from assay.improve.experiments.settings import ExperimentSettings
+from assay.improve.experiments.settings_check import mismatches, settings_gate
+from assay.improve.experiments.slo import SloLedger
+from assay.improve.experiments.verdict import Decision, decide
+from assay.improve.experiments.work import WorkLedger
+from assay.improve.levers.lever import Candidate
+from assay.improve.workloads.measurement import Measurement
+from assay.improve.workloads.workload import Workload
+
+OnLook = Callable[[Look], None]
+Clock = Callable[[], float]
+
+WARMUP_SHARE: Final = 0.25
+"""Share of the time left that a warm-up may take."""
+
+
+class ExperimentLostError(EngineLostError):
+    """The engine did not come back after an experiment; `result` is what was measured before."""
+
+    def __init__(self, error: EngineLostError, result: ExperimentResult) -> None:
+        """Keep the engine's message and what is known."""
+        super().__init__(error.message, error.hint, failure=error.failure)
+        self.result = result
+
+
+class GateFailed(Exception):
+    """A gate failed: more blocks cannot change that."""
+
+    def __init__(self, gate: GateResult) -> None:
+        """Keep the gate."""
+        super().__init__(gate.statement)
+        self.gate = gate
+
+
+class Trial:
+    """The state of one experiment."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        candidate: Candidate,
+        settings: ExperimentSettings,
+        name: str | None,
+        on_block: OnBlock | None,
+        on_look: OnLook | None,
+        clock: Clock,
+    ) -> None:
+        self.engine = engine
+        self.workload = workload
+        self.candidate = candidate
+        self.settings = settings
+        self.name = name or candidate.name
+        self.clock = clock
+        self.begun = clock()
+        self.gates: list[GateResult] = []
+        self.looks: list[Look] = []
+        self.notes: list[str] = []
+        self.meter: BlockMeter | None = None
+        self._on_block = on_block
+        self._on_look = on_look
+        self._sequence = ConfidenceSequence(settings.alpha)
+        greedy = not any(request.sampling for request in workload.requests)
+        self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
+        self._slo = SloLedger(workload.slo, settings.slo_share)
+        self._decision = Decision("undecided", "too few pairs for an interval", False)
+        self._tried = 0
+
+    def run(self, reference: Reference | None) -> ExperimentResult:
+        """Gates, warm-up, pairs, and back to the control whatever happens."""
+        off = class_gate(self.candidate.correctness, self.settings.allow_lossy)
+        if off is not None:
+            self.gates.append(off)
+            return self._result("invalid", off.statement)
+        try:
+            arms = Arms(self.engine, self.candidate.changes)
+        except RefusedError as error:
+            return self._result("invalid", error.message, "refused")
+        if not arms.differ:
+            return self._result("invalid", "the settings are those of now already")
+        failure, reason = "", ""
+        try:
+            self._measure(arms, self._reference(reference))
+        except RefusedError as error:
+            failure, reason = "refused", error.message
+        except EngineLostError as error:
+            failure, reason = error.failure, error.message
+        except GateFailed as failed:
+            reason = failed.gate.statement
+        finally:
+            lost = self._restore(arms)
+        if lost is not None:
+            result = self._result("invalid", reason or lost.message, failure or "crash")
+            raise ExperimentLostError(lost, result) from lost
+        return self._judged(arms, failure, reason)
+
+    def _reference(self, given: Reference | None) -> Reference:
+        """The baseline's probes; its answers again where the control is not what was probed."""
+        if given is None:
+            return baseline_reference(self.engine, self.settings.probe_tokens)
+        if mismatches(given.settings, self.engine.settings()):
+            return refreshed(given, self.engine, self.settings.probe_tokens)
+        return given
+
+    def _measure(self, arms: Arms, reference: Reference) -> None:
+        self.gates.append(reference.gate)
+        if not reference.gate.passed:
+            raise GateFailed(reference.gate)
+        settings = self.settings
+        requests = settings.block_requests or requests_for(
+            self.engine, self.workload, settings.block_s
+        )
+        hot = arms.hot and self.candidate.hot
+        switch_s = settings.switch_s
+        if hot:
+            switch_s = max(switch_s, self._enter(arms, reference))
+        self.meter = BlockMeter(
+            self.engine,
+            self.workload,
+            self.name,
+            requests * lengthened(settings.block_s, switch_s, hot),
+            self._on_block,
+        )
+        if hot:
+            self._settle("treatment")
+        order: Iterator[tuple[Arm, ...]] = (
+            schedule.alternating(settings.seed, settings.batch)
+            if hot
+            else schedule.serial(settings.visit_blocks)
+        )
+        least = settings.least_pairs if hot else min(settings.least_pairs, 2)
+        longest = switch_s
+        for pair, sides in enumerate(order):
+            started = self.clock()
+            if pair >= settings.most_pairs or self._left() < longest:
+                break
+            self._pair(arms, pair, sides, None if hot else reference)
+            longest = max(longest, self.clock() - started)
+            if self._sequence.count >= least and self._decision.final:
+                break
+
+    def _left(self) -> float:
+        return self.settings.budget_s - (self.clock() - self.begun)
+
+    def _enter(self, arms: Arms, reference: Reference) -> float:
+        """Go to the treatment for the first time and probe it; how long the change took."""
+        started = self.clock()
+        arms.switch("treatment")
+        took = self.clock() - started
+        self._probe(reference)
+        return took
+
+    def _pair(
+        self, arms: Arms, pair: int, sides: tuple[Arm, ...], restarts: Reference | None
+    ) -> None:
+        """Measure one pair, check it, look; `restarts` is given where a change is a restart."""
+        assert self.meter is not None
+        self._tried += 1
+        seen: dict[Arm, list[Measurement]] = {"control": [], "treatment": []}
+        for arm in sides:
+            changed = arm != arms.now
+            if changed and restarts is not None and not arms.switches:
+                self._enter(arms, restarts)
+            arms.switch(arm)
+            if changed and restarts is not None:
+                self._settle(arm)
+            place = len(seen[arm]) + pair * (len(sides) // 2)
+            warmup = self.settings.warmup_requests if changed else 0
+            block, measurement = self.meter.measure(arm, pair, place, warmup)
+            gate = settings_gate([block], arms.asked)
+            if not gate.passed:
+                self.gates.append(gate)
+                raise GateFailed(gate)
+            seen[arm].append(measurement)
+            if not block.dropped:
+                self._slo.add(arm, measurement)
+            elif restarts is None:
+                # The other side of the pair has nothing to be compared with.
+                break
+        for control, treatment in zip(seen["control"], seen["treatment"], strict=False):
+            self._work.add(control, treatment)
+        if self._work.problem:
+            gate = self._work.gate()
+            self.gates.append(gate)
+            raise GateFailed(gate)
+        self._look(pair)
+
+    def _look(self, pair: int) -> None:
+        assert self.meter is not None
+        done = [one for one in pairs_of(self.meter.blocks) if one.pair == pair]
+        if done:
+            found = self._sequence.add(log_ratio(done[0], self.workload.objective.better))
+            if math.isfinite(found.hi):
+                look = Look(pair, as_figure(found))
+                self.looks.append(look)
+                self._decision = decide(
+                    look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha
+                )
+                if self._on_look is not None:
+                    self._on_look(look)
+        gate = dropping_gate(self.meter.blocks, self._tried, self._sequence.count)
+        if gate is not None:
+            self.gates.append(gate)
+            raise GateFailed(gate)
+
+    def _probe(self, reference: Reference) -> None:
+        """The correctness gate, before anything is timed."""
+        texts = [prompt.text for prompt in PROMPTS]
+        answers = self.engine.probe(texts, self.settings.probe_tokens)
+        gate = correctness_gate(
+            reference, answers, self.candidate.correctness, self.settings.allow_lossy
+        )
+        self.gates.append(gate)
+        if not gate.passed:
+            raise GateFailed(gate)
+
+    def _settle(self, arm: Arm) -> None:
+        """Warm up an arm, for at most a share of what is left of the budget."""
+        assert self.meter is not None
+        settings = self.settings
+        least = (1.0 - WARMUP_SHARE) * self._left()
+        problem = settle(
+            self.meter,
+            arm,
+            settings.noise_sd,
+            settings.most_warmup_blocks,
+            lambda: self._left() > least,
+        )
+        if problem and problem not in self.notes:
+            self.notes.append(problem)
+
+    def _restore(self, arms: Arms) -> EngineLostError | None:
+        try:
+            arms.restore()
+            if not arms.is_restored():
+                return EngineLostError(
+                    f"settings of the control: expected {dict(arms.asked['control'])}, "
+                    f"got {dict(self.engine.settings())}"
+                )
+        except EngineLostError as error:
+            return error
+        return None
+
+    def _judged(self, arms: Arms, failure: str, reason: str) -> ExperimentResult:
+        """The verdict: gates first, then the confidence sequence."""
+        if reason:
+            return self._result("invalid", reason, failure)
+        assert self.meter is not None
+        self.gates.append(settings_gate(self.meter.blocks, arms.asked))
+        self.gates.append(self._work.gate())
+        slo = self._slo.gate()
+        if slo is not None:
+            self.gates.append(slo)
+        for gate in self.gates:
+            if not gate.passed:
+                verdict: Verdict = "regressed" if gate is slo else "invalid"
+                return self._result(verdict, f"{gate.gate}: {gate.statement}")
+        reason = self._decision.reason
+        if self._decision.verdict == "undecided" and not self._decision.final:
+            reason += f"; {self._sequence.count} pairs, budget {self.settings.budget_s:.0f} s"
+        return self._result(self._decision.verdict, reason)
+
+    def _result(self, verdict: Verdict, reason: str, failure: str = "") -> ExperimentResult:
+        blocks = self.meter.blocks if self.meter is not None else []
+        counts = dropped_counts(blocks)
+        dropped = [f"{count} blocks dropped: {word}" for word, count in counts.items()]
+        return ExperimentResult(
+            experiment=self.name,
+            candidate=self.candidate,
+            verdict=verdict,
+            ratio=self.looks[-1].ratio if self.looks else None,
+            reason=reason,
+            blocks=tuple(blocks),
+            looks=tuple(self.looks),
+            gates=tuple(self.gates),
+            seconds=self.clock() - self.begun,
+            failure=failure,
+            notes=(*self.notes, *dropped),
+        )
