@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay.errors import AssayError
 from assay.improve.figure import Figure
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from assay.diagnose.replay.changes import Change
     from assay.diagnose.replay.planned_cost import Setting
     from assay.diagnose.replay.whatif import WhatIf
+
+HOST_KINDS: Final = ("launch", "host")
+"""Changes that take host time away, which profilers add to."""
 
 
 def predict(candidate: Candidate, known: Known) -> Prediction | str:
@@ -45,11 +49,22 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         1 / (1 + one) for one in (found.change.hi, found.change.expected, found.change.lo)
     )
     ratio = Figure(middle, min(low, middle), max(high, middle))
+    if any(one.kind in HOST_KINDS for one in changes):
+        ratio = _without_profiler(ratio, found, known)
     share = known.decode_share()
     return Prediction(
         amdahl(ratio, 1.0 if share is None else share),
         f"what-if replay of {found.steps} {found.phase} steps: {', '.join(found.changes)}",
     )
+
+
+def _without_profiler(ratio: Figure, found: WhatIf, known: Known) -> Figure:
+    """Host time that only the recording took is no gain: the untraced TPOT bounds the ratio."""
+    tpot, traced = known.figure("mean_tpot_ms"), found.before["step_ns"].expected
+    if tpot is None or tpot * 1e6 >= traced:
+        return ratio
+    slower = tpot * 1e6 / traced
+    return Figure(ratio.value * math.sqrt(slower), ratio.lo * slower, ratio.hi)
 
 
 def _replayed(known: Known, changes: Sequence[Change]) -> WhatIf | str:
