@@ -15,6 +15,7 @@ from assay.report import words
 from assay.report.claim import Claim
 from assay.report.grouping import named, starting
 from assay.report.headline import outcome_of
+from assay.report.levels import coverage
 from assay.report.run_files import Row, selected
 
 VALUES: Final = 250.0
@@ -60,7 +61,7 @@ def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
         shapes += [
             titled(_whisker(LEFT, scale, figure, y, kind), words.shown(figure, claim.unit)),
             text(words.amount(figure.value, claim.unit), RIGHT + 14, y, "value strong"),
-            text(_interval(figure, claim.unit), RIGHT + 14, y + 15, "axis"),
+            text(_interval(figure, len(ticks[claim.name])), RIGHT + 14, y + 15, "axis"),
         ]
     bottom = 46.0 * len(rows) + 6
     if len(rows) == 2 and (first := rows[0][1].figure) is not None:
@@ -75,8 +76,8 @@ def _values(claim: Claim, blocks: Sequence[Row]) -> list[float]:
     return [float(row["value"]) for row in chosen if not row["dropped"]]
 
 
-def _interval(figure: Figure, unit: str) -> str:
-    return f"{words.interval(figure, unit)} {unit}, 95 %"
+def _interval(figure: Figure, count: int) -> str:
+    return f"{words.interval(figure, '')}, {coverage(count):.0%}, {count} blocks"
 
 
 def _whisker(left: float, scale: float, figure: Figure, y: float, kind: str) -> str:
