@@ -21,6 +21,7 @@ from assay.improve.journal.run_folder import RunFolder
 from assay.improve.journal.undo import outstanding
 
 FOLDER = Path(__file__).parent
+PLACES = os.pathsep.join(map(str, (FOLDER.parents[2] / "python", FOLDER, FOLDER.parent)))
 START = {"threads": 1, "batch": 8, "cache": "f16"}
 QUIET_S = 240.0
 """How long processes may take to end on a busy machine."""
@@ -61,6 +62,7 @@ class Aftermath:
     """The configuration of the server by its own account; None where none runs."""
     servers: list[int]
     """Processes of servers."""
+    port: int
     first: subprocess.Popen[bytes] | None
     """The server that ran before the run: a child of this process."""
     acknowledged: list[float]
@@ -69,42 +71,65 @@ class Aftermath:
 
 def run_case(case: Case, folder: Path) -> Aftermath:
     """Run the driver under a fault, wait until nothing of it is under way, and look."""
-    state, scratch, port = folder / "state", folder / "scratch", free_port()
+    state, port = folder / "state", free_port()
     state.mkdir(parents=True)
     (state / "faults.json").write_text(json.dumps(case.server))
+    first = start_server(state, port) if case.found else None
+    return _control(case, folder, port, first, {})
+
+
+def resume(left: Aftermath, folder: Path) -> Aftermath:
+    """Go on with a run that was cut short, without a fault."""
+    output = folder / "output.txt"
+    output.rename(folder / "first_output.txt")
+    return _control(
+        Case("resumed"),
+        folder,
+        left.port,
+        left.first,
+        {"DRIVER_RESUME": "1", VARIABLE: "none=kill"},
+    )
+
+
+def _control(
+    case: Case,
+    folder: Path,
+    port: int,
+    first: subprocess.Popen[bytes] | None,
+    more: dict[str, str],
+) -> Aftermath:
+    state, scratch, output = folder / "state", folder / "scratch", folder / "output.txt"
     environment = {
         **os.environ,
         "ASSAY_SCRATCH": str(scratch),
-        "PYTHONPATH": os.pathsep.join(
-            map(str, (FOLDER.parents[2] / "python", FOLDER, FOLDER.parent))
-        ),
+        "PYTHONPATH": PLACES,
         VARIABLE: case.points,
         "DRIVER_SILENCE": str(case.silence_s),
         "DRIVER_JUMP": str(case.jump_s),
         **({"DRIVER_BOTH": "1"} if case.both else {}),
+        **more,
     }
-    first = start_server(state, port) if case.found else None
-    output_file = folder / "output.txt"
     arguments = (case.driver, str(state), str(port))
-    driver = CONTEXT.Process(target=drive, args=(arguments, environment, str(output_file)))
+    driver = CONTEXT.Process(target=drive, args=(arguments, environment, str(output)))
     driver.start()
     if case.watchdog_at is not None:
         _end_watchdog(scratch, case.watchdog_at)
     driver.join(QUIET_S)
     assert driver.exitcode is not None, "the controller does not end"
-    output = output_file.read_text()
     active = scratch / "runs" / "active"
     if case.both and active.exists():
         _run_next_command(environment)
     assert process.wait_until(lambda: not active.exists(), QUIET_S), "the run stays under way"
     (path,) = list((scratch / "runs").iterdir())
-    lines = [line.split() for line in output.splitlines() if line.startswith("block ")]
+    text = output.read_text()
+    lines = [line.split() for line in text.splitlines() if line.startswith("block ")]
     return Aftermath(
         RunFolder(path),
         driver.exitcode,
-        output,
+        text,
         stored_configuration(state),
         servers_of(state),
+        port,
         first,
         [float(words[2]) for words in lines],
     )
@@ -128,13 +153,25 @@ def start_server(state: Path, port: int) -> subprocess.Popen[bytes]:
     return server
 
 
+def run_command(folder: Path, *words: str) -> str:
+    """What a command prints that knows the runs of a folder."""
+    return _command(words, {**os.environ, "ASSAY_SCRATCH": str(folder / "scratch")}).stdout
+
+
 def _run_next_command(environment: dict[str, str]) -> None:
+    done = _command(("runs", "list", "--json"), {**environment, VARIABLE: ""})
+    assert "was cut short together with its watchdog" in done.stderr
+
+
+def _command(
+    words: tuple[str, ...], environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "assay", "runs", "list", "--json"],
-        env={**environment, VARIABLE: ""}, capture_output=True, text=True, timeout=QUIET_S,
+        [sys.executable, "-m", "assay", *words],
+        env={**environment, "PYTHONPATH": PLACES}, capture_output=True, text=True, timeout=QUIET_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "was cut short together with its watchdog" in done.stderr
+    return done
 
 
 def check(case: Case, left: Aftermath) -> None:
@@ -159,9 +196,9 @@ def check(case: Case, left: Aftermath) -> None:
         assert [one.value for one in block_table.read_blocks(left.run.experiments)] == blocks
 
 
-def clean_up(left: Aftermath) -> None:
+def clean_up(left: Aftermath, folder: Path) -> None:
     """End the server that a case rightly left running."""
-    for pid in left.servers:
+    for pid in servers_of(folder / "state"):
         os.kill(pid, signal.SIGKILL)
     if left.first is not None:
         left.first.wait(QUIET_S)

@@ -2,11 +2,13 @@
 
 `python loop_driver.py STATE PORT`: as driver.py, but what is driven is `run_loop`. Two threads are
 1.6 times as fast, so that the loop keeps, confirms and leaves out a change within seconds.
+`DRIVER_RESUME` goes on with the run that is there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +20,7 @@ from planted_engine import PlantedEngine, planted_workload
 
 from assay.errors import AssayError
 from assay.improve.engines.http import HttpEngine
-from assay.improve.journal import faults, guard
+from assay.improve.journal import faults, guard, run_folder
 from assay.improve.journal.chain import Record
 from assay.improve.journal.journal import Journal
 from assay.improve.loop.controller import run_loop
@@ -96,6 +98,7 @@ def main() -> int:
             options,
             progress=Talking(),
             clock=engine.planted.clock,
+            resume=run_folder.find("latest") if "DRIVER_RESUME" in os.environ else None,
         )
         print(f"outcome {outcome.verdict}", flush=True)
         code = outcome.exit_code

@@ -59,6 +59,12 @@ class JournalReading:
         """The latest record of these kinds."""
         return next((one for one in reversed(self.records) if one.kind in kinds), None)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has ended in an orderly way, and was not resumed since."""
+        last = self.last("started", "resumed", "finished")
+        return last is not None and last.kind == "finished"
+
     def status(self) -> str:
         """One sentence: intact, or what is wrong."""
         if self.problems:

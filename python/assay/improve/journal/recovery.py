@@ -122,7 +122,7 @@ def _nothing_to_do(
         return Recovery(
             run, "nothing", f"{run.id}: nothing was kept that could be undone", settings
         )
-    if not to_start and reading.last("finished") is not None:
+    if not to_start and reading.is_finished:
         return Recovery(run, "nothing", f"{run.id}: the run had ended", settings)
     return None
 
@@ -163,7 +163,7 @@ def _restore(
             f"{run.id}: the server still runs the recorded configuration (process {found[0].pid})"
         )
         return Recovery(run, "kept", text, settings)
-    if not found and reading.last("finished") is not None:
+    if not found and reading.is_finished:
         text = f"{run.id}: the server does not run; its command is {shlex.join(wanted.argv)}"
         return Recovery(run, "stopped", text, settings)
     for server in found:

@@ -79,7 +79,7 @@ def resume_state(run: RunFolder) -> ResumeState:
         tuple(one.data for one in reading.of("verdict")),
         tuple(block_of(one.data) for one in reading.of("block")),
         tuple(str(one.data.get("text")) for one in reading.of("degradation")),
-        reading.last("finished") is not None,
+        reading.is_finished,
     )
 
 
