@@ -185,19 +185,29 @@ def test_a_trial_that_runs_out_of_memory_is_kept() -> None:
 
 
 def test_a_crash_in_a_block_keeps_what_was_measured_and_goes_back() -> None:
-    engine = PlantedEngine(crash_at=9)
-    result = run(engine, {"graphs": True})
-    assert (result.verdict, result.failure) == ("invalid", "crash")
-    assert len(result.blocks) >= 6
-    assert engine.settings() == START
+    blamed = set()
+    for window in range(6, 12):
+        engine = PlantedEngine(crash_at=window)
+        result = run(engine, {"graphs": True})
+        assert result.verdict == "invalid"
+        assert len(result.blocks) == window - 1
+        assert engine.settings() == START
+        blamed.add(result.failure)
+        # A crash of the control is not the candidate's: it must not become a constraint.
+        assert ("the control failed" in result.reason) == (result.failure == "")
+    assert blamed == {"crash", ""}
 
 
 def test_a_lost_engine_is_raised_with_what_is_known() -> None:
-    with pytest.raises(ExperimentLostError) as caught:
-        run(PlantedEngine(dies_at=9), {"graphs": True})
-    assert caught.value.exit_code == 4
-    assert caught.value.result.failure == "hang"
-    assert caught.value.result.blocks
+    failures = set()
+    for window in range(8, 14):
+        with pytest.raises(ExperimentLostError) as caught:
+            run(PlantedEngine(dies_at=window), {"graphs": True})
+        assert (caught.value.exit_code, caught.value.failure) == (4, "hang")
+        assert caught.value.result.verdict == "invalid"
+        assert len(caught.value.result.blocks) == window - 1
+        failures.add(caught.value.result.failure)
+    assert failures == {"hang", ""}
 
 
 def test_restarts_measure_the_baseline_again() -> None:

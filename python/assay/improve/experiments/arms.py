@@ -27,6 +27,8 @@ class Arms:
                 f"knob {', '.join(missing)}: expected one that the engine reads back, got none"
             )
         self.now: Arm = "control"
+        self.toward: Arm = "control"
+        """The arm that the engine is in or was last asked to go to."""
         self.switches = 0
         self.asked: Mapping[Arm, Mapping[str, Setting]] = {
             "control": {name: found[name] for name in changes},
@@ -46,6 +48,7 @@ class Arms:
         if arm == self.now:
             return False
         self.switches += 1
+        self.toward = arm
         if arm == "treatment":
             try:
                 self._undo = self._engine.configure(self.asked["treatment"])

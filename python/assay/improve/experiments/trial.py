@@ -116,12 +116,17 @@ class Trial:
             failure, reason = "refused", error.message
         except EngineLostError as error:
             failure, reason = error.failure, error.message
+            if arms.toward == "control":
+                # Not the candidate's failure: nothing of it becomes a constraint of the search.
+                failure, reason = "", f"the control failed ({error.failure}): {error.message}"
         except GateFailed as failed:
             reason = failed.gate.statement
         finally:
             lost = self._restore(arms)
         if lost is not None:
-            result = self._result("invalid", reason or lost.message, failure or "crash")
+            if not reason:
+                failure, reason = lost.failure, lost.message
+            result = self._result("invalid", reason, failure)
             raise ExperimentLostError(lost, result) from lost
         return self._judged(arms, failure, reason)
 
