@@ -245,10 +245,14 @@ class VllmInProcess:
         """Give the GPU's memory back: two engines do not fit."""
         llm, self.llm = self.llm, None
         if llm is not None:
-            core = llm.llm_engine.engine_core
-            core.shutdown()
-            del core, llm
+            llm.llm_engine.engine_core.shutdown()
+        del llm
         gc.collect()
+        distributed = sys.modules.get("vllm.distributed")
+        clean_up = getattr(distributed, "cleanup_dist_env_and_memory", None)
+        if clean_up is not None:
+            # As vLLM's own tests go from one engine to the next.
+            clean_up()
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
             torch.cuda.empty_cache()
