@@ -104,6 +104,37 @@ def with_arrivals(
     return replace(workload, requests=requests, arrival=arrival, rate=rate, concurrency=None)
 
 
+def with_rate(
+    planned: Workload,
+    rate: float | None,
+    burstiness: float,
+    bursts: tuple[float, float] | None,
+    concurrency: int | None,
+    seed: int,
+) -> Workload:
+    """The requests as an open loop of this rate, with at most `concurrency` under way.
+
+    Without a rate they arrive as they did.
+    """
+    if rate is None:
+        if bursts is not None:
+            raise InputError("bursts: expected them with a rate, got no rate")
+        return planned
+    if bursts is not None:
+        if not math.isclose(burstiness, 1.0):
+            raise InputError("bursts: expected them without a burstiness, got both")
+        on_s, off_s = bursts
+        times = on_off_arrivals(len(planned.requests), rate, on_s=on_s, off_s=off_s, seed=seed)
+        how = f"bursts of {on_s:g} s with {off_s:g} s of rest"
+    else:
+        times = gamma_arrivals(len(planned.requests), rate, burstiness=burstiness, seed=seed)
+        how = f"burstiness {burstiness:g}"
+    is_poisson = bursts is None and math.isclose(burstiness, 1.0)
+    opened = with_arrivals(planned, "poisson" if is_poisson else "burst", times, rate)
+    note = f"open loop: {rate:g} requests per second, {how}"
+    return replace(opened, concurrency=concurrency, notes=(*opened.notes, note))
+
+
 def replayed(workload: Workload, times: Sequence[float], time_scale: float = 1.0) -> Workload:
     """A workload whose requests arrive as recorded, counted from the first; in order of time.
 

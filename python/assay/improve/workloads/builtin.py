@@ -6,7 +6,6 @@ Lengths at scale 1 fit a small model on a few CPU cores: a window of some reques
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -223,7 +222,7 @@ def workload(
         slo=slo or ServiceLevel(),
         notes=_notes(made, count),
     )
-    return with_rate(planned, rate, burstiness, bursts, concurrency, seed)
+    return arrivals.with_rate(planned, rate, burstiness, bursts, concurrency, seed)
 
 
 def _sized(
@@ -273,38 +272,3 @@ def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
         "texts are generated English sentences, a different one for each request",
     ]
     return (*notes, one.note) if one.note else tuple(notes)
-
-
-def with_rate(
-    planned: Workload,
-    rate: float | None,
-    burstiness: float,
-    bursts: tuple[float, float] | None,
-    concurrency: int | None,
-    seed: int,
-) -> Workload:
-    """The requests as an open loop of this rate, with at most `concurrency` under way.
-
-    Without a rate they arrive as they did.
-    """
-    if rate is None:
-        if bursts is not None:
-            raise InputError("bursts: expected them with a rate, got no rate")
-        return planned
-    if bursts is not None:
-        if not math.isclose(burstiness, 1.0):
-            raise InputError("bursts: expected them without a burstiness, got both")
-        on_s, off_s = bursts
-        times = arrivals.on_off_arrivals(
-            len(planned.requests), rate, on_s=on_s, off_s=off_s, seed=seed
-        )
-        how = f"bursts of {on_s:g} s with {off_s:g} s of rest"
-    else:
-        times = arrivals.gamma_arrivals(
-            len(planned.requests), rate, burstiness=burstiness, seed=seed
-        )
-        how = f"burstiness {burstiness:g}"
-    is_poisson = bursts is None and math.isclose(burstiness, 1.0)
-    opened = arrivals.with_arrivals(planned, "poisson" if is_poisson else "burst", times, rate)
-    note = f"open loop: {rate:g} requests per second, {how}"
-    return replace(opened, concurrency=concurrency, notes=(*opened.notes, note))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from assay.errors import InputError, unknown_name
 from assay.improve.workloads import builtin
+from assay.improve.workloads.arrivals import with_rate
 from assay.improve.workloads.reading import read_requests
 from assay.improve.workloads.texts import CountTokens
 from assay.improve.workloads.workload import Direction, Objective, ServiceLevel, Workload
@@ -197,7 +198,7 @@ def _of_file(
     read = read_requests(path, format, requests, scale, seed, count=count)
     if concurrency is not None and concurrency < 1:
         raise InputError(f"concurrency: expected at least 1, got {concurrency}")
-    read = builtin.with_rate(read, rate, burstiness, bursts, concurrency, seed)
+    read = with_rate(read, rate, burstiness, bursts, concurrency, seed)
     return replace(
         read,
         concurrency=concurrency or read.concurrency,
