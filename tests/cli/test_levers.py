@@ -89,6 +89,14 @@ def test_check_names_a_mistake_and_exits_with_2(
     assert str(path) in outcome.err
 
 
+def test_a_huge_file_is_refused_unread(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    path.write_bytes(b"a: [" + b"[" * (1 << 18))
+    outcome = cli("levers", "check", str(path))
+    assert outcome.code == 2
+    assert "expected at most 262,144 bytes, got 262,148" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -155,6 +155,18 @@ def test_past_failures_forbid_what_is_riskier(tmp_path: Path) -> None:
     assert order[0].score == pytest.approx(0.5 * 0.6931 / 10.0, rel=0.01)
 
 
+def test_a_past_timeout_lowers_the_score_and_forbids_nothing(tmp_path: Path) -> None:
+    mark = fingerprint(description(), workload())
+    tried = candidate("wider", "width", 2)
+    stored_run(tmp_path, mark, [result(tried, None, "invalid", "timeout")], dict(SETTINGS))
+    past = history.read(mark, tmp_path)
+    (found,), skipped = rank(
+        [tried], known(), history=past, predictors=[predicting({2: exact(2.0)})]
+    )
+    assert not skipped
+    assert found.score == pytest.approx(0.5 * 0.6931 / 10.0, rel=0.01)
+
+
 def test_the_run_under_way_is_no_history(tmp_path: Path) -> None:
     mark = fingerprint(description(), workload())
     own = stored_run(tmp_path, mark, [result(candidate("wider", "width", 2), exact(1.4))], {})

@@ -18,6 +18,8 @@ from assay.improve.workloads.measurement import Setting
 
 MOST_RUNS: Final = 50
 """Past runs that are read, the latest first."""
+LASTING: Final = frozenset({"crash", "OOM", "refused"})
+"""Failures of the settings themselves, which would fail again in another run."""
 _FINGERPRINT, _EXPERIMENT, _VERDICT = "fingerprint", "experiment", "verdict"
 assert {_FINGERPRINT, _EXPERIMENT, _VERDICT} <= KINDS.keys()
 
@@ -63,11 +65,14 @@ class History:
         ]
 
     def failures(self) -> list[Failure]:
-        """Settings that crashed, ran out of memory, hung or were refused."""
+        """Settings that crashed, ran out of memory or were refused.
+
+        A hang or a timeout may have been the machine's load: the lever's score remembers it.
+        """
         return [
             Failure(one.changes, {**one.control, **one.changes}, one.failure, f"run {one.run}")
             for one in self.trials
-            if one.failure
+            if one.failure in LASTING
         ]
 
     def failure_rate(self, lever: str) -> tuple[int, int]:
