@@ -139,6 +139,10 @@ def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, s
             continue
         figure = claim.figure
         interval = "" if figure.lo == figure.hi else words.interval(figure, claim.unit)
+        if name == "noise.ratio":
+            # Its interval is the news: how far equal settings are apart.
+            cards.append((label, words.interval(figure, claim.unit), "", note))
+            continue
         value, unit = words.number(figure.value), claim.unit
         if claim.unit in (words.RATIO, words.PERCENT):
             value, unit = words.amount(figure.value, claim.unit), ""

@@ -90,12 +90,15 @@ def shown(figure: Figure | None, unit: str, of: str = "") -> str:
     '1.623x the start (1.580 to 1.670)'
     >>> shown(Figure(12.0, 12.0, 12.0), "blocks")
     '12 blocks'
+    >>> shown(Figure(1.0, 1.0, 1.0), "trials")
+    '1 trial'
     """
     if figure is None:
         return "not measured"
     if figure.lo == figure.hi == figure.value:
         if unit not in (RATIO, PERCENT) and figure.value == int(figure.value):
-            return f"{int(figure.value):,} {unit}".rstrip()
+            is_one = figure.value == 1 and unit.endswith("s")
+            return f"{int(figure.value):,} {unit[:-1] if is_one else unit}".rstrip()
         return amount(figure.value, unit)
     return f"{amount(figure.value, unit)} {of}".rstrip() + f" ({interval(figure, unit)})"
 
