@@ -55,8 +55,8 @@ class _Server:
         try:
             while await self._answer(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
-            # The client left.
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            # The client left, or the test is over.
             pass
         finally:
             self.tasks.discard(task)

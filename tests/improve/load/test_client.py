@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import resource
 import shutil
 import ssl
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,8 @@ def test_times_and_tokens_are_those_of_the_server() -> None:
     # Each is as long as it must be, and two rounds of four fit one after the other.
     assert min(one.first_token_s - one.sent_s for one in found.records) >= 0.05
     assert 50 <= found.figures["median_ttft_ms"] < 120
-    assert 20 <= found.figures["median_tpot_ms"] < 40
+    # A first token that was read late is followed by others sooner.
+    assert 10 <= found.figures["median_tpot_ms"] < 40
     assert 0.3 <= found.seconds < 0.9
     assert all(len(one.itls_s) == 5 for one in found.records)
     assert found.settings == {"threads": 2}
@@ -125,7 +128,8 @@ def test_an_offset_starts_later_and_goes_on_from_the_first() -> None:
     behavior = Behavior()
     with streaming_server(behavior) as url:
         found = run_window(url, closed(1, 4), Window(requests=3, offset=2, warmup_requests=1))
-    assert [one.number for one in found.records] == [2, 3, 0]
+    # Numbers go on, so that no two records have the same.
+    assert [one.number for one in found.records] == [2, 3, 4]
     asked = [body["prompt"] for body in behavior.bodies if body["max_tokens"] > 1]
     assert asked == [f"prompt {number} of words" for number in (1, 2, 3, 0)]
 
@@ -214,6 +218,29 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told
     assert told[-1].sent >= told[-1].done > 0
     assert told[-1].failed == 0
+
+
+def test_many_connections_need_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        with streaming_server() as url:
+            run_window(url, closed(2, 2), Window(requests=2))
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 200
+            run_window(url, replace(closed(2, 2), concurrency=180), Window(requests=2))
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(244, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_long_windows_decode_as_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.improve.load.client._MOST_KEPT", 2000)
+    with streaming_server() as url:
+        found = run_window(url, closed(2, 12), Window(requests=12))
+    assert [one.number for one in found.records] == list(range(12))
+    assert found.errors == 0
+    assert found.output_tokens == 60
+    assert len({one.digest for one in found.records}) == 1
 
 
 def test_a_server_that_is_not_there() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any, Final, Literal, Self
 from assay.errors import InputError
 from assay.improve.load.answers import Sent, to_record
 from assay.improve.load.connection import Connection, Exchange, connect, request_bytes
-from assay.improve.load.pacing import Schedule, run_closed, run_open
+from assay.improve.load.pacing import Answered, Schedule, run_closed, run_open
 from assay.improve.load.window import summarize
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import PlannedRequest, Window, Workload
@@ -40,8 +41,12 @@ from assay.openai_api.answers import (
 Interface = Literal["auto", "completions", "chat"]
 
 _PATHS: Final = {"completions": COMPLETIONS, "chat": CHAT}
+_MOST_FILES: Final = 65_000
+"""Connections that an open loop without a limit may need."""
 _STALE_S: Final = 1.0
 """Servers drop connections that are idle for a few seconds: older ones are not used again."""
+_MOST_KEPT: Final = 256 << 20
+"""Bytes of answers that wait for the end of a window; beyond them, answers are decoded as they end."""
 _NO_END: Final = "the server takes no ignore_eos: answers may end before max_tokens"
 
 
@@ -149,22 +154,27 @@ class LoadClient:
         disturbances: Callable[[], tuple[str, ...]] | None,
     ) -> Measurement:
         await self._drop(_STALE_S)
+        _allow_connections(schedule)
         for number in schedule.warmup():
             sent = to_record(await self._ask(number, encoded[number], time.monotonic(), None), 0.0)
             if sent.error is not None:
                 self.notes.append(f"a warm-up request failed: {sent.error}")
         if schedule.is_closed:
-            await self._open(schedule.concurrency or 1)
+            await self._open(schedule.most_at_once())
         started_at, start_s, cpu_s = time.time(), time.monotonic(), time.thread_time()
-        counts = [0, 0, 0]
+        counts, kept_bytes = [0, 0, 0], 0
         self._reopened = 0
 
-        async def ask(number: int, scheduled_s: float | None) -> Sent:
+        async def ask(number: int, scheduled_s: float | None) -> Answered:
+            nonlocal kept_bytes
             counts[0] += 1
-            sent = await self._ask(number, encoded[number], start_s, scheduled_s)
+            request = encoded[number % len(workload.requests)]
+            sent = await self._ask(number, request, start_s, scheduled_s)
             counts[1] += 1
             counts[2] += sent.exchange is None or sent.exchange.status != 200
-            return sent
+            if sent.exchange is not None:
+                kept_bytes += sent.exchange.nbytes
+            return sent if kept_bytes < _MOST_KEPT else to_record(sent, start_s)
 
         reporting = asyncio.create_task(_report(counts, start_s, progress)) if progress else None
         # A collection stops the client for milliseconds; little garbage has cycles here.
@@ -180,7 +190,8 @@ class LoadClient:
                 reporting.cancel()
         cpu_s = time.thread_time() - cpu_s
         found = disturbances() if disturbances else ()
-        records = [to_record(sent, start_s) for sent in answers]
+        records = [to_record(one, start_s) if isinstance(one, Sent) else one for one in answers]
+        records.sort(key=lambda record: record.number)
         seconds = max((record.end_s for record in records), default=time.monotonic() - start_s)
         return summarize(
             workload,
@@ -194,6 +205,7 @@ class LoadClient:
                 "url": self.address.url,
                 "model": self._model.name if self._model else None,
                 "interface": self._path,
+                "reopened_connections": self._reopened,
                 "notes": (*self.notes, *_repeated(workload, len(records))),
             },
         )
@@ -325,6 +337,15 @@ class LoadClient:
         )
         data = json.dumps(body).encode()
         return request_bytes(self.address, "POST", self._path, self._headers, data)
+
+
+def _allow_connections(schedule: Schedule) -> None:
+    """Raise the limit of open files toward the system's own where a window may need more."""
+    needed = (schedule.concurrency or _MOST_FILES) + 64
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft not in (resource.RLIM_INFINITY, -1) and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _repeated(workload: Workload, sent: int) -> tuple[str, ...]:

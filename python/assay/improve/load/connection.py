@@ -32,6 +32,9 @@ class Exchange:
     pieces: list[tuple[float, bytes]] = field(default_factory=list)
     """Parts of the body as they arrived."""
 
+    nbytes: int = 0
+    """The size of the body so far."""
+
     @property
     def body(self) -> bytes:
         """The whole body."""
@@ -58,7 +61,6 @@ class Connection(asyncio.Protocol):
         self._left: int | None = None
         """Bytes to come of the chunk, or of a body of known length; None until the end."""
         self._is_chunked = False
-        self._received = 0
 
     async def exchange(self, request: bytes) -> Exchange:
         """Send a whole request; the answer to it.
@@ -212,8 +214,8 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray(b"0\r\n" + data)
 
     def _keep(self, now_s: float, data: bytes) -> None:
-        self._received += len(data)
-        if self._received > _MAX_BODY:
+        self._answer.nbytes += len(data)
+        if self._answer.nbytes > _MAX_BODY:
             raise ProtocolError(f"an answer of more than {_MAX_BODY >> 20} MiB")
         self._answer.pieces.append((now_s, data))
 

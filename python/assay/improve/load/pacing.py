@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from assay.improve.load.answers import Sent
 from assay.improve.workloads.arrivals import schedule
+from assay.improve.workloads.measurement import RequestRecord
 from assay.improve.workloads.workload import Window, Workload
 
-Ask = Callable[[int, float | None], Awaitable[Sent]]
-"""Sends the request with this index, which was scheduled for this time."""
+Answered = Sent | RequestRecord
+Ask = Callable[[int, float | None], Awaitable[Answered]]
+"""Sends the request with this number, which was scheduled for this time."""
 
 
 class Schedule:
@@ -26,20 +28,26 @@ class Schedule:
         self.seconds = window.seconds
 
     def __iter__(self) -> Iterator[tuple[int, float | None]]:
-        """Index and time from the window's start; None in a closed loop. Ends at the window's limit."""
-        count = len(self._workload.requests)
+        """Number and time from the window's start; None in a closed loop. Ends at the window's limit.
+
+        A number goes on after the last request: modulo their count it is the request's index.
+        """
         for position, _, due_s in schedule(self._workload, self._window.offset):
             if self._window.requests is not None and position >= self._window.requests:
                 return
             if not self.is_closed and self.seconds is not None and due_s >= self.seconds:
                 return
-            index = (self._window.offset + position) % count
-            yield index, None if self.is_closed else due_s
+            yield self._window.offset + position, None if self.is_closed else due_s
 
     def warmup(self) -> list[int]:
         """The requests just before the window: they do not fill a prefix cache for its first ones."""
         offset, count = self._window.offset, len(self._workload.requests)
         return [(offset - 1 - back) % count for back in range(self._window.warmup_requests)][::-1]
+
+    def most_at_once(self) -> int:
+        """Connections that a closed loop needs: no more than it has requests."""
+        width = self.concurrency or 1
+        return width if self._window.requests is None else min(width, self._window.requests)
 
     def distinct(self) -> set[int]:
         """Every request that may be sent."""
@@ -50,10 +58,10 @@ class Schedule:
         return {place % count for place in places[:count]} | set(self.warmup())
 
 
-async def run_closed(plan: Schedule, ask: Ask, start_s: float) -> list[Sent]:
+async def run_closed(plan: Schedule, ask: Ask, start_s: float) -> list[Answered]:
     """So many requests under way at once, each followed by the next, until the limit."""
     places = iter(plan)
-    answers: list[Sent] = []
+    answers: list[Answered] = []
 
     async def worker() -> None:
         for number, _ in places:
@@ -62,10 +70,10 @@ async def run_closed(plan: Schedule, ask: Ask, start_s: float) -> list[Sent]:
                 return
 
     await asyncio.gather(*(worker() for _ in range(plan.concurrency or 1)))
-    return sorted(answers, key=lambda sent: sent.sent_s)
+    return answers
 
 
-async def run_open(plan: Schedule, ask: Ask, start_s: float) -> list[Sent]:
+async def run_open(plan: Schedule, ask: Ask, start_s: float) -> list[Answered]:
     """Each request at its time, whether others ended or not; at most `concurrency` under way."""
     limit: contextlib.AbstractAsyncContextManager[object] = (
         contextlib.nullcontext()
@@ -73,7 +81,7 @@ async def run_open(plan: Schedule, ask: Ask, start_s: float) -> list[Sent]:
         else asyncio.Semaphore(plan.concurrency)
     )
 
-    async def limited(number: int, at_s: float) -> Sent:
+    async def limited(number: int, at_s: float) -> Answered:
         async with limit:
             return await ask(number, at_s)
 
