@@ -1,7 +1,6 @@
 """A real llama.cpp server, from the package xllamacpp, with SmolLM2-135M.
 
-Needs both: `pip install xllamacpp` (any interpreter, named by ASSAY_LLAMA_CPP_PYTHON) and
-`assay pull smollm2`.
+Needs `pip install xllamacpp` in this interpreter, or in another one that ASSAY_LLAMA_CPP_PYTHON names.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from assay import paths
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import TrialFailedError
 from assay.improve.workloads.workload import PlannedRequest, Window, Workload
 
 PYTHON = os.environ.get("ASSAY_LLAMA_CPP_PYTHON", sys.executable)
 PROMPT = "Gravity is the force that"
-CONTINUED = " holds the universe together. It's a fundamental concept that underlies everything"
+CONTINUED = (
+    " holds the universe together. It's a fundamental concept that underlies everything, from"
+)
 """By llama.cpp itself, greedy, from the same file."""
 WORKLOAD = Workload(
     "test", "", tuple(PlannedRequest(n, f"Tell me about number {n}.", 16) for n in range(4)),
@@ -32,10 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    model = paths.scratch() / "models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-    if not model.is_file():
-        pytest.skip(f"no {model}: assay pull smollm2")
+def engine(tmp_path_factory, smollm2):
     if subprocess.run([PYTHON, "-c", "import xllamacpp"], capture_output=True).returncode:
         pytest.skip(f"{PYTHON} has no xllamacpp")
     with socket.socket() as taken:
@@ -45,7 +42,7 @@ def engine(tmp_path_factory):
     source = Path(__file__).parents[3] / "python"
     found = HttpEngine(
         f"http://127.0.0.1:{port}/v1",
-        f"PYTHONPATH={source} {launcher} --model {model} --port {port} --ctx-size 4096 {{settings}}",
+        f"PYTHONPATH={source} {launcher} --model {smollm2} --port {port} --ctx-size 4096 {{settings}}",
         folder=tmp_path_factory.mktemp("llama"),
     )
     yield found
