@@ -85,7 +85,7 @@ def test_a_listing(cli: Any) -> None:
     outcome = cli("runs", "list")
     assert outcome.code == 0
     assert "2 stored" in outcome.out
-    assert "1.5x (1.4 to 1.6)" in outcome.out
+    assert "1.500x (1.400 to 1.600)" in outcome.out
     rows = {row["run"]: row for row in cli("runs", "list", "--json").data["runs"]}
     assert list(rows[run.id]) == SUMMARY_KEYS
     assert (rows[run.id]["status"], rows[cut.id]["status"]) == ("finished", "interrupted")
@@ -99,8 +99,8 @@ def test_one_run(cli: Any) -> None:
     outcome = cli("runs", "show", run.id)
     assert outcome.code == 0
     for text in (
-        "01 threads  improved  1.5x (1.4 to 1.6)",
-        "baseline  100 output_throughput (99 to 101)",
+        "01 threads  improved  1.500x (1.400 to 1.600)",
+        "baseline  output throughput 100.0 tokens/s (99.00 to 101.0)",
         "threads  1      2",
         "degraded: no power was measured",
         "9 records, chain intact",

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table
 from assay.cli.runs_text import Run, figure, setting
 from assay.improve.journal import run_folder
 from assay.improve.journal.summary import compare
+from assay.report.words import metric_name, metric_unit
 
 
 def runs_compare_command(
@@ -33,8 +34,12 @@ def runs_compare_command(
 
 
 def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    one, other = found["runs"]
-    unit = found["metric"] or ""
+    yield from facts(zip("AB", found["runs"], strict=True), canvas)
+    metric = found["metric"]
+    unit = metric_unit(metric) if metric else ""
+    if metric:
+        yield from facts([("metric", metric_name(metric))], canvas)
+    yield ""
     rows: list[tuple[Part, ...]] = [
         (("status", NAME), *map(str, found["status"])),
         (("verdict", NAME), *(str(text or "-") for text in found["verdict"])),
@@ -44,7 +49,7 @@ def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
         for name, pair in found["figures"].items()
     ]
     rows.append((("kept", NAME), *("; ".join(texts) or "-" for texts in found["kept"])))
-    yield from table(("", one, other), rows, canvas)
+    yield from table(("", "A", "B"), rows, canvas)
     for title, differences in (
         ("fingerprint", found["fingerprint"]),
         ("settings at the start", found["start"]),
@@ -57,4 +62,4 @@ def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
             ((name, NAME), setting(pair[0]), setting(pair[1])) for name, pair in differences.items()
         ]
-        yield from table((title, one, other), cells, canvas)
+        yield from table((title, "A", "B"), cells, canvas)

@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.cli import options
 from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table, wrapped
-from assay.cli.runs_text import Run, figure, setting, when
+from assay.cli.runs_text import Run, figure, metric_figure, setting, when
 from assay.improve.journal import run_folder
 from assay.improve.journal.journal import JournalError
 from assay.improve.journal.summary import details
@@ -34,7 +34,7 @@ def runs_show_command(run: Run, as_json: options.Json = False) -> Report:
 
 
 def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    unit = found["metric"] or ""
+    metric = found["metric"]
     yield from facts(
         [
             ("run", found["run"]),
@@ -45,8 +45,8 @@ def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
             ("device", str(found["device"] or "")),
             ("workload", str(found["workload"] or "")),
             ("verdict", found["verdict"] or ""),
-            ("baseline", figure(found["baseline"], unit) if found["baseline"] else ""),
-            ("final", figure(found["final"], unit) if found["final"] else ""),
+            ("baseline", metric_figure(found["baseline"], metric) if found["baseline"] else ""),
+            ("final", metric_figure(found["final"], metric) if found["final"] else ""),
             ("ratio", figure(found["ratio"], "x") if found["ratio"] else ""),
             ("kept", ", ".join(found["kept"])),
             ("measured", f"{found['blocks']:,} blocks in {found['experiments']:,} experiments"),

@@ -2,9 +2,14 @@
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from assay.improve.figure import Figure
+from assay.report.words import metric_name, metric_unit, setting, shown
+
+__all__ = ["Run", "figure", "metric_figure", "setting", "when"]
 
 Run = Annotated[
     str,
@@ -24,26 +29,18 @@ def when(at: float | None) -> str:
 
 
 def figure(found: Mapping[str, float] | None, unit: str) -> str:
-    """A figure with its interval.
+    """A figure with its interval, from JSON.
 
     >>> figure({"value": 1.5, "lo": 1.4, "hi": 1.6}, "x")
-    '1.5x (1.4 to 1.6)'
+    '1.500x (1.400 to 1.600)'
     """
-    if not found or found.get("value") is None:
+    if not found or None in (found.get("value"), found.get("lo"), found.get("hi")):
         return "-"
-    space = "" if unit == "x" else " "
-    interval = ""
-    if found.get("lo") is not None and found.get("hi") is not None:
-        interval = f" ({found['lo']:.4g} to {found['hi']:.4g})"
-    return f"{found['value']:.4g}{space}{unit}{interval}".rstrip()
+    return shown(Figure(found["value"], found["lo"], found["hi"]), unit)
 
 
-def setting(value: Any) -> str:
-    """The value of a knob.
-
-    >>> setting(None), setting(True), setting("q8_0")
-    ('-', 'true', 'q8_0')
-    """
-    if value is None:
+def metric_figure(found: Mapping[str, float] | None, metric: str | None) -> str:
+    """A figure of a metric, with the names and units that reports have."""
+    if metric is None or not found:
         return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{metric_name(metric)} {figure(found, metric_unit(metric))}"

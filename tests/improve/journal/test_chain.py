@@ -38,7 +38,7 @@ def judged(lines: list[bytes], content: bytes) -> bool:
     return not problems and not torn_bytes
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals)
 def test_an_untouched_journal_is_intact(datas: list[dict[str, Any]]) -> None:
     lines = written(datas)
@@ -47,7 +47,7 @@ def test_an_untouched_journal_is_intact(datas: list[dict[str, Any]]) -> None:
     assert [dict(one.data) for one in records] == [plain(data) for data in datas]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals)
 def test_the_hash_can_be_recomputed_without_this_code(datas: list[dict[str, Any]]) -> None:
     previous = "0" * 64
@@ -59,7 +59,7 @@ def test_the_hash_can_be_recomputed_without_this_code(datas: list[dict[str, Any]
         assert previous == stated
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals, data=st.data())
 def test_a_removed_line_is_caught(datas: list[dict[str, Any]], data: Any) -> None:
     lines = written(datas)
@@ -67,7 +67,7 @@ def test_a_removed_line_is_caught(datas: list[dict[str, Any]], data: Any) -> Non
     assert not judged(lines, b"".join(lines[:removed] + lines[removed + 1 :]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals, data=st.data())
 def test_swapped_lines_are_caught(datas: list[dict[str, Any]], data: Any) -> None:
     lines = written(datas)
@@ -79,7 +79,7 @@ def test_swapped_lines_are_caught(datas: list[dict[str, Any]], data: Any) -> Non
     assert not judged(lines, b"".join(moved))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals, data=st.data())
 def test_an_inserted_line_is_caught(datas: list[dict[str, Any]], data: Any) -> None:
     lines = written(datas)
@@ -88,7 +88,7 @@ def test_an_inserted_line_is_caught(datas: list[dict[str, Any]], data: Any) -> N
     assert not judged(lines, b"".join([*lines[:place], line, *lines[place:]]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(datas=journals, data=st.data())
 def test_a_changed_removed_or_inserted_byte_is_caught(
     datas: list[dict[str, Any]], data: Any
