@@ -57,9 +57,9 @@ def test_time_that_only_the_recording_took_is_no_gain(tmp_path: Path) -> None:
     untraced = whatif.predict(ONE, situation(trace, 0.6 * step_ms))
     assert isinstance(plain, Prediction)
     assert isinstance(untraced, Prediction)
-    assert untraced.ratio.lo == pytest.approx(0.6 * plain.ratio.lo, rel=0.02)
-    assert untraced.ratio.value < plain.ratio.value
-    assert untraced.ratio.hi == pytest.approx(plain.ratio.hi)
+    # The host may have been slower for the recording, or for another reason: both are inside.
+    assert untraced.ratio.lo < 0.6 * plain.ratio.value
+    assert untraced.ratio.value < plain.ratio.value < untraced.ratio.hi
 
 
 FOLDER = os.environ.get("ASSAY_TRACES")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from assay.errors import AssayError
 from assay.improve.figure import Figure
 from assay.improve.policy.known import Known
-from assay.improve.policy.prediction import Z90, between
+from assay.improve.policy.prediction import Z90, between, with_model_error
 
 PLANNED_ENGINES: Final = ("assay", "vllm")
 """Engines whose kernels the planner knows."""
@@ -53,7 +53,8 @@ def _planned(known: Known, before: float, after: float) -> StepRatio | None:
     fixed = 1.0 - planned + planned * exact
     bounds = between(fixed, exact)
     error = math.exp(Z90 * RATIO_ERROR * abs(math.log(exact)))
-    return StepRatio(Figure(bounds.value, bounds.lo / error, bounds.hi * error), "planner")
+    figure = Figure(bounds.value, bounds.lo / error, bounds.hi * error)
+    return StepRatio(with_model_error(figure), "planner")
 
 
 def _step_ns(known: Known, rows: float) -> float | None:

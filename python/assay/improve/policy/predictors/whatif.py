@@ -12,7 +12,7 @@ from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.levers.schema import filled
 from assay.improve.policy.known import Known
-from assay.improve.policy.prediction import Prediction, amdahl
+from assay.improve.policy.prediction import Prediction, amdahl, with_model_error
 
 if TYPE_CHECKING:
     from assay.diagnose.replay.changes import Change
@@ -53,7 +53,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         ratio = _without_profiler(ratio, found, known)
     share = known.decode_share()
     return Prediction(
-        amdahl(ratio, 1.0 if share is None else share),
+        amdahl(with_model_error(ratio), 1.0 if share is None else share),
         f"what-if replay of {found.steps} {found.phase} steps: {', '.join(found.changes)}",
     )
 
