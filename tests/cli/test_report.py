@@ -74,3 +74,16 @@ def test_an_unknown_run_is_bad_input(cli: Callable[..., Any], tmp_path: Path) ->
     outcome = cli("verify-report", "no-such-run")
     assert outcome.code == 2
     assert "no-such-run" in outcome.err
+
+
+def test_a_report_is_written_again_only_where_it_holds(
+    cli: Callable[..., Any], folder: str, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(folder, tmp_path / "20260101-000000-sample-0001"))
+    assert cli("report", str(run), "--rewrite").code == 0
+    assert cli("verify-report", str(run)).code == 0
+    path = run / "report.md"
+    path.write_text(path.read_text().replace("1.7", "1.9", 1))
+    outcome = cli("report", str(run), "--rewrite")
+    assert outcome.code == 1
+    assert "stays as it is: report.md" in outcome.err

@@ -120,6 +120,16 @@ def test_names_of_levers_and_failures_are_data(tmp_path: Path) -> None:
     assert verify(folder).is_verified
 
 
+def test_a_report_does_not_say_where_its_folder_was(tmp_path: Path) -> None:
+    folder = tmp_path / "20260101-000000-run-0000"
+    told = f"the trace does not fit: {folder}/trace: expected 1"
+    _small_run(folder, degradations=(told,))
+    text = (folder / "report.md").read_text()
+    assert str(tmp_path) not in text
+    assert "the trace does not fit: trace: expected 1" in text
+    assert verify(folder).is_verified
+
+
 def test_write_is_the_public_contract() -> None:
     """Claims and provenance in, Markdown out; nothing else is needed."""
     figure = assay.report.Claim("final.ratio", "ratio: 2.000x", None, "x", ())

@@ -43,6 +43,13 @@ def report_command(
             show_default=False,
         ),
     ] = None,
+    rewrite: Annotated[
+        bool,
+        typer.Option(
+            "--rewrite",
+            help="Verify the report, then write it again in the words and pictures of this build.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> Report:
     """Show the report of a run: what was kept, and why.
@@ -56,6 +63,9 @@ def report_command(
 
     folder = run_folder.find(run).path
     claims, provenance = _stored(folder)
+    if rewrite:
+        _rewrite(folder, claims, provenance)
+        claims, provenance = _stored(folder)
     page = folder / "report.html"
     if html is not None:
         from assay.paths import write_atomically
@@ -93,6 +103,18 @@ def _stored(folder: Path) -> "tuple[list[Claim], Provenance]":
             "a run writes its report at its end",
         )
     return from_data(read_json("report", path))
+
+
+def _rewrite(folder: Path, claims: "list[Claim]", provenance: "Provenance") -> None:
+    from assay.report.run import write_again
+    from assay.report.verify import verify
+
+    if failures := verify(folder).failures:
+        raise CheckFailedError(
+            f"run {folder.name} is not verified and stays as it is: {failures[0].name}",
+            "assay verify-report lists what failed",
+        )
+    write_again(folder, claims, provenance)
 
 
 def _trials(claims: "list[Claim]", canvas: Canvas) -> Iterator[Line]:

@@ -165,7 +165,7 @@ def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -
     details = claim.details
     kind = outcome_class(claim)
     label = f"{place + 1}  {words.settings(details['changes']) or details['candidate']}"
-    shapes = [text(clipped(label, 32), LEFT - 14, y + 4, "label", "end")]
+    shapes = [text(clipped(label, 28), LEFT - 14, y + 4, "label", "end")]
     if forecast := details.get("forecast"):
         expected = Figure(**forecast)
         bar = element(
@@ -256,7 +256,7 @@ def _sequence(claim: Claim, looks: Sequence[Figure], threshold: float) -> str:
     lower = [f"{across(place):.1f} {up(one.lo):.1f}" for place, one in enumerate(looks)]
     middle = [f"{across(place):.1f} {up(one.value):.1f}" for place, one in enumerate(looks)]
     shapes = [
-        text(clipped(_sequence_name(claim), 32), 6, 16, "label strong"),
+        text(clipped(_sequence_name(claim), 29), 6, 16, "label strong"),
         element("path", d=f"M{'L'.join([*upper, *reversed(lower)])}Z", class_=f"band {kind}"),
         element("line", x1=6, x2=6 + wide, y1=up(1.0), y2=up(1.0), class_="unity"),
         element("line", x1=6, x2=6 + wide, y1=up(1 + threshold), y2=up(1 + threshold),

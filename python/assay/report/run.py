@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +37,51 @@ def write_run(folder: Path, record: RunRecord, journal: Journal) -> Path:
     files = RunFiles(folder)
     claims, gaps = build(record, files)
     provenance = provenance_of(record, files, journal.head, gaps)
-    store_report(RunFolder(folder), claims, provenance)
+    _store(files, claims, provenance, journal)
+    return folder / REPORT_PAGE
+
+
+def write_again(folder: Path, claims: list[Claim], provenance: Provenance) -> None:
+    """Write a stored report in the words and pictures of this build; its claims stay the same.
+
+    The caller has verified the run: a report that does not hold is not to get new hashes.
+    """
+    files = RunFiles(folder)
+    with Journal.open(folder) as journal:
+        details = {**provenance.details, "writer": writer_digest()}
+        details |= {key: _portable(folder, details.get(key) or ()) for key in ("notes", "gaps")}
+        again = replace(
+            provenance,
+            journal_head=journal.head,
+            created_at=time.time(),
+            degradations=tuple(_portable(folder, provenance.degradations)),
+            details=details,
+        )
+        _store(files, claims, again, journal)
+
+
+def _store(files: RunFiles, claims: list[Claim], provenance: Provenance, journal: Journal) -> None:
+    store_report(RunFolder(files.folder), claims, provenance)
     journal.append(
         "report",
         files={**provenance.files, **{name: files.digest(name) for name in REPORTS}},
         claims=len(claims),
         journal_head=provenance.journal_head,
     )
-    return folder / REPORT_PAGE
+
+
+def _portable(folder: Path, texts: Iterable[str]) -> list[str]:
+    """Texts without the place of the run: a report is passed on, its folder is nobody's business."""
+    return [_without(str(text), folder.name) for text in dict.fromkeys(texts)]
+
+
+def _without(text: str, name: str) -> str:
+    """A text in which paths of the run's folder begin inside it."""
+    words = []
+    for word in text.split(" "):
+        before, found, after = word.partition(f"{name}/")
+        words.append(after if found and "/" in before else word)
+    return " ".join(words)
 
 
 def store_report(run: RunFolder, claims: list[Claim], provenance: Provenance) -> None:
@@ -68,8 +107,8 @@ def provenance_of(
         fingerprint=dict(record.fingerprint),
         journal_head=journal_head,
         files=files.evidence_files(),
-        degradations=tuple(dict.fromkeys(record.degradations)),
-        details=_details(record, gaps),
+        degradations=tuple(_portable(files.folder, record.degradations)),
+        details=_details(record, _portable(files.folder, gaps)),
     )
 
 
@@ -93,7 +132,7 @@ def _details(record: RunRecord, gaps: list[str]) -> dict[str, Any]:
         "phases": [list(one) for one in record.phases],
         "budget_s": record.budget_s,
         "seed": record.seed,
-        "notes": list(outcome.notes),
+        "notes": _portable(outcome.run, outcome.notes),
         "gaps": gaps,
         "writer": writer_digest(),
     }
