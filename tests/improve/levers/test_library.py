@@ -10,6 +10,7 @@ import pytest
 from assay.engine import Engine
 from assay.engine.core.knobs import KNOBS
 from assay.errors import AssayError
+from assay.files import read_yaml
 from assay.improve.engines.own import OwnEngine
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
@@ -138,3 +139,15 @@ def test_knobs_that_cannot_be_read_back_are_never_changed(engine: OwnEngine) -> 
     fewer = {name: one for name, one in engine.knobs().items() if name != "policy"}
     _, skipped = candidates(OWN, engine.describe(), fewer, engine.settings())
     assert dict(skipped)["shortest-first"] == "the engine has no knob policy"
+
+
+@pytest.mark.parametrize(
+    "lever", [one for one in LEVERS if one.engine == "llama.cpp"], ids=lambda one: one.name
+)
+def test_knobs_of_llama_cpp_are_those_of_its_adapter(lever: Lever) -> None:
+    adapters = loading.LIBRARY.parent.parent / "engines" / "adapters"
+    knobs = read_yaml("adapter", adapters / "llama.cpp.yaml")["knobs"]
+    for one in lever.knobs:
+        choices = knobs[one.knob].get("choices")
+        for value in one.values:
+            assert choices is None or value in choices
