@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run test test-slow loom fuzz kernels validate lint format web bench bundle
+.PHONY: help setup run demo-cost test test-slow loom fuzz kernels validate lint format web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,7 +21,10 @@ setup: ## make .venv, install the packages, build the extension
 	  echo 'hint: name one that is, such as: make $(MAKECMDGOALS) PYTHON=python3.12' >&2; exit 1; }
 	@$(PYTHON) scripts/set_up.py
 
-run: setup ## price a training run and print its provenance
+run: setup ## make a small model serve faster on this machine, with proof; about three minutes
+	$(BIN)/assay run
+
+demo-cost: setup ## price a training run and print its provenance
 	$(BIN)/assay explain econ.cost.per_token --preset dense_training_cost_fixture
 
 test: setup ## run the Rust and Python tests

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from assay.diagnose.invariants.checking import check_invariants
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
+    from assay.improve.loop.optimize import optimize
     from assay.observe.capture import capture
     from assay.observe.telemetry import telemetry
     from assay.planner.predict import predict_graph
@@ -28,6 +29,7 @@ __all__ = [
     "capture_graph",
     "check_invariants",
     "jit",
+    "optimize",
     "predict_graph",
     "report",
     "residuals",
@@ -41,6 +43,7 @@ _ELSEWHERE = {
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
     "check_invariants": "assay.diagnose.invariants.checking",
+    "optimize": "assay.improve.loop.optimize",
     "predict_graph": "assay.planner.predict",
     "residuals": "assay.diagnose.residuals",
     "telemetry": "assay.observe.telemetry",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import assay
+from assay._native import build_info
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder
 from assay.json_records import dumps
@@ -103,7 +103,7 @@ def provenance_of(
     return Provenance(
         run=files.folder.name,
         created_at=time.time(),
-        assay_version=assay.__version__,
+        assay_version=build_info()["version"],
         fingerprint=dict(record.fingerprint),
         journal_head=journal_head,
         files=files.evidence_files(),

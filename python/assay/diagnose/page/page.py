@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import assay
+from assay._native import build_info
 from assay.diagnose.page import figures
 from assay.escaping import clipped, one_line
 
@@ -62,7 +62,7 @@ def render(data: Mapping[str, Any], command: str) -> str:
             cards=_cards(data),
             shown=_shown(data),
             terms=[one["name"] for one in data["waterfall"] if one["ns"] > 0],
-            version=assay.__version__,
+            version=build_info()["version"],
             command=command,
         )
     )

@@ -11,14 +11,14 @@ from assay.improve.engines.protocol import Engine
 from assay.improve.workloads.measurement import Setting
 
 if TYPE_CHECKING:
-    import assay.engine
+    from assay.engine import Engine as AssayEngine
 
 NAMES: Final = ("assay", "vllm")
 """Engines by name; others by URL."""
 
 
 def open_engine(
-    engine: str | Engine | assay.engine.Engine | Any,
+    engine: str | Engine | AssayEngine | Any,
     *,
     model: str | None = None,
     device: str | None = None,

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import assay
-from assay._native import kernel_threads
+from assay._native import build_info, kernel_threads
 from assay.engine import Engine, SamplingParams
 from assay.engine.core.knobs import Knob
 from assay.engine.core.outputs import Chunk
@@ -28,6 +27,7 @@ from assay.improve.engines.protocol import (
 from assay.improve.load.window import summarize
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Window, Workload
+from assay.observe.capture import capture as recorded
 from assay.runtime.fingerprint import machine
 
 PROBE_ALTERNATIVES: Final = 8
@@ -63,7 +63,7 @@ class OwnEngine:
         gap = self._meter.gap
         return EngineDescription(
             engine="assay",
-            release=assay.__version__,
+            release=build_info()["version"],
             model=facts["model"],
             device=engine.device.name,
             hardware=machine(engine.device).to_data(),
@@ -168,7 +168,7 @@ class OwnEngine:
             folder.rmdir()
         self._reserve(workload)
         self.engine.reset_prefix_cache()
-        with assay.capture(folder):
+        with recorded(folder):
             OwnWindow(self.engine, workload, window).run()
         return folder
 

@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-import assay
 from assay.improve.journal import active
 from assay.improve.journal.faults import VARIABLE, fault_point
 from assay.improve.journal.run_folder import RunFolder
@@ -101,7 +100,7 @@ def start_recovery(run: RunFolder) -> None:
 def _spawn(run: RunFolder, controller: int, stdin: int) -> subprocess.Popen[bytes]:
     # Faults are meant for the controller. The package comes from where this one came from.
     environment = {name: text for name, text in os.environ.items() if name != VARIABLE}
-    places = [str(Path(assay.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    places = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     with (run.path / LOG_NAME).open("ab") as log:
         return subprocess.Popen(

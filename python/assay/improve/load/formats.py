@@ -79,7 +79,7 @@ def to_records(measurement: Measurement, workload: Workload) -> str:
 
 def to_llm_d(measurement: Measurement, workload: Workload) -> str:
     """The benchmark report of llm-d-benchmark, version 0.2.1, as JSON."""
-    from assay import __version__
+    from assay._native import build_info
 
     start = datetime.fromtimestamp(measurement.started_at, UTC)
     end = datetime.fromtimestamp(measurement.started_at + measurement.seconds, UTC)
@@ -88,7 +88,7 @@ def to_llm_d(measurement: Measurement, workload: Workload) -> str:
     outputs = np.array([request.max_tokens for request in workload.requests], dtype=np.float64)
     standardized: dict[str, Any] = {
         "tool": "assay",
-        "tool_version": __version__,
+        "tool_version": build_info()["version"],
         "parallelism": 1,
         "source": "random" if workload.source == "built-in" else "sampled",
         "input_seq_len": _sequence_length(lengths),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import assay
+from assay._native import build_info
 from assay.improve.engines.own import OwnEngine
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.journal import run_folder
@@ -117,7 +117,7 @@ def _facts(state: RunState, command: str) -> dict[str, Any]:
     options, found = state.options, state.description
     return {
         "command": command,
-        "assay": assay.__version__,
+        "assay": build_info()["version"],
         "budget_s": options.budget_s,
         "target": options.target,
         "seed": options.seed,

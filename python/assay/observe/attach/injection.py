@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-import assay
 from assay._native import check_trace_library, write_trace_control
 from assay.errors import InputError
 from assay.runtime.cuda import library_folders
 
-LIBRARY: Final = Path(assay.__file__).with_name("libassay_inject.so")
+LIBRARY: Final = Path(__file__).parents[2] / "libassay_inject.so"
 """The injected library, beside the extension."""
 
 ACTIVITIES: Final = ("kernel", "memcpy", "memset", "sync", "api", "nvtx", "overhead", "graph")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay import __version__
-from assay._native import read_event_shard
+from assay._native import build_info, read_event_shard
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
@@ -79,7 +78,7 @@ def merge(paths: Sequence[Path], *, run: str | None = None) -> Trace:
     """One trace of all shards; what is missing is said in its header."""
     shards = [read(path) for path in paths]
     header = TraceHeader(run=run, source="cupti", clock="realtime")
-    header.versions["assay"] = __version__
+    header.versions["assay"] = build_info()["version"]
     if not shards:
         header.degradations.append(
             "no events: no process of the program loaded the CUDA driver while recording"

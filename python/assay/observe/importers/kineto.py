@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay import _native
+from assay._native import StepTable, import_kineto, read_kineto
 from assay.lazy_import import LazyModule
 from assay.observe.header import TraceHeader
 from assay.observe.store import HEADER
@@ -38,15 +38,15 @@ OUTLINE = ("kernel", "memcpy", "memset", "api", "range")
 def read(path: Path, *, progress: Say = None, details: bool = True) -> Trace:
     """The trace in memory; without `details` only events of `OUTLINE`, and no args."""
     kinds = None if details else OUTLINE
-    table, facts = _native.read_kineto(path, details, kinds, _percent(path, progress))
+    table, facts = read_kineto(path, details, kinds, _percent(path, progress))
     return Trace(_header(facts), pl.DataFrame(table))
 
 
 def store(path: Path, folder: Path, *, progress: Say = None) -> dict[str, tuple[int, int]]:
     """Store the trace without holding it in memory; returns events and nanoseconds by kind."""
     with staged(folder) as staging:
-        facts = _native.import_kineto(path, staging / EVENTS, _percent(path, progress))
-        _native.StepTable.from_columns({}).write_parquet(staging / STEPS)
+        facts = import_kineto(path, staging / EVENTS, _percent(path, progress))
+        StepTable.from_columns({}).write_parquet(staging / STEPS)
         _header(facts).write(staging / HEADER)
     return facts["sums"]
 

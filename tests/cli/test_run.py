@@ -1,0 +1,100 @@
+"""`assay run`: keys, exit codes, bad options, a run that is resumed."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli
+
+KEYS = [
+    "run", "verdict", "metric", "baseline", "final", "ratio", "target", "target_met", "kept",
+    "undecided", "rejected", "settings", "launch_command", "report", "notes",
+]  # fmt: skip
+SMALL = ("--model", "synthetic", "--budget", "60s", "--workload", "decode", "--input-tokens", "8",
+         "--output-tokens", "8")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs of these tests go to a folder of their own; calibrations are not made here."""
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    monkeypatch.setattr("assay.cli.run._calibrate", _uncalibrated)
+    return tmp_path
+
+
+def _uncalibrated(*_: object) -> None:
+    from assay.errors import InputError
+
+    raise InputError("cpu of this machine is not calibrated")
+
+
+def test_a_dry_run_says_what_it_would_try(cli: Cli, scratch: Path) -> None:
+    outcome = cli("run", *SMALL, "--from", "plain", "--dry-run", "--json")
+    assert outcome.code == 0
+    data = outcome.data
+    assert list(data) == KEYS
+    assert data["verdict"] == "diagnosed only"
+    assert Path(data["run"]).parent == scratch / "runs"
+    assert data["settings"]["threads"] == 1
+    assert data["launch_command"].startswith("assay serve synthetic")
+    assert "from a plain configuration (threads 1, graph_buckets 0, max_batch 1)" in outcome.err
+    assert Path(data["report"]).is_file()
+    assert cli("verify-report", data["run"]).code == 0
+
+
+def test_the_verdict_is_the_first_word(cli: Cli) -> None:
+    outcome = cli("run", *SMALL, "--dry-run")
+    assert outcome.out.startswith("diagnosed only: output_throughput\n")
+    assert "assay verify-report " in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--budget", "10s"), "budget: expected at least 60 s, got 10 s"),
+        (("--budget", "soon"), "--budget: expected a duration, got 'soon'"),
+        (("--target", "0%"), "--target: expected a share above 0"),
+        (("--from", "scratch"), 'unknown start "scratch"'),
+        (("--max-risk", "any"), 'unknown risk "any"'),
+        (("--workload", "chats"), "workload: expected a name or a file of requests, got 'chats'"),
+        (("--workload", "chat", "--load", "x.jsonl"), "expected --workload or --load, got both"),
+        (("--restart", "serve {settings}"), "--restart: expected it with --engine URL"),
+        (("--engine", "http://127.0.0.1:9", "--from", "plain"), "--from plain: expected --engine"),
+        (("--only", "threads", "--skip", "threads"), "threads: expected it in only or in skip"),
+        (("--top-n", "0"), "top-n: expected 1 or more, got 0"),
+        (("--resume", "none-such"), 'unknown run "none-such"'),
+        (("--price", "much"), "price: expected USD an hour"),
+        (("--metric", "speed"), 'unknown metric of --metric "speed"'),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(
+    cli: Cli, words: tuple[str, ...], message: str
+) -> None:
+    outcome = cli("run", "--model", "synthetic", *words)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    lines = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_an_unknown_lever_is_exit_code_2(cli: Cli) -> None:
+    outcome = cli("run", *SMALL, "--only", "treads", "--dry-run")
+    assert outcome.code == 2
+    assert 'error: unknown lever "treads"' in outcome.err
+
+
+@pytest.mark.slow
+def test_a_run_is_kept_verified_resumed_and_rolled_back(cli: Cli) -> None:
+    """Two threads, a batch and graphs beat one thread, one request and none on any machine."""
+    outcome = cli("run", *SMALL, "--concurrency", "4", "--from", "plain", "--json")
+    data = outcome.data
+    assert (outcome.code, data["verdict"]) == (0, "improved")
+    assert data["ratio"]["lo"] > 1.0
+    assert data["settings"] != {}
+    assert cli("verify-report", data["run"]).code == 0
+    again = cli("run", "--resume", data["run"], "--budget", "60s", "--json").data
+    assert again["run"] == data["run"]
+    assert again["verdict"] == "improved"
+    assert cli("verify-report", data["run"]).code == 0
+    assert cli("rollback", data["run"]).code == 0
