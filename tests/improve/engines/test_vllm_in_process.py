@@ -11,7 +11,7 @@ from fake_vllm_024 import inputs, llm, sampling_params
 
 from assay.errors import InputError
 from assay.improve.engines.opening import open_engine
-from assay.improve.engines.protocol import Engine, TrialFailedError
+from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
 from assay.improve.engines.vllm_in_process import VllmInProcess
 from assay.improve.workloads.workload import PlannedRequest, Window, Workload
 
@@ -27,6 +27,7 @@ LONG = Workload("long", "", (PlannedRequest(0, "word " * 60, 4),))
 @pytest.fixture
 def engine(monkeypatch):
     llm.ALIVE.clear()
+    llm.LIMITS["starts"] = 1000
     monkeypatch.setitem(sys.modules, "vllm", fake_vllm_024)
     monkeypatch.setitem(sys.modules, "vllm.inputs", inputs)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", sampling_params)
@@ -99,6 +100,22 @@ def test_a_failed_trial_brings_the_former_engine_back(engine, changes, failure):
     assert caught.value.failure == failure
     assert engine.settings() == before
     assert engine.measure(WORKLOAD, Window(requests=2)).errors == 0
+
+
+def test_the_object_that_was_given_lets_go_of_its_engine(engine):
+    given = engine.llm
+    engine.configure({"enforce_eager": False})
+    assert vars(given) == {}
+    assert engine.llm is not given
+
+
+def test_an_engine_that_does_not_come_back_is_lost(engine):
+    with pytest.raises(EngineLostError, match="nor does it start with the former arguments"):
+        engine.configure({"max_num_seqs": 14})
+    with pytest.raises(EngineLostError, match="expected an engine, got none"):
+        engine.settings()
+    with pytest.raises(EngineLostError, match="expected an engine, got none"):
+        engine.measure(WORKLOAD, Window(requests=1))
 
 
 def test_unknown_knobs_are_refused_before_anything_is_stopped(engine):

@@ -20,6 +20,7 @@ OUT_OF_MEMORY: Final = (
     "unable to allocate",
     "cannot allocate memory",
     "no available memory for the cache blocks",
+    "is less than desired gpu memory utilization",
     "not enough memory",
     "memoryerror",
 )

@@ -70,7 +70,7 @@ class VllmInProcess:
 
     def __init__(self, llm: Any, arguments: Mapping[str, Any] | None = None) -> None:
         """Take an `LLM` over."""
-        self.llm = llm
+        self._llm: Any = llm
         self._make: Callable[..., Any] = type(llm)
         # It is imported already: somebody made the object.
         self._vllm = sys.modules["vllm"]
@@ -85,6 +85,13 @@ class VllmInProcess:
             )
         self._arguments = dict(arguments)
         self._meter = DisturbanceMeter(self._gpu())
+
+    @property
+    def llm(self) -> Any:
+        """The `LLM` in force; the one that was given is empty after the first change."""
+        if self._llm is None:
+            raise EngineLostError("vLLM: expected an engine, got none since the last start failed")
+        return self._llm
 
     def describe(self) -> EngineDescription:
         """The release, the model and the machine."""
@@ -229,7 +236,7 @@ class VllmInProcess:
 
     def _remake(self, arguments: Mapping[str, Any]) -> None:
         self._free()
-        self.llm = self._make(**arguments)
+        self._llm = self._make(**arguments)
         self._arguments = dict(arguments)
 
     def _return_to(self, before: Mapping[str, Any], said: str, kind: Failure) -> None:
@@ -243,9 +250,11 @@ class VllmInProcess:
 
     def _free(self) -> None:
         """Give the GPU's memory back: two engines do not fit."""
-        llm, self.llm = self.llm, None
+        llm, self._llm = self._llm, None
         if llm is not None:
             llm.llm_engine.engine_core.shutdown()
+            # Whoever made the object may hold it still: its engine must go all the same.
+            vars(llm).clear()
         del llm
         gc.collect()
         distributed = sys.modules.get("vllm.distributed")

@@ -8,6 +8,7 @@ from fake_vllm_024.sampling_params import RequestOutputKind
 VOCABULARY = 5000
 LONGEST = 50
 ALIVE = []
+LIMITS = {"starts": 1000}
 
 
 class InprocClient:
@@ -68,6 +69,10 @@ class LLM:
         assert not ALIVE, "two engines do not fit"
         if gpu_memory_utilization > 0.95:
             raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        if max_num_seqs == 14:
+            LIMITS["starts"] = 0
+        if LIMITS["starts"] <= 0:
+            raise RuntimeError("Engine core initialization failed")
         if max_num_seqs == 13:
             raise ValueError("1 validation error for SchedulerConfig")
         ALIVE.append(self)
