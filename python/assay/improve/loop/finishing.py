@@ -61,6 +61,7 @@ def _judged(state: RunState) -> tuple[RunVerdict, str]:
         kept=state.kept,
         others=others,
         threshold=state.options.threshold,
+        untried=state.untried,
     )
     return verdict, state.stop if state.diagnosed_only and state.stop else reason
 

@@ -16,6 +16,7 @@ def run_verdict(
     kept: Sequence[ExperimentResult],
     others: Sequence[ExperimentResult],
     threshold: float,
+    untried: int = 0,
 ) -> tuple[RunVerdict, str]:
     """The verdict and why.
 
@@ -32,6 +33,8 @@ def run_verdict(
     if kept:
         return "undecided", "the kept levers were not measured again together"
     open_ones = [one for one in others if _leaves_room(one, threshold)]
+    if untried and not open_ones:
+        return "undecided", f"the budget ended before {untried} candidates were tried"
     if not open_ones:
         count = len(others)
         tried = "no lever applies" if not count else f"none of {count} trials gains {threshold:.0%}"

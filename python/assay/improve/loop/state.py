@@ -103,6 +103,8 @@ class RunState:
     price: Price | None = None
     diagnosed_only: bool = False
     """Whether no experiment is made: a dry run, or an engine near its floor."""
+    untried: int = 0
+    """Candidates that the budget left no time for."""
     stop: str = ""
     """Why no experiment is made, or why they ended early; empty where they did not."""
     interrupted: bool = False

@@ -66,6 +66,7 @@ def _out_of_time(state: RunState, allotment: Allotment, candidate: Candidate, mo
         f"{left:.0f} s are left for experiments, too short for {candidate.name}, which takes "
         f"{allotment.least_s(candidate):.0f} s at least"
     )
+    state.untried = more + 1
     state.skipped.append((candidate.name, "not tried: the budget ended before its turn"))
     if more:
         state.notes.append(f"{more} more candidates were not tried: the budget ended")

@@ -37,7 +37,8 @@ def predict(state: RunState, calibrate: Calibrate | None = None) -> None:
         state.diagnosis = _diagnose(state, state.model_spec, state.hardware)
     except AssayError as error:
         state.degrade(f"the trace does not fit the prediction, which is left out: {error.message}")
-        state.hardware = None
+        # Ceilings that the trace contradicts say nothing of the floor either.
+        state.hardware = _catalog_hardware(state)
         state.diagnosis = _without_prediction(state)
     if state.diagnosis is not None:
         for text in state.diagnosis.degradations:
@@ -46,8 +47,24 @@ def predict(state: RunState, calibrate: Calibrate | None = None) -> None:
     _write_plan(state)
 
 
+def _catalog_hardware(state: RunState) -> HardwareSpec | None:
+    """The catalog's accelerator in place of a calibration that the trace contradicts."""
+    from assay.planner import hardware_spec
+
+    name = _accelerator(state.description)
+    if name is None or state.hardware is None or state.hardware.source == "catalog":
+        return None
+    state.degrade(f"the calibration is set aside: the floor is that of the catalog's {name}")
+    return hardware_spec(name)
+
+
 def _without_prediction(state: RunState) -> Diagnosis | None:
-    """Gaps, critical path and causes of the trace alone."""
+    """The trace against the catalog's machine, else its gaps, critical path and causes alone."""
+    if state.hardware is not None:
+        try:
+            return _diagnose(state, state.model_spec, state.hardware)
+        except AssayError as error:
+            state.degrade(f"nor does it fit the catalog's machine: {error.message}")
     try:
         return _diagnose(state, None, None)
     except AssayError as error:
@@ -108,6 +125,10 @@ def _hardware(state: RunState, calibrate: Calibrate | None) -> HardwareSpec | No
         return hardware_spec(device)
     except AssayError as error:
         reason = error.message
+    name = _accelerator(state.description)
+    if name is not None:
+        state.degrade(f"{reason}: predicted with the catalog's {name}")
+        return hardware_spec(name)
     if calibrate is not None and state.description.engine == "assay":
         formats = {*REFERENCE_FORMATS, str(state.description.details.get("weight_format"))}
         path = state.folder.path / CALIBRATION
@@ -120,10 +141,6 @@ def _hardware(state: RunState, calibrate: Calibrate | None) -> HardwareSpec | No
             return hardware_spec(str(path))
         except AssayError as error:
             reason = error.message
-    name = _accelerator(state.description)
-    if name is not None:
-        state.degrade(f"{reason}: predicted with the catalog's {name}")
-        return hardware_spec(name)
     state.degrade(f"no floor: {reason}; assay calibrate --device {device} measures it")
     return None
 
