@@ -253,7 +253,7 @@ class VllmInProcess:
         llm, self._llm = self._llm, None
         if llm is not None:
             llm.llm_engine.engine_core.shutdown()
-            # Whoever made the object may hold it still: its engine must go all the same.
+            # Its maker may hold the object still: its engine must go all the same.
             vars(llm).clear()
         del llm
         gc.collect()
