@@ -36,6 +36,10 @@ def options():
     return parser.parse_args()
 
 
+OPTIONS = argparse.Namespace()
+FAIL = ""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     completions = 0
@@ -98,37 +102,45 @@ def say(text):
     print(f"0.00.650.3 I {text}", file=sys.stderr, flush=True)
 
 
-OPTIONS = options()
-applies = OPTIONS.fail_with_threads in (None, OPTIONS.threads)
-FAIL = OPTIONS.fail if applies else ""
-if FAIL == "crash":
-    say("GGML_ASSERT failed")
-    os.abort()
-if FAIL == "oom":
-    say("ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 9999")
-    sys.exit(1)
-if FAIL == "killed":
-    os.kill(os.getpid(), 9)
-if FAIL == "hang":
-    time.sleep(600)
-threads = 1 if OPTIONS.lies else OPTIONS.threads
-batch = OPTIONS.threads_batch or threads
-flash = {"on": "enabled", "off": "disabled", "auto": "auto"}[OPTIONS.flash_attn]
-say(f"cmn: system_info: n_threads = {threads} (n_threads_batch = {batch}) / 2 | CPU : SSE3 = 1 |")
-say(
-    f"load_tensors: loading model tensors, this can take a while... (load_mode = {OPTIONS.load_mode})"
-)
-say(f"llama_context: n_batch               = {OPTIONS.batch_size}")
-say(f"llama_context: n_ubatch              = {OPTIONS.ubatch_size}")
-say(f"llama_context: flash_attn            = {flash}")
-say(f"llama_context: kv_unified            = {str(OPTIONS.kv_unified).lower()}")
-say(
-    "llama_kv_cache: size =  137.81 MiB (  2048 cells,  30 layers,  4/4 seqs), "
-    f"K ({OPTIONS.cache_type_k}):   47.81 MiB, V ({OPTIONS.cache_type_v}):   90.00 MiB"
-)
-drafts = OPTIONS.spec_type
-if drafts == "none":
-    say("spec common_specu: no implementations specified for speculative decoding")
-else:
-    say(f"spec common_specu: adding speculative implementation '{drafts}'")
-ThreadingHTTPServer(("127.0.0.1", OPTIONS.port), Handler).serve_forever()
+def main() -> None:
+    global OPTIONS, FAIL
+    OPTIONS = options()
+    applies = OPTIONS.fail_with_threads in (None, OPTIONS.threads)
+    FAIL = OPTIONS.fail if applies else ""
+    if FAIL == "crash":
+        say("GGML_ASSERT failed")
+        os.abort()
+    if FAIL == "oom":
+        say("ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 9999")
+        sys.exit(1)
+    if FAIL == "killed":
+        os.kill(os.getpid(), 9)
+    if FAIL == "hang":
+        time.sleep(600)
+    threads = 1 if OPTIONS.lies else OPTIONS.threads
+    batch = OPTIONS.threads_batch or threads
+    flash = {"on": "enabled", "off": "disabled", "auto": "auto"}[OPTIONS.flash_attn]
+    say(
+        f"cmn: system_info: n_threads = {threads} (n_threads_batch = {batch}) / 2 | CPU : SSE3 = 1 |"
+    )
+    say(
+        f"load_tensors: loading model tensors, this can take a while... (load_mode = {OPTIONS.load_mode})"
+    )
+    say(f"llama_context: n_batch               = {OPTIONS.batch_size}")
+    say(f"llama_context: n_ubatch              = {OPTIONS.ubatch_size}")
+    say(f"llama_context: flash_attn            = {flash}")
+    say(f"llama_context: kv_unified            = {str(OPTIONS.kv_unified).lower()}")
+    say(
+        "llama_kv_cache: size =  137.81 MiB (  2048 cells,  30 layers,  4/4 seqs), "
+        f"K ({OPTIONS.cache_type_k}):   47.81 MiB, V ({OPTIONS.cache_type_v}):   90.00 MiB"
+    )
+    drafts = OPTIONS.spec_type
+    if drafts == "none":
+        say("spec common_specu: no implementations specified for speculative decoding")
+    else:
+        say(f"spec common_specu: adding speculative implementation '{drafts}'")
+    ThreadingHTTPServer(("127.0.0.1", OPTIONS.port), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ LLAMA = adapters.load("llama.cpp")
         ({"flash_attn": "on"}, ["--flash-attn", "on"]),
         ({"cont_batching": False}, ["--no-cont-batching"]),
         ({"cont_batching": True}, ["--cont-batching"]),
-        ({"poll": 0, "cache_type_k": "q8_0"}, ["--poll", "0", "--cache-type-k", "q8_0"]),
+        ({"poll": 0, "cache_type_k": "q8_0"}, ["--cache-type-k", "q8_0", "--poll", "0"]),
     ],
 )
 def test_settings_become_arguments_of_llama_cpp(settings, words):
