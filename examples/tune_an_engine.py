@@ -3,7 +3,7 @@
 import assay
 
 with assay.Engine.load("synthetic", threads=1, graph_buckets=0, max_batch=1) as engine:
-    # A plan without changes: what would be tried, and in which order. An empty dry_run tries it.
+    # A dry run changes nothing: without dry_run it tries the candidates and keeps what is proven.
     outcome = assay.optimize(engine, budget="1m", workload="decode", dry_run=True)
     print(outcome.verdict, "by", outcome.metric)
     for note in outcome.notes:

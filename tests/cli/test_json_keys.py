@@ -666,6 +666,7 @@ def test_every_command_is_listed_here() -> None:
         "perplexity",
         "pull",
         "rollback",
+        "run",
         "report",
         "serve",
         "verify-report",

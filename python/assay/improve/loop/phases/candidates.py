@@ -14,7 +14,7 @@ from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.history import History
 from assay.improve.policy.known import Known
 from assay.improve.policy.qualification import qualify
-from assay.improve.policy.ranking import rank, riskier
+from assay.improve.policy.ranking import TrialCost, rank, riskier
 
 
 def choose_candidates(state: RunState) -> None:
@@ -88,7 +88,13 @@ def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
             state.degrade(note)
     state.constraints = Constraints(riskier(known))
     state.progress.say(f"ranking {len(found)} candidates")
-    state.candidates, skipped = rank(found, known, history=past, constraints=state.constraints)
+    state.candidates, skipped = rank(
+        found,
+        known,
+        history=past,
+        cost=TrialCost(restart_s=state.restart_s),
+        constraints=state.constraints,
+    )
     state.ranked = list(state.candidates)
     state.skipped += [(one.lever, one.reason) for one in skipped]
 
