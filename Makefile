@@ -29,7 +29,7 @@ demo-cost: setup ## price a training run and print its provenance
 
 test: setup ## run the Rust and Python tests
 	cargo test --workspace --exclude assay-python
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-slow: setup ## run the tests too slow for every change
 	cargo test --workspace --exclude assay-python -- --ignored

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from decode_traces import config, replayed
 
+from assay.improve.journal.journal import Journal
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -56,5 +58,8 @@ def test_python_blocks_of_documents_run(
         replayed().save(tmp_path / "trace.json")
         packed = gzip.compress((tmp_path / "trace.json").read_bytes())
         (tmp_path / "trace.json.gz").write_bytes(packed)
+    if any('"journal.jsonl"' in block for block in blocks):
+        with Journal.create(tmp_path) as journal:
+            journal.append("started", subject="a document")
     if blocks:
         run("\n".join(blocks), tmp_path)

@@ -114,6 +114,7 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     return run
 
 
+@pytest.mark.slow
 def test_slow_cases_are_named_and_the_others_run(sanitizer: Callable[..., Any]) -> None:
     one = sanitizer("test_first.py", "test_second.py")
     assert (one["findings"], one["exit_status"], one["unstarted"]) == (1, 0, [])

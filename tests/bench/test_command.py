@@ -242,7 +242,16 @@ def test_module_runs_the_command() -> None:
     assert done.stderr.startswith('error: unknown suite "graf"')
 
 
-@pytest.mark.parametrize("name", registry.SUITES)
+SLOW_SUITES = ("graph", "trace")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW_SUITES else ())
+        for name in registry.SUITES
+    ],
+)
 def test_every_suite_runs_quickly(cli: Any, name: str) -> None:
     model = ("--model", "synthetic") if registry.suite(name).rivals else ()
     found = cli(name, "--quick", "--json", *model)
@@ -253,5 +262,6 @@ def test_every_suite_runs_quickly(cli: Any, name: str) -> None:
     assert len(set(names)) == len(names)
     for figure in data["figures"]:
         assert figure["check"]["passed"], figure["name"]
-        assert figure["value"] > 0
+        # No run that promotes equal settings is the best there is.
+        assert figure["value"] > 0 or figure["unit"] == "% of runs"
     assert found.err.count("\n") >= len(names)

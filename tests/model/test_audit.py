@@ -297,6 +297,7 @@ def test_all_evaluation_paths_agree() -> None:
     assert checks["encoding"].count == 12
 
 
+@pytest.mark.slow
 def test_all_evaluation_paths_of_the_stack_agree() -> None:
     report = verify(stack.registry(), "full", read_only=True)
     assert report.ok, [check for check in report.checks if check.status == "failed"]

@@ -19,6 +19,7 @@ KINDS: Final = {
     "points": "sample points of sensitivity analyses",
     "cubins": "compiled CUDA kernels, compiled again on first use",
     "patterns": "random weights of benchmark models",
+    "vllm": "arguments of the installed vLLM",
     "calibration": "measured ceilings of machines: assay calibrate measures this one again",
     "models": "downloaded models; assay pull downloads them again",
     "traces": "stored traces, which cannot be made again",

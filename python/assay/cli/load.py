@@ -191,7 +191,9 @@ def load_command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: options.Json = False,
 ) -> Report:
-    """Put a load on an OpenAI-compatible server: TTFT, TPOT, ITL, E2EL, throughput, goodput.
+    """Put a load on an OpenAI-compatible server.
+
+    Prints TTFT, TPOT, ITL, E2EL, throughput and goodput.
 
     Names and formulas are those of vllm bench serve. Tokens are counted as the server counts them,
     never as chunks. A window is stable, backlogged or overloaded; latencies of an overloaded one

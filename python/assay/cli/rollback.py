@@ -14,7 +14,7 @@ from assay.improve.journal.run_folder import configuration_hash
 
 
 def rollback_command(run: Run, as_json: options.Json = False) -> Report:
-    """Restore the configuration that the engine had before a run.
+    """Restore the settings of before a run.
 
     The journal of the run holds the inverse of every change. A server is started again with the
     settings it had before the run; if it does not start, it is stopped and this command exits with

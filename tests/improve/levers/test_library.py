@@ -26,6 +26,9 @@ PLAIN = {"threads": 1, "graph_buckets": 0, "max_batch": 1}
 @pytest.fixture(scope="module")
 def engine() -> Iterator[OwnEngine]:
     with Engine.load("synthetic", "cpu", kv_tokens=512) as found:
+        # Kernel threads are the process's: an engine of another test may have left fewer.
+        found.configure({"threads": 1})
+        found.configure({"threads": 0})
         yield OwnEngine(found)
 
 
