@@ -262,6 +262,6 @@ def test_every_suite_runs_quickly(cli: Any, name: str) -> None:
     assert len(set(names)) == len(names)
     for figure in data["figures"]:
         assert figure["check"]["passed"], figure["name"]
-        # No run that promotes equal settings is the best there is.
-        assert figure["value"] > 0 or figure["unit"] == "% of runs"
+        # Shares of runs may be none: equal settings promoted, or a gain found in a few runs.
+        assert figure["value"] > 0 or figure["unit"].startswith("%")
     assert found.err.count("\n") >= len(names)
