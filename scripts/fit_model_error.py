@@ -27,9 +27,8 @@ from assay.errors import AssayError, InputError
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import Z90, Distribution
 from assay.validate import intervals
-from assay.validate.cases import Case, read_cases
+from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.folds import folds_by_case
-from assay.validate.run import published_cases
 from assay.validate.serving import measured_rows
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of

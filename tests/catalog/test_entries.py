@@ -16,7 +16,11 @@ from assay.errors import InputError, UnitError, UnknownNameError
 from assay.model.inputs import read_inputs
 from assay.model.language.distributions import Distribution
 
-CASES = json.loads((Path(entries.__file__).parent / "cases" / "published.json").read_text())
+CASES = [
+    case
+    for path in sorted((Path(entries.__file__).parent / "cases").glob("published*.json"))
+    for case in json.loads(path.read_text())
+]
 GROUPS = [group for group in entries.groups() if group != "models"]
 ALL = [entry for group in GROUPS for entry in entries.entries(group)]
 DATA_SHEETS = [

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.catalog import accelerators
-from assay.validate.cases import Case, read_cases
+from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.collectives import predict as collectives
 from assay.validate.kernels import predict as kernels
-from assay.validate.run import published_cases
 from assay.validate.score import Row
 from assay.validate.serving import predict as serving
 from assay.validate.training import predict as training

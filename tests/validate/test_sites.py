@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assay.validate.cases import read_cases
+from assay.validate.cases import published_cases, read_cases
 from assay.validate.kernels.predict import predict
-from assay.validate.run import published_cases
 from assay.validate.score import Row
 
 

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay import catalog
 from assay.errors import InputError
 from assay.files import read_json
 
 KINDS = {"kernels": "hardware", "training": "training", "inference": "inference"}
 """Kinds of cases: the name for `--suite`, and the `kind` in the files."""
+
+PUBLISHED = ("published.json", "published_2.json")
+"""Files of cases in `catalog/cases`; the second is later, and from other sources."""
 
 _TIERS = ("A", "B", "C")
 
@@ -34,17 +38,28 @@ class Case:
         return self.id.partition("-")[0]
 
 
-def read_cases(path: Path) -> list[Case]:
-    """Read a file of cases; raises `InputError` that names what is malformed."""
+def published_cases() -> tuple[Path, ...]:
+    """The files of cases that ship with Assay."""
+    folder = Path(catalog.__file__).parent / "cases"
+    return tuple(folder / name for name in PUBLISHED)
+
+
+def read_cases(paths: Path | Sequence[Path]) -> list[Case]:
+    """Read one or more files of cases; raises `InputError` that names what is malformed."""
+    files = [paths] if isinstance(paths, Path) else paths
+    cases = [case for path in files for case in _file(path)]
+    _check_unique(", ".join(path.name for path in files), cases)
+    return cases
+
+
+def _file(path: Path) -> list[Case]:
     data = read_json("cases file", path)
     if not isinstance(data, list):
         raise InputError(
             f"cases file {path.name}: expected a list of cases, got {type(data).__name__}",
             "each case is an object with id, kind, inputs, observed, source and tier",
         )
-    cases = [_case(path.name, position, item) for position, item in enumerate(data)]
-    _check_unique(path.name, cases)
-    return cases
+    return [_case(path.name, position, item) for position, item in enumerate(data)]
 
 
 def _case(file: str, position: int, item: Any) -> Case:

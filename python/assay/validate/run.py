@@ -6,20 +6,14 @@ import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from assay import catalog
 from assay.errors import InputError, unknown_name
-from assay.validate.cases import KINDS, Case, read_cases
+from assay.validate.cases import KINDS, Case, published_cases, read_cases
 from assay.validate.score import Row, Score, score_pool, scores
 
 Progress = Callable[[str], None]
 ALL = "all"
 _FOLDERS = {"kernels": "kernels", "training": "training", "inference": "serving"}
 """Where the cases of a kind are predicted."""
-
-
-def published_cases() -> Path:
-    """The file of cases that ships with Assay."""
-    return Path(catalog.__file__).parent / "cases" / "published.json"
 
 
 def validate(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.validate.cases import read_cases
+from assay.validate.cases import published_cases, read_cases
 from assay.validate.collectives.predict import handles, predict
 from assay.validate.collectives.tables import BYTES, OPERATIONS, Measured
-from assay.validate.run import published_cases
 from assay.validate.score import Row
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.validate.cases import Case, read_cases
+from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.kernels.operations import OPERATION_RELATIONS
 from assay.validate.kernels.predict import predict
 from assay.validate.kernels.scores import KernelScore, errors, score_sample
 from assay.validate.kernels.tables import read_sample
-from assay.validate.run import published_cases
 
 SAMPLE = Path(__file__).parents[2] / "data" / "kernels_sample.csv"
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from assay.errors import InputError
-from assay.validate.cases import Case, read_cases
-from assay.validate.run import published_cases
+from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.score import Row
 from assay.validate.serving.deployments import deployment_of
 from assay.validate.serving.fields import parse_count

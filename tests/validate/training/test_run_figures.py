@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.validate.cases import read_cases
-from assay.validate.run import published_cases
+from assay.validate.cases import published_cases, read_cases
 from assay.validate.score import Row, score_suite
 from assay.validate.training.predict import predict
 
