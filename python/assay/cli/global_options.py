@@ -41,15 +41,28 @@ def _options(
 
 def add_options(command: Any) -> None:
     """Give a command, or the program, the two options."""
-    from typer.main import get_params_convertors_ctx_param_name_from_function
-
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             parameter.make_metavar = partial(_metavar, parameter)
-    command.params += get_params_convertors_ctx_param_name_from_function(_options)[0]
+            parameter.get_usage_pieces = partial(_usage_pieces, parameter)
+    command.params += _parameters()
+
+
+def _parameters() -> list[Any]:
+    """The two options, as Typer makes them for a program of one command."""
+    from typer.main import get_command
+
+    application = typer.Typer(add_completion=False)
+    application.command(add_help_option=False)(_options)
+    return list(get_command(application).params)
 
 
 def _metavar(parameter: Any, ctx: Any, *, usage: bool = False) -> str:
-    """An argument's name in help; Typer puts required ones into braces, which read as a choice."""
+    """An argument's name in help, without the marks that Typer adds."""
+    return str(parameter.metavar)
+
+
+def _usage_pieces(parameter: Any, ctx: Any) -> list[str]:
+    """An argument in the usage line; Typer puts required ones into braces, which read as a choice."""
     name = str(parameter.metavar)
-    return f"[{name}]" if usage and not parameter.required and not name.startswith("[") else name
+    return [name if parameter.required or name.startswith("[") else f"[{name}]"]
