@@ -608,8 +608,17 @@ _ERRORS = {"cases": COUNT, "mape": NUMBER, "median": NUMBER, "p90": NUMBER}
 ANSWERS.append(
     (
         ("validate", "--suite", "megatron"),
-        Each(
-            {
+        {
+            "groups": Each(
+                {
+                    "group": TEXT, "figures": COUNT, "sources": COUNT, "shipped": _ERRORS,
+                    "in_sample": _ERRORS, "held_out": _ERRORS,
+                    "held_out_median_by_source": Keyed(NUMBER), "source_mean": NUMBER,
+                    "coverage90": NUMBER, "band95": Each(NUMBER), "bar": NUMBER,
+                    "failures": Each(TEXT, some=False),
+                }
+            ),
+            "scores": Each({
                 "suite": TEXT, "pool": FLAG, "cases": COUNT, "covered": COUNT, "mape": NUMBER,
                 "median": NUMBER, "p90": NUMBER, "coverage90": NUMBER, "in_sample": _ERRORS,
                 "held_out": _ERRORS, "held_out_coverage90": NUMBER,
@@ -620,12 +629,14 @@ ANSWERS.append(
                         "observed": NUMBER, "predicted": NUMBER, "lo": NUMBER, "hi": NUMBER,
                         "error": NUMBER, "terms": Keyed(NUMBER), "baselines": Keyed(NUMBER),
                         "gap": TEXT, "notes": Each(TEXT, some=False),
-                        "in_sample": FLAG, "held_out": NUMBER,
+                        "in_sample": FLAG, "held_out": NUMBER, "held_out_lo": MAYBE_NUMBER,
+                        "held_out_hi": MAYBE_NUMBER, "held_out_error": NUMBER, "source": TEXT,
+                        "group": TEXT,
                     },
                     some=False,
                 ),
-            }
-        ),
+            }),
+        },
     )
 )  # fmt: skip
 

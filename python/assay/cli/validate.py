@@ -1,7 +1,7 @@
 """`assay validate`: predictions compared with published figures."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +28,7 @@ from assay.cli.output import (
 from assay.errors import InputError
 
 if TYPE_CHECKING:
+    from assay.validate.groups import GroupScore
     from assay.validate.score import Errors, Row, Score
 
 _LARGE_ERROR = 0.2
@@ -63,34 +64,43 @@ def validate_command(
 
     Every case shows the prediction with its 90 % interval and largest terms, and the observed
     figure. The errors of each suite are split: `in-sample` are cases that the constants were
-    fitted on, `held-out` are errors of constants fitted without the case. Errors of simpler
+    fitted on, `held-out` are errors of constants fitted without its source. Errors of simpler
     rules are printed for comparison. Where a suite has more cases than --limit, those with the
-    largest errors are printed.
+    largest errors are printed. Then comes one line for each group of figures, with its bar.
     """
-    from assay.validate.run import validate
+    from assay.validate.groups import score_groups
+    from assay.validate.run import rows_of, validate
 
     cases_at_most = options.MAX_LISTED if limit is None else limit
     if not tier or set(tier) - set("ABC"):
         raise InputError(f'expected tiers out of A, B and C, got "{tier}"', "such as --tier AB")
     with working("predicting", log=False) as progress:
         found = validate(suite, cases, tier, progress)
+    groups = score_groups(rows_of(found))
 
     def text(canvas: Canvas) -> Iterator[Line]:
         if not summary:
             for score in found:
-                if not score.is_pool and "/" not in score.name:
+                if score.is_suite:
                     yield from _suite_lines(score, cases_at_most, canvas)
         yield from _score_lines(found, canvas)
+        if groups:
+            yield ""
+            yield from group_lines(groups, canvas)
 
     is_cut = not summary and any(_cut(score, cases_at_most) for score in found)
     notes = cut_notes(
         f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
     )
-    return Report([score.to_data() for score in found], text, as_json, notes=notes)
+    data = {
+        "groups": [group.to_data() for group in groups],
+        "scores": [score.to_data() for score in found],
+    }
+    return Report(data, text, as_json, notes=notes)
 
 
 def _cut(score: "Score", limit: int) -> str | None:
-    if score.is_pool or "/" in score.name:
+    if not score.is_suite:
         return None
     return cut(limit, cases=score.rows)
 
@@ -153,15 +163,38 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
         "mean error of simpler rules",
     )  # fmt: skip
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7))
-    yield "in-sample: mean error on the cases of the fits; held-out: of constants fitted without the case"
+    yield "in-sample: mean error on the cases of the fits; held-out: of constants fitted without its source"
     yield "in 90 %: share of figures inside their 90 % interval, of the column's figures"
-    gaps = sum(
-        score.cases - score.covered
-        for score in found
-        if not score.is_pool and "/" not in score.name
-    )
+    gaps = sum(score.cases - score.covered for score in found if score.is_suite)
     if gaps:
         yield f"{count(gaps, 'case')} not predicted; the reason of each is with --limit 0 or in --json"
+
+
+def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line]:
+    """One line a group: its figures with one source left out, beside the bar."""
+    rows: list[tuple[Part, ...]] = [
+        (
+            (group.name, NAME),
+            str(len(group.rows)),
+            str(len(group.by_source)),
+            _share(group.in_sample, "median"),
+            _share(group.held_out, "median"),
+            "-" if group.source_mean is None else f"{group.source_mean:.1%}",
+            f"{group.bar:.0%}",
+            _percent(group.coverage90),
+            "-" if group.band is None else f"{group.band[0]:.0%} to {group.band[1]:.0%}",
+            (", ".join(group.failures), BAD) if group.failures else ("met", VALUE),
+        )
+        for group in groups
+    ]
+    header = (
+        "group", "figures", "sources", "in-sample", "left out", "by source", "bar", "in 90 %",
+        "band", "verdict",
+    )  # fmt: skip
+    yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7, 8))
+    yield "in-sample: median error on figures of the fits; left out: of constants without the source"
+    yield "by source: mean over the sources of their medians; band: 95 % of draws at a coverage of 90 %"
+    yield "verdict: met, or what misses: the median its bar, intervals too narrow or too wide the band"
 
 
 def _percent(share: float | None) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from assay.errors import InputError, unknown_name
 from assay.validate.cases import KINDS, Case, published_cases, read_cases
 from assay.validate.score import Row, Score, score_pool, scores
+from assay.validate.sources import source_of
 
 Progress = Callable[[str], None]
 ALL = "all"
@@ -44,8 +46,13 @@ def validate(
         found += part
         pools.append(part[-1])
     if len(pools) > 1:
-        found.append(score_pool(ALL, [s for s in found if not s.is_pool and "/" not in s.name]))
+        found.append(score_pool(ALL, [score for score in found if score.is_suite]))
     return found
+
+
+def rows_of(found: Iterable[Score]) -> list[Row]:
+    """Every row once: those of the suites."""
+    return [row for score in found if score.is_suite for row in score.rows]
 
 
 def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
@@ -61,10 +68,20 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
 
 def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
     module = importlib.import_module(f"assay.validate.{_FOLDERS[name]}.predict")
-    rows: list[Row] = module.predict(cases)
+    sources = {case.id: source_of(case) for case in cases}
+    rows = [replace(row, source=sources[row.case]) for row in module.predict(cases)]
     predicted = {row.case for row in rows}
     return rows + [
-        Row(case.id, case.suite, "nothing", "", 0.0, None, gap="states no figure to predict")
+        Row(
+            case.id,
+            case.suite,
+            "nothing",
+            "",
+            0.0,
+            None,
+            gap="states no figure to predict",
+            source=sources[case.id],
+        )
         for case in cases
         if case.id not in predicted
     ]

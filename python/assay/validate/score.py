@@ -17,8 +17,9 @@ class Row:
     `lo` and `hi` bound the 90 % interval; `terms` are named terms of the prediction, `baselines`
     the predictions of simpler rules, all in the unit of the figure. `notes` list the defaults
     assumed for what the case does not state. `in_sample` says that the case
-    entered the fit of the constants; `held_out` is then the prediction by constants fitted
-    without the case and its group, where there are such.
+    entered the fit of the constants; `held_out` is the prediction by constants fitted without
+    the source of the case, where there are such, in the interval `held_out_lo` to `held_out_hi`.
+    `group` is the group of figures that it is scored in beside its suite.
     """
 
     case: str
@@ -35,6 +36,10 @@ class Row:
     notes: tuple[str, ...] = ()
     in_sample: bool = False
     held_out: float | None = None
+    held_out_lo: float | None = None
+    held_out_hi: float | None = None
+    source: str = ""
+    group: str = ""
 
     def __post_init__(self) -> None:
         if (self.predicted is None) != bool(self.gap):
@@ -50,7 +55,9 @@ class Row:
     @property
     def held_out_error(self) -> float | None:
         """The error of constants that have not seen the case; None where there are none."""
-        return _error(self.held_out, self.observed) if self.in_sample else self.error
+        if self.held_out is None and not self.in_sample:
+            return self.error
+        return _error(self.held_out, self.observed)
 
     @property
     def is_inside(self) -> bool | None:
@@ -61,8 +68,13 @@ class Row:
 
     @property
     def is_inside_held_out(self) -> bool | None:
-        """Whether an interval as wide around the held-out prediction holds what was observed."""
-        if not self.in_sample:
+        """Whether the held-out interval holds what was observed.
+
+        Without an interval of its own, it is as wide as the one of the shipped constants.
+        """
+        if self.held_out_lo is not None and self.held_out_hi is not None:
+            return self.held_out_lo <= self.observed <= self.held_out_hi
+        if self.held_out is None and not self.in_sample:
             return self.is_inside
         if self.lo is None or self.hi is None or not self.predicted or self.held_out is None:
             return None
@@ -77,6 +89,8 @@ class Row:
             "error": self.error, "terms": self.terms, "baselines": self.baselines,
             "gap": self.gap, "notes": list(self.notes),
             "in_sample": self.in_sample, "held_out": self.held_out,
+            "held_out_lo": self.held_out_lo, "held_out_hi": self.held_out_hi,
+            "held_out_error": self.held_out_error, "source": self.source, "group": self.group,
         }  # fmt: skip
 
 
@@ -139,6 +153,11 @@ class Score:
     held_out_coverage90: float | None
     in_sample_coverage90: float | None = None
     is_pool: bool = False
+
+    @property
+    def is_suite(self) -> bool:
+        """Whether it is a whole suite: neither one of its quantities nor a pool."""
+        return not self.is_pool and "/" not in self.name
 
     @property
     def cases(self) -> int:

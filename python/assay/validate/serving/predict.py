@@ -13,9 +13,10 @@ from assay.model.inputs import Inputs
 from assay.planner.sources import OWN_KERNELS
 from assay.scenario.includes import include_engine
 from assay.stack import registry
+from assay.validate import groups
 from assay.validate import intervals as sampled
 from assay.validate.cases import Case
-from assay.validate.folds import Fold, folds_by_case
+from assay.validate.folds import Fold, fold_of, folds_by_case
 from assay.validate.points import GroupedPoints
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
@@ -82,13 +83,12 @@ def points_of(
 ) -> GroupedPoints:
     """Deployments as points of the graph; of the last `prompts` the prefill GPUs.
 
-    With `held_out`, cases that entered the fit have the constants of a fit without them.
+    With `held_out`, cases of sources that a fit has seen have the constants of one without those.
     """
     first = len(deployments) - prompts
-    folds = folds_by_case("serving") if held_out else {}
     return GroupedPoints(
         [
-            values_of(found, index >= first, folds.get(found.case.id))
+            values_of(found, index >= first, fold_of(found.case, "serving") if held_out else None)
             for index, found in enumerate(deployments)
         ]
     )
@@ -121,9 +121,10 @@ def predict(cases: Sequence[Case]) -> list[Row]:
                 continue
             ends = intervals[index, _is_prompt(figure)][figure.variable]
             row = _row(deployment, figure, shipped.of(index, figure), ends)
-            if deployment.case.id in folds_by_case("serving"):
+            if fold_of(deployment.case, "serving") is not None:
                 value = held_out.of(index, figure)[figure.variable] * figure.scale
-                row = replace(row, in_sample=True, held_out=value)
+                fitted = deployment.case.id in folds_by_case("serving")
+                row = replace(row, in_sample=fitted, held_out=value)
             rows.append(row)
     return rows
 
@@ -220,6 +221,7 @@ def _row(
         ends[0] * scale, ends[1] * scale, _terms(figure, outputs),
         {name: value * scale for name, value in _baselines(figure, outputs, deployment).items()},
         notes=tuple(dict.fromkeys((*deployment.notes, *_hardware_notes(deployment.system)))),
+        group=groups.SERVING.get(figure.variable, ""),
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from assay.catalog import constants
 from assay.errors import AssayError
+from assay.validate import groups
 from assay.validate.cases import Case
-from assay.validate.folds import Fold, folds_by_case
+from assay.validate.folds import Fold, fold_of, folds_by_case
 from assay.validate.score import Row
 from assay.validate.training.evaluation import (
     STEP,
@@ -26,6 +27,7 @@ from assay.validate.training.evaluation import (
 )
 from assay.validate.training.figures import UNPREDICTED, ObservedFigure
 from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.kinds import kind_of
 from assay.validate.training.shapes import NotPredictable
 
 SHARE_OF_RULE = 0.4
@@ -122,13 +124,12 @@ def _scaled(ends: tuple[float, float], scale: float) -> tuple[float, float]:
 
 
 def held_out_jobs(jobs: Sequence[Job]) -> dict[str, Predicted]:
-    """Jobs that entered the fit, by case, predicted with the constants of a fit without them."""
-    folds = folds_by_case("training")
-    fitted = [job for job in jobs if job.case.id in folds]
-    values = [_fold_constants(folds[job.case.id], job.system) for job in fitted]
+    """Jobs of sources that a fit has seen, by case, with the constants of a fit without those."""
+    folds = [(job, fold) for job in jobs if (fold := fold_of(job.case, "training")) is not None]
+    values = [_fold_constants(fold, job.system) for job, fold in folds]
     names = dict.fromkeys(name for constant in values for name in constant)
     override = {name: np.array([constant[name] for constant in values]) for name in names}
-    return {found.job.case.id: found for found in predict_jobs(fitted, override)}
+    return {found.job.case.id: found for found in predict_jobs([j for j, _ in folds], override)}
 
 
 def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
@@ -155,8 +156,9 @@ def _row(
         job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
         *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
         notes=(*figure.notes, *job.notes, *calibration.notes),
-        in_sample=without is not None and _is_timed(figure),
+        in_sample=job.case.id in folds_by_case("training") and _is_timed(figure),
         held_out=_value(without, figure) if without is not None and _is_timed(figure) else None,
+        group=groups.TRAINING[kind_of(job)] if figure.kind == "step" else "",
     )  # fmt: skip
 
 
