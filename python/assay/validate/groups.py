@@ -44,7 +44,7 @@ def binomial_band(count: int, share: float = COVERAGE) -> tuple[float, float]:
     (0.84, 0.95)
     """
     tail, total = (1 - _CONFIDENCE) / 2, 0.0
-    ends = []
+    ends: list[float] = []
     for inside in range(count + 1):
         total += math.comb(count, inside) * share**inside * (1 - share) ** (count - inside)
         while len(ends) < 2 and total >= (tail, 1 - tail)[len(ends)] - 1e-12:
