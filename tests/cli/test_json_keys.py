@@ -90,6 +90,17 @@ RELATION = {
     "validity": MAYBE_TEXT, "meaning": TEXT, "options": dict, "scope": TEXT, "library": FLAG,
     "reference": TEXT,
 }  # fmt: skip
+FORMULA = {
+    "latex": TEXT, "unit_check": {"agrees": FLAG, "unit": MAYBE_TEXT, "reason": TEXT},
+}  # fmt: skip
+RECEIPT_LINE = {
+    "name": TEXT, "symbol": TEXT, "meaning": TEXT, "value": MAYBE_NUMBER, "unit": TEXT,
+    "status": TEXT, "relation": MAYBE_TEXT, "text": MAYBE_TEXT, "source": TEXT,
+    "block": MAYBE_TEXT, "lo": MAYBE_NUMBER, "hi": MAYBE_NUMBER, "figure": TEXT, "interval": TEXT,
+    "scope": TEXT, "family": TEXT, "share": MAYBE_NUMBER,
+    "inputs": Each({"name": TEXT, "share": MAYBE_NUMBER}, some=False),
+}  # fmt: skip
+CROSSING = {"source": TEXT, "target": TEXT, "edges": COUNT, "variables": Each(TEXT)}
 SHOWN = {"name": TEXT, "value": NUMBER, "unit": MAYBE_TEXT}
 OUTCOME = {
     "label": TEXT, "target": TEXT, "status": TEXT, "issues": Each(TEXT, some=False),
@@ -186,12 +197,68 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {
             **VARIABLE,
             "block": MAYBE_TEXT,
-            "defined_by": Each(RELATION),
+            "defined_by": Each({**RELATION, **FORMULA}),
             "used_by": Each(TEXT, some=False),
             "constraints": Each(RELATION),
         },
     ),
-    (("show", "logic.clock.timing"), {**RELATION, "variables": Each(VARIABLE)}),
+    (("show", "logic.clock.timing"), {**RELATION, **FORMULA, "variables": Each(VARIABLE)}),
+    (
+        ("receipt", "econ.cost.per_token", *PRESET),
+        {**RESOLUTION, "lines": Each(RECEIPT_LINE), "notes": Each(TEXT, some=False)},
+    ),
+    (
+        ("atlas", "--target", "thermal.dc.pue", *PRESET),
+        {
+            "layers": Each(
+                {
+                    "name": TEXT,
+                    "meaning": TEXT,
+                    "variables": COUNT,
+                    "constants": COUNT,
+                    "computed": COUNT,
+                    "roots": Keyed(COUNT),
+                    "relations": COUNT,
+                    "constraints": COUNT,
+                    "references": Keyed(COUNT),
+                    "targets": Each(TEXT, some=False),
+                }
+            ),
+            "crossings": Each(CROSSING),
+            "pressure": {
+                "target": TEXT,
+                "layers": Each(
+                    {
+                        "name": TEXT,
+                        "variables": COUNT,
+                        "roots": COUNT,
+                        "by_distance": Each(COUNT),
+                        "given": COUNT,
+                        "missing": COUNT,
+                    }
+                ),
+                "crossings": Each(CROSSING),
+            },
+        },
+    ),
+    (
+        ("root", "econ.serving.load"),
+        {
+            "name": TEXT,
+            "symbol": TEXT,
+            "meaning": TEXT,
+            "unit": TEXT,
+            "scope": TEXT,
+            "family": TEXT,
+            "boundary": TEXT,
+            "dependents": COUNT,
+            "targets": Each(TEXT),
+            "used_by": Each(TEXT),
+            "presets": Each({"preset": TEXT, "text": TEXT, "kind": TEXT, "source": TEXT}),
+            "catalog": Each({"group": TEXT, "entries": Each(TEXT)}, some=False),
+            "steps": Each(TEXT),
+        },
+    ),
     (
         ("cone", "thermal.dc.pue"),
         {

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "sweep": "choose",
     "pareto": "catalog_sweep",
     "explain": "answer",
+    "receipt": "receipt",
     "diff": "compare",
     "sensitivity": "compare",
     "estimate": "estimate",
@@ -42,6 +43,8 @@ COMMANDS: Final = {
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",
+    "root": "atlas",
+    "atlas": "atlas",
     "next-work": "health",
     "catalog": "catalog",
     "validate": "validate",
@@ -96,7 +99,16 @@ GROUPS: Final = {
 }
 """The groups of commands, and their help."""
 
-_QUERIES: Final = ("answer", "choose", "compare", "estimate", "model", "predict", "scenarios")
+_QUERIES: Final = (
+    "answer",
+    "choose",
+    "compare",
+    "estimate",
+    "model",
+    "predict",
+    "receipt",
+    "scenarios",
+)
 """Modules whose commands own no device, thread, process or temporary file."""
 
 EXIT_INTERNAL: Final = 70

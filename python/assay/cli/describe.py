@@ -5,6 +5,7 @@ from math import isinf
 from typing import Any
 
 from assay.cli.output import FAINT, NAME, Canvas, Line, facts, wrapped
+from assay.errors import UnitError
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
@@ -42,14 +43,16 @@ def variable_data(variable: Variable, registry: Registry | None = None) -> dict[
     if registry is not None:
         block = registry.block_of.get(variable.name)
         data["block"] = block.name if block else None
-        data["defined_by"] = [relation_data(r) for r in variable.defining_equations]
+        data["defined_by"] = [
+            {**relation_data(r), **_formula_data(r, registry)} for r in variable.defining_equations
+        ]
         data["used_by"] = [r.name for r in _users(registry, variable)]
         data["constraints"] = [relation_data(c) for c in _constraints(registry, variable)]
     return data
 
 
 def relation_data(relation: Relation, registry: Registry | None = None) -> dict[str, Any]:
-    """A relation as JSON data; with the registry, also its variables."""
+    """A relation as JSON data; with the registry, also its formula and variables."""
     data: dict[str, Any] = {
         "name": relation.name,
         "kind": relation.kind,
@@ -64,8 +67,25 @@ def relation_data(relation: Relation, registry: Registry | None = None) -> dict[
         "reference": describe_source(relation.reference),
     }
     if registry is not None:
+        data |= _formula_data(relation, registry)
         data["variables"] = [variable_data(v) for v in _variables(registry, relation)]
     return data
+
+
+def _formula_data(relation: Relation, registry: Registry) -> dict[str, Any]:
+    """The formula as LaTeX, and whether its units agree, found by checking them now."""
+    from assay.model.graphs.latex import relation_to_latex
+
+    try:
+        relation.check_units(registry.units)
+        reason = ""
+    except UnitError as error:
+        reason = error.message
+    unit = registry.variables[relation.variable].unit.text if relation.variable else None
+    return {
+        "latex": relation_to_latex(registry, relation),
+        "unit_check": {"agrees": not reason, "unit": unit, "reason": reason},
+    }
 
 
 def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> Iterator[Line]:

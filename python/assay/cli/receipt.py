@@ -1,0 +1,107 @@
+"""`assay receipt`: what a value is made of, line by line with shares of the total."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, Part, Report, count, table
+from assay.cli.question import problem_with, read_question
+from assay.cli.verdicts import answer_line, details, missing_table, remarks, violation_lines
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.model.comparing.receipt import PathLine, Receipt
+
+DEPTH: Final = 4
+LEAST_SHARE: Final = 0.01
+
+
+def receipt_command(
+    target: options.Target,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
+    correlate: options.Correlate = None,
+    depth: Annotated[
+        int, typer.Option("--depth", metavar="N", help="Levels below the variable.")
+    ] = DEPTH,
+    least_share: Annotated[
+        float,
+        typer.Option(
+            "--least-share", metavar="SHARE", help="Leave out lines with a smaller share."
+        ),
+    ] = LEAST_SHARE,
+    no_switch: options.NoSwitch = False,
+    no_interval: options.NoInterval = False,
+    fail_on_violated: options.FailOnViolated = False,
+    allow_conflicts: options.AllowConflicts = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Print what a value is made of, with shares of the total.
+
+    A share is the per cent by which the value moves for one per cent of the line, along that path:
+    terms of a sum divide it, factors of a product each carry all of it, divisors count negative.
+    JSON has every line once, with the share that each of its inputs carries.
+    """
+    from assay.model.comparing.receipt import make_receipt
+    from assay.model.resolving.resolve import make_resolver
+
+    if depth < 0:
+        raise InputError(f"depth: expected a whole number >= 0, got {depth}")
+    if not 0 <= least_share <= 1:
+        raise InputError(f"--least-share: expected a number from 0 to 1, got {least_share:g}")
+    question = read_question(preset, assign, variant, includes, model_config, correlate)
+    resolver = make_resolver(
+        question.registry, question.inputs, question.variants, switch=not no_switch
+    )
+    found = make_receipt(resolver, target, sources=question.sources, intervals=not no_interval)
+    resolution = found.resolution
+    problem = problem_with(
+        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
+    )
+    notes = [*remarks(resolution), *question.notes, *found.notes]
+    return Report(
+        lambda: {**found.to_data(), "notes": notes},
+        lambda canvas: _lines(found, depth, least_share, canvas),
+        as_json,
+        problem,
+        notes,
+        details=details(resolution),
+    )
+
+
+def _lines(found: "Receipt", depth: int, least_share: float, canvas: Canvas) -> Iterator[Line]:
+    resolution = found.resolution
+    yield answer_line(resolution)
+    yield from violation_lines(resolution.constraints, canvas)
+    yield ""
+    rows = [_row(path) for path in found.paths(depth, least_share)]
+    yield from table(("share", "line", "value"), rows, canvas, right=(0, 2))
+    many = count(len(found.lines), "variable")
+    yield ((f"{many} in all; +N: inputs left out, which --depth or --least-share 0 list", FAINT),)
+    if resolution.missing:
+        yield ""
+        yield from missing_table(resolution.missing, canvas)
+
+
+def _row(path: "PathLine") -> tuple[Part, ...]:
+    entry = path.line.entry
+    share = "-" if path.share is None else f"{path.share:.1%}"
+    if entry.value is None:
+        value: Part = ("missing" if entry.status == "missing" else "unknown", BAD)
+    else:
+        shown = entry.variable.figure(entry.value, path.line.lower, path.line.upper)
+        value = (f"{shown.text}{shown.interval}", VALUE)
+    marks = [] if entry.relation else [entry.status]
+    if entry.relation and entry.relation.name != entry.variable.name:
+        marks = [f"by {entry.relation.name}"]
+    if path.is_repeated:
+        marks = ["above"]
+    elif path.left_out:
+        marks.append(f"+{path.left_out}")
+    beside = f"  ({', '.join(marks)})" if marks else ""
+    return (share, (f"{'  ' * path.depth}{entry.variable.name}{beside}", NAME), value)
