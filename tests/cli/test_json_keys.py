@@ -115,7 +115,7 @@ DEBT = {
     "name": TEXT, "boundary": TEXT, "dependents": COUNT, "targets": Each(TEXT, some=False),
     "unit": TEXT, "meaning": TEXT, "has_reference": FLAG, "members": Each(TEXT, some=False),
     "variance_share": MAYBE_NUMBER, "first_order_share": MAYBE_NUMBER,
-    "share_half_width": MAYBE_NUMBER, "note": TEXT,
+    "share_half_width": MAYBE_NUMBER, "note": TEXT, "given": Each(TEXT),
 }  # fmt: skip
 
 REPORT = {

@@ -19,7 +19,7 @@ from assay.cli.output import (
     table,
     working,
 )
-from assay.cli.question import Question, one_of, read_question
+from assay.cli.question import ON_COMMAND_LINE, Question, one_of, read_question
 from assay.cli.verdicts import missing_report, remarks
 from assay.errors import InputError, MissingInputsError
 from assay.files import read_json
@@ -258,7 +258,7 @@ def _origins(question: Question) -> dict[str, str]:
     if question.preset is None:
         return {}
     found = {name: part.path for part in question.preset.included for name in part.values}
-    stated = {n for n, source in question.sources.items() if source == "given on the command line"}
+    stated = {n for n, source in question.sources.items() if source == ON_COMMAND_LINE}
     return {n: path for n, path in found.items() if n not in question.preset.own | stated}
 
 

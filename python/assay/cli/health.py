@@ -25,7 +25,14 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError, chosen_preset, one_of, read_question
+from assay.cli.question import (
+    ON_COMMAND_LINE,
+    CheckFailedError,
+    Question,
+    chosen_preset,
+    one_of,
+    read_question,
+)
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
@@ -220,7 +227,10 @@ def root_debt_command(
         "by": by,
         "target": target,
         "families": families,
-        "rows": [row.to_data() for row in rows[: limit or None]],
+        "rows": [
+            {**row.to_data(), "given": _given(question, row.members or (row.name,))}
+            for row in rows[: limit or None]
+        ],
         "degradations": list(rows.degradations),
     }
 
@@ -240,6 +250,19 @@ def root_debt_command(
             yield ((left_out, FAINT),)
 
     return Report(data, text, as_json, notes=[*rows.degradations, *cut_notes(left_out)])
+
+
+def _given(question: Question, names: Sequence[str]) -> list[str]:
+    """How the scenario has the values of roots: their kinds, `stated` or `missing`."""
+    assignments = question.preset.assignments if question.preset else {}
+    stated = {n for n, source in question.sources.items() if source == ON_COMMAND_LINE}
+    kinds = (
+        "stated" if name in stated
+        else assignments[name].kind if name in assignments
+        else "missing"
+        for name in names
+    )  # fmt: skip
+    return list(dict.fromkeys(kinds))
 
 
 def _share(share: float | None) -> str:

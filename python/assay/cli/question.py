@@ -18,6 +18,8 @@ from assay.scenario.refusals import refuse_impossible
 
 Word = TypeVar("Word", bound=str)
 
+ON_COMMAND_LINE: Final = "given on the command line"
+"""The source of a value that no scenario or entry gives."""
 _KNOWN_PRESETS: Final = "assay list --presets lists the built-in ones"
 
 
@@ -68,7 +70,7 @@ def read_question(
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
     given = read_inputs(registry, assigned).given
-    sources = dict.fromkeys(given, "given on the command line")
+    sources = dict.fromkeys(given, ON_COMMAND_LINE)
     correlations = dict(read_correlation(text) for text in correlate or ())
     if preset is not None:
         # What the scenario says of values that are replaced no longer holds.

@@ -24,7 +24,13 @@ from assay.cli.output import (
     table,
     working,
 )
-from assay.cli.question import CheckFailedError, conflict_error, find_preset, read_pairs
+from assay.cli.question import (
+    ON_COMMAND_LINE,
+    CheckFailedError,
+    conflict_error,
+    find_preset,
+    read_pairs,
+)
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
 from assay.errors import AssayError, EvaluationError, MissingInputsError
 from assay.scenario.audit import ScenarioAudit, audit_scenario
@@ -102,7 +108,7 @@ def _changed(
 
         preset = preset.with_includes([include(path, preset.registry) for path in includes])
     values = {
-        name: SourcedValue(text, "given on the command line", "assumed")
+        name: SourcedValue(text, ON_COMMAND_LINE, "assumed")
         for name, text in read_pairs("--assign", 'name="value unit"', assign).items()
     }
     variants = read_pairs("--variant", "variable=relation", variant)
