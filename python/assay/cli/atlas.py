@@ -74,8 +74,8 @@ def _atlas_lines(
         for part in pressed.layers
         if part.variables
     ]
-    header = ("layer", "variables", "roots", "without a value")
-    yield from table(header, pressed_rows, canvas, right=(1, 2, 3))
+    columns = ("layer", "variables", "roots", "without a value")
+    yield from table(columns, pressed_rows, canvas, right=(1, 2, 3))
 
 
 def root_command(name: options.Target, as_json: options.Json = False) -> Report:

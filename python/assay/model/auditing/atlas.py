@@ -15,8 +15,8 @@ from assay.model.auditing.debt import UNDECLARED
 from assay.model.graphs import digraph
 
 if TYPE_CHECKING:
-    from assay.model.declarations import Declarations
     from assay.model.language.relations import Relation
+    from assay.model.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Pressure:
         }
 
 
-def layers(registry: Declarations) -> list[Layer]:
+def layers(registry: Registry) -> list[Layer]:
     """Every layer, from the top of the stack down."""
     by_scope: dict[str, list[Relation]] = {name: [] for name in registry.scopes}
     for relation in registry.relations.values():
@@ -127,7 +127,7 @@ def layers(registry: Declarations) -> list[Layer]:
     return found
 
 
-def crossings(registry: Declarations, inside: Collection[str] | None = None) -> list[Crossing]:
+def crossings(registry: Registry, inside: Collection[str] | None = None) -> list[Crossing]:
     """What crosses the borders of layers, in all or among the variables `inside`."""
     edges: Counter[tuple[str, str]] = Counter()
     names: dict[tuple[str, str], dict[str, None]] = {}
@@ -146,7 +146,7 @@ def crossings(registry: Declarations, inside: Collection[str] | None = None) -> 
     ]
 
 
-def pressure(registry: Declarations, target: str, known: Collection[str] | None = None) -> Pressure:
+def pressure(registry: Registry, target: str, known: Collection[str] | None = None) -> Pressure:
     """How a target depends on every layer; `known` are the variables that have a value."""
     registry.variable(target)
     distances = digraph.distances(target, registry.graph.predecessors)
