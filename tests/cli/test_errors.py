@@ -155,7 +155,12 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
     ),
     (("root-debt", "--limit", "-1"), 2, "limit: expected 0 or more, got -1", ""),
     (("next-work", "--limit", "-1"), 2, "limit: expected 0 or more, got -1", ""),
-    (("export", "--format", "pdf"), 2, 'unknown format "pdf"', "one of: dot, graphml, json, latex"),
+    (
+        ("export", "--format", "pdf"),
+        2,
+        'unknown format "pdf"',
+        "one of: dot, graphml, json, latex, tape",
+    ),
     (
         ("explain", "gpu.clock", "--depth", "-1"),
         2,

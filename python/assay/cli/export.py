@@ -14,7 +14,7 @@ from assay.errors import InputError
 from assay.model.graphs.subgraph import Direction, Subgraph
 from assay.model.registry import Registry
 
-FORMATS: Final = ("dot", "graphml", "json", "latex")
+FORMATS: Final = ("dot", "graphml", "json", "latex", "tape")
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
 
@@ -47,15 +47,25 @@ def export_command(
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Write the graph as DOT, GraphML, JSON or LaTeX."""
+    """Write the graph as DOT, GraphML, JSON, LaTeX or tapes.
+
+    The format `tape` has every relation as a lowered program, for evaluators elsewhere; pages use it.
+    """
     one_of("format", form, FORMATS)
     registry = stack.registry()
+    if form == "tape" and variable is not None:
+        raise InputError("format tape is of the whole graph", f"leave out {variable}")
     source: Registry | Subgraph = registry
     if variable is not None:
         source = registry.graph.subgraph(
             variable, one_of("direction", direction, DIRECTIONS), depth
         )
-    text = write_format(source, form)
+    if form == "tape":
+        from assay.model.tapes.portable import graph_text
+
+        text = graph_text(registry) + "\n"
+    else:
+        text = write_format(source, form)
     data = {
         "format": form,
         "variables": len(source.variables),

@@ -18,6 +18,8 @@ from assay.scenario.includes import Include
 ACCELERATORS = "accelerators"
 GROUPS = ("prices", "nodes", "networks")
 """Groups whose entries an accelerator names as companions."""
+JUDGED = ("prices", "nodes", "rents")
+"""Groups whose entries belong to one accelerator or another."""
 PRICED = ("econ.gpu.price", "econ.rent.price", "carbon.gpu.embodied")
 """Values of one accelerator, never kept for another."""
 LINE_RATE = "interconnect.nic.line_rate"
@@ -87,7 +89,7 @@ def misfits(includes: Sequence[Include]) -> list[str]:
         return []
     notes = []
     for part in includes:
-        if part.group in ("prices", "nodes", "rents") and not _fits(part, accelerator):
+        if part.group in JUDGED and not _fits(part, accelerator):
             notes.append(f"{part.path} is used although it is not known to fit {accelerator.path}")
     return notes
 

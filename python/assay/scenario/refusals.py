@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from assay.errors import InputError
 from assay.model.language.distributions import Distribution
@@ -25,6 +26,21 @@ _FORMATS = {
 }
 
 Given = Mapping[str, float | Distribution]
+
+
+def rules() -> dict[str, Any]:
+    """The names and numbers of these rules as plain data, for another program that applies them."""
+    return {
+        "bits": list(BITS),
+        "least_bytes": LEAST_BYTES,
+        "most_bytes": MOST_BYTES,
+        "compute": list(_COMPUTE),
+        "stored": list(_STORED),
+        "formats": [
+            {"bits": bits, "rate": floating[0], "floating": floating[1:], "integer": integer}
+            for bits, (floating, integer) in _FORMATS.items()
+        ],
+    }
 
 
 def refuse_impossible(given: Given, variants: Mapping[str, str], accelerator: str = "") -> None:

@@ -134,7 +134,7 @@ class _Scale(NamedTuple):
             return cls(unit, 1.0, "", "")
         if unit.text.split("/")[0] == "USD":
             return _money(value, unit)
-        chosen = min(_choices(unit), key=lambda other: _awkwardness(value, other, unit))
+        chosen = min(unit_choices(unit), key=lambda other: _awkwardness(value, other, unit))
         return cls(chosen, 1.0, "", f" {chosen.text}")
 
     def convert(self, value: float) -> float:
@@ -166,7 +166,7 @@ def _awkwardness(value: float, other: Unit, own: Unit) -> tuple[bool, float]:
     return True, abs(math.log10(size) - 1.5)
 
 
-def _choices(unit: Unit) -> Iterator[Unit]:
+def unit_choices(unit: Unit) -> Iterator[Unit]:
     """Units of the same dimension with another prefix of the first factor."""
     yield unit
     if unit.offset or unit.text == "%":

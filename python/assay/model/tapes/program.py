@@ -108,12 +108,12 @@ class TapeProgram:
 
     def finish(self, outputs: Sequence[TapeValue]) -> Tape:
         """Number all values and build the native tape."""
-        number = self._number
+        number = self.number
         blocks = [
             TapeBlock(
                 constants=block.inner.constant_values(),
                 code=block.inner.code(),
-                outputs=[block.inner._number(output) for output in block.outputs],
+                outputs=[block.inner.number(output) for output in block.outputs],
                 start=[number(value) for value in block.start],
                 externals=[number(value) for value in block.externals],
                 lower=block.lower,
@@ -138,13 +138,14 @@ class TapeProgram:
         """The instructions in the packed form of the native tape."""
         words = []
         for operation, operands, literal in self.instructions:
-            fields = [self._number(operand) for operand in operands]
+            fields = [self.number(operand) for operand in operands]
             if operation in ("powi", "block", "extract"):
                 fields.append(literal)
             words.append(struct.pack("<4I", TAPE_OPS[operation], *fields, *[0] * (3 - len(fields))))
         return b"".join(words)
 
-    def _number(self, value: TapeValue) -> int:
+    def number(self, value: TapeValue) -> int:
+        """The position of a value among inputs, constants and instructions."""
         if value.kind == "input":
             return value.number
         if value.kind == "constant":

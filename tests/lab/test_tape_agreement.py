@@ -1,0 +1,230 @@
+"""The page's evaluator against `assay resolve`: values, gaps, choices of relation and verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import stack
+from assay.cli.question import Question, read_question
+from assay.errors import AssayError, InputError
+from assay.model.inputs import read_inputs
+from assay.model.language.distributions import Distribution
+from assay.model.resolving.constraint_verdicts import judge_constraints
+from assay.model.resolving.resolve import make_resolver
+from assay.model.tapes.portable import graph_text
+from assay.scenario.portable import portable_scenarios
+
+WEB = Path(__file__).parents[2] / "web"
+TOLERANCE = 1e-9
+GROUPS = ("accelerators", "models", "tariffs", "sites", "grids", "prices", "engines", "finance")
+TARGETS = (
+    "training.step_time", "training.time_to_train", "training.mfu", "serving.kv.max_concurrency",
+    "serving.time_per_output_token", "serving.time_to_first_token", "serving.throughput",
+    "serving.goodput", "thermal.dc.pue", "econ.cost.per_output_token", "econ.cost.per_token",
+    "econ.job.dc_power", "econ.run.total_cost", "carbon.per_token", "carbon.per_output_token",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scenarios() -> dict[str, Any]:
+    return portable_scenarios(stack.registry())
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory, scenarios: dict[str, Any]) -> Any:
+    """Answers by the page's evaluator, run by Node."""
+    esbuild = WEB / "node_modules/.bin/esbuild"
+    node = shutil.which("node")
+    if node is None or not esbuild.exists():
+        pytest.skip("needs Node and the packages of web/ (npm ci)")
+    folder = tmp_path_factory.mktemp("tape")
+    program = folder / "answers.mjs"
+    subprocess.run(
+        [esbuild, "tests/tape_answers.ts", "--bundle", "--platform=node", "--format=esm",
+         f"--outfile={program}", "--log-level=warning"],
+        cwd=WEB, check=True, timeout=60,
+    )  # fmt: skip
+    (folder / "graph.json").write_text(graph_text(stack.registry()))
+    (folder / "scenarios.json").write_text(json.dumps(scenarios))
+
+    def run(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked = folder / "questions.json"
+        asked.write_text(json.dumps(questions))
+        files = [folder / "graph.json", folder / "scenarios.json", asked]
+        done = subprocess.run([node, program, *files], check=True, capture_output=True, timeout=120)
+        answers: list[dict[str, Any]] = json.loads(done.stdout)
+        return answers
+
+    return run
+
+
+def ask(
+    preset: str,
+    includes: tuple[str, ...] = (),
+    assign: dict[str, float] | None = None,
+    forget: tuple[str, ...] = (),
+    variants: dict[str, str] | None = None,
+    targets: tuple[str, ...] = TARGETS,
+) -> dict[str, Any]:
+    """A question as the page asks it."""
+    return {
+        "selection": {
+            "preset": preset,
+            "with": list(includes),
+            "assign": {name: {"value": value} for name, value in (assign or {}).items()},
+            "variants": variants or {},
+        },
+        "forget": list(forget),
+        "targets": list(targets),
+    }
+
+
+def read(question: dict[str, Any]) -> Question:
+    """The same question as the command line asks it."""
+    selection = question["selection"]
+    variables = stack.registry().variables
+    assign = []
+    for name, assignment in selection["assign"].items():
+        shown = repr(variables[name].shown(assignment["value"]))
+        assign.append(f"{name}={shown} {variables[name].display.text}".removesuffix(" 1"))
+    variants = [f"{name}={relation}" for name, relation in selection["variants"].items()]
+    return read_question(selection["preset"] or None, assign, variants, selection["with"])
+
+
+def expected(question: dict[str, Any]) -> dict[str, Any] | None:
+    """What `assay resolve` answers; None where it refuses the scenario."""
+    try:
+        asked = read(question)
+    except InputError:
+        return None
+    given = {name: value for name, value in asked.given.items() if name not in question["forget"]}
+    values = {n: v.median() if isinstance(v, Distribution) else v for n, v in given.items()}
+    registry = asked.registry
+    resolver = make_resolver(registry, read_inputs(registry, values), asked.variants)
+    verdicts = judge_constraints(resolver)
+    found = []
+    for target in question["targets"]:
+        try:
+            value = resolver.value(target)
+        except AssayError as error:
+            found.append({"error": error.message})
+            continue
+        cone = resolver.cone(target)
+        switches = [switch for name, switch in resolver.switches.items() if name in cone]
+        found.append(
+            {
+                "value": value,
+                "missing": sorted(gap.variable.name for gap in resolver.missing(target)),
+                "switches": sorted([s.variable, s.left, s.used] for s in switches),
+                "validity": sorted([v.name, v.status] for v in resolver.validities(cone)),
+            }
+        )
+    return {
+        "targets": found,
+        "constraints": [[verdict.name, verdict.status] for verdict in verdicts.verdicts],
+        "conflicts": sorted(conflict.variable.name for conflict in resolver.conflicts()),
+        "notes": list(asked.notes),
+    }
+
+
+def compare(question: dict[str, Any], page: dict[str, Any]) -> int:
+    """Hold one answer of the page against Python's; the number of values compared."""
+    python = expected(question)
+    if python is None:
+        assert page["refused"], question["selection"]
+        return 0
+    assert not page["refused"], (question["selection"], page["refused"])
+    compared = 0
+    for name, ours, theirs in zip(
+        question["targets"], page["targets"], python["targets"], strict=True
+    ):
+        where = (name, question["selection"], question["forget"])
+        if "error" in theirs:
+            assert ours["value"] is None, (where, theirs["error"])
+            assert ours["reason"], (where, theirs["error"])
+            continue
+        if theirs["value"] is None:
+            assert ours["value"] is None, where
+        else:
+            assert ours["value"] is not None, where
+            assert math.isclose(ours["value"], theirs["value"], rel_tol=TOLERANCE), where
+            compared += 1
+        for key in ("missing", "switches", "validity"):
+            assert ours[key] == theirs[key], (key, where)
+    assert page["constraints"] == python["constraints"], question["selection"]
+    assert page["conflicts"] == python["conflicts"], question["selection"]
+    assert sorted(page["notes"]) == sorted(python["notes"])
+    return compared
+
+
+def random_question(draw: random.Random, data: dict[str, Any]) -> dict[str, Any]:
+    """A preset with other catalog entries, moved values and, sometimes, forgotten ones."""
+    registry = stack.registry()
+    preset = draw.choice([p["name"] for p in data["presets"]])
+    groups = draw.sample(GROUPS, draw.randint(0, 3))
+    includes = tuple(draw.choice(data["groups"][group]) for group in groups)
+    try:
+        given = read(ask(preset, includes)).given
+    except InputError:
+        return ask(preset, includes)
+    assign = {}
+    for name in draw.sample(sorted(given), min(len(given), draw.randint(0, 6))):
+        variable, value = registry.variables[name], given[name]
+        number = value.median() if isinstance(value, Distribution) else value
+        moved = number * 2 ** draw.uniform(-2, 2)
+        moved = min(max(moved, variable.lower), variable.upper)
+        if variable.is_count:
+            moved = float(max(round(moved), math.ceil(max(variable.lower, -1e9))))
+        assign[name] = moved
+    forget = tuple(draw.sample(sorted(given.keys() - assign), draw.choice((0, 0, 1, 3))))
+    return ask(preset, includes, assign, forget)
+
+
+def agree(answer: Any, questions: list[dict[str, Any]]) -> int:
+    """Compare all answers; the number of values compared."""
+    return sum(compare(q, a) for q, a in zip(questions, answer(questions), strict=True))
+
+
+def test_presets_agree(answer: Any, scenarios: dict[str, Any]) -> None:
+    names = [preset["name"] for preset in scenarios["presets"]]
+    assert agree(answer, [ask(name) for name in names if "pythia_70m" not in name]) > 30
+
+
+def test_edges_agree(answer: Any) -> None:
+    serving, training = "llama3_8b_h200_serving", "llama3_8b_8_h100_training"
+    questions = [
+        # A value of a computed variable replaces its equation, and contradicts it.
+        ask(serving, assign={"serving.time_per_output_token": 0.01}),
+        ask(serving, assign={"gpu.throttle": 0.8}),
+        ask(training, assign={"gpu.power.busy": 500.0, "gpu.temperature": 340.0}),
+        # Formats that the accelerator lacks, and tokens beyond the context, are refused.
+        ask(serving, includes=("accelerators/a100_sxm",), assign={"serving.compute_bits": 8.0}),
+        ask(serving, assign={"serving.prompt": 1e9}),
+        # Nothing but a question.
+        ask("", targets=("gpu.peak_flops", "econ.cost.per_token")),
+        # A chosen relation.
+        ask(training, variants={"training.compute_time": "training.at_peak"}),
+        # Memory that is too small, and loads of nothing.
+        ask(serving, assign={"serving.concurrency": 4096.0, "serving.batch_limit": 4096.0}),
+        ask(serving, assign={"econ.serving.load": 0.0}),
+    ]
+    assert agree(answer, questions) > 20
+
+
+def test_random_scenarios_agree(answer: Any, scenarios: dict[str, Any]) -> None:
+    draw = random.Random(20)
+    assert agree(answer, [random_question(draw, scenarios) for _ in range(6)]) > 10
+
+
+@pytest.mark.slow
+def test_many_random_scenarios_agree(answer: Any, scenarios: dict[str, Any]) -> None:
+    draw = random.Random(1)
+    assert agree(answer, [random_question(draw, scenarios) for _ in range(400)]) > 1000
