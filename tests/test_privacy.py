@@ -39,6 +39,8 @@ SERVER_PROCESS = "improve/engines/process.py"
 """Starts the server of `assay run --restart`."""
 WATCHDOG = "improve/journal/watchdog.py"
 """A second process of `assay run`, which restores the engine if the first dies."""
+VETTING = "engine/core/grammar_vetting.py"
+"""A second process of `assay serve`, which compiles the schemas of clients."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 ATTACH = "observe/attach/program.py"
@@ -99,6 +101,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         ATTACH,
         SERVER_PROCESS,
         WATCHDOG,
+        VETTING,
     }
 
 

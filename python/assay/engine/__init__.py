@@ -5,6 +5,7 @@ from assay.engine.core.knobs import Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
 from assay.engine.core.outputs import Chunk, Completion, FinishReason, StepOutput, Summary, Timing
 from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.core.structured_output import StructuredOutput
 
 __all__ = [
     "Chunk",
@@ -16,6 +17,7 @@ __all__ = [
     "SamplingParams",
     "Settings",
     "StepOutput",
+    "StructuredOutput",
     "Summary",
     "Timing",
     "Undo",

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from fake_engine import FakeEngine, fake_model
 
-from assay.engine.server import Limits, create_app, listen
+from assay.engine import Engine
+from assay.engine.server import Limits, ServedModel, create_app, listen, served_model
 from assay.engine.server.guards import TimeoutProtocol
 
 
@@ -21,7 +23,7 @@ class Running:
 
     url: str
     port: int
-    engine: FakeEngine
+    engine: Any
 
     def wait_idle(self, seconds: float = 5.0) -> bool:
         """Wait until no request is left; whether that happened in time."""
@@ -38,15 +40,17 @@ Serving = Callable[..., Running]
 
 @contextmanager
 def running(
-    engine: FakeEngine,
+    engine: Any,
     *,
     api_key: str | None = None,
     limits: Limits | None = None,
     with_template: bool = True,
     protocol: type[TimeoutProtocol] = TimeoutProtocol,
+    model: ServedModel | None = None,
+    **options: Any,
 ) -> Iterator[Running]:
-    model = fake_model(with_template=with_template)
-    app = create_app(engine, model, api_key=api_key, limits=limits)
+    model = model or fake_model(with_template=with_template)
+    app = create_app(engine, model, api_key=api_key, limits=limits, **options)
     listener = listen("127.0.0.1", 0)
     # A client that does not read is noticed when the send buffer is full: a small one fills sooner.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -66,4 +70,11 @@ def running(
         server.should_exit = True
         thread.join(timeout=20)
         assert not thread.is_alive(), "the server did not end"
-        assert engine.closed
+        assert not isinstance(engine, FakeEngine) or engine.closed
+
+
+@contextmanager
+def running_engine(engine: Engine, **options: Any) -> Iterator[Running]:
+    """A server over a real engine, under the name "model"."""
+    with running(engine, model=served_model(engine, "model"), **options) as served:
+        yield served

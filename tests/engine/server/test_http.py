@@ -74,7 +74,12 @@ def test_every_error_has_one_shape(http: httpx.Client, method: str, path: str, s
         b'{"model": "fake", "prompt": [true]}',
         b'{"model": "fake", "prompt": "a", "stop": ""}',
         b'{"model": "fake", "prompt": "a", "n": 0}',
-        b'{"model": "fake", "prompt": "a", "logit_bias": {"5": 100}}',
+        b'{"model": "fake", "prompt": "a", "logit_bias": {"5": 101}}',
+        b'{"model": "fake", "prompt": "a", "logit_bias": {"x": 1}}',
+        b'{"model": "fake", "prompt": "a", "logit_bias": {"257": 1}}',
+        b'{"model": "fake", "prompt": "a", "response_format": {"type": "xml"}}',
+        b'{"model": "fake", "prompt": "a", "structured_outputs": {}}',
+        b'{"model": "fake", "prompt": "a", "guided_regex": "a", "guided_choice": ["a"]}',
     ],
 )
 def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
@@ -86,11 +91,11 @@ def test_malformed_bodies_are_refused(http: httpx.Client, body: bytes) -> None:
 
 
 def test_unsupported_parameter_is_named(http: httpx.Client) -> None:
-    answer = http.post("/v1/completions", json={**PROMPT, "logit_bias": {}})
+    answer = http.post("/v1/completions", json={**PROMPT, "best_of": 2})
     error = error_of(answer)
-    assert error["param"] == "logit_bias"
+    assert error["param"] == "best_of"
     assert error["code"] == "unsupported_parameter"
-    assert error["message"] == "logit_bias: this server does not support it"
+    assert error["message"] == "best_of: this server does not support it"
 
 
 def test_chat_without_a_template_is_refused(serving: Serving) -> None:

@@ -155,7 +155,7 @@ class BatchScheduler:
                 budget - 1,
                 request.max_total_tokens - request.num_tokens - 1,
             )
-            request.draft_tokens = request.draft_proposer.propose(depth) if depth > 0 else []
+            request.propose_draft(depth)
         sequence_id = request.sequence_id
         assert sequence_id is not None
         while True:

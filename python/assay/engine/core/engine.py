@@ -17,6 +17,7 @@ from assay.engine.core import output_processor, probing, recording
 from assay.engine.core import prompts as prompting
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.exclusive import EngineLock, exclusive
+from assay.engine.core.grammar import GrammarMatcher
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
 from assay.engine.core.outputs import Chunk, Completion, StepOutput
@@ -24,6 +25,7 @@ from assay.engine.core.prompts import Prompt
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.step_loop import COUNTERS, RequestChunks, collect_outputs, run_step
+from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import StepDelays
@@ -142,6 +144,7 @@ class Engine:
         params = params or SamplingParams()
         tokens = prompting.token_ids(self._state, prompt)
         limit = prompting.max_total_tokens(self._state, tokens, params)
+        prompting.check_logit_bias(self._state, params)
         request = self._new_request(tokens, len(tokens), params, request_id, priority, limit)
         self._state.scheduler.add(request)
         return request.request_id
@@ -160,6 +163,7 @@ class Engine:
         params = params or source.params
         prompt = source.tokens[: source.num_prompt_tokens]
         limit = prompting.max_total_tokens(self._state, prompt, params)
+        prompting.check_logit_bias(self._state, params)
         if limit <= len(source.tokens):
             raise InputError(
                 f"max_tokens: expected more than the {source.num_output_tokens} tokens that "
@@ -170,6 +174,13 @@ class Engine:
         )
         self._state.scheduler.fork(source, request)
         return request.request_id
+
+    def compile_grammar(self, constraint: StructuredOutput) -> GrammarMatcher:
+        """Compile what an output must look like; requests with an equal constraint reuse it.
+
+        It raises if the constraint does not compile, and does not wait for other calls.
+        """
+        return self._state.grammars.get().matcher(constraint)
 
     def is_under_way(self, request_id: str) -> bool:
         """Whether a request of this ID was added and has not finished."""
@@ -477,6 +488,7 @@ class Engine:
         name = request_id or f"request-{self._num_requests}"
         if name in self._requests:
             raise InputError(f'request "{name}": expected a name that is free, got one in use')
+        constraint = params.structured_output
         request = Request.of(
             name,
             self._num_requests,
@@ -486,6 +498,7 @@ class Engine:
             num_prompt_tokens=num_prompt_tokens,
             max_total_tokens=max_total_tokens,
             priority=priority,
+            grammar=None if constraint is None else self.compile_grammar(constraint),
         )
         request.set_speculation(bool(self.settings.speculation_depth))
         if self._state.can_grow(max_total_tokens):

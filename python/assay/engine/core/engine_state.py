@@ -9,10 +9,12 @@ from assay._native import kernel_threads, limit_kernel_threads
 from assay.engine.core import gpu_limits
 from assay.engine.core.batch_scheduler import BatchScheduler
 from assay.engine.core.degradations import Degradations
+from assay.engine.core.grammar import GrammarCompiler
 from assay.engine.core.knobs import AS_STORED, KNOBS, Settings
 from assay.engine.core.kv_memory import KvMemory
 from assay.engine.core.recording import EngineRecorder
 from assay.engine.loading import ModelFiles
+from assay.engine.loading.once import Once
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
@@ -57,6 +59,9 @@ class EngineState:
             limit_kernel_threads(settings.threads)
         self.model = self._build_model()
         gpu_limits.check_shape(device, self.model.shape)
+        vocabulary = self.model.shape.vocabulary
+        self.grammars = Once(lambda: GrammarCompiler(files.tokenizer, vocabulary))
+        """Compiles what outputs must look like, from the first request that says so."""
         self.kv = self._build_cache()
         self.scheduler = self._build_scheduler()
         self._runner: ModelRunner | None = self._build_runner()

@@ -6,7 +6,7 @@ import time
 
 from assay.engine.core.outputs import Chunk, FinishReason, Summary, Timing
 from assay.engine.core.request import Request
-from assay.errors import ModelError
+from assay.errors import AssayError, ModelError
 
 
 def append_token(
@@ -27,7 +27,7 @@ def append_token(
         reason = "stop"
     else:
         text = request.text.push(token)
-        if request.text.stopped:
+        if request.text.stopped or _completes_grammar(request, token):
             reason = "stop"
         elif len(request.tokens) >= request.max_total_tokens:
             reason = "length"
@@ -41,13 +41,25 @@ def abort(request: Request) -> Chunk:
     return Chunk(_finish(request, "abort"), None, finish_reason="abort")
 
 
+def fail_grammar(request: Request) -> Chunk | None:
+    """Finish a request whose grammar cannot go on; None if it can."""
+    if request.grammar is None or request.grammar.error is None:
+        return None
+    return _fail(request, request.grammar.error)
+
+
 def fail(request: Request) -> Chunk:
     """Finish a request whose logits are NaN; other requests continue."""
-    request.error = ModelError(
+    error = ModelError(
         f'request "{request.request_id}": expected logits that are numbers, got only NaN after '
         f"{len(request.tokens)} tokens",
         "the weights hold NaN, or a number overflowed: try another weight_format",
     )
+    return _fail(request, error)
+
+
+def _fail(request: Request, error: AssayError) -> Chunk:
+    request.error = error
     return Chunk(_finish(request, "error"), None, finish_reason="error")
 
 
@@ -66,6 +78,14 @@ def summary(request: Request) -> Summary:
             total=end - arrival,
         ),
     )
+
+
+def _completes_grammar(request: Request, token: int) -> bool:
+    """Advance the request's grammar, if it has one; whether nothing more may follow."""
+    if request.grammar is None:
+        return False
+    request.grammar.accept(token)
+    return request.grammar.finished
 
 
 def _finish(request: Request, reason: FinishReason) -> str:

@@ -70,6 +70,14 @@ def _valid_token(token: object, vocabulary: int) -> int:
     return number
 
 
+def check_logit_bias(state: EngineState, params: SamplingParams) -> None:
+    """Refuse a bias for tokens that the model does not have."""
+    vocabulary = state.model.shape.vocabulary
+    for token, _ in params.biases:
+        if token >= vocabulary:
+            raise InputError(f"logit_bias: expected tokens from 0 to {vocabulary - 1}, got {token}")
+
+
 def max_total_tokens(state: EngineState, tokens: Sequence[int], params: SamplingParams) -> int:
     """The length at which a request ends; raises if prompt and output exceed the limit."""
     limit = state.context_limit

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from assay.engine.core.grammar import GrammarMatcher
 from assay.engine.core.output_text import OutputText
 from assay.engine.core.outputs import FinishReason
 from assay.engine.core.pending_token import PendingToken
@@ -60,6 +61,8 @@ class Request:
     draft_tokens: list[int] = field(default_factory=list)
     """Draft tokens that the scheduled step verifies."""
     num_preemptions: int = 0
+    grammar: GrammarMatcher | None = None
+    """Where its output is in the grammar that constrains it."""
     _output_counts: npt.NDArray[np.int32] | None = None
     _prompt_mask: npt.NDArray[np.uint8] | None = None
     _num_counted_tokens: int = 0
@@ -76,12 +79,15 @@ class Request:
         num_prompt_tokens: int,
         max_total_tokens: int,
         priority: int,
+        grammar: GrammarMatcher | None = None,
     ) -> Request:
         """A request that arrives now; tokens beyond its prompt are the output of its source."""
         eos_ids = () if params.ignore_eos else tokenizer.stop_ids
         text = OutputText(tokenizer.detokenizer(), params.stop)
         for token in tokens[num_prompt_tokens:]:
             text.push(token)
+            if grammar is not None:
+                grammar.accept(token)
         return cls(
             request_id=request_id,
             tokens=tokens,
@@ -94,6 +100,7 @@ class Request:
             stop_token_ids=frozenset((*eos_ids, *params.stop_token_ids)),
             text=text,
             arrival_time=time.perf_counter(),
+            grammar=grammar,
         )
 
     @classmethod
@@ -145,6 +152,22 @@ class Request:
             self._output_counts[token] += 1
         self._num_counted_tokens = len(self.tokens)
         return self._output_counts, self._prompt_mask
+
+    def propose_draft(self, depth: int) -> None:
+        """Draft at most `depth` tokens, up to the first that the grammar does not allow."""
+        draft = self.draft_proposer.propose(depth) if self.draft_proposer and depth > 0 else []
+        if draft and self.grammar is not None:
+            draft = draft[: self.grammar.count_allowed(draft)]
+        self.draft_tokens = draft
+
+    def fill_logits_bias(self, rows: npt.NDArray[np.float32]) -> None:
+        """Write what is added to the logits of the next token and of those after each draft token."""
+        if self.grammar is None:
+            rows[:] = 0
+        else:
+            self.grammar.fill_bias(rows, self.draft_tokens)
+        for token, bias in self.params.biases:
+            rows[:, token] += bias
 
     def set_speculation(self, enabled: bool) -> None:
         """Start or stop proposing draft tokens."""

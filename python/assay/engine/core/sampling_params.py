@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.engine.core.structured_output import StructuredOutput
 from assay.errors import InputError
 
 MAX_LOGPROBS = 20
@@ -46,12 +47,20 @@ class SamplingParams:
     """Tokens that end the output; they are not part of its text."""
     ignore_eos: bool = False
     """Continue after the model's end-of-sequence tokens."""
+    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...] = ()
+    """Added to the logits of these tokens; kept as pairs (`biases`)."""
+    structured_output: StructuredOutput | None = None
+    """What the text must look like; None leaves it free."""
 
     def __post_init__(self) -> None:
         """Raise on the first invalid field."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "logit_bias", self.biases)
+        for token, value in self.biases:
+            _check_integer("logit_bias", token, 0)
+            _check_number("logit_bias", value, -math.inf, math.inf)
         if self.max_tokens is not None:
             _check_integer("max_tokens", self.max_tokens, 1)
         _check_integer("top_k", self.top_k, 0)
@@ -75,6 +84,17 @@ class SamplingParams:
     def greedy(self) -> bool:
         """Whether the most likely token is always chosen."""
         return self.temperature == 0.0
+
+    @property
+    def biases(self) -> tuple[tuple[int, float], ...]:
+        """The tokens of `logit_bias` with what is added to their logits."""
+        given = self.logit_bias
+        return tuple(given.items()) if isinstance(given, Mapping) else tuple(given)
+
+    @property
+    def biased(self) -> bool:
+        """Whether something is added to the logits before penalties: a bias or a mask."""
+        return bool(self.logit_bias) or self.structured_output is not None
 
     @property
     def penalized(self) -> bool:

@@ -131,11 +131,10 @@ def _can_launch_ahead(state: EngineState, step: InFlightStep) -> bool:
     """Whether the next step can be launched before this one's sampled tokens are read back."""
     if not state.async_scheduling or state.settings.speculation_depth or state.must_grow:
         return False
-    # Penalties count the sampled tokens; top logprobs are computed from logits that the next step
-    # would overwrite.
-    if any(one.request.params.penalized for one in step.scheduled) or _top_logprobs_counts(
-        step.scheduled
-    ):
+    # Penalties and masks follow from the sampled tokens; top logprobs are computed from logits that
+    # the next step would overwrite.
+    changed = (one.request.params.penalized or one.request.params.biased for one in step.scheduled)
+    if any(changed) or _top_logprobs_counts(step.scheduled):
         return False
     # With enough free blocks no request is preempted, whose tokens would have to be known.
     counts = state.kv.block_manager.statistics()
@@ -166,6 +165,8 @@ def _append_sampled_tokens(
     """Append the sampled tokens to their request, up to the first rejected draft token."""
     request = sequence.request
     num_top = request.params.logprobs
+    if (failure := output_processor.fail_grammar(request)) is not None:
+        return [failure]
     chunks: list[Chunk] = []
     for index, token in enumerate(tokens):
         if token < 0:

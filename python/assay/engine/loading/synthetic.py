@@ -90,7 +90,7 @@ def synthetic_model(
         config=settings,
         tensors=tensors,
         rope_pairs="half",
-        make_tokenizer=_tokenizer,
+        make_tokenizer=synthetic_tokenizer,
         template_text=TEMPLATE,
         notes=("synthetic: random weights, the text means nothing",),
         synthetic=True,
@@ -218,7 +218,8 @@ def _library() -> Any:
     return library
 
 
-def _tokenizer() -> Tokenizer:
+def synthetic_tokenizer() -> Tokenizer:
+    """A tokenizer in which every byte is a token."""
     return Tokenizer(
         LibraryVocabulary(_library(), "synthetic model"),
         bos_id=_BYTES,

@@ -25,6 +25,7 @@ from assay.engine.runner.graph_capture import (
     capture_size,
 )
 from assay.engine.runner.input_batch import InputBatch
+from assay.engine.runner.logits_bias import LogitsBias
 from assay.engine.runner.sampler import sample_tokens
 from assay.engine.runner.step_buffers import StepBuffers, StepShape, Workspace
 from assay.lazy_import import LazyModule
@@ -98,6 +99,7 @@ class ModelRunner:
             device, self._enqueue, captures=bool(graph_buckets), degradations=self.degradations
         )
         self._input_batch = InputBatch(self.workspace, kv)
+        self._logits_bias = LogitsBias(self.workspace)
 
     @property
     def recorder(self) -> EngineRecorder | None:
@@ -137,11 +139,16 @@ class ModelRunner:
     ) -> InFlightStep:
         """Upload the inputs of a step and launch it, behind one that may still be in flight."""
         buffer_index = 0 if after is None else 1 - after.buffer_index
+        if is_biased := _is_biased(scheduled):
+            self._logits_bias.begin(scheduled)
         program = self._prepare(scheduled, logprobs, buffer_index)
         if program.graph is None:
             self._enqueue(program.buffers)
         else:
             program.graph.replay()
+        if is_biased:
+            self._logits_bias.upload(program.buffers.shape.num_samples)
+            sample_tokens(program.buffers)
         if self._recorder is not None:
             self._recorder.lap(recording.LAUNCH)
         buffers = program.buffers
@@ -230,6 +237,7 @@ class ModelRunner:
             self._block_table_width(longest),
             gathers_samples=num_tokens != num_samples,
             penalties=penalties,
+            biased=_is_biased(scheduled),
             logprobs=logprobs,
             decode_only=decode_only,
         )
@@ -257,8 +265,13 @@ class ModelRunner:
         return self._graphs.get(shape, buffer_index, make_buffers)
 
 
+def _is_biased(scheduled: Sequence[ScheduledSequence]) -> bool:
+    """Whether a mask or bias is added to the logits of any sequence."""
+    return any(one.num_samples and one.request.params.biased for one in scheduled)
+
+
 def _enqueue(model: Model, buffers: StepBuffers) -> None:
-    """Queue the operations of a step."""
+    """Queue the operations of a step; masks that are still being computed defer its sampling."""
     model.forward(buffers)
-    if buffers.shape.num_samples:
+    if buffers.shape.num_samples and not buffers.shape.biased:
         sample_tokens(buffers)

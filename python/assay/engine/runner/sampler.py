@@ -7,8 +7,11 @@ from assay.engine.runner.step_buffers import StepBuffers
 
 
 def sample_tokens(step: StepBuffers) -> None:
-    """Queue penalties, temperature, top-k, top-p, min-p and the draw from what is left."""
+    """Queue biases, penalties, temperature, top-k, top-p, min-p and the draw from what is left."""
     params = step.sampling
+    if step.logits_bias is not None:
+        logits = step.logits
+        logits += step.logits_bias
     if step.token_counts is not None:
         ops.penalize(
             step.logits,

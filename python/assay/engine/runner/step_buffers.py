@@ -33,6 +33,8 @@ class StepShape(NamedTuple):
     gathers_samples: bool = False
     """Whether sampled rows are gathered; False where they are all rows in order."""
     penalties: bool = False
+    biased: bool = False
+    """Whether masks or biases are added to the logits, in which case sampling is not captured."""
     logprobs: bool = False
     decode_only: bool = False
     """Whether every sequence has one new token."""
@@ -67,6 +69,7 @@ class StepBuffers(NamedTuple):
     intermediate: Array
     sampled_hidden: Array
     logits: Array
+    logits_bias: Array | None
     sampling: dict[str, Array]
     token_counts: Array | None
     prompt_mask: Array | None
@@ -159,6 +162,13 @@ class Workspace:
         self.logits = self._array((max_num_samples, model_shape.vocabulary))
         self.token_counts: Array | None = None
         self.prompt_mask: Array | None = None
+        self.logits_bias: Array | None = None
+
+    def allocate_bias(self) -> Array:
+        """What is added to logits, allocated when the first request needs it."""
+        if self.logits_bias is None:
+            self.logits_bias = self._array(self.logits.shape)
+        return self.logits_bias
 
     def allocate_penalties(self) -> None:
         """Allocate the inputs of penalties, when the first request needs them."""
@@ -195,6 +205,9 @@ class Workspace:
         if shape.penalties and self.token_counts is not None and self.prompt_mask is not None:
             token_counts = _view(self.token_counts, dtypes.int32, (samples, vocabulary))
             prompt_mask = _view(self.prompt_mask, dtypes.uint8, (samples, vocabulary))
+        logits_bias = None
+        if shape.biased:
+            logits_bias = _view(self.allocate_bias(), dtypes.float32, (samples, vocabulary))
         return StepBuffers(
             shape=shape,
             batch_invariant=batch_invariant,
@@ -213,6 +226,7 @@ class Workspace:
                 self.sampled_hidden, self.activation_type, (samples, self.model_shape.hidden)
             ),
             logits=_view(self.logits, dtypes.float32, (samples, vocabulary)),
+            logits_bias=logits_bias,
             sampling=sampling,
             token_counts=token_counts,
             prompt_mask=prompt_mask,

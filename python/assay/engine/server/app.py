@@ -71,10 +71,11 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async_engine = AsyncEngine(engine, metrics, limit=limits.requests)
-        app.state.service = Service(model, async_engine)
+        service = app.state.service = Service(model, async_engine)
         try:
             yield
         finally:
+            await asyncio.to_thread(service.close)
             await asyncio.to_thread(async_engine.worker.close)
 
     # FastAPI's documentation pages would load scripts from other hosts.

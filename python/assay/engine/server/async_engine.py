@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
 
 from assay.engine.core.outputs import Chunk, StepOutput
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.worker import EngineWorker, Failure, SteppedEngine
 from assay.engine.server.metrics import Metrics
+
+LEAST_LOGPROB: Final = -9999.0
+"""Stands for minus infinity, the log-probability of masked tokens, which JSON cannot hold."""
 
 
 class OutputDelta:
@@ -37,7 +41,8 @@ class OutputDelta:
         """Each token, its log-probability and the top tokens, where the request asked for them."""
         for chunk in self.chunks:
             if chunk.token_id is not None and chunk.logprob is not None:
-                yield chunk.token_id, chunk.logprob, chunk.top_logprobs
+                top = [(token, max(value, LEAST_LOGPROB)) for token, value in chunk.top_logprobs]
+                yield chunk.token_id, max(chunk.logprob, LEAST_LOGPROB), top
 
     @property
     def finish_reason(self) -> str | None:

@@ -25,6 +25,7 @@ from assay.engine.server.response_schemas import (
 )
 from assay.engine.server.responses import respond
 from assay.engine.server.service import Service, new_response_id, run_off_loop
+from assay.engine.server.structured_outputs import structured_output_of
 
 
 async def chat(service: Service, body: ChatRequest, request: Request) -> Response:
@@ -40,10 +41,13 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
     messages = [message.for_template() for message in body.messages]
     characters = sum(len(message["content"]) for message in messages)
     prompt = await run_off_loop(characters, _prompt, service, messages)
+    constraint = structured_output_of(body)
+    await service.compile_grammar(constraint)
     generation = service.generation_request(
         "chat",
         body,
         [prompt],
+        constraint=constraint,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         param="messages",

@@ -19,6 +19,7 @@ from assay.engine.server.response_schemas import (
 )
 from assay.engine.server.responses import respond
 from assay.engine.server.service import Service, new_response_id
+from assay.engine.server.structured_outputs import structured_output_of
 
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's default for this endpoint."""
@@ -34,10 +35,13 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
     prompts = [
         await service.encode(one) if isinstance(one, str) else one for one in texts_or_tokens
     ]
+    constraint = structured_output_of(body)
+    await service.compile_grammar(constraint)
     generation = service.generation_request(
         "text_completion",
         body,
         prompts,
+        constraint=constraint,
         max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
         logprobs=body.logprobs,
         param="prompt",

@@ -6,7 +6,7 @@ same as leaving a field out.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -23,6 +23,9 @@ Text = Annotated[StrictStr, AfterValidator(_whole_characters)]
 Seed = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[StrictInt, Field(ge=1, lt=2**31)]
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
+TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
+"""A token ID as a key of a JSON object."""
+Bias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False, strict=True)]
 StopString = Annotated[Text, Field(min_length=1, max_length=1024)]
 
@@ -39,6 +42,52 @@ class StreamOptions(Strict):
     include_usage: StrictBool | None = None
 
 
+class TextFormat(Strict):
+    """Any text."""
+
+    type: Literal["text"]
+
+
+class JsonObjectFormat(Strict):
+    """Any JSON object."""
+
+    type: Literal["json_object"]
+
+
+class NamedSchema(Strict):
+    """A JSON schema under a name; it is always enforced, `strict` or not."""
+
+    name: Text
+    description: Text | None = None
+    schema_: dict[str, Any] | StrictBool | None = Field(default=None, alias="schema")
+    strict: StrictBool | None = None
+
+
+class JsonSchemaFormat(Strict):
+    """JSON that is valid under a schema."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+ResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")
+]
+Choices = Annotated[list[Text], Field(min_length=1, max_length=2000)]
+
+
+class StructuredOutputs(Strict):
+    """What the output must look like, as vLLM names it; one of the first five."""
+
+    json_: Text | dict[str, Any] | None = Field(default=None, alias="json")
+    regex: Text | None = None
+    choice: Choices | None = None
+    grammar: Text | None = None
+    json_object: StrictBool | None = None
+    disable_any_whitespace: StrictBool | None = None
+    whitespace_pattern: Text | None = None
+
+
 class Sampling(Strict):
     """Fields of both endpoints: sampling parameters and streaming."""
 
@@ -50,6 +99,8 @@ class Sampling(Strict):
     seed: Seed | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
+    logit_bias: Annotated[dict[TokenKey, Bias], Field(max_length=1024)] | None = None
+    response_format: ResponseFormat | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
 
@@ -61,6 +112,12 @@ class Sampling(Strict):
     ) = None
     stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
     ignore_eos: StrictBool | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: Text | dict[str, Any] | None = None
+    guided_regex: Text | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: Text | None = None
+    guided_whitespace_pattern: Text | None = None
 
     # Accepted and ignored: they do not change the output.
     user: Text | None = None
@@ -69,6 +126,7 @@ class Sampling(Strict):
     service_tier: Text | None = None
     safety_identifier: Text | None = None
     prompt_cache_key: Text | None = None
+    guided_decoding_backend: Text | None = None
 
     def stops(self) -> tuple[str, ...]:
         """The stop strings as a tuple."""
@@ -120,12 +178,6 @@ class ChatMessage(Strict):
         return {"role": role, "content": content}
 
 
-class TextFormat(Strict):
-    """The only supported response format."""
-
-    type: Literal["text"]
-
-
 class ChatRequest(Sampling):
     """The body of /v1/chat/completions."""
 
@@ -134,4 +186,3 @@ class ChatRequest(Sampling):
     max_completion_tokens: Count | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    response_format: TextFormat | None = None

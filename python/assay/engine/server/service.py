@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from assay.engine.core.grammar_vetting import GrammarVetting
 from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.server.async_engine import AsyncEngine, OutputStream
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import Sampling
@@ -39,6 +41,8 @@ class ServedModel:
     decode: Callable[[Sequence[int]], str]
     render_chat: Callable[[Sequence[Mapping[str, str]]], str] | None
     """Renders messages with the chat template; None if the model has none."""
+    compile_grammar: Callable[[StructuredOutput], object] | None = None
+    """Compiles what an output must look like; None if the engine cannot constrain outputs."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -56,6 +60,7 @@ def served_model(engine: Engine, name: str) -> ServedModel:
         token_bytes=tokenizer.piece,
         decode=tokenizer.decode,
         render_chat=None if template is None else template.render,
+        compile_grammar=engine.compile_grammar,
     )
 
 
@@ -77,6 +82,11 @@ class Service:
     def __init__(self, model: ServedModel, async_engine: AsyncEngine) -> None:
         self.model = model
         self.async_engine = async_engine
+        self._vetting = GrammarVetting()
+
+    def close(self) -> None:
+        """End what the service has started besides the engine."""
+        self._vetting.close()
 
     def open(self, request: GenerationRequest) -> OutputStream:
         """Submit a generation request to the engine."""
@@ -98,12 +108,26 @@ class Service:
         """Tokenize a prompt; a long one in a thread, off the event loop."""
         return await run_off_loop(len(text), self.model.encode, text)
 
+    async def compile_grammar(self, constraint: StructuredOutput | None) -> None:
+        """Compile what an output must look like, if it has to, off the event loop."""
+        if constraint is None:
+            return
+        if (compile_grammar := self.model.compile_grammar) is None:
+            raise ApiError(
+                f'the model "{self.model.name}" is served without structured output',
+                param="response_format",
+                code="unsupported_parameter",
+            )
+        await asyncio.to_thread(self._vetting.check, constraint)
+        await asyncio.to_thread(compile_grammar, constraint)
+
     def generation_request(
         self,
         operation: str,
         body: Sampling,
         prompts: Sequence[Sequence[int]],
         *,
+        constraint: StructuredOutput | None = None,
         max_tokens: int | None,
         logprobs: int | None,
         param: str,
@@ -122,15 +146,25 @@ class Service:
                 param="n" if choices > 1 else param,
                 code="too_many_choices",
             )
+        self._check_bias(body)
         repeated: list[Sequence[int]] = []
         params: list[SamplingParams] = []
         for prompt in prompts:
             limit = self._max_tokens(prompt, max_tokens, param)
             for _ in range(choices):
                 repeated.append(prompt)
-                params.append(sampling_params(body, limit, logprobs, len(params)))
+                params.append(sampling_params(body, limit, logprobs, len(params), constraint))
         prompt_tokens = sum(map(len, prompts))
         return GenerationRequest(operation, repeated, params, prompt_tokens, choices)
+
+    def _check_bias(self, body: Sampling) -> None:
+        """Refuse a bias for a token that the model does not have."""
+        for token in body.logit_bias or ():
+            if int(token) >= self.model.vocabulary:
+                raise ApiError(
+                    f"token {token} is not in the vocabulary of {self.model.vocabulary} tokens",
+                    param="logit_bias",
+                )
 
     def _max_tokens(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
         """Tokens that may follow the prompt; raises if it does not fit into the context."""
@@ -154,7 +188,11 @@ class Service:
 
 
 def sampling_params(
-    body: Sampling, max_tokens: int, logprobs: int | None, index: int
+    body: Sampling,
+    max_tokens: int,
+    logprobs: int | None,
+    index: int,
+    constraint: StructuredOutput | None = None,
 ) -> SamplingParams:
     """The engine's parameters for choice `index` of a request."""
 
@@ -173,6 +211,8 @@ def sampling_params(
         # Choices of one prompt differ only in their seed.
         seed=None if body.seed is None else (body.seed + index) % 2**63,
         logprobs=logprobs,
+        logit_bias={int(token): bias for token, bias in (body.logit_bias or {}).items()},
+        structured_output=constraint,
         stop=body.stops(),
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
