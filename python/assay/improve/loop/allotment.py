@@ -22,7 +22,7 @@ MOST_SERIAL_PAIRS: Final = 6
 SERIAL_BLOCK_SHARE: Final = 0.1
 """Length of a block between restarts over that of a restart."""
 MOST_SHARE: Final = 0.5
-"""Part of the time left that one trial may take, unless it could not be decided in less."""
+"""Part of the time left that one trial may take where others wait, unless it needs more to be decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,11 @@ class Allotment:
         effect = min(max(effect, SMALLEST_EFFECT), LARGEST_EFFECT)
         return self._seconds(candidate, self.floor.pairs_needed(effect, self.settings.alpha))
 
-    def budget_s(self, candidate: Candidate, left_s: float) -> float:
+    def budget_s(self, candidate: Candidate, left_s: float, *, others_wait: bool) -> float:
         """The limit of a trial; early stops give back what it does not need."""
         least = self.least_s(candidate)
-        return max(min(self.wanted_s(candidate), MOST_SHARE * left_s), least)
+        most = MOST_SHARE * left_s if others_wait else left_s
+        return max(min(self.wanted_s(candidate), most), least)
 
     def _seconds(self, candidate: Candidate, pairs: int) -> float:
         if candidate.hot:

@@ -35,7 +35,7 @@ def experiment(state: RunState) -> Allotment:
         if allotment.least_s(candidate) > left:
             _out_of_time(state, allotment, candidate, len(pending))
             break
-        seconds = allotment.budget_s(candidate, left)
+        seconds = allotment.budget_s(candidate, left, others_wait=len(state.candidates) > 1)
         result = trial(state, candidate, replace(allotment.settings, budget_s=seconds))
         if result is not None:
             trials += 1
