@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run demo-cost test test-slow loom fuzz kernels validate lint format web bench bundle
+.PHONY: help setup run demo-cost test test-slow loom fuzz kernels validate lint format web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,13 @@ format: setup ## format the Python and Rust sources in place
 
 web: ## check, test and build the front end; needs Node 20 or later and npm
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+
+ui: setup ## open the pages in a browser; built ones come with the sources
+	$(BIN)/assay ui
+
+test-web: setup ## test the pages in Chromium, which is installed if there is none
+	command -v chromium chromium-browser google-chrome > /dev/null || $(BIN)/playwright install --with-deps chromium
+	$(BIN)/python -m pytest -m "slow or not slow" tests/ui tests/browser
 
 bench: setup ## run every suite of assay bench
 	for suite in ceilings gemv gemm ops attention pool scheduler decode graph; do \

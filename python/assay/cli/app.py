@@ -78,6 +78,7 @@ COMMANDS: Final = {
     "runs show": "runs_show",
     "runs compare": "runs_compare",
     "rollback": "rollback",
+    "ui": "ui",
     "report": "report",
     "verify-report": "report",
     "bench": "bench",

@@ -66,10 +66,7 @@ def show(report: Report) -> int:
     """Print a report and return the exit code."""
     with stdout_errors():
         if report.as_json:
-            data = report.data() if callable(report.data) else report.data
-            if report.notes and isinstance(data, dict) and "notes" not in data:
-                data = {**data, "notes": list(report.notes)}
-            sys.stdout.write(to_json(data) + "\n")
+            sys.stdout.write(json_text(report))
         elif report.raw is not None:
             sys.stdout.write(report.raw)
         else:
@@ -115,6 +112,14 @@ def show_error(error: AssayError) -> None:
     if error.hint:
         lines.append((("hint:", WARN), f" {one_line(error.hint)}"))
     print_lines(lines, sys.stderr)
+
+
+def json_text(report: Report) -> str:
+    """What `--json` prints of a report."""
+    data = report.data() if callable(report.data) else report.data
+    if report.notes and isinstance(data, dict) and "notes" not in data:
+        data = {**data, "notes": list(report.notes)}
+    return to_json(data) + "\n"
 
 
 def to_json(data: Any) -> str:
