@@ -48,6 +48,12 @@ const answers = questions.map(({ selection, forget, targets }) => {
   });
   const constraints = resolver.constraints().map((verdict) => [verdict.name, verdict.status]);
   const conflicts = resolver.conflicts().map(({ variable }) => name(variable));
-  return { refused, notes: scenario.notes, targets: found, constraints, conflicts: conflicts.sort() };
+  return {
+    refused,
+    notes: scenario.notes,
+    targets: found,
+    constraints,
+    conflicts: conflicts.sort(),
+  };
 });
 console.log(JSON.stringify(answers));

@@ -143,7 +143,8 @@ function newton(resolver: Resolver, members: Members, start: number[]): boolean 
     }
     if (length < SMALLEST_STEP) return false;
     // Where a relation is steep, a short step says nothing: the last position has to solve it.
-    if (isLast) return found.every((r, i) => Math.abs(r) <= SOLVED * Math.max(size[i], Math.abs(next[i])));
+    if (isLast)
+      return found.every((r, i) => Math.abs(r) <= SOLVED * Math.max(size[i], Math.abs(next[i])));
     [position, residual] = [next, found];
   }
   return false;

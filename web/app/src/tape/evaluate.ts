@@ -15,45 +15,83 @@ export function evaluate(formula: Formula): number {
 
 function operate(op: number, v: Float64Array, a: number, b: number, c: number): number {
   switch (op) {
-    case O.add: return v[a] + v[b];
-    case O.sub: return v[a] - v[b];
-    case O.mul: return v[a] * v[b];
-    case O.div: return v[a] / v[b];
-    case O.neg: return -v[a];
-    case O.pow: return power(v[a], v[b]);
-    case O.powi: return b === 2 ? v[a] * v[a] : b === -1 ? 1 / v[a] : v[a] ** b;
-    case O.sqrt: return Math.sqrt(v[a]);
-    case O.exp: return Math.exp(v[a]);
-    case O.log: return Math.log(v[a]);
-    case O.log2: return Math.log2(v[a]);
-    case O.log10: return Math.log10(v[a]);
-    case O.expm1: return Math.expm1(v[a]);
-    case O.log1p: return Math.log1p(v[a]);
-    case O.abs: return Math.abs(v[a]);
-    case O.minimum: return Math.min(v[a], v[b]);
-    case O.maximum: return Math.max(v[a], v[b]);
-    case O.floor: return Math.floor(v[a]);
-    case O.ceil: return Math.ceil(v[a]);
-    case O.round: return roundHalfEven(v[a]);
-    case O.modulo: return modulo(v[a], v[b]);
-    case O.sin: return Math.sin(v[a]);
-    case O.cos: return Math.cos(v[a]);
-    case O.tan: return Math.tan(v[a]);
-    case O.atan: return Math.atan(v[a]);
-    case O.tanh: return Math.tanh(v[a]);
-    case O.erf: return erf(v[a]);
-    case O.lt: return v[a] < v[b] ? 1 : 0;
-    case O.le: return v[a] <= v[b] ? 1 : 0;
-    case O.gt: return v[a] > v[b] ? 1 : 0;
-    case O.ge: return v[a] >= v[b] ? 1 : 0;
-    case O.eq: return v[a] === v[b] ? 1 : 0;
-    case O.ne: return v[a] !== v[b] ? 1 : 0;
+    case O.add:
+      return v[a] + v[b];
+    case O.sub:
+      return v[a] - v[b];
+    case O.mul:
+      return v[a] * v[b];
+    case O.div:
+      return v[a] / v[b];
+    case O.neg:
+      return -v[a];
+    case O.pow:
+      return power(v[a], v[b]);
+    case O.powi:
+      return b === 2 ? v[a] * v[a] : b === -1 ? 1 / v[a] : v[a] ** b;
+    case O.sqrt:
+      return Math.sqrt(v[a]);
+    case O.exp:
+      return Math.exp(v[a]);
+    case O.log:
+      return Math.log(v[a]);
+    case O.log2:
+      return Math.log2(v[a]);
+    case O.log10:
+      return Math.log10(v[a]);
+    case O.expm1:
+      return Math.expm1(v[a]);
+    case O.log1p:
+      return Math.log1p(v[a]);
+    case O.abs:
+      return Math.abs(v[a]);
+    case O.minimum:
+      return Math.min(v[a], v[b]);
+    case O.maximum:
+      return Math.max(v[a], v[b]);
+    case O.floor:
+      return Math.floor(v[a]);
+    case O.ceil:
+      return Math.ceil(v[a]);
+    case O.round:
+      return roundHalfEven(v[a]);
+    case O.modulo:
+      return modulo(v[a], v[b]);
+    case O.sin:
+      return Math.sin(v[a]);
+    case O.cos:
+      return Math.cos(v[a]);
+    case O.tan:
+      return Math.tan(v[a]);
+    case O.atan:
+      return Math.atan(v[a]);
+    case O.tanh:
+      return Math.tanh(v[a]);
+    case O.erf:
+      return erf(v[a]);
+    case O.lt:
+      return v[a] < v[b] ? 1 : 0;
+    case O.le:
+      return v[a] <= v[b] ? 1 : 0;
+    case O.gt:
+      return v[a] > v[b] ? 1 : 0;
+    case O.ge:
+      return v[a] >= v[b] ? 1 : 0;
+    case O.eq:
+      return v[a] === v[b] ? 1 : 0;
+    case O.ne:
+      return v[a] !== v[b] ? 1 : 0;
     // What is not a number counts as true here, as in the tape.
-    case O.and: return v[a] !== 0 && v[b] !== 0 ? 1 : 0;
-    case O.or: return v[a] !== 0 || v[b] !== 0 ? 1 : 0;
-    case O.not: return v[a] === 0 ? 1 : 0;
-    case O.select: return v[c] !== 0 ? v[a] : v[b];
-    default: throw new Error(`unknown operation ${op}`);
+    case O.and:
+      return v[a] !== 0 && v[b] !== 0 ? 1 : 0;
+    case O.or:
+      return v[a] !== 0 || v[b] !== 0 ? 1 : 0;
+    case O.not:
+      return v[a] === 0 ? 1 : 0;
+    case O.select:
+      return v[c] !== 0 ? v[a] : v[b];
+    default:
+      throw new Error(`unknown operation ${op}`);
   }
 }
 

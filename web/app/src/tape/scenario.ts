@@ -104,7 +104,7 @@ interface State {
 }
 
 /** Half the width of a 90 % interval, in standard deviations of a normal distribution. */
-export const Z90 = 1.6448536269514727;
+export const Z90 = 1.6448536269514726;
 
 /** Join preset, catalog entries and assigned values. */
 export function joinScenario(data: ScenarioData, selection: Selection): Scenario {
@@ -169,7 +169,10 @@ function withIncludes(
   const present = new Set(state.included);
   const kept = new Set(included);
   const fresh = included.filter((part) => !present.has(part));
-  const replaced = new Set([...fresh.flatMap((part) => Object.keys(part.values)), ...followed.stale]);
+  const replaced = new Set([
+    ...fresh.flatMap((part) => Object.keys(part.values)),
+    ...followed.stale,
+  ]);
   const own = without(state.own, replaced);
   const replacedParts = state.included.filter((part) => !kept.has(part));
   const gone = new Set(replacedParts.flatMap((part) => Object.keys(part.values)));
@@ -260,7 +263,9 @@ function mergeIncludes(data: ScenarioData, parts: IncludeData[]): Merged {
     }
   }
   const correlations = parts.flatMap((part) =>
-    (part.correlations ?? []).filter(([a, b]) => origin[a] === part.path && origin[b] === part.path),
+    (part.correlations ?? []).filter(
+      ([a, b]) => origin[a] === part.path && origin[b] === part.path,
+    ),
   );
   const slower = slowerNetwork(data, parts, values);
   if (slower !== undefined) values[data.companions.line_rate] = slower.value;
