@@ -15,6 +15,7 @@ from assay.improve.loop.state import RunState
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis
+    from assay.observe.structure.layout import Layout
     from assay.planner.specs import HardwareSpec, ModelSpec
 
 Calibrate = Callable[[str, Collection[str], Path, Callable[[str], None]], None]
@@ -75,10 +76,11 @@ def _without_prediction(state: RunState) -> Diagnosis | None:
 def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec | None) -> Diagnosis:
     from assay.diagnose.examination import examine
     from assay.diagnose.request import Request
-    from assay.observe.structure.recovery import recover
+    from assay.observe.structure.recovery import is_tagged, recover
     from assay.observe.trace import Trace
 
-    recovered = recover(Trace.open(state.folder.trace))
+    trace = Trace.open(state.folder.trace)
+    recovered = recover(trace, None if is_tagged(trace) else _layout(state))
     state.trace = recovered.trace
     details = state.description.details
     request = Request(
@@ -93,11 +95,23 @@ def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec |
     return examine(recovered, request, where, telemetry=telemetry, say=state.progress.say)
 
 
+def _layout(state: RunState) -> Layout | None:
+    """The model's layers, by which events of a foreign engine are told apart."""
+    from assay.observe.structure.layout import read_layout
+
+    source = _source(state)
+    try:
+        return None if source is None else read_layout(source)
+    except AssayError as error:
+        state.degrade(f"operations of the trace follow from names and order: {error.message}")
+        return None
+
+
 def _model(state: RunState) -> ModelSpec | None:
     """The model's shapes; without them no step is predicted."""
     from assay.planner import model_spec
 
-    source = state.model or _local_weights(state.description)
+    source = _source(state)
     if source is None:
         state.degrade("no prediction: the model's shapes are not known (--model names its files)")
         return None
@@ -106,6 +120,10 @@ def _model(state: RunState) -> ModelSpec | None:
     except AssayError as error:
         state.degrade(f"no prediction: {error.message}")
         return None
+
+
+def _source(state: RunState) -> str | None:
+    return state.model or _local_weights(state.description)
 
 
 def _local_weights(description: EngineDescription) -> str | None:
