@@ -182,14 +182,14 @@ def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line
             "-" if group.source_mean is None else f"{group.source_mean:.1%}",
             f"{group.bar:.0%}",
             _percent(group.coverage90),
-            "-" if group.band is None else f"{group.band[0]:.0%} to {group.band[1]:.0%}",
+            "-" if group.band is None else f"{100 * group.band[0]:.0f}-{group.band[1]:.0%}",
             (", ".join(group.failures), BAD) if group.failures else ("met", VALUE),
         )
         for group in groups
     ]
     header = (
-        "group", "figures", "sources", "in-sample", "left out", "by source", "bar", "in 90 %",
-        "band", "verdict",
+        "group", "n", "sources", "in-sample", "left out", "by source", "bar", "in 90 %", "band",
+        "verdict",
     )  # fmt: skip
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7, 8))
     yield "in-sample: median error on figures of the fits; left out: of constants without the source"

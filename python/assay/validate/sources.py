@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from assay.validate.cases import Case
 
 _PAPER = re.compile(r"^/(?:abs|pdf|html)/(\d{4}\.\d{4,5})")
-_RELEASE = re.compile(r"[-_.]?v?\d{1,4}(?:\.\d{1,4})*$")
-"""A release at the end of a repository's name, as in `training_results_v5.0`."""
 
 
 def source_of(case: Case) -> str:
@@ -39,8 +37,13 @@ def source_of(case: Case) -> str:
 
 
 def _unreleased(name: str) -> str:
-    """The name of a repository without its release; names that are only digits stay."""
-    return _RELEASE.sub("", name) or name
+    """The name of a repository without its release, as that of `training_results_v5.0`.
+
+    A release is digits and points at the end, after a `v` or a mark; names of digits only stay.
+    """
+    stem = name.rstrip("0123456789.")
+    shorter = stem.removesuffix("v").rstrip("-_.")
+    return shorter if shorter and stem != name and shorter != stem else name
 
 
 def by_source(cases: Iterable[Case]) -> dict[str, list[Case]]:

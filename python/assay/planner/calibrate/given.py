@@ -94,6 +94,10 @@ _CPU_CONSTANTS: Final[Mapping[str, float]] = {
     "kernels.passes.share": 1.0,
     "kernels.passes.reach_share": 1.0,
     "serving.model_error.transfer": 1.0,
+    "serving.model_error.experts": 1.0,
+    "serving.model_error.narrow": 1.0,
+    "serving.model_error.unstated": 1.0,
+    "serving.model_error.unstated_inputs": 0.0,
 }
 """Constants of kernels without tiles, on a chip whose clock does not follow its power."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from assay.model import Variable, by_definition, cited, fitted
-from assay.stack.serving.deployment import scope
+from assay.model import Variable, by_definition, cited, exp, fitted, log, number, where
+from assay.stack import architecture
+from assay.stack.serving.deployment import expert_bytes, scope, weight_bytes
 
 _FITTED = fitted("docs/design/serving-model.md", "measured serving figures")
 _SETTING = by_definition("a setting of the engine")
@@ -45,6 +46,30 @@ transfer_error = _fitted(
     "1",
     "further model error on accelerators that no fit has seen",
 )
+experts_error = _fitted(
+    "model_error.experts", "e_x", "1", "1", "further model error of models with experts"
+)
+narrow_error = _fitted(
+    "model_error.narrow", "e_n", "1", "1", "further model error of weights of less than 8 bits"
+)
+unstated_error = _fitted(
+    "model_error.unstated", "e_u", "1", "1", "further model error of one input that is assumed"
+)
+unstated_inputs = scope.variable(
+    "model_error.unstated_inputs", "n_u", "1",
+    "inputs that a description leaves open and a default stands for",
+    bounds=(0, None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+_has_experts = architecture.experts > 0
+_is_narrow = where(_has_experts, expert_bytes, weight_bytes) < number("1 byte")
+further_error = scope.variable(
+    "model_error.further", "e_w", "1", "model error by what is served and by what is not known",
+    equals=transfer_error
+    * where(_has_experts, experts_error, number("1"))
+    * where(_is_narrow, narrow_error, number("1"))
+    * exp(log(unstated_error) * log(1 + unstated_inputs)),
+    reference=_FITTED,
+)  # fmt: skip
 host_time = _fitted("host_time", "t_h", "s", "ms", "host time between iterations")
 host_sequence_time = _fitted(
     "host_sequence_time", "tau_h", "s", "us", "host time per decoding request and iteration"

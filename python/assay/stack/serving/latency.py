@@ -47,7 +47,7 @@ prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
 step_time = scope.variable(
     "step_time", "t_s", "s", "time per output token (TPOT)", display="ms",
-    equals=engine.transfer_error
+    equals=engine.further_error
     * engine.step_error
     * where(
         (d.static > 0.5) | (d.separate > 0.5),
@@ -61,7 +61,7 @@ time_per_output_token = scope.variable(
     display="ms/token", equals=step_time / ONE_TOKEN, reference=_ORCA, target=True,
 )  # fmt: skip
 
-_prompt_error = engine.transfer_error * engine.prompt_error
+_prompt_error = engine.further_error * engine.prompt_error
 bursts = memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN / loads.burst_tokens
 burst_time = scope.variable(
     "burst_time", "t_b", "s", "prefill time of a whole batch",

@@ -112,7 +112,7 @@ launch_time = scope.variable(
     display="ms", equals=launches * engine.launch_time, reference=_GRAPHS,
 )  # fmt: skip
 busy_time = step.time - step.host_time
-_error = engine.transfer_error * where(prefill_tokens > 0, engine.prompt_error, engine.step_error)
+_error = engine.further_error * where(prefill_tokens > 0, engine.prompt_error, engine.step_error)
 wall_time = scope.variable(
     "step.wall_time", "t", "s", "time of the step as the engine runs it", display="ms",
     equals=_error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -15,8 +15,10 @@ from assay.scenario.includes import include_engine
 from assay.stack import registry
 from assay.validate import groups
 from assay.validate import intervals as sampled
+from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case
+from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
 from assay.validate.points import GroupedPoints
 from assay.validate.score import Row
 from assay.validate.serving.deployments import Deployment, ObservedFigure, deployment_of
@@ -54,21 +56,26 @@ def values_of(
     With a fold, constants of the engine are those of the fit without the fold's cases.
     """
     own = deployment.prompt_values if prompts else None
-    fitted = fold.constants[deployment.engine] if fold is not None else {}
     return {
         **hardware(deployment.system, deployment.engine),
         **engines.given(deployment.engine, deployment.client),
-        **fitted.get("", {}),
-        **fitted.get(deployment.client, {}),
+        **(_fitted(deployment, fold) if fold is not None else {}),
         **(own or deployment.values),
+        "serving.model_error.unstated_inputs": float(count_assumed(deployment.notes)),
     }
+
+
+def _fitted(deployment: Deployment, fold: Fold) -> dict[str, float]:
+    """Constants of the engine and the client of a deployment, of a fit without a source."""
+    own = fold.constants[deployment.engine]
+    return {**own.get("", {}), **own.get(deployment.client, {})}
 
 
 @cache
 def hardware(system: str, engine: str = "vllm") -> dict[str, float]:
     """Data sheet and fitted constants of an accelerator, with the engine's all-reduce."""
     entry = accelerators.find(system)
-    calibration = str(entry.facts.get("calibration") or system)
+    calibration = calibration_of(system)
     fitted = constants.given(calibration)
     if engine in constants.engines(calibration):
         own = constants.given(calibration, engine)
@@ -112,15 +119,25 @@ def predict(cases: Sequence[Case]) -> list[Row]:
     if not found:
         return rows
     shipped, held_out = (_Outputs(found, held_out=held_out) for held_out in (False, True))
-    intervals = _intervals(found)
+    intervals = _intervals(found, inputs_at)
+    left_out = _intervals(
+        [one for one in found if spreads_left_out(one) is not None], inputs_left_out
+    )
     for index, deployment in enumerate(found):
         for figure in deployment.figures:
             if missing := shipped.missing(index, figure):
                 reason = f"missing inputs: {', '.join(missing)}"
                 rows += _gaps(deployment.case, reason, {figure.quantity: figure.observed})
                 continue
-            ends = intervals[index, _is_prompt(figure)][figure.variable]
-            row = _row(deployment, figure, shipped.of(index, figure), ends)
+            key = deployment.case.id, _is_prompt(figure)
+            row = _row(
+                deployment, figure, shipped.of(index, figure), intervals[key][figure.variable]
+            )
+            if key in left_out and row.predicted is not None:
+                ends = left_out[key][figure.variable]
+                row = replace(
+                    row, held_out_lo=ends[0] * figure.scale, held_out_hi=ends[1] * figure.scale
+                )
             if fold_of(deployment.case, "serving") is not None:
                 value = held_out.of(index, figure)[figure.variable] * figure.scale
                 fitted = deployment.case.id in folds_by_case("serving")
@@ -182,24 +199,44 @@ def _engine_inputs(engine: str, client: str) -> Inputs:
     return sampled.inputs_of(include_engine(engine, registry(), client))
 
 
+def inputs_left_out(deployment: Deployment, prompts: bool = False) -> Inputs:
+    """The same with constants and model errors that use nothing of the source of the case."""
+    inputs = inputs_at(deployment, prompts)
+    fold = fold_of(deployment.case, "serving")
+    if fold is not None:
+        inputs = with_constants(inputs, _fitted(deployment, fold))
+    return with_spreads(inputs, spreads_left_out(deployment) or {})
+
+
+def spreads_left_out(deployment: Deployment) -> dict[str, float] | None:
+    """Spreads of the model error without the source of a deployment."""
+    return spreads_without_source(
+        deployment.case, "serving", calibration_of(deployment.system), deployment.client
+    )
+
+
+def calibration_of(system: str) -> str:
+    """The system whose fitted constants an accelerator's entry names."""
+    return str(accelerators.find(system).facts.get("calibration") or system)
+
+
 def _intervals(
-    deployments: Sequence[Deployment],
-) -> dict[tuple[int, bool], dict[str, tuple[float, float]]]:
-    """The 90 % intervals of all figures, by deployment and whether prefill GPUs are meant."""
+    deployments: Sequence[Deployment], inputs: Callable[[Deployment, bool], Inputs]
+) -> dict[tuple[str, bool], dict[str, tuple[float, float]]]:
+    """The 90 % intervals of all figures, by case and whether prefill GPUs are meant."""
     needed = [
-        (index, prompts)
-        for index, deployment in enumerate(deployments)
+        (deployment, prompts)
+        for deployment in deployments
         for prompts in sorted({_is_prompt(figure) for figure in deployment.figures})
     ]
     names = [f"serving.{name}" for name in FIGURES]
-    cases = [inputs_at(deployments[index], prompts) for index, prompts in needed]
-    ends = sampled.intervals(cases, names)
+    ends = sampled.intervals([inputs(*one) for one in needed], names)
     return {
-        key: {
+        (deployment.case.id, prompts): {
             name: (float(ends[row, position, 0]), float(ends[row, position, 1]))
             for row, name in enumerate(FIGURES)
         }
-        for position, key in enumerate(needed)
+        for position, (deployment, prompts) in enumerate(needed)
     }
 
 
@@ -228,9 +265,7 @@ def _row(
 @cache
 def _hardware_notes(system: str) -> tuple[str, ...]:
     entry = accelerators.find(system)
-    return constants.find(
-        str(entry.facts.get("calibration") or system), accelerator=entry.name
-    ).notes
+    return constants.find(calibration_of(system), accelerator=entry.name).notes
 
 
 def _terms(figure: ObservedFigure, outputs: dict[str, float]) -> dict[str, float]:

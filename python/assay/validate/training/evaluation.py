@@ -16,6 +16,7 @@ from assay.model.tapes.compile import Compiled
 from assay.model.tapes.cones import Cones
 from assay.stack import registry
 from assay.validate import intervals as sampled
+from assay.validate.assumed import count_assumed
 from assay.validate.training.figures import ObservedFigure, StepWork, figures_of
 from assay.validate.training.jobs import Job
 from assay.validate.training.layouts import LAYOUT
@@ -103,7 +104,10 @@ def calibration_of(system: str) -> str:
 
 
 def _run(job: Job) -> dict[str, float]:
-    return {"training.total_tokens": job.total_tokens or _ANY_TOKENS}
+    return {
+        "training.total_tokens": job.total_tokens or _ANY_TOKENS,
+        "training.model_error.unstated_inputs": float(count_assumed(job.notes)),
+    }
 
 
 def evaluate(table: dict[str, Array]) -> dict[str, Array]:
@@ -166,12 +170,6 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
         Predicted(job, layout, {name: float(found[name][row]) for name in OUTPUTS})
         for row, (job, layout) in enumerate(zip(jobs, layouts, strict=True))
     ]
-
-
-def intervals(found: Sequence[Predicted], outputs: Sequence[str]) -> dict[str, Array]:
-    """The 90 % interval of each output, one row a job."""
-    ends = sampled.intervals([inputs_at(p.job, p.layout) for p in found], outputs)
-    return dict(zip(outputs, ends, strict=True))
 
 
 def inputs_at(job: Job, layout: dict[str, float]) -> Inputs:

@@ -10,9 +10,12 @@ import numpy as np
 
 from assay.catalog import constants
 from assay.errors import AssayError
+from assay.model.inputs import Inputs
 from assay.validate import groups
+from assay.validate import intervals as sampled
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case
+from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
 from assay.validate.score import Row
 from assay.validate.training.evaluation import (
     STEP,
@@ -22,7 +25,7 @@ from assay.validate.training.evaluation import (
     columns,
     evaluate,
     figures,
-    intervals,
+    inputs_at,
     predict_jobs,
 )
 from assay.validate.training.figures import UNPREDICTED, ObservedFigure
@@ -46,6 +49,7 @@ def predict(cases: Sequence[Case]) -> list[Row]:
     held_out = held_out_jobs(jobs)
     shares = _shares(found)
     ends = _intervals(found)
+    ends_left_out = _intervals_left_out(found, held_out)
     for predicted in found:
         known = figures(predicted)
         if missing := _missing(predicted):
@@ -53,8 +57,7 @@ def predict(cases: Sequence[Case]) -> list[Row]:
         elif known:
             without = held_out.get(predicted.job.case.id)
             rows += [
-                _row(predicted, figure, shares, without, ends[predicted.job.case.id])
-                for figure in known
+                _row(predicted, figure, shares, without, ends, ends_left_out) for figure in known
             ]
         else:
             rows += _gaps(predicted.job.case, "states no time, hours, memory or operations")
@@ -107,16 +110,45 @@ _OUTPUTS = {
 }  # fmt: skip
 
 
-def _intervals(found: Sequence[Predicted]) -> dict[str, dict[str, tuple[float, float]]]:
+Ends = Mapping[str, Mapping[str, tuple[float, float]]]
+"""By case and output, the ends of a 90 % interval."""
+
+
+def _intervals(found: Sequence[Predicted]) -> Ends:
     """By case, the 90 % interval of each output that figures are compared with."""
-    ends = intervals(found, tuple(_OUTPUTS.values()))
+    return _ends(found, [inputs_at(one.job, one.layout) for one in found])
+
+
+def _intervals_left_out(found: Sequence[Predicted], held_out: Mapping[str, Predicted]) -> Ends:
+    """The same with constants and model errors that use nothing of the source of a case."""
+    chosen = [(held_out.get(one.job.case.id, one), spreads_left_out(one.job)) for one in found]
+    known = [(one, spreads) for one, spreads in chosen if spreads is not None]
+    inputs = [with_spreads(inputs_left_out(one.job, one.layout), spreads) for one, spreads in known]
+    return _ends([one for one, _ in known], inputs)
+
+
+def _ends(found: Sequence[Predicted], inputs: Sequence[Inputs]) -> Ends:
+    outputs = tuple(_OUTPUTS.values())
+    rows = sampled.intervals(inputs, outputs)
     return {
         predicted.job.case.id: {
-            name: (float(rows[position, 0]), float(rows[position, 1]))
-            for name, rows in ends.items()
+            name: (float(ends[position, 0]), float(ends[position, 1]))
+            for name, ends in zip(outputs, rows, strict=True)
         }
         for position, predicted in enumerate(found)
     }
+
+
+def inputs_left_out(job: Job, layout: dict[str, float]) -> Inputs:
+    """Inputs of a job with the constants of a fit without its source."""
+    fold = fold_of(job.case, "training")
+    inputs = inputs_at(job, layout)
+    return inputs if fold is None else with_constants(inputs, _fold_constants(fold, job.system))
+
+
+def spreads_left_out(job: Job) -> dict[str, float] | None:
+    """Spreads of the model error without the source of a job."""
+    return spreads_without_source(job.case, "training", calibration_of(job.system))
 
 
 def _scaled(ends: tuple[float, float], scale: float) -> tuple[float, float]:
@@ -142,13 +174,16 @@ def _row(
     figure: ObservedFigure,
     shares: dict[tuple[str, float], list[float]],
     without: Predicted | None,
-    ends: Mapping[str, tuple[float, float]],
+    ends: Ends,
+    ends_left_out: Ends,
 ) -> Row:
     value = _value(found, figure)
     job = found.job
+    left_out: tuple[float | None, float | None] = None, None
     if _is_timed(figure):
-        # Hours at a yield of 1 are as uncertain as the time of the run.
-        interval = _scaled(ends[_OUTPUTS[figure.kind]], value / found.values[_OUTPUTS[figure.kind]])
+        interval = _interval(found, figure, ends)
+        if job.case.id in ends_left_out:
+            left_out = _interval(without or found, figure, ends_left_out)
     else:
         interval = value * (1 - COUNTED_SPREAD), value * (1 + COUNTED_SPREAD)
     calibration = constants.find(calibration_of(job.system), accelerator=job.system)
@@ -158,8 +193,15 @@ def _row(
         notes=(*figure.notes, *job.notes, *calibration.notes),
         in_sample=job.case.id in folds_by_case("training") and _is_timed(figure),
         held_out=_value(without, figure) if without is not None and _is_timed(figure) else None,
+        held_out_lo=left_out[0], held_out_hi=left_out[1],
         group=groups.TRAINING[kind_of(job)] if figure.kind == "step" else "",
     )  # fmt: skip
+
+
+def _interval(found: Predicted, figure: ObservedFigure, ends: Ends) -> tuple[float, float]:
+    """The interval of a figure; hours at a yield of 1 are as uncertain as the time of the run."""
+    output = _OUTPUTS[figure.kind]
+    return _scaled(ends[found.job.case.id][output], _value(found, figure) / found.values[output])
 
 
 def _is_timed(figure: ObservedFigure) -> bool:

@@ -1,0 +1,123 @@
+"""Spreads of the model error from residuals: by kind of figure, and by what is not known.
+
+A residual is the logarithm of observed over predicted, by constants fitted without its source.
+Its variance is what the constants explain plus one term for each feature that it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from assay.model.language.distributions import Z90
+
+Array = NDArray[np.float64]
+
+COVERAGE = 0.9
+FREEDOM = 4.0
+"""Degrees of freedom of Student's t: residuals have more outliers than a normal distribution."""
+PRIOR = 0.1
+PRIOR_LOG_SPREAD = 1.0
+"""Prior of each spread, so that a term of which few residuals know stays of the usual size."""
+ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One figure: how far it is missed, what constants explain, and its features with powers."""
+
+    case: str
+    source: str
+    level: str
+    """The term that is fitted last on residuals of this level, so that 90 % are inside."""
+    log: float
+    explained: float
+    features: Mapping[str, float]
+
+    def variance(self, spreads: Mapping[str, float]) -> float:
+        """Variance of the logarithm by some spreads."""
+        terms = ((spreads.get(name, 0.0) * power) ** 2 for name, power in self.features.items())
+        return self.explained**2 + math.fsum(terms)
+
+
+def weights_of(residuals: Sequence[Residual]) -> Array:
+    """A source weighs as the root of its figures: neither one figure nor one team decides."""
+    sources = [(one.source, one.level) for one in residuals]
+    counts = Counter(sources)
+    return np.array([counts[source] ** -0.5 for source in sources])
+
+
+def fit_spreads(
+    residuals: Sequence[Residual], known: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The spread of every feature; those in `known` stay.
+
+    The most probable spreads come first, from all residuals together. Then the term of each
+    level is set so that its intervals hold 90 % of its residuals.
+    """
+    fixed = dict(known or {})
+    names = sorted({name for one in residuals for name in one.features} - fixed.keys())
+    spreads = {**fixed, **_most_probable(residuals, names, fixed)}
+    levels = sorted({one.level for one in residuals}, key=lambda level: _order(level, residuals))
+    for level in levels:
+        if level in fixed:
+            continue
+        own = [one for one in residuals if one.level == level]
+        spreads[level] = _calibrated(own, level, spreads)
+    return spreads
+
+
+def _order(level: str, residuals: Sequence[Residual]) -> tuple[int, str]:
+    """Levels that others build on come first."""
+    return -sum(level in one.features for one in residuals), level
+
+
+def _most_probable(
+    residuals: Sequence[Residual], names: Sequence[str], fixed: Mapping[str, float]
+) -> dict[str, float]:
+    powers = np.array([[one.features.get(name, 0.0) for name in names] for one in residuals])
+    base = np.array([one.variance(fixed) for one in residuals])
+    logs = np.array([one.log for one in residuals])
+    weights = weights_of(residuals)
+
+    def loss(point: Array) -> float:
+        variance = base + powers**2 @ np.exp(2 * point)
+        t = np.log1p(logs**2 / (FREEDOM * variance))
+        misfit = 0.5 * np.log(variance) + 0.5 * (FREEDOM + 1) * t
+        prior = ((point - math.log(PRIOR)) / PRIOR_LOG_SPREAD) ** 2
+        return float((weights * misfit).sum() + 0.5 * prior.sum())
+
+    start = np.full(len(names), math.log(PRIOR))
+    found = minimize(loss, start, method="L-BFGS-B", bounds=[(math.log(1e-3), 1.0)] * len(names))
+    return {name: float(math.exp(log)) for name, log in zip(names, found.x, strict=True)}
+
+
+def _calibrated(residuals: Sequence[Residual], level: str, spreads: Mapping[str, float]) -> float:
+    """The spread of a level at which 90 % of its residuals, by weight, are inside."""
+    weights = weights_of(residuals)
+
+    def inside(spread: float) -> float:
+        changed = {**spreads, level: spread}
+        reach = [Z90 * math.sqrt(one.variance(changed)) for one in residuals]
+        hits = [abs(one.log) <= limit for one, limit in zip(residuals, reach, strict=True)]
+        return float((weights * hits).sum() / weights.sum())
+
+    low, high = 0.0, 2.0
+    if inside(low) >= COVERAGE:
+        return low
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if inside(middle) >= COVERAGE else (middle, high)
+    return high
+
+
+def coverage(residuals: Sequence[Residual], spreads: Mapping[str, float]) -> float:
+    """Share of residuals inside their interval."""
+    hits = [abs(one.log) <= Z90 * math.sqrt(one.variance(spreads)) for one in residuals]
+    return sum(hits) / len(hits)

@@ -1,0 +1,258 @@
+"""Residuals of published figures by constants that have not seen their source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.catalog import accelerators, constants
+from assay.errors import AssayError
+from assay.model.inputs import Inputs
+from assay.model.language.distributions import Z90
+from assay.validate import intervals
+from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.folds import folds
+from assay.validate.model_error import with_spreads
+from assay.validate.points import GroupedPoints
+from assay.validate.serving import predict as serving
+from assay.validate.serving.deployments import Deployment, deployment_of
+from assay.validate.sources import source_of
+from assay.validate.training import evaluation as training
+from assay.validate.training import predict as training_rows
+from assay.validate.training.jobs import Job
+from assay.validate.training.kinds import LONG
+from model_error_fit import Residual, fit_spreads
+
+Array = NDArray[np.float64]
+
+TRAINING, SERVING = "training.model_error.", "serving.model_error."
+OFFLINE, SERVER = "offline", "server"
+STEP_FIGURES = ("step_time", "throughput", "throughput_per_gpu", "end_to_end_time")
+
+
+def log_widths(cases: Sequence[Inputs], output: str) -> Array:
+    """Standard deviation of the logarithm that each interval amounts to."""
+    ends = intervals.intervals(cases, [output])[0]
+    widths: Array = np.log(ends[:, 1] / ends[:, 0]) / (2 * Z90)
+    return widths
+
+
+@cache
+def seen_systems(kind: str, without: str = "") -> frozenset[str]:
+    """Systems of the cases that entered a fit, less those of one source only."""
+    fitted = {case for fold in folds(kind) for case in fold.cases}
+    found = set()
+    for case in read_cases(published_cases()):
+        if case.id not in fitted or source_of(case) == without:
+            continue
+        names = [case.inputs[n] for n in ("system", "gpu", "accelerator") if case.inputs.get(n)]
+        for name in names:
+            try:
+                found.add(training.calibration_of(str(name)))
+            except AssayError:
+                continue
+            break
+    return frozenset(found)
+
+
+def borrowing_spread(changes: Sequence[tuple[Case, float]]) -> float:
+    """The spread that holds 90 % of changes of a prediction, by the root of a source's figures."""
+    found = [
+        Residual(case.id, source_of(case), "borrowed", change, 0.0, {"borrowed": 1.0})
+        for case, change in changes
+        if math.isfinite(change)
+    ]
+    return fit_spreads(found)["borrowed"]
+
+
+def _has_own(system: str) -> bool:
+    return system in constants.calibrated()
+
+
+class TrainingResiduals:
+    """Residuals of published steps."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        """Predict every job by constants that have not seen its source."""
+        self.jobs, _ = training_rows.read_jobs(cases)
+        held_out = training_rows.held_out_jobs(self.jobs)
+        shipped = training.predict_jobs(self.jobs)
+        self.found = [held_out.get(one.job.case.id, one) for one in shipped]
+        fitted = {case for fold in folds("training") for case in fold.cases}
+        timed = [one for one in shipped if one.job.case.id in fitted and not one.job.counts_gpus]
+        self.largest = max(
+            one.gpus for one in timed if any(f.kind == "step" for f in training.figures(one))
+        )
+
+    def residuals(self) -> list[Residual]:
+        """One a published step."""
+        steps = [
+            (one, math.log(figure.observed / one.values[training.STEP]))
+            for one in self.found
+            for figure in training.figures(one)
+            if figure.kind == "step" and math.isfinite(one.values[training.STEP])
+        ]
+        inputs = [
+            with_spreads(training_rows.inputs_left_out(one.job, one.layout), {}) for one, _ in steps
+        ]
+        explained = log_widths(inputs, training.STEP)
+        return [
+            self._residual(one, log, float(width))
+            for (one, log), width in zip(steps, explained, strict=True)
+        ]
+
+    def _residual(self, one: training.Predicted, log: float, explained: float) -> Residual:
+        job, source = one.job, source_of(one.job.case)
+        features, level = {f"{TRAINING}fit": 1.0}, "fit"
+        is_long = job.values["architecture.sequence"] >= LONG
+        if one.layout["parallelism.zero_stage"] > 1.5 or is_long:
+            features[f"{TRAINING}sharded"], level = 1.0, "sharded"
+        if job.values.get("architecture.experts", 0) > 0:
+            features[f"{TRAINING}experts"], level = 1.0, "experts"
+        if training.calibration_of(job.system) not in seen_systems("training", source):
+            features[f"{TRAINING}transfer"] = 1.0
+        unstated = training.columns([job], [one.layout])[f"{TRAINING}unstated_inputs"][0]
+        features[f"{TRAINING}unstated"] = math.log1p(float(unstated))
+        features[f"{TRAINING}scale"] = max(math.log(one.gpus / self.largest), 0.0)
+        return Residual(job.case.id, source, f"{TRAINING}{level}", log, explained, features)
+
+    def borrowing(self) -> float:
+        """What constants of another accelerator cost: by how much they move published steps.
+
+        Every job on an accelerator with a calibration of its own is predicted once with each
+        other accelerator's constants.
+        """
+        changes = []
+        for lender in constants.calibrated():
+            jobs = [job for job in self.jobs if _has_own(job.system) and job.system != lender]
+            lent = training.predict_jobs(jobs, _lent_columns(lender, jobs))
+            changes += [
+                (one.job.case, math.log(other.values[training.STEP] / one.values[training.STEP]))
+                for one, other in zip(training.predict_jobs(jobs), lent, strict=True)
+            ]
+        return borrowing_spread(changes)
+
+
+def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Array]:
+    """All fitted constants of one accelerator, for jobs on others."""
+    lent = constants.given(system)
+    stated = set().union(*(job.values for job in jobs))
+    names = [name for name in training.inputs() if name in lent and name not in stated]
+    return {name: np.full(len(jobs), lent[name]) for name in names}
+
+
+class ServingResiduals:
+    """Residuals of published serving figures."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        """Read the deployments of the cases that can be predicted."""
+        self.cases = cases
+        self.deployments: dict[str, Deployment] = {}
+        for case in cases:
+            try:
+                self.deployments[case.id] = deployment_of(case)
+            except AssayError as error:
+                print(f"gap  {case.id}: {error.message}")
+
+    def residuals(self) -> list[Residual]:
+        """One a published figure that can be predicted."""
+        rows = {(row.case, row.quantity): row for row in serving.predict(self.cases)}
+        found = []
+        for deployment in self.deployments.values():
+            for figure in deployment.figures:
+                row = rows[deployment.case.id, figure.quantity]
+                if row.held_out_error is None:
+                    continue
+                log = -math.log1p(row.held_out_error)
+                features, level = _features(deployment, figure.variable)
+                source = source_of(deployment.case)
+                found.append(
+                    (
+                        figure.variable,
+                        Residual(deployment.case.id, source, level, log, 0.0, features),
+                    )
+                )
+        return self._explained(found, {})
+
+    def _explained(
+        self, found: Sequence[tuple[str, Residual]], spreads: Mapping[str, float]
+    ) -> list[Residual]:
+        """Residuals with what the constants explain of them, and some spreads."""
+        result = []
+        for variable in dict.fromkeys(name for name, _ in found):
+            own = [one for name, one in found if name == variable]
+            inputs = [
+                with_spreads(
+                    serving.inputs_left_out(
+                        self.deployments[one.case], variable in serving.PROMPT_FIGURES
+                    ),
+                    spreads,
+                )
+                for one in own
+            ]
+            widths = log_widths(inputs, f"serving.{variable}")
+            result += [
+                replace(one, explained=float(width)) for one, width in zip(own, widths, strict=True)
+            ]
+        return result
+
+    def with_parts(
+        self, first_tokens: Sequence[Residual], spreads: Mapping[str, float]
+    ) -> list[Residual]:
+        """First tokens of servers, of which errors of prompts and steps explain a part."""
+        parts = {
+            f"{SERVING}step": spreads.get(f"{SERVER}:{SERVING}step", 0.0),
+            f"{SERVING}prompt": spreads.get(f":{SERVING}prompt", 0.0),
+        }
+        return self._explained([("time_to_first_token", one) for one in first_tokens], parts)
+
+    def borrowing(self) -> float:
+        """The same as in training, of steps and first tokens."""
+        changes = []
+        own = [one for one in self.deployments.values() if _has_own(one.system)]
+        names = ("serving.step_time", "serving.time_to_first_token")
+        for lender in constants.calibrated():
+            chosen = [one for one in own if one.system != lender]
+            here = [serving.values_of(one) for one in chosen]
+            there = [_lent_values(lender, one, v) for one, v in zip(chosen, here, strict=True)]
+            before, after = (GroupedPoints(points).evaluate(names) for points in (here, there))
+            for name in names:
+                moved = np.log(after[name] / before[name])
+                changes += list(zip([one.case for one in chosen], moved.tolist(), strict=True))
+        return borrowing_spread(changes)
+
+
+def _lent_values(
+    lender: str, deployment: Deployment, values: Mapping[str, float]
+) -> dict[str, float]:
+    stated = accelerators.find(deployment.system).given
+    lent = {
+        name: value
+        for name, value in constants.given(lender).items()
+        if name in values and name not in stated and name not in deployment.values
+    }
+    return {**values, **lent}
+
+
+def _features(deployment: Deployment, variable: str) -> tuple[dict[str, float], str]:
+    load = OFFLINE if deployment.client == OFFLINE else SERVER
+    level = f"{load}:{SERVING}step" if variable in STEP_FIGURES else f":{SERVING}prompt"
+    if variable == "time_to_first_token" and load == SERVER:
+        level = f"{load}:{SERVING}first_token"
+    features = {level: 1.0}
+    values = serving.values_of(deployment)
+    has_experts = values.get("architecture.experts", 0) > 0
+    if has_experts:
+        features[f"{SERVING}experts"] = 1.0
+    if values["serving.expert_bytes" if has_experts else "serving.weight_bytes"] < 1:
+        features[f"{SERVING}narrow"] = 1.0
+    seen = seen_systems("serving", source_of(deployment.case))
+    if serving.calibration_of(deployment.system) not in seen:
+        features[f"{SERVING}transfer"] = 1.0
+    features[f"{SERVING}unstated"] = math.log1p(values[f"{SERVING}unstated_inputs"])
+    return features, level

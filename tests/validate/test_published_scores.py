@@ -1,0 +1,59 @@
+"""Scores of the published cases with one source left out: bands, bars, README, and fold inputs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import generate_score_table as page
+from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.folds import folds_file, inputs_hash
+from assay.validate.groups import BARS, GroupScore, score_groups
+from assay.validate.run import rows_of, validate
+from assay.validate.score import Row
+from assay.validate.sources import source_of
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return rows_of([*validate("training"), *validate("inference")])
+
+
+@pytest.fixture(scope="module")
+def groups(rows: list[Row]) -> list[GroupScore]:
+    return score_groups(rows)
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, Case]:
+    return {case.id: case for case in read_cases(published_cases())}
+
+
+def test_every_group_has_figures_of_several_sources(groups: list[GroupScore]) -> None:
+    assert [group.name for group in groups] == list(BARS)
+    assert all(len(group.by_source) >= 2 for group in groups)
+    assert sum(len(group.rows) for group in groups) > 650
+
+
+def test_readme_has_the_table_of_today(groups: list[GroupScore]) -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.with_table(text, groups) == text, f"run {page.COMMAND}"
+
+
+def test_every_timed_figure_is_scored_without_its_source(
+    rows: list[Row], cases: dict[str, Case]
+) -> None:
+    timed = [row for row in rows if row.group and row.predicted is not None]
+    assert all(row.source == source_of(cases[row.case]) for row in timed)
+    assert all(row.held_out is not None for row in timed if row.in_sample)
+    assert all(row.held_out_lo is not None and row.held_out_hi is not None for row in timed)
+
+
+@pytest.mark.parametrize("kind", ["training", "serving", "model_error"])
+def test_folds_are_of_the_cases_of_today(kind: str, cases: dict[str, Case]) -> None:
+    document = json.loads(folds_file(kind).read_text())
+    fitted = {case for fold in document["folds"] for case in fold["cases"]} & cases.keys()
+    assert fitted
+    if "inputs" in document:
+        assert document["inputs"] == inputs_hash([cases[case] for case in fitted])
