@@ -79,6 +79,22 @@ def serve_command(
             help="Let clients capture traces into FOLDER: POST /start_profile and /stop_profile.",
         ),
     ] = None,
+    tool_call_parser: Annotated[
+        str,
+        typer.Option(
+            "--tool-call-parser",
+            metavar="NAME",
+            help="Format of tool calls, by vLLM's name; auto reads the chat template, none is off.",
+        ),
+    ] = "auto",
+    reasoning_parser: Annotated[
+        str,
+        typer.Option(
+            "--reasoning-parser",
+            metavar="NAME",
+            help="Markers of reasoning, by vLLM's name; auto reads the chat template, none is off.",
+        ),
+    ] = "auto",
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -111,7 +127,12 @@ def serve_command(
             )
         with working(f"loading {model}"):
             engine = sampling.load(model, device, kv_tokens, knob)
-        described = served_model(engine, name or Path(model).name.removesuffix(".gguf"))
+        described = served_model(
+            engine,
+            name or Path(model).name.removesuffix(".gguf"),
+            tool_call_parser=tool_call_parser,
+            reasoning_parser=reasoning_parser,
+        )
         sampling.show_notes(engine)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"

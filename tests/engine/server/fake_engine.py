@@ -34,11 +34,14 @@ class _Request:
     name: str
     prompt: list[int]
     params: SamplingParams
+    script: bytes | None = None
     blocks: int = 0
     tokens: list[int] = field(default_factory=list)
 
     def next_token(self) -> int:
         index = len(self.tokens)
+        if self.script is not None:
+            return self.script[index] if index < len(self.script) else END
         if (
             not self.params.ignore_eos
             and index < len(self.prompt)
@@ -51,7 +54,16 @@ class _Request:
 class FakeEngine:
     """Steps that take `step_seconds`, at most `batch` requests at once, `blocks` of KV cache."""
 
-    def __init__(self, *, blocks: int = 256, batch: int = 64, step_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        blocks: int = 256,
+        batch: int = 64,
+        step_seconds: float = 0.0,
+        script: str | None = None,
+    ) -> None:
+        """With a `script` every output is that text."""
+        self.script = None if script is None else script.encode("latin-1")
         self.blocks = self.free = blocks
         self.batch = batch
         self.step_seconds = step_seconds
@@ -78,7 +90,7 @@ class FakeEngine:
             raise InputError(f'the request "{name}" is under way already')
         if bytes(prompt[:7]) == b"refused":
             raise InputError("this prompt is refused", "try another")
-        self._waiting[name] = _Request(name, list(prompt), params)
+        self._waiting[name] = _Request(name, list(prompt), params, self.script)
         return name
 
     def step(self) -> list[StepOutput]:
@@ -168,7 +180,7 @@ def fake_model(*, with_template: bool = True) -> ServedModel:
         encode_rendered=encode,
         token_bytes=token_bytes,
         decode=lambda tokens: b"".join(map(token_bytes, tokens)).decode("utf-8", "replace"),
-        render_chat=(lambda messages: "|".join(m["content"] for m in messages))
+        render_chat=(lambda messages, **_: "|".join(m["content"] for m in messages))
         if with_template
         else None,
         created=1,

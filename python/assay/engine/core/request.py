@@ -83,7 +83,8 @@ class Request:
     ) -> Request:
         """A request that arrives now; tokens beyond its prompt are the output of its source."""
         eos_ids = () if params.ignore_eos else tokenizer.stop_ids
-        text = OutputText(tokenizer.detokenizer(), params.stop)
+        detokenizer = tokenizer.detokenizer(skip_special=params.skip_special_tokens)
+        text = OutputText(detokenizer, params.stop)
         for token in tokens[num_prompt_tokens:]:
             text.push(token)
             if grammar is not None:

@@ -47,6 +47,8 @@ class SamplingParams:
     """Tokens that end the output; they are not part of its text."""
     ignore_eos: bool = False
     """Continue after the model's end-of-sequence tokens."""
+    skip_special_tokens: bool = True
+    """Leave special tokens out of the text."""
     logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...] = ()
     """Added to the logits of these tokens; kept as pairs (`biases`)."""
     structured_output: StructuredOutput | None = None

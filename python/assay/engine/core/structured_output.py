@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from assay.errors import InputError
 
-Kind = Literal["json", "regex", "choice", "grammar"]
+Kind = Literal["json", "regex", "choice", "grammar", "lark"]
 
 WHITESPACE: Final = r"[ \t\r\n]{1,40}"
 """White space between the tokens of JSON. It is bounded: a weak model would write it forever."""

@@ -18,12 +18,15 @@ class ChatTemplate:
     """
 
     def __init__(self, text: str, specials: Mapping[str, str]) -> None:
-        from jinja2 import TemplateError
+        from jinja2 import TemplateError, meta
 
         self.text = text
         self._specials = dict(specials)
         try:
-            self._template = _environment().from_string(text)
+            environment = _environment()
+            self._template = environment.from_string(text)
+            self.variables = frozenset(meta.find_undeclared_variables(environment.parse(text)))
+            """What the template reads: `messages`, and `tools` if it renders them."""
         except TemplateError as error:
             raise InputError(f"chat template: expected a Jinja2 template, got: {error}") from None
 

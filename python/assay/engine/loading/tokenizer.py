@@ -70,6 +70,11 @@ class Tokenizer:
         named = {"bos_token": self.bos_id, "eos_token": self.eos_id}
         return {name: self.text_of(id_) for name, id_ in named.items() if id_ is not None}
 
+    @property
+    def special_tokens(self) -> frozenset[str]:
+        """The texts of all special tokens."""
+        return frozenset(text for text, is_special in self._added.values() if is_special)
+
     def text_of(self, token: int) -> str:
         """The text of a token in the vocabulary."""
         text = self._vocabulary.text_of(token)

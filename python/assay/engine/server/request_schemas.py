@@ -6,9 +6,19 @@ same as leaving a field out.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 
 def _whole_characters(text: str) -> str:
@@ -23,6 +33,8 @@ Text = Annotated[StrictStr, AfterValidator(_whole_characters)]
 Seed = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[StrictInt, Field(ge=1, lt=2**31)]
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
+VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
+Scalar = StrictBool | StrictInt | float | Text | None
 TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
 """A token ID as a key of a JSON object."""
 Bias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
@@ -112,6 +124,7 @@ class Sampling(Strict):
     ) = None
     stop_token_ids: Annotated[list[TokenId], Field(max_length=16)] | None = None
     ignore_eos: StrictBool | None = None
+    skip_special_tokens: StrictBool | None = None
     structured_outputs: StructuredOutputs | None = None
     guided_json: Text | dict[str, Any] | None = None
     guided_regex: Text | None = None
@@ -162,20 +175,99 @@ class TextPart(Strict):
     text: Text
 
 
+class FunctionCall(Strict):
+    """The function that was called, and its arguments as JSON text."""
+
+    name: Text
+    arguments: Text
+
+
+class ToolCall(Strict):
+    """A call of a tool in an earlier message of the assistant."""
+
+    id: Text
+    type: Literal["function"] = "function"
+    function: FunctionCall
+    index: StrictInt | None = None
+
+
 class ChatMessage(Strict):
     """One message of a conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Text | list[TextPart]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Text | list[TextPart] | None = None
     name: Text | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=128)] | None = None
+    tool_call_id: Text | None = None
+    reasoning_content: Text | None = None
 
-    def for_template(self) -> dict[str, str]:
+    # The official client sends these when it sends an answer back.
+    refusal: None = None
+    annotations: None = None
+    audio: None = None
+    function_call: None = None
+
+    @model_validator(mode="after")
+    def _has_content(self) -> Self:
+        if self.content is None and not (self.role == "assistant" and self.tool_calls):
+            raise ValueError("expected content, got null")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f"expected tool_calls of the assistant, got them of {self.role}")
+        return self
+
+    def for_template(self) -> dict[str, Any]:
         """The message for the chat template; the role developer becomes system."""
         content = self.content
         if not isinstance(content, str):
-            content = "".join(part.text for part in content)
+            content = "".join(part.text for part in content or ())
         role = "system" if self.role == "developer" else self.role
-        return {"role": role, "content": content}
+        message: dict[str, Any] = {"role": role, "content": content}
+        for name in ("name", "tool_call_id", "reasoning_content"):
+            if (value := getattr(self, name)) is not None:
+                message[name] = value
+        if self.tool_calls:
+            message["tool_calls"] = [_call_for_template(call) for call in self.tool_calls]
+        return message
+
+
+def _call_for_template(call: ToolCall) -> dict[str, Any]:
+    """A call with its arguments as an object, as templates expect them."""
+    try:
+        arguments = json.loads(call.function.arguments or "{}")
+    except (ValueError, RecursionError):
+        # A call that was cut off: the model sees what it wrote.
+        arguments = call.function.arguments
+    function = {"name": call.function.name, "arguments": arguments}
+    return {"id": call.id, "type": call.type, "function": function}
+
+
+class Function(Strict):
+    """What a tool does, and the JSON schema of its parameters."""
+
+    name: Annotated[StrictStr, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+    description: Text | None = None
+    parameters: dict[str, Any] | None = None
+    strict: StrictBool | None = None
+
+
+class Tool(Strict):
+    """A tool that the model may call."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class FunctionName(Strict):
+    """The name of a function."""
+
+    name: Text
+
+
+class NamedTool(Strict):
+    """The tool that the model must call."""
+
+    type: Literal["function"]
+    function: FunctionName
 
 
 class ChatRequest(Sampling):
@@ -186,3 +278,10 @@ class ChatRequest(Sampling):
     max_completion_tokens: Count | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: StrictBool | None = None
+
+    # Fields of vLLM that OpenAI does not have.
+    chat_template_kwargs: Annotated[dict[VariableName, Scalar], Field(max_length=32)] | None = None
+    include_reasoning: StrictBool | None = None

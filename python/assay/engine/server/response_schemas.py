@@ -110,11 +110,28 @@ class ChatLogprobs(BaseModel):
     refusal: None = None
 
 
+class ResponseFunction(BaseModel):
+    """The function that the model calls, and its arguments as JSON text."""
+
+    name: str
+    arguments: str = ""
+
+
+class ResponseToolCall(BaseModel):
+    """A call of a tool."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: ResponseFunction
+
+
 class ChatResponseMessage(BaseModel):
-    """The assistant's message."""
+    """The assistant's message; without content where it only calls tools."""
 
     role: Literal["assistant"] = "assistant"
-    content: str
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ResponseToolCall] | None = None
     refusal: None = None
 
 

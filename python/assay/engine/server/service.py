@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.engine.core.grammar_vetting import GrammarVetting
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.server import reasoning, tools
 from assay.engine.server.async_engine import AsyncEngine, OutputStream
 from assay.engine.server.errors import ApiError
+from assay.engine.server.reasoning import ReasoningFormat
 from assay.engine.server.request_schemas import Sampling
+from assay.engine.server.tools import Family
 
 if TYPE_CHECKING:
     from assay.engine import Engine
 
 T = TypeVar("T")
+
+AUTO: Final = "auto"
+NONE: Final = "none"
 
 INLINE_CHARACTERS: Final = 4096
 """Characters that are tokenized within a millisecond or two."""
@@ -39,18 +45,39 @@ class ServedModel:
     """Tokenizes a rendered chat template, which spells special tokens out."""
     token_bytes: Callable[[int], bytes]
     decode: Callable[[Sequence[int]], str]
-    render_chat: Callable[[Sequence[Mapping[str, str]]], str] | None
+    render_chat: Callable[..., str] | None
     """Renders messages with the chat template; None if the model has none."""
+    renders_tools: bool = False
+    """Whether the chat template shows tools to the model."""
+    tool_family: Family | None = None
+    """The format of the model's tool calls, where it is known."""
+    reasoning: ReasoningFormat | None = None
+    """The markers around the model's reasoning, if it has any."""
+    special_tokens: frozenset[str] = frozenset()
+    """Texts of special tokens, which outputs leave out."""
     compile_grammar: Callable[[StructuredOutput], object] | None = None
     """Compiles what an output must look like; None if the engine cannot constrain outputs."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
-def served_model(engine: Engine, name: str) -> ServedModel:
-    """An engine's model, under the name that clients use."""
+def served_model(
+    engine: Engine, name: str, *, tool_call_parser: str = AUTO, reasoning_parser: str = AUTO
+) -> ServedModel:
+    """An engine's model, under the name that clients use.
+
+    The parsers of tool calls and reasoning are those that the chat template tells, those of the
+    given names, or none.
+    """
     tokenizer, template = engine.files.tokenizer, engine.files.chat_template
     # Built now, so that the first prompt does not wait for it.
     tokenizer.build()
+    text = "" if template is None else template.text
+    family = tools.recognized(text)
+    if tool_call_parser != AUTO:
+        family = None if tool_call_parser == NONE else tools.family_named(tool_call_parser)
+    split = reasoning.recognized(text)
+    if reasoning_parser != AUTO:
+        split = None if reasoning_parser == NONE else reasoning.format_named(reasoning_parser)
     return ServedModel(
         name=name,
         context_limit=engine.context_limit,
@@ -60,6 +87,10 @@ def served_model(engine: Engine, name: str) -> ServedModel:
         token_bytes=tokenizer.piece,
         decode=tokenizer.decode,
         render_chat=None if template is None else template.render,
+        renders_tools=template is not None and "tools" in template.variables,
+        tool_family=family,
+        reasoning=split,
+        special_tokens=tokenizer.special_tokens,
         compile_grammar=engine.compile_grammar,
     )
 
@@ -128,14 +159,18 @@ class Service:
         prompts: Sequence[Sequence[int]],
         *,
         constraint: StructuredOutput | None = None,
+        show_special: bool = False,
         max_tokens: int | None,
         logprobs: int | None,
         param: str,
     ) -> GenerationRequest:
         """A generation request for these prompts, with `n` choices each.
 
-        Without `max_tokens` a choice may use the rest of the context.
+        Without `max_tokens` a choice may use the rest of the context. `show_special` keeps special
+        tokens in the text, unless the request says otherwise.
         """
+        if body.skip_special_tokens is not None:
+            show_special = not body.skip_special_tokens
         choices = body.n or 1
         limit = self.async_engine.worker.limit
         if choices * len(prompts) > limit:
@@ -153,7 +188,8 @@ class Service:
             limit = self._max_tokens(prompt, max_tokens, param)
             for _ in range(choices):
                 repeated.append(prompt)
-                params.append(sampling_params(body, limit, logprobs, len(params), constraint))
+                one = sampling_params(body, limit, logprobs, len(params), constraint)
+                params.append(replace(one, skip_special_tokens=not show_special))
         prompt_tokens = sum(map(len, prompts))
         return GenerationRequest(operation, repeated, params, prompt_tokens, choices)
 
