@@ -5,7 +5,7 @@
 // to load modules.
 
 import react from "@vitejs/plugin-react";
-import { defineConfig, type UserConfig } from "vite";
+import { defineConfig, type Plugin, type UserConfig } from "vite";
 
 const TARGETS = ["chrome111", "firefox114", "safari16.4"];
 
@@ -15,13 +15,23 @@ function chunkName(chunk: { name: string; facadeModuleId?: string | null }): str
   return `${page ? `page-${page}` : chunk.name}.js`;
 }
 
+/** KaTeX names every font in three formats; browsers that run these pages read the first. */
+const woff2Only: Plugin = {
+  name: "woff2-only",
+  enforce: "pre",
+  transform: (code, id) =>
+    /katex(\.min)?\.css/.test(id)
+      ? code.replace(/,\s*url\([^)]*\)\s*format\(["'](?:woff|truetype)["']\)/g, "")
+      : null,
+};
+
 export default defineConfig(({ mode }): UserConfig => {
   const isStatic = mode === "static";
   return {
     root: "app",
     base: "./",
     define: { "process.env.NODE_ENV": '"production"' },
-    plugins: [react()],
+    plugins: [react(), woff2Only],
     publicDir: false,
     build: {
       outDir: process.env["ASSAY_UI_ASSETS"] ?? "../../python/assay/ui/assets",

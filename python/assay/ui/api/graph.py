@@ -1,0 +1,131 @@
+"""`/receipt`, `/cone`, `/resolve`, `/show`, `/diff` and lists of names: the graph behind a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from assay import stack
+from assay.cli.answer import resolve_command
+from assay.cli.compare import diff_command
+from assay.cli.model import cone_command, list_command, show_command
+from assay.cli.output import Report
+from assay.cli.receipt import receipt_command
+from assay.ui.api.reports import REFUSALS, answer
+from assay.ui.api.scenario import Scenario, ScenarioQuery, check_preset
+
+router = APIRouter(tags=["graph"], responses=REFUSALS)
+
+KEPT = 32
+"""Answers of each kind that stay in memory: a page asks again for what it showed before."""
+
+
+@router.get("/receipt/{variable}")
+def receipt(variable: str, scenario: ScenarioQuery) -> Response:
+    """What a value is made of: every line once, with shares, intervals and equations."""
+    return answer(lambda: _receipt(variable, scenario))
+
+
+@lru_cache(KEPT)
+def _receipt(variable: str, scenario: Scenario) -> Report:
+    return receipt_command(variable, **scenario.options, as_json=True)
+
+
+@router.get("/resolve/{variable}")
+def resolve(variable: str, scenario: ScenarioQuery) -> Response:
+    """A value with its trace, missing inputs, constraints and validity."""
+    return answer(lambda: _resolve(variable, scenario))
+
+
+@lru_cache(KEPT)
+def _resolve(variable: str, scenario: Scenario) -> Report:
+    return resolve_command(variable, **scenario.options, as_json=True)
+
+
+@router.get("/cone/{variable}")
+def cone(
+    variable: str,
+    direction: Annotated[str, Query(description="up, down or both")] = "up",
+    depth: Annotated[int | None, Query(ge=0, description="Most relations to follow.")] = None,
+) -> Response:
+    """The variables and relations that a variable depends on, or that depend on it."""
+    return answer(lambda: _cone(variable, direction, depth))
+
+
+@lru_cache(KEPT)
+def _cone(variable: str, direction: str, depth: int | None) -> Report:
+    return cone_command(variable, direction, depth, as_json=True)
+
+
+@router.get("/show/{name}")
+def show(name: str) -> Response:
+    """A variable, relation or block, with formulas as LaTeX and their unit check."""
+    return answer(lambda: show_command(name, as_json=True))
+
+
+@router.get("/diff")
+def diff(
+    before: Annotated[str, Query(description="A built-in scenario.")],
+    target: Annotated[str, Query(description="The variable to compare.")],
+    scenario: ScenarioQuery,
+    by: Annotated[str, Query(description="source or input")] = "source",
+) -> Response:
+    """The difference of a variable between two scenarios, by what changed.
+
+    `preset`, `with` and `assign` are the scenario after; without a preset it is the one before.
+    """
+    after = scenario.preset or before
+    return answer(
+        lambda: diff_command(
+            check_preset(before),
+            check_preset(after),
+            target,
+            by,
+            list(scenario.includes),
+            list(scenario.values),
+            as_json=True,
+        )
+    )
+
+
+@router.get("/variables")
+def variables(
+    scope: Annotated[str | None, Query(description="Only this layer.")] = None,
+    targets: Annotated[bool, Query(description="Only declared targets.")] = False,
+    roots: Annotated[bool, Query(description="Only variables that no relation defines.")] = False,
+) -> Response:
+    """Variables and constants of the model."""
+    return answer(lambda: list_command(scope=scope, targets=targets, roots=roots, as_json=True))
+
+
+@router.get("/presets")
+def presets() -> Response:
+    """The built-in scenarios and their targets."""
+    return answer(lambda: list_command(presets=True, as_json=True))
+
+
+def exported(names: Sequence[str]) -> Iterator[tuple[str, Report]]:
+    """The answers that the pages Receipt and Cone need in an exported site, by request.
+
+    For each preset its own targets, and what every variable in their cones is.
+    """
+    yield "presets", list_command(presets=True, as_json=True)
+    yield "variables?targets=true", list_command(targets=True, as_json=True)
+    graph = stack.registry().graph
+    shown: dict[str, None] = {}
+    cones: dict[str, None] = {}
+    for name in names:
+        for _, target in stack.preset(name).targets:
+            scenario = Scenario(name, (), (), ())
+            yield f"receipt/{target}?preset={name}", _receipt(target, scenario)
+            yield f"resolve/{target}?preset={name}", _resolve(target, scenario)
+            cones[target] = None
+    for target in cones:
+        yield f"cone/{target}", _cone(target, "up", None)
+        shown.update(dict.fromkeys((target, *sorted(graph.ancestors(target)))))
+    for name in shown:
+        yield f"show/{name}", show_command(name, as_json=True)

@@ -1,0 +1,44 @@
+// Colors of the map. WebGL needs them as numbers, so they are read from the styles of the page.
+
+export interface Palette {
+  readonly ink: string;
+  readonly raised: string;
+  readonly target: string;
+  readonly computed: string;
+  readonly given: string;
+  readonly constant: string;
+  readonly missing: string;
+  readonly incomplete: string;
+  readonly edge: string;
+  readonly strong: string;
+  readonly near: string;
+  readonly path: string;
+  readonly faint: string;
+}
+
+export function readPalette(): Palette {
+  const style = getComputedStyle(document.documentElement);
+  const color = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    ink: color("--ink"),
+    raised: color("--raised"),
+    target: color("--observed"),
+    computed: color("--series-8"),
+    given: color("--accent"),
+    constant: color("--rule-strong"),
+    missing: color("--missing"),
+    incomplete: color("--warn"),
+    edge: color("--rule"),
+    strong: color("--rule-strong"),
+    near: color("--muted"),
+    path: color("--observed"),
+    faint: color("--rule"),
+  };
+}
+
+/** Call when light becomes dark or the other way round. */
+export function watchTheme(changed: () => void): () => void {
+  const watcher = new MutationObserver(changed);
+  watcher.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  return () => watcher.disconnect();
+}
