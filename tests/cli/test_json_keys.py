@@ -672,9 +672,18 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
 ]
 
 _ERRORS = {"cases": COUNT, "mape": NUMBER, "median": NUMBER, "p90": NUMBER}
+_ROW = {
+    "case": TEXT, "suite": TEXT, "quantity": TEXT, "unit": TEXT,
+    "observed": NUMBER, "predicted": NUMBER, "lo": NUMBER, "hi": NUMBER,
+    "error": NUMBER, "terms": Keyed(NUMBER), "baselines": Keyed(NUMBER),
+    "gap": TEXT, "notes": Each(TEXT, some=False),
+    "in_sample": FLAG, "held_out": NUMBER, "held_out_lo": MAYBE_NUMBER,
+    "held_out_hi": MAYBE_NUMBER, "held_out_error": NUMBER, "source": TEXT,
+    "group": TEXT,
+}  # fmt: skip
 ANSWERS.append(
     (
-        ("validate", "--suite", "megatron"),
+        ("validate", "--suite", "megatron", "--worst", "1"),
         {
             "groups": Each(
                 {
@@ -691,18 +700,22 @@ ANSWERS.append(
                 "held_out": _ERRORS, "held_out_coverage90": NUMBER,
                 "in_sample_coverage90": NUMBER, "baselines": Keyed(_ERRORS),
                 "rows": Each(
-                    {
-                        "case": TEXT, "suite": TEXT, "quantity": TEXT, "unit": TEXT,
-                        "observed": NUMBER, "predicted": NUMBER, "lo": NUMBER, "hi": NUMBER,
-                        "error": NUMBER, "terms": Keyed(NUMBER), "baselines": Keyed(NUMBER),
-                        "gap": TEXT, "notes": Each(TEXT, some=False),
-                        "in_sample": FLAG, "held_out": NUMBER, "held_out_lo": MAYBE_NUMBER,
-                        "held_out_hi": MAYBE_NUMBER, "held_out_error": NUMBER, "source": TEXT,
-                        "group": TEXT,
-                    },
+                    _ROW,
                     some=False,
                 ),
             }),
+            "worst": Each(
+                {
+                    **_ROW,
+                    "term_changes": Each({"name": TEXT, "before": NUMBER, "after": NUMBER}),
+                    "changes": Each(
+                        {
+                            "name": TEXT, "unit": TEXT, "before": NUMBER, "after": NUMBER,
+                            "ratio": NUMBER, "factor": MAYBE_NUMBER, "spreads": MAYBE_NUMBER,
+                        }
+                    ),
+                }
+            ),
         },
     )
 )  # fmt: skip

@@ -25,11 +25,13 @@ from assay.cli.output import (
     working,
     wrapped,
 )
+from assay.cli.validate_worst import worst_lines
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.validate.groups import GroupScore
     from assay.validate.score import Errors, Row, Score
+    from assay.validate.worst import Miss
 
 _LARGE_ERROR = 0.2
 """Relative error above which a line is highlighted."""
@@ -57,6 +59,12 @@ def validate_command(
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the scores without the cases.")
     ] = False,
+    worst: Annotated[
+        int | None,
+        typer.Option(
+            "--worst", metavar="N", min=1, help="Explain the N figures that are missed by most."
+        ),
+    ] = None,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -67,18 +75,29 @@ def validate_command(
     fitted on, `held-out` are errors of constants fitted without its source. Errors of simpler
     rules are printed for comparison. Where a suite has more cases than --limit, those with the
     largest errors are printed. Then comes one line for each group of figures, with its bar.
+    --worst lists the largest misses instead: their terms, what was assumed, and which single
+    term or input would have to be how much larger or smaller.
     """
+    from assay.validate.cases import published_cases, read_cases
     from assay.validate.groups import score_groups
     from assay.validate.run import rows_of, validate
+    from assay.validate.worst import worst as find_worst
 
     cases_at_most = options.MAX_LISTED if limit is None else limit
     if not tier or set(tier) - set("ABC"):
         raise InputError(f'expected tiers out of A, B and C, got "{tier}"', "such as --tier AB")
     with working("predicting", log=False) as progress:
         found = validate(suite, cases, tier, progress)
+        misses: list[Miss] = []
+        if worst is not None:
+            progress(f"explaining the {worst} largest misses")
+            misses = find_worst(rows_of(found), read_cases(cases or published_cases()), worst)
     groups = score_groups(rows_of(found))
 
     def text(canvas: Canvas) -> Iterator[Line]:
+        if worst is not None:
+            yield from worst_lines(misses, canvas)
+            return
         if not summary:
             for score in found:
                 if score.is_suite:
@@ -88,13 +107,14 @@ def validate_command(
             yield ""
             yield from group_lines(groups, canvas)
 
-    is_cut = not summary and any(_cut(score, cases_at_most) for score in found)
+    is_cut = worst is None and not summary and any(_cut(score, cases_at_most) for score in found)
     notes = cut_notes(
         f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
     )
     data = {
         "groups": [group.to_data() for group in groups],
         "scores": [score.to_data() for score in found],
+        "worst": [miss.to_data() for miss in misses],
     }
     return Report(data, text, as_json, notes=notes)
 

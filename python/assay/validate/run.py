@@ -14,7 +14,7 @@ from assay.validate.sources import source_of
 
 Progress = Callable[[str], None]
 ALL = "all"
-_FOLDERS = {"kernels": "kernels", "training": "training", "inference": "serving"}
+FOLDERS = {"kernels": "kernels", "training": "training", "inference": "serving"}
 """Where the cases of a kind are predicted."""
 
 
@@ -67,7 +67,7 @@ def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:
 
 
 def _predict(name: str, cases: Sequence[Case]) -> list[Row]:
-    module = importlib.import_module(f"assay.validate.{_FOLDERS[name]}.predict")
+    module = importlib.import_module(f"assay.validate.{FOLDERS[name]}.predict")
     sources = {case.id: source_of(case) for case in cases}
     rows = [replace(row, source=sources[row.case]) for row in module.predict(cases)]
     predicted = {row.case for row in rows}
