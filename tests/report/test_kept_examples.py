@@ -7,7 +7,7 @@ import pytest
 
 from assay.report.verify import verify
 
-EXAMPLES = ("h200-own-engine",)
+EXAMPLES = ("h200-own-engine", "h200-vllm")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
