@@ -95,6 +95,14 @@ def serve_command(
             help="Markers of reasoning, by vLLM's name; auto reads the chat template, none is off.",
         ),
     ] = "auto",
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-origin",
+            metavar="ORIGIN",
+            help="Let pages of ORIGIN use the server (CORS), such as http://localhost:3000.",
+        ),
+    ] = None,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -102,10 +110,10 @@ def serve_command(
 ) -> int:
     """Serve a model over HTTP.
 
-    OpenAI-compatible: /v1/models, /v1/completions and /v1/chat/completions, besides /health and
-    /metrics. Listens on the loopback address by default; beyond it an API key is needed. SIGTERM
-    or ctrl-c drains the requests under way and exits with 0; a second ctrl-c exits at once with
-    130. With --json, the URL is printed to stdout.
+    OpenAI-compatible: /v1/models, /v1/completions, /v1/chat/completions and /v1/embeddings,
+    besides /tokenize, /detokenize, /health and /metrics. Listens on the loopback address by
+    default; beyond it an API key is needed. SIGTERM or ctrl-c drains the requests under way and
+    exits with 0; a second ctrl-c exits at once with 130. With --json, the URL is printed to stdout.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -149,7 +157,14 @@ def serve_command(
             from assay.observe.capture.profiler import TraceProfiler
 
             profiler = TraceProfiler(trace)
-        app = create_app(engine, described, api_key=key, limits=limits, profiler=profiler)
+        app = create_app(
+            engine,
+            described,
+            api_key=key,
+            limits=limits,
+            profiler=profiler,
+            allowed_origins=allowed_origin or (),
+        )
         serve(app, listener, drain_seconds=drain)
     return 0
 

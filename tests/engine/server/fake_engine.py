@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from assay.engine.core.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
+from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.server import ServedModel
 from assay.errors import InputError
@@ -106,6 +107,15 @@ class FakeEngine:
         request = self._waiting.pop(request_id, None) or self._running.pop(request_id)
         self.free += request.blocks
         self.aborted += 1
+
+    def score(self, prompt: Sequence[int], top: int = 0) -> PromptLogprobs:
+        alternatives = [
+            tuple((token, LOGPROB) for token in prompt[at : at + top]) for at in range(len(prompt))
+        ]
+        return PromptLogprobs([None, *[LOGPROB] * (len(prompt) - 1)], alternatives)
+
+    def embed(self, prompt: Sequence[int]) -> list[float]:
+        return [3.0 * len(prompt), 4.0 * len(prompt)]
 
     def describe(self) -> dict[str, object]:
         settings = {"max_batch": self.batch, "deterministic": True}

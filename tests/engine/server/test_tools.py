@@ -218,7 +218,7 @@ def test_results_of_tools_are_sent_back(client: openai.OpenAI) -> None:
                 ],
                 "tool_choice": "required",
             },
-            "can be compiled",
+            "structured output: expected",
         ),
     ],
 )

@@ -21,6 +21,7 @@ from assay.engine.core.grammar import GrammarMatcher
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
 from assay.engine.core.outputs import Chunk, Completion, StepOutput
+from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.prompts import Prompt
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
@@ -265,6 +266,27 @@ class Engine:
         """The logits after each token of a prompt, without the prefix cache: tokens by vocabulary."""
         self._check_idle("logits")
         return probing.logits(self._state, prompting.token_ids(self._state, prompt))
+
+    @exclusive
+    def score(self, prompt: Prompt, top: int = 0) -> PromptLogprobs:
+        """The log-probability of each token of a prompt, with `top` alternatives at each position.
+
+        Other requests wait for it. `max_batch` tokens are computed at a time: a larger one is faster.
+        """
+        self._check_open()
+        self._synchronize()
+        return probing.score(self._state, prompting.token_ids(self._state, prompt), top)
+
+    @exclusive
+    def embed(self, prompt: Prompt) -> npt.NDArray[np.float32]:
+        """The embedding of a prompt: its last token's hidden state after the final norm.
+
+        Other requests wait for it. It is not normalized to length one.
+        """
+        self._check_open()
+        self._synchronize()
+        tokens = prompting.token_ids(self._state, prompt)
+        return probing.last_hidden_state(self._state, tokens)
 
     def knobs(self) -> list[Knob]:
         """The settings that can be changed while the engine runs."""

@@ -26,9 +26,12 @@ def log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 def top_logprobs(logits: npt.NDArray[np.float32], count: int) -> list[TopLogprobs]:
     """The `count` most likely tokens of each row with their log-probabilities, best first."""
-    logprobs = log_softmax(logits)
-    best = np.argsort(-logprobs, axis=1, kind="stable")[:, :count]
-    return [
-        tuple((int(token), float(row[token])) for token in tokens)
-        for row, tokens in zip(logprobs, best, strict=True)
-    ]
+    return [_top(row, count) for row in log_softmax(logits)]
+
+
+def _top(row: npt.NDArray[np.float64], count: int) -> TopLogprobs:
+    # Sorting the vocabulary would take longer than computing its logits.
+    least = np.partition(row, -count)[-count] if count < len(row) else -np.inf
+    candidates = np.flatnonzero(row >= least)
+    best = candidates[np.argsort(-row[candidates], kind="stable")[:count]]
+    return tuple((int(token), float(row[token])) for token in best)

@@ -1,16 +1,20 @@
-"""Forward passes outside the scheduler: logits of a text, and the profile of a decode step."""
+"""Forward passes outside the scheduler: logits and embedding of a text, profile of a decode step."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
+from assay import ops
 from assay.engine.core import prompts
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.engine_state import EngineState
+from assay.engine.core.logprobs import TopLogprobs, log_softmax, top_logprobs
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
+from assay.runtime import transfer
 from assay.runtime.graphs import NodeTime
 
 if TYPE_CHECKING:
@@ -20,26 +24,73 @@ else:
     np = LazyModule("numpy", globals(), "np")
 
 
+class PromptLogprobs(NamedTuple):
+    """How likely each token of a text was, given those before it."""
+
+    logprobs: list[float | None]
+    """The log-probability of each token; None for the first, before which there is nothing."""
+    top: list[TopLogprobs]
+    """The most likely tokens at each position, best first; none for the first."""
+
+
 def logits(state: EngineState, tokens: list[int]) -> npt.NDArray[np.float32]:
     """The logits after each token, without the prefix cache: tokens by vocabulary."""
-    state.grow(prompts.max_total_tokens(state, tokens, SamplingParams(max_tokens=1)))
     chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
+    passes = _passes(state, tokens, chunk, sampled=True)
+    return np.concatenate([state.runner.logits(count) for _, count in passes])
+
+
+def score(state: EngineState, tokens: list[int], count_top: int) -> PromptLogprobs:
+    """The log-probability of each token of a text, with `count_top` alternatives."""
+    chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
+    logprobs: list[float | None] = [None]
+    top: list[TopLogprobs] = [()]
+    for first, count in _passes(state, tokens, chunk, sampled=True):
+        rows = state.runner.logits(count)
+        following = tokens[first + 1 : first + count + 1]
+        exact = log_softmax(rows)
+        logprobs += [float(row[token]) for row, token in zip(exact, following, strict=False)]
+        top += (
+            top_logprobs(rows, count_top)[: len(following)] if count_top else [()] * len(following)
+        )
+    return PromptLogprobs(logprobs, top)
+
+
+def last_hidden_state(state: EngineState, tokens: list[int]) -> npt.NDArray[np.float32]:
+    """The last token's hidden state after the final norm."""
+    last = 0
+    for _, count in _passes(state, tokens, state.settings.token_budget, sampled=False):
+        last = count - 1
+    row, norm = state.runner.hidden_row(last), state.model.norm
+    if norm.is_layer_norm:
+        normed = ops.layer_norm(row, norm.weight, norm.bias, norm.epsilon)
+    else:
+        normed = ops.rms_norm(row, norm.weight, norm.epsilon)
+    values: npt.NDArray[np.float32] = transfer.values(normed)[0].astype(np.float32)
+    return values
+
+
+def _passes(
+    state: EngineState, tokens: list[int], chunk: int, *, sampled: bool
+) -> Iterator[tuple[int, int]]:
+    """Forward passes over a text in chunks; yields the first token and the count after each.
+
+    No prefix is looked up: cached tokens would have no logits.
+    """
+    state.grow(prompts.max_total_tokens(state, tokens, SamplingParams(max_tokens=1)))
     request = Request.forward_only(tokens)
     block_manager = state.kv.block_manager
-    # No prefix is looked up: cached tokens would have no logits.
     request.sequence_id, _ = block_manager.open([], len(tokens))
-    rows = []
     try:
         while request.num_uncomputed_tokens:
-            count = min(chunk, request.num_uncomputed_tokens)
-            state.runner.run([ScheduledSequence(request, count, count)])
-            rows.append(state.runner.logits(count))
             first = request.num_computed_tokens
+            count = min(chunk, request.num_uncomputed_tokens)
+            state.runner.run([ScheduledSequence(request, count, count if sampled else 0)])
+            yield first, count
             block_manager.commit(request.sequence_id, tokens[first : first + count])
             request.num_computed_tokens += count
     finally:
         block_manager.close(request.sequence_id)
-    return np.concatenate(rows)
 
 
 def profile(state: EngineState, sequences: int, context: int) -> list[NodeTime]:

@@ -21,6 +21,7 @@ from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay.engine.core.outputs import StepOutput
+    from assay.engine.core.probing import PromptLogprobs
     from assay.engine.core.sampling_params import SamplingParams
 
 _LOGGER: Final = logging.getLogger("assay.engine")
@@ -45,6 +46,12 @@ class SteppedEngine(Protocol):
 
     def abort(self, request_id: str) -> object:
         """Abort a request and free its blocks."""
+
+    def score(self, prompt: Sequence[int], top: int = 0) -> PromptLogprobs:
+        """The log-probability of each token of a prompt."""
+
+    def embed(self, prompt: Sequence[int]) -> Any:
+        """The embedding of a prompt."""
 
     def statistics(self) -> Mapping[str, Any]:
         """Counts of requests, tokens and blocks."""

@@ -187,6 +187,11 @@ class ModelRunner:
         self.device.download("logits", self.workspace.logits.buffer, 0, data)
         return out
 
+    def hidden_row(self, row: int) -> Array:
+        """One row of the last step's residual stream, before the final norm."""
+        hidden = self.workspace.activations["hidden"]
+        return hidden[row : row + 1]
+
     def graph(self, sequences: int, *, logprobs: bool = False) -> Graph:
         """The graph of a decode step of this many sequences."""
         size = self._capture_size(sequences)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -19,10 +20,18 @@ from assay.engine.server.access_log import AccessLog
 from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
+from assay.engine.server.embeddings import embeddings
 from assay.engine.server.guards import Guards, check_key
 from assay.engine.server.metrics import Metrics
-from assay.engine.server.request_schemas import ChatRequest, CompletionRequest
+from assay.engine.server.request_schemas import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingRequest,
+    TokenizeRequest,
+)
 from assay.engine.server.service import ServedModel, Service
+from assay.engine.server.tokenizing import detokenize, tokenize
 
 
 @dataclass(frozen=True)
@@ -58,10 +67,12 @@ def create_app(
     api_key: str | None = None,
     limits: Limits | None = None,
     profiler: Profiler | None = None,
+    allowed_origins: Sequence[str] = (),
 ) -> FastAPI:
     """An application that serves one model; it owns the engine and closes it on shutdown.
 
-    With a `profiler` clients can capture traces, by `/start_profile` and `/stop_profile`.
+    With a `profiler` clients can capture traces, by `/start_profile` and `/stop_profile`. Pages of
+    `allowed_origins` may read responses (CORS).
     """
     if api_key is not None:
         check_key(api_key)
@@ -82,6 +93,13 @@ def create_app(
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guards, api_key=api_key, body_limit=limits.body_bytes)
     app.add_middleware(AccessLog)
+    if allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(allowed_origins),
+            allow_methods=["GET", "POST", "OPTIONS"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
     errors.install(app)
 
     @app.head("/health", include_in_schema=False)
@@ -143,6 +161,23 @@ def create_app(
     ) -> Response:
         """Complete a conversation."""
         return await chat(service, body, request)
+
+    @app.post("/v1/embeddings", responses=_ERROR_RESPONSES)
+    async def embed(body: EmbeddingRequest, service: FromService) -> response_schemas.Embeddings:
+        """Embed texts."""
+        return await embeddings(service, body)
+
+    @app.post("/tokenize", responses=_ERROR_RESPONSES)
+    async def tokens(body: TokenizeRequest, service: FromService) -> response_schemas.Tokens:
+        """The tokens of a prompt or conversation."""
+        return await tokenize(service, body)
+
+    @app.post("/detokenize", responses=_ERROR_RESPONSES)
+    async def text(
+        body: DetokenizeRequest, service: FromService
+    ) -> response_schemas.DetokenizedPrompt:
+        """The text of tokens."""
+        return await detokenize(service, body)
 
     if profiler is not None:
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from assay.engine.core.outputs import Chunk, StepOutput
+from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.worker import EngineWorker, Failure, SteppedEngine
+from assay.engine.core.worker import EngineWorker, Failure, SteppedEngine, StoppedError
 from assay.engine.server.metrics import Metrics
+
+T = TypeVar("T")
 
 LEAST_LOGPROB: Final = -9999.0
 """Stands for minus infinity, the log-probability of masked tokens, which JSON cannot hold."""
@@ -144,6 +148,7 @@ class AsyncEngine:
 
     def __init__(self, engine: SteppedEngine, metrics: Metrics, *, limit: int) -> None:
         self.metrics = metrics
+        self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._streams: dict[str, OutputStream] = {}
         self.worker = EngineWorker(engine, self._sink, limit=limit)
@@ -163,6 +168,20 @@ class AsyncEngine:
         for prompt in prompts[::choices_per_prompt]:
             self.metrics.arrived(len(prompt))
         return stream
+
+    async def score(self, prompt: Sequence[int], top: int) -> PromptLogprobs:
+        """The log-probability of each token of a prompt, computed between two steps."""
+        return await self._between_steps(partial(self._engine.score, prompt, top))
+
+    async def embed(self, prompt: Sequence[int]) -> Sequence[float]:
+        """The embedding of a prompt, computed between two steps."""
+        embedding = await self._between_steps(partial(self._engine.embed, prompt))
+        return [float(value) for value in embedding]
+
+    async def _between_steps(self, function: Callable[[], T]) -> T:
+        if self.worker.refusing is not None:
+            raise StoppedError(self.worker.refusing.message)
+        return await asyncio.wrap_future(self.worker.call(function))
 
     def release(self, names: Sequence[str], unfinished: Sequence[str]) -> None:
         """Drop a stream; unfinished requests are aborted."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -70,7 +69,7 @@ async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
     messages = [message.for_template() for message in body.messages]
     characters = sum(len(message["content"]) for message in messages)
     variables = {"tools": plan.tools, **(body.chat_template_kwargs or {})}
-    rendered = await run_off_loop(characters, _render, service.model, messages, variables)
+    rendered = await run_off_loop(characters, service.render, messages, variables)
     prompt = await run_off_loop(len(rendered), service.model.encode_rendered, rendered)
     constraint = structured_output_of(body) or plan.constraint
     format_ = service.model.reasoning
@@ -107,15 +106,3 @@ def _check(body: ChatRequest) -> None:
 def _marks_reasoning_by_special_tokens(model: ServedModel) -> bool:
     format_ = model.reasoning
     return format_ is not None and not model.special_tokens.isdisjoint(format_[1:])
-
-
-def _render(
-    model: ServedModel, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]
-) -> str:
-    if model.render_chat is None:
-        raise ApiError(
-            f'the model "{model.name}" has no chat template: use /v1/completions',
-            param="messages",
-            code="no_chat_template",
-        )
-    return model.render_chat(messages, **variables)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from assay.engine.core.probing import PromptLogprobs
 from assay.engine.server.async_engine import OutputDelta
-from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import CompletionRequest
 from assay.engine.server.response_schemas import (
     Completion,
@@ -28,13 +30,7 @@ DEFAULT_MAX_TOKENS = 16
 async def complete(service: Service, body: CompletionRequest, request: Request) -> Response:
     """Respond to a completion request."""
     service.check_model(body.model)
-    if body.echo and body.logprobs is not None:
-        raise ApiError("echo cannot be joined with logprobs: prompts have none", param="echo")
-    given = body.prompt
-    texts_or_tokens = [given] if isinstance(given, str) or isinstance(given[0], int) else given
-    prompts = [
-        await service.encode(one) if isinstance(one, str) else one for one in texts_or_tokens
-    ]
+    prompts = await service.prompts(body.prompt)
     constraint = structured_output_of(body)
     await service.compile_grammar(constraint)
     generation = service.generation_request(
@@ -46,26 +42,44 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
         logprobs=body.logprobs,
         param="prompt",
     )
-    echoes = [""] * len(generation.prompts)
+    formatter = CompletionFormatter(service, has_logprobs=body.logprobs is not None)
     if body.echo:
-        texts = [
-            one if isinstance(one, str) else service.model.decode(one) for one in texts_or_tokens
-        ]
-        echoes = [text for text in texts for _ in range(body.n or 1)]
-    formatter = CompletionFormatter(service, echoes, has_logprobs=body.logprobs is not None)
+        given = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+        texts = [one for one in given if isinstance(one, str)]
+        texts = texts or [service.model.decode(prompt) for prompt in prompts]
+        for index, text in enumerate(texts):
+            scored = None
+            if body.logprobs is not None:
+                scored = await service.async_engine.score(prompts[index], body.logprobs)
+            for choice in range(generation.choices_per_prompt):
+                number = index * generation.choices_per_prompt + choice
+                formatter.echo(number, Echo(text, prompts[index], scored))
     return await respond(service, generation, formatter, body, request)
 
 
-class CompletionFormatter:
-    """Formats completions as OpenAI's API does; `echoes` are the prompts that choices start with."""
+class Echo(NamedTuple):
+    """A prompt that the choices of a response begin with."""
 
-    def __init__(self, service: Service, echoes: list[str], *, has_logprobs: bool) -> None:
+    text: str
+    tokens: Sequence[int]
+    scored: PromptLogprobs | None
+    """How likely its tokens are, where the request asks for it."""
+
+
+class CompletionFormatter:
+    """Formats completions as OpenAI's API does."""
+
+    def __init__(self, service: Service, *, has_logprobs: bool) -> None:
         self._service = service
-        self._echoes = echoes
-        self._offsets = [0] * len(echoes)
+        self._echoes: dict[int, Echo] = {}
+        self._offsets: Counter[int] = Counter()
         self._has_logprobs = has_logprobs
         self._name = new_response_id("cmpl")
         self._created = int(time.time())
+
+    def echo(self, index: int, echo: Echo) -> None:
+        """Begin a choice with its prompt."""
+        self._echoes[index] = echo
 
     def chunks(self, index: int, delta: OutputDelta) -> Iterator[Completion]:
         """One event for each delta."""
@@ -90,25 +104,39 @@ class CompletionFormatter:
         )
 
     def _choice(self, index: int, delta: OutputDelta) -> CompletionChoice:
-        text = self._echoes[index] + delta.text
-        self._echoes[index] = ""
+        echo = self._echoes.pop(index, None)
         return CompletionChoice(
             index=index,
-            text=text,
-            logprobs=self._logprobs(index, delta) if self._has_logprobs else None,
+            text=delta.text if echo is None else echo.text + delta.text,
+            logprobs=self._logprobs(index, delta, echo) if self._has_logprobs else None,
             finish_reason=delta.finish_reason,
         )
 
-    def _logprobs(self, index: int, delta: OutputDelta) -> CompletionLogprobs:
+    def _logprobs(self, index: int, delta: OutputDelta, echo: Echo | None) -> CompletionLogprobs:
         logprobs = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
-        for token, logprob, top in delta.logprobs:
-            text = self._text(token)
-            logprobs.tokens.append(text)
-            logprobs.token_logprobs.append(logprob)
-            logprobs.top_logprobs.append({self._text(other): value for other, value in top})
-            logprobs.text_offset.append(self._offsets[index])
-            self._offsets[index] += len(text)
+        if echo is not None and echo.scored is not None:
+            scored = zip(echo.tokens, echo.scored.logprobs, echo.scored.top, strict=True)
+            for token, logprob, top in scored:
+                self._add_token(logprobs, index, token, logprob, top)
+        for sampled in delta.logprobs:
+            self._add_token(logprobs, index, *sampled)
         return logprobs
+
+    def _add_token(
+        self,
+        logprobs: CompletionLogprobs,
+        index: int,
+        token: int,
+        logprob: float | None,
+        top: Sequence[tuple[int, float]],
+    ) -> None:
+        text = self._text(token)
+        logprobs.tokens.append(text)
+        logprobs.token_logprobs.append(logprob)
+        likely = {self._text(other): value for other, value in top}
+        logprobs.top_logprobs.append(None if logprob is None else likely)
+        logprobs.text_offset.append(self._offsets[index])
+        self._offsets[index] += len(text)
 
     def _text(self, token: int) -> str:
         """A token's text; an incomplete character is written as its bytes, as OpenAI does."""

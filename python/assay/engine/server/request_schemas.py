@@ -152,17 +152,20 @@ class Sampling(Strict):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+Inputs = (
+    Text
+    | TokenIds
+    | Annotated[list[Text], Field(min_length=1, max_length=128)]
+    | Annotated[list[TokenIds], Field(min_length=1, max_length=128)]
+)
+"""One text or several, as such or as token IDs."""
+
+
 class CompletionRequest(Sampling):
     """The body of /v1/completions."""
 
-    prompt: (
-        Text
-        | Annotated[list[TokenId], Field(min_length=1)]
-        | Annotated[list[Text], Field(min_length=1, max_length=128)]
-        | Annotated[
-            list[Annotated[list[TokenId], Field(min_length=1)]], Field(min_length=1, max_length=128)
-        ]
-    )
+    prompt: Inputs
     max_tokens: Count | None = None
     logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     echo: StrictBool | None = None
@@ -285,3 +288,30 @@ class ChatRequest(Sampling):
     # Fields of vLLM that OpenAI does not have.
     chat_template_kwargs: Annotated[dict[VariableName, Scalar], Field(max_length=32)] | None = None
     include_reasoning: StrictBool | None = None
+
+
+class EmbeddingRequest(Strict):
+    """The body of /v1/embeddings."""
+
+    model: Text
+    input: Inputs
+    encoding_format: Literal["float", "base64"] | None = None
+    normalize: StrictBool | None = None
+    user: Text | None = None
+
+
+class TokenizeRequest(Strict):
+    """The body of /tokenize: a prompt, or a conversation for the chat template."""
+
+    model: Text | None = None
+    prompt: Text | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=4096)] | None = None
+    add_special_tokens: StrictBool | None = None
+    return_token_strs: StrictBool | None = None
+
+
+class DetokenizeRequest(Strict):
+    """The body of /detokenize."""
+
+    model: Text | None = None
+    tokens: list[TokenId]

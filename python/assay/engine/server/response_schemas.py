@@ -61,11 +61,11 @@ class Usage(BaseModel):
 
 
 class CompletionLogprobs(BaseModel):
-    """Log-probabilities of a completion, one entry for each token."""
+    """Log-probabilities of a completion, one entry for each token; the first of a prompt has none."""
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
@@ -173,3 +173,42 @@ class ChatChunk(BaseModel):
     model: str
     choices: list[ChatChunkChoice]
     usage: Usage | None = None
+
+
+class Tokens(BaseModel):
+    """The response of /tokenize."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizedPrompt(BaseModel):
+    """The response of /detokenize."""
+
+    prompt: str
+
+
+class Embedding(BaseModel):
+    """The embedding of one input: numbers, or the base64 of their bytes as little-endian float32."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(BaseModel):
+    """Token counts of an embedding request."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embeddings(BaseModel):
+    """The response of /v1/embeddings."""
+
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingUsage

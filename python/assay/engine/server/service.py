@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,7 +17,7 @@ from assay.engine.server import reasoning, tools
 from assay.engine.server.async_engine import AsyncEngine, OutputStream
 from assay.engine.server.errors import ApiError
 from assay.engine.server.reasoning import ReasoningFormat
-from assay.engine.server.request_schemas import Sampling
+from assay.engine.server.request_schemas import Inputs, Sampling
 from assay.engine.server.tools import Family
 
 if TYPE_CHECKING:
@@ -139,6 +139,21 @@ class Service:
         """Tokenize a prompt; a long one in a thread, off the event loop."""
         return await run_off_loop(len(text), self.model.encode, text)
 
+    async def prompts(self, given: Inputs) -> list[Sequence[int]]:
+        """The token IDs of one input or of several, as texts or as token IDs."""
+        inputs = [given] if isinstance(given, str) or isinstance(given[0], int) else given
+        return [await self.encode(one) if isinstance(one, str) else one for one in inputs]
+
+    def render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str:
+        """A conversation as the model's chat template renders it."""
+        if self.model.render_chat is None:
+            raise ApiError(
+                f'the model "{self.model.name}" has no chat template: use /v1/completions',
+                param="messages",
+                code="no_chat_template",
+            )
+        return self.model.render_chat(messages, **variables)
+
     async def compile_grammar(self, constraint: StructuredOutput | None) -> None:
         """Compile what an output must look like, if it has to, off the event loop."""
         if constraint is None:
@@ -195,24 +210,22 @@ class Service:
 
     def _check_bias(self, body: Sampling) -> None:
         """Refuse a bias for a token that the model does not have."""
-        for token in body.logit_bias or ():
-            if int(token) >= self.model.vocabulary:
-                raise ApiError(
-                    f"token {token} is not in the vocabulary of {self.model.vocabulary} tokens",
-                    param="logit_bias",
-                )
+        self.check_tokens([int(token) for token in body.logit_bias or ()], "logit_bias")
 
-    def _max_tokens(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
-        """Tokens that may follow the prompt; raises if it does not fit into the context."""
-        limit = self.model.context_limit
-        if not prompt:
-            raise ApiError("the prompt is empty: at least one token is needed", param=param)
-        if wrong := next((i for i in prompt if i >= self.model.vocabulary), None):
+    def check_tokens(self, tokens: Sequence[int], param: str) -> None:
+        """Refuse tokens that the model does not have."""
+        if (wrong := max(tokens, default=0)) >= self.model.vocabulary:
             raise ApiError(
                 f"token {wrong} is not in the vocabulary of {self.model.vocabulary} tokens",
                 param=param,
             )
-        requested = max_tokens or 1
+
+    def check_prompt(self, prompt: Sequence[int], requested: int, param: str) -> None:
+        """Refuse a prompt that does not fit into the context with the tokens to generate."""
+        limit = self.model.context_limit
+        if not prompt:
+            raise ApiError("the prompt is empty: at least one token is needed", param=param)
+        self.check_tokens(prompt, param)
         if len(prompt) + requested > limit:
             raise ApiError(
                 f"this model's context is {limit} tokens: {len(prompt)} in the prompt and "
@@ -220,7 +233,11 @@ class Service:
                 param=param,
                 code="context_length_exceeded",
             )
-        return max_tokens or limit - len(prompt)
+
+    def _max_tokens(self, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
+        """Tokens that may follow the prompt; raises if it does not fit into the context."""
+        self.check_prompt(prompt, max_tokens or 1, param)
+        return max_tokens or self.model.context_limit - len(prompt)
 
 
 def sampling_params(

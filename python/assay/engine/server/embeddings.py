@@ -1,0 +1,42 @@
+"""/v1/embeddings: the last token's hidden state of a decoder, of length one."""
+
+from __future__ import annotations
+
+import base64
+import math
+from array import array
+from collections.abc import Sequence
+
+from assay.engine.server.request_schemas import EmbeddingRequest
+from assay.engine.server.response_schemas import Embedding, Embeddings, EmbeddingUsage
+from assay.engine.server.service import Service
+
+
+async def embeddings(service: Service, body: EmbeddingRequest) -> Embeddings:
+    """Respond to an embedding request; inputs are computed one after the other."""
+    service.check_model(body.model)
+    prompts = await service.prompts(body.input)
+    for prompt in prompts:
+        service.check_prompt(prompt, 0, "input")
+    data = []
+    for index, prompt in enumerate(prompts):
+        values = await service.async_engine.embed(prompt)
+        if body.normalize is not False:
+            values = _normalized(values)
+        is_base64 = body.encoding_format == "base64"
+        data.append(
+            Embedding(index=index, embedding=_base64(values) if is_base64 else list(values))
+        )
+    tokens = sum(map(len, prompts))
+    usage = EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens)
+    return Embeddings(data=data, model=service.model.name, usage=usage)
+
+
+def _normalized(values: Sequence[float]) -> Sequence[float]:
+    length = math.hypot(*values)
+    return [value / length for value in values] if length else values
+
+
+def _base64(values: Sequence[float]) -> str:
+    packed = array("f", values)
+    return base64.b64encode(packed.tobytes()).decode()
