@@ -1,4 +1,6 @@
-"""Writes the table of scores into README.md: every group of figures, with one source left out.
+"""Writes the scores of sources left out into README.md, and the spreads behind their intervals.
+
+The spreads go into docs/design/model-error.md, from the calibration files.
 
 python scripts/generate_score_table.py          # write it
 python scripts/generate_score_table.py --check  # exit with 1 if it is out of date
@@ -10,15 +12,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from assay.catalog import constants, engines
 from assay.errors import InputError
 from assay.validate.groups import GroupScore, score_groups
 from assay.validate.run import rows_of, validate
 from generated_pages import write_or_check
 
-PAGE = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "README.md"
+SPREADS_PAGE = ROOT / "docs" / "design" / "model-error.md"
 COMMAND = "python scripts/generate_score_table.py"
-START = "<!-- scores: python scripts/generate_score_table.py -->"
-END = "<!-- end of scores -->"
+START = f"<!-- generated: {COMMAND} -->"
+END = "<!-- end -->"
 HEADER = (
     "| figures | count | sources | in-sample median | source left out | bar | in 90 % interval |",
     "|---|---|---|---|---|---|---|",
@@ -48,20 +53,73 @@ def table(groups: Sequence[GroupScore]) -> str:
     return "\n".join([*HEADER, *(row(group) for group in groups)])
 
 
-def with_table(page: str, groups: Sequence[GroupScore]) -> str:
-    """A page with the table between its two comments."""
+UNSEEN = "l40s"
+"""An accelerator that no fit of steps has seen, so that errors of transfer are among its values."""
+
+TERMS = {
+    "training.model_error.fit": "every training step",
+    "training.model_error.sharded": "FSDP, ZeRO-2 and 3, sequences from 32,768 tokens",
+    "training.model_error.experts": "training of models with experts",
+    "training.model_error.scale": "each e-fold of GPUs beyond {gpus:,.0f}, the largest job of the fit",
+    "training.model_error.unstated": "training with inputs left open: to the power of log(1 + their number)",
+    "training.model_error.transfer": "training on accelerators that no fit has seen",
+    "serving.model_error.experts": "serving of models with experts",
+    "serving.model_error.narrow": "serving of weights of less than 8 bits",
+    "serving.model_error.unstated": "serving with inputs left open: to the power of log(1 + their number)",
+    "serving.model_error.transfer": "serving on accelerators that no fit has seen",
+}
+"""What each term that does not depend on the client belongs to."""
+
+LOADS = {
+    "serving.model_error.step": "a step or a rate of output",
+    "serving.model_error.prompt": "prefill",
+    "serving.model_error.first_token": "TTFT of a server: how requests arrive and wait",
+}
+"""The same of terms that have a spread for each client."""
+
+
+def spreads() -> str:
+    """The spreads of the model error as Markdown."""
+    found = constants.find(UNSEEN)
+    gpus = found.values["training.model_error.fitted_gpus"]
+    lines = ["| term | log spread | of |", "|---|---|---|"]
+    for name, what in TERMS.items():
+        spread = found.log_standard_errors.get(name, 0.0)
+        lines.append(f"| `{name}` | {spread:.3g} | {what.format(gpus=gpus)} |")
+    by_client = {client: engines.find("vllm", client) for client in engines.clients()}
+    for name, what in LOADS.items():
+        loads = {
+            client: own.log_standard_errors.get(name, 0.0) for client, own in by_client.items()
+        }
+        servers = max(spread for client, spread in loads.items() if client != "offline")
+        lines.append(
+            f"| `{name}` | {loads['offline']:.3g} offline, {servers:.3g} servers | {what} |"
+        )
+    return "\n".join(lines)
+
+
+def filled(page: str, text: str) -> str:
+    """A page with a text between its two comments."""
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
-        raise InputError(f"{PAGE.name}: expected the comments {START} and {END}")
-    return f"{before}{START}\n{table(groups)}\n{END}{after}"
+        raise InputError(f"expected the comments {START} and {END}")
+    return f"{before}{START}\n{text}\n{END}{after}"
+
+
+def with_table(page: str, groups: Sequence[GroupScore]) -> str:
+    """A page with the table of scores."""
+    return filled(page, table(groups))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write or check the table."""
     groups = score_groups(rows_of(validate()))
-    page = with_table(PAGE.read_text(encoding="utf-8"), groups)
-    return write_or_check({PAGE: page}, COMMAND, arguments)
+    pages = {
+        PAGE: with_table(PAGE.read_text(encoding="utf-8"), groups),
+        SPREADS_PAGE: filled(SPREADS_PAGE.read_text(encoding="utf-8"), spreads()),
+    }
+    return write_or_check(pages, COMMAND, arguments)
 
 
 if __name__ == "__main__":

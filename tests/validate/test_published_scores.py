@@ -41,6 +41,11 @@ def test_readme_has_the_table_of_today(groups: list[GroupScore]) -> None:
     assert page.with_table(text, groups) == text, f"run {page.COMMAND}"
 
 
+def test_design_page_has_the_spreads_of_today() -> None:
+    text = page.SPREADS_PAGE.read_text(encoding="utf-8")
+    assert page.filled(text, page.spreads()) == text, f"run {page.COMMAND}"
+
+
 def test_every_timed_figure_is_scored_without_its_source(
     rows: list[Row], cases: dict[str, Case]
 ) -> None:
