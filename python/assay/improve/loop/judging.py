@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.experiments.verdict import MOST_SHOWN
 from assay.improve.loop.outcome import RunVerdict
+
+USEFUL_BOUND: Final = 2.0
+"""A bound of a gain above this, as two noisy pairs leave it, says nothing of the lever."""
 
 
 def run_verdict(
@@ -42,7 +45,7 @@ def run_verdict(
     most = max(open_ones, key=lambda one: one.ratio.hi if one.ratio is not None else 0.0)
     assert most.ratio is not None
     sentence = f"{len(open_ones)} of {len(others)} trials are undecided"
-    if most.ratio.hi < MOST_SHOWN:
+    if most.ratio.hi < USEFUL_BOUND:
         sentence += f"; {most.candidate.name} may still gain up to {most.ratio.hi - 1:.1%}"
     return "undecided", sentence
 

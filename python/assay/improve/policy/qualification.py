@@ -85,7 +85,7 @@ def _planned_share(known: Known) -> tuple[float | None, str]:
     if model is None:
         return None, "no shapes of the model"
     if hardware is None:
-        return None, "no calibration of the machine"
+        return None, "no ceilings of the machine; the degradations say why"
     if engine not in PLANNED_ENGINES:
         return None, f"the planner does not know the kernels of {engine}"
     throughput = known.figure("output_throughput")
