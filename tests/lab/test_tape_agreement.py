@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,72 +15,9 @@ from assay.model.inputs import read_inputs
 from assay.model.language.distributions import Distribution
 from assay.model.resolving.constraint_verdicts import judge_constraints
 from assay.model.resolving.resolve import make_resolver
-from assay.model.tapes.portable import graph_text
-from assay.scenario.portable import portable_scenarios
+from lab_questions import TOLERANCE, ask
 
-WEB = Path(__file__).parents[2] / "web"
-TOLERANCE = 1e-9
 GROUPS = ("accelerators", "models", "tariffs", "sites", "grids", "prices", "engines", "finance")
-TARGETS = (
-    "training.step_time", "training.time_to_train", "training.mfu", "serving.kv.max_concurrency",
-    "serving.time_per_output_token", "serving.time_to_first_token", "serving.throughput",
-    "serving.goodput", "thermal.dc.pue", "econ.cost.per_output_token", "econ.cost.per_token",
-    "econ.job.dc_power", "econ.run.total_cost", "carbon.per_token", "carbon.per_output_token",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def scenarios() -> dict[str, Any]:
-    return portable_scenarios(stack.registry())
-
-
-@pytest.fixture(scope="module")
-def answer(tmp_path_factory: pytest.TempPathFactory, scenarios: dict[str, Any]) -> Any:
-    """Answers by the page's evaluator, run by Node."""
-    esbuild = WEB / "node_modules/.bin/esbuild"
-    node = shutil.which("node")
-    if node is None or not esbuild.exists():
-        pytest.skip("needs Node and the packages of web/ (npm ci)")
-    folder = tmp_path_factory.mktemp("tape")
-    program = folder / "answers.mjs"
-    subprocess.run(
-        [esbuild, "tests/tape_answers.ts", "--bundle", "--platform=node", "--format=esm",
-         f"--outfile={program}", "--log-level=warning"],
-        cwd=WEB, check=True, timeout=60,
-    )  # fmt: skip
-    (folder / "graph.json").write_text(graph_text(stack.registry()))
-    (folder / "scenarios.json").write_text(json.dumps(scenarios))
-
-    def run(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        asked = folder / "questions.json"
-        asked.write_text(json.dumps(questions))
-        files = [folder / "graph.json", folder / "scenarios.json", asked]
-        done = subprocess.run([node, program, *files], check=True, capture_output=True, timeout=120)
-        answers: list[dict[str, Any]] = json.loads(done.stdout)
-        return answers
-
-    return run
-
-
-def ask(
-    preset: str,
-    includes: tuple[str, ...] = (),
-    assign: dict[str, float] | None = None,
-    forget: tuple[str, ...] = (),
-    variants: dict[str, str] | None = None,
-    targets: tuple[str, ...] = TARGETS,
-) -> dict[str, Any]:
-    """A question as the page asks it."""
-    return {
-        "selection": {
-            "preset": preset,
-            "with": list(includes),
-            "assign": {name: {"value": value} for name, value in (assign or {}).items()},
-            "variants": variants or {},
-        },
-        "forget": list(forget),
-        "targets": list(targets),
-    }
 
 
 def read(question: dict[str, Any]) -> Question:

@@ -4,15 +4,22 @@
 
 import { readFileSync } from "node:fs";
 import { type GraphData, readGraph } from "../app/src/tape/graph";
+import { solveFor } from "../app/src/tape/questions";
 import { impossible } from "../app/src/tape/refusals";
 import { Resolver } from "../app/src/tape/resolver";
+import { sampleIntervals } from "../app/src/tape/sampling";
 import { joinScenario, pointOf, type ScenarioData, type Selection } from "../app/src/tape/scenario";
+import { commandOf, readSelections, scenarioFile, selectionParams } from "../app/src/tape/share";
 
 interface Question {
   selection: Selection;
   /** Values to forget, so that inputs are missing. */
   forget: string[];
   targets: string[];
+  /** A target whose command, file and interval are wanted too. */
+  share?: string;
+  /** An input to solve for, the required value of the first target, in base units. */
+  solve?: { input: string; required: number };
 }
 
 const [graphData, scenarios, questions] = process.argv
@@ -23,7 +30,7 @@ const name = (index: number) => graph.variable(index).name;
 const relation = (number: number) => graphData.relations[number].name;
 const resolver = new Resolver(graph);
 
-const answers = questions.map(({ selection, forget, targets }) => {
+const answers = questions.map(({ selection, forget, targets, share, solve }) => {
   const scenario = joinScenario(scenarios, selection);
   for (const variable of forget) delete scenario.values[variable];
   const refused = impossible(scenarios, scenario);
@@ -46,6 +53,28 @@ const answers = questions.map(({ selection, forget, targets }) => {
         .sort(),
     };
   });
+  const extra: Record<string, unknown> = {};
+  if (share !== undefined) {
+    const point = pointOf(graph, scenario);
+    const steps = sampleIntervals(new Resolver(graph), scenario, point, [graph.find(share)]);
+    let step = steps.next();
+    while (!step.done) step = steps.next();
+    extra.interval = step.value[0];
+    extra.command = commandOf(graph, selection, share);
+    extra.file = scenarioFile(graph, scenarios, scenario, "lab_scenario");
+    const params = new URLSearchParams(selectionParams(graph, selection, 2));
+    extra.link = readSelections(graph, params)[0];
+  }
+  if (solve !== undefined) {
+    const [input, target] = [graph.find(solve.input), graph.find(targets[0])];
+    extra.solved = solveFor(
+      new Resolver(graph),
+      pointOf(graph, scenario),
+      input,
+      target,
+      solve.required,
+    );
+  }
   const constraints = resolver.constraints().map((verdict) => [verdict.name, verdict.status]);
   const conflicts = resolver.conflicts().map(({ variable }) => name(variable));
   return {
@@ -54,6 +83,7 @@ const answers = questions.map(({ selection, forget, targets }) => {
     targets: found,
     constraints,
     conflicts: conflicts.sort(),
+    ...extra,
   };
 });
 console.log(JSON.stringify(answers));

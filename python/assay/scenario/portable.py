@@ -126,6 +126,8 @@ class _Writer:
         }
         if name in inputs.distributions:
             facts["distribution"] = _distribution(inputs.distributions[name])
+            if stated.number is None and stated.uncertainty:
+                facts["uncertainty"] = stated.uncertainty
         return facts
 
 

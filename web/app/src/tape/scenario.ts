@@ -16,6 +16,8 @@ export interface ValueData {
   kind: string;
   source: number | string;
   distribution?: DistributionData;
+  /** Relative half-width of the 90 % interval that a file states. */
+  uncertainty?: number;
 }
 
 type Values = Record<string, ValueData>;

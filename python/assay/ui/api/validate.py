@@ -1,0 +1,74 @@
+"""`/validate`: predictions of published figures, and the cases behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from assay.catalog import accelerators
+from assay.cli.output import Report, json_text, to_json
+from assay.cli.validate import validate_command
+from assay.errors import AssayError
+from assay.ui.api.reports import REFUSALS, alone, send
+from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.sources import source_of
+
+router = APIRouter(tags=["validate"], responses=REFUSALS)
+
+_DEVICE_KEYS = ("gpu", "system", "device", "accelerator", "hardware")
+"""What the cases call the accelerator, in the order in which they are looked at."""
+
+
+@router.get("/validate")
+def validate_scores() -> Response:
+    """Every published figure with its prediction: what `assay validate --json` prints."""
+    return Response(_scores().encode(), media_type="application/json")
+
+
+@router.get("/validate/cases")
+def validate_cases() -> Response:
+    """Every case as published: inputs, observed figures, source and notes."""
+    return send(case_list())
+
+
+def exported() -> Iterator[tuple[str, str]]:
+    """The answers that the page needs in an exported site, as JSON, by request."""
+    yield "validate", _scores()
+    yield "validate/cases", to_json(case_list())
+
+
+def case_list() -> list[dict[str, Any]]:
+    """The published cases as plain data."""
+    return [
+        {"case": case.id, "kind": case.kind, "inputs": case.inputs, "observed": case.observed,
+         "source": case.source, "family": source_of(case), "notes": case.notes, "tier": case.tier,
+         "accelerator": accelerator_of(case)}
+        for case in _cases()
+    ]  # fmt: skip
+
+
+def accelerator_of(case: Case) -> str:
+    """The accelerator of a case by its name in the catalog, else as the case writes it."""
+    stated = next((str(case.inputs[key]) for key in _DEVICE_KEYS if case.inputs.get(key)), "")
+    if not stated:
+        return "not stated"
+    try:
+        return accelerators.find(stated).name
+    except AssayError:
+        return stated
+
+
+@cache
+def _cases() -> tuple[Case, ...]:
+    return tuple(read_cases(published_cases()))
+
+
+@cache
+def _scores() -> str:
+    with alone():
+        report: Report = validate_command(as_json=True)
+        return json_text(report)
