@@ -1,1 +1,1 @@
-import{t as e}from"./page-head.js";import{d as t}from"./index.js";var n=t();function r(){return(0,n.jsx)(e,{title:`What is that number made of?`})}export{r as default};
+import{t as e}from"./page-head.js";import{p as t}from"./index.js";var n=t();function r(){return(0,n.jsx)(e,{title:`What is that number made of?`})}export{r as default};
