@@ -1,15 +1,17 @@
 """Fit training constants that kernel tables do not contain: software, network and system.
 
-    PYTHONPATH=python:scripts python scripts/fit_training.py CASES --write FOLDER
+    PYTHONPATH=python:scripts python scripts/fit_training.py --write FOLDER
 
-Maximum a posteriori fit on cases of tier A, every suite with the same weight; then each suite is
-predicted by constants fitted without it, which are written as folds for `assay validate`.
+Maximum a posteriori fit on cases of tiers A and B, every group of like cases with the same weight;
+then each source is predicted by constants fitted without it, which are written as folds for
+`assay validate`. `--inner` prints folds inside the sources instead: terms are chosen on those.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +22,21 @@ from scipy.optimize import least_squares
 
 import training_hours
 from assay.catalog import constants
-from assay.validate.cases import Case, read_cases
+from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.folds import inputs_hash
+from assay.validate.sources import source_of
 from assay.validate.training import evaluation as training
 from assay.validate.training.figures import ObservedFigure
 from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.kinds import kind_of
 from assay.validate.training.shapes import NotPredictable
 from training_document import Fold, counts, write, write_folds
-from training_priors import PRIORS
+from training_priors import H100, PRIORS
 
 Array = NDArray[np.float64]
 SCALE = 0.05
-EFFECTIVE_CASES = 30
-"""Effective number of cases: errors within a suite are correlated."""
+EFFECTIVE_CASES = 1.5
+"""Effective number of cases of a group: errors within it are correlated."""
 ROUNDS = 2
 STEPS = 12
 
@@ -44,16 +49,21 @@ class Observed:
     seconds: float
 
     @property
-    def suite(self) -> str:
-        """The suite that the case belongs to."""
-        return self.job.case.suite
+    def source(self) -> str:
+        """Where the case was published."""
+        return source_of(self.job.case)
+
+    @property
+    def group(self) -> tuple[str, str, float, str]:
+        """Cases whose errors come together: of one source, accelerator, format and kind."""
+        return self.source, self.job.system, self.job.bits, kind_of(self.job)
 
 
-def observed_steps(cases: Sequence[Case], tiers: str, run_yield: float) -> list[Observed]:
-    """Every case of some tiers whose step time, or GPU-hours, are stated."""
+def observed_steps(cases: Sequence[Case], run_yield: float) -> list[Observed]:
+    """Cases of tiers A and B whose step time is stated, and those of tier A that state GPU-hours."""
     jobs = []
     for case in cases:
-        if case.tier in tiers:
+        if case.tier in "AB":
             try:
                 jobs.append(read_job(case, cases))
             except NotPredictable:
@@ -73,6 +83,8 @@ def _seconds(figure: ObservedFigure, found: training.Predicted, run_yield: float
     if figure.kind == "step":
         return figure.observed
     if figure.quantity == "gpu_hours" and found.job.total_tokens:
+        if found.job.case.tier != "A":
+            return None
         gpu_seconds = figure.observed * 3600 * run_yield * found.tokens / found.job.total_tokens
         return gpu_seconds if found.job.counts_gpus else gpu_seconds / found.gpus
     return None
@@ -85,15 +97,15 @@ class Problem:
         """Bind the graph to cases in given layouts."""
         self.jobs = [case.job for case in cases]
         self.layouts = list(layouts)
-        self.families = [constants.source_system(job.system) for job in self.jobs]
+        self.families = families_of(self.jobs)
         gpus = [
             layout["training.gpus"] if job.counts_gpus else 1.0
             for job, layout in zip(self.jobs, layouts, strict=True)
         ]
         self.observed = np.log([case.seconds for case in cases]) - np.log(gpus)
-        suites = [case.suite for case in cases]
-        weights = np.array([suites.count(suite) ** -0.5 for suite in suites])
-        self.weights = weights * math.sqrt(EFFECTIVE_CASES / (weights**2).sum()) / SCALE
+        groups = Counter(case.group for case in cases)
+        counts = np.array([groups[case.group] for case in cases])
+        self.weights = np.sqrt(np.minimum(1, EFFECTIVE_CASES / counts)) / SCALE
         self.table = training.columns(self.jobs, self.layouts)
         self.masks = masks(self.families)
         self.mean = np.log([prior.value for prior in PRIORS])
@@ -134,16 +146,24 @@ def masks(families: Sequence[str]) -> list[Array]:
     ]
 
 
+def families_of(jobs: Sequence[Job]) -> list[str]:
+    """The accelerator whose fitted constants each job uses: one that a prior names."""
+    known = {prior.system for prior in PRIORS}
+    systems = [constants.source_system(job.system) for job in jobs]
+    return [system if system in known else H100 for system in systems]
+
+
 def override(logs: Array, families: Sequence[str]) -> dict[str, Array]:
     """Columns of the fitted constants."""
     found: dict[str, Array] = {}
     for prior, log, mask in zip(PRIORS, logs, masks(families), strict=True):
         column = found.setdefault(prior.name, np.full(len(families), np.nan))
         column[mask > 0] = math.exp(log)
-    for prior in PRIORS:
-        # Accelerators that no prior names take the most recent generation's.
+    for prior, log in zip(PRIORS, logs, strict=True):
+        # What was fitted for some accelerators only defaults to the H100's, as `write` has it.
         column = found[prior.name]
-        column[np.isnan(column)] = prior.value
+        if prior.system == H100:
+            column[np.isnan(column)] = math.exp(log)
     return found
 
 
@@ -167,7 +187,7 @@ def start() -> Array:
 def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
     """The best layout of every case at a point of the fit."""
     jobs = [case.job for case in cases]
-    columns = override(logs, [constants.source_system(job.system) for job in jobs])
+    columns = override(logs, families_of(jobs))
     chosen = training.best_layouts(jobs, columns)
     return [job.layouts[index] for job, index in zip(jobs, chosen, strict=True)]
 
@@ -201,108 +221,113 @@ def errors(cases: Sequence[Observed], logs: Array) -> Array:
     return ratios
 
 
-def by_suite(cases: Sequence[Observed], values: Array) -> dict[str, Array]:
-    """Values grouped by suite."""
-    names = np.array([case.suite for case in cases])
-    return {str(name): values[names == name] for name in dict.fromkeys(names)}
-
-
-def report(label: str, groups: dict[str, Array]) -> None:
-    """One line a suite, then the mean over suites."""
-    means = []
-    for suite, logs in groups.items():
-        size = np.abs(np.expm1(logs))
-        means.append(size.mean())
+def report(label: str, cases: Sequence[Observed], logs: Array) -> None:
+    """One line for each source and kind, then one for each kind."""
+    size, bias = np.abs(np.expm1(logs)), np.expm1(logs)
+    kinds = np.array([kind_of(case.job) for case in cases])
+    names = np.array([case.source for case in cases])
+    for kind in dict.fromkeys(kinds):
+        for name in dict.fromkeys(names[kinds == kind]):
+            part = (kinds == kind) & (names == name)
+            print(
+                f"{label:9} {kind:22} {name:44} {part.sum():4}  median {np.median(size[part]):.3f}"
+                f"  mean {size[part].mean():.3f}  bias {bias[part].mean():+.3f}"
+            )
+    for kind in dict.fromkeys(kinds):
+        part = kinds == kind
         print(
-            f"{label:9} {suite:16} {len(logs):4}  mape {size.mean():.3f}  bias {np.expm1(logs).mean():+.3f}"
-            f"  p90 {np.quantile(size, 0.9):.3f}"
+            f"{label:9} {kind:22} {'all':44} {part.sum():4}  median {np.median(size[part]):.3f}"
+            f"  mean {size[part].mean():.3f}  p90 {np.quantile(size[part], 0.9):.3f}",
+            flush=True,
         )
-    print(f"{label:9} mean over suites {np.mean(means):.4f}", flush=True)
 
 
-def spreads(groups: dict[str, Array]) -> tuple[float, float]:
-    """Spread between suites and within them, each suite with the same weight."""
-    between = float(np.sqrt(np.mean([logs.mean() ** 2 for logs in groups.values()])))
-    within = float(np.sqrt(np.mean([logs.var() for logs in groups.values()])))
-    return between, within
+def leave_one_out(cases: Sequence[Observed], groups: Sequence[str]) -> dict[str, Array]:
+    """Constants fitted without each group in turn; `groups` names that of every case."""
+    found = {}
+    for group in dict.fromkeys(groups):
+        kept = [case for case, name in zip(cases, groups, strict=True) if name != group]
+        found[group] = fit(kept)
+    return found
 
 
-def leave_one_out(cases: Sequence[Observed]) -> dict[str, Array]:
-    """Constants fitted without each suite in turn."""
-    return {
-        suite: fit([case for case in cases if case.suite != suite])
-        for suite in dict.fromkeys(case.suite for case in cases)
-    }
+def held_out_errors(
+    cases: Sequence[Observed], groups: Sequence[str], without: dict[str, Array]
+) -> Array:
+    """Logarithms of predicted over observed, each by the constants without its group."""
+    found = np.empty(len(cases))
+    names = np.array(groups)
+    for group, point in without.items():
+        part = np.flatnonzero(names == group)
+        found[part] = errors([cases[int(row)] for row in part], point)
+    return found
 
 
 def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[float, float]:
     """The yield of published runs of some tiers, and its spread, at a point of the fit."""
     found = training_hours.runs(everything, tiers)
-    hours = training_hours.ideal_hours(
-        found, lambda jobs: override(logs, training_hours.source_systems(jobs))
-    )
+    hours = training_hours.ideal_hours(found, lambda jobs: override(logs, families_of(jobs)))
     return training_hours.yields(found, hours)
 
 
 def main() -> None:
     """Read the cases, fit, print, and write the constants to `--write`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", type=Path)
+    parser.add_argument(
+        "--cases", type=Path, nargs="*", help="files of cases; the catalog's if none"
+    )
     parser.add_argument("--write", type=Path, help="folder of calibration files to write")
-    parser.add_argument("--quick", action="store_true", help="no suites held out")
+    parser.add_argument("--quick", action="store_true", help="nothing held out")
+    parser.add_argument("--inner", action="store_true", help="hold out groups inside sources")
+    parser.add_argument("--each", action="store_true", help="print the error of every case")
     options = parser.parse_args()
-    everything = [case for case in read_cases(options.cases) if case.kind == "training"]
+    read = read_cases(options.cases or published_cases())
+    everything = [case for case in read if case.kind == "training"]
     # GPU-hours of tier A are converted to steps by the yield of tier B runs.
-    cases = observed_steps(everything, "A", run_yield(everything, "B", start())[0])
-    report("prior", by_suite(cases, errors(cases, start())))
-    cases = observed_steps(everything, "A", run_yield(everything, "B", fit(cases))[0])
+    cases = observed_steps(everything, run_yield(everything, "B", start())[0])
+    report("prior", cases, errors(cases, start()))
     logs = fit(cases)
-    report("fitted", by_suite(cases, errors(cases, logs)))
+    cases = observed_steps(everything, run_yield(everything, "B", logs)[0])
+    logs = fit(cases)
+    final = errors(cases, logs)
+    report("fitted", cases, final)
     for prior, log in zip(PRIORS, logs, strict=True):
         print(f"constant  {prior.name:36} {prior.system:9} {math.exp(log):.4g} ({prior.value:.4g})")
-    steps = [
-        case
-        for case in observed_steps(everything, "B", 1.0)
-        if "gpu_hours" not in case.job.case.observed
-    ]
-    report("tier B", by_suite(steps, errors(steps, logs)))
-    if not options.quick:
+    if options.each:
+        for case, error in zip(cases, final, strict=True):
+            print(f"case      {case.job.case.id:72} {np.expm1(error):+.3f}")
+    if options.inner:
+        groups = ["/".join(map(str, case.group)) for case in cases]
+        report("inner", cases, held_out_errors(cases, groups, leave_one_out(cases, groups)))
+    elif not options.quick:
         hold_out(everything, cases, logs, options.write)
 
 
 def hold_out(
     everything: Sequence[Case], cases: Sequence[Observed], logs: Array, folder: Path | None
 ) -> None:
-    """Score held-out suites and families of runs; write constants and folds."""
-    without = leave_one_out(cases)
-    held_out_errors = {
-        suite: errors([case for case in cases if case.suite == suite], point)
-        for suite, point in without.items()
-    }
-    report("held out", held_out_errors)
-    between, within = spreads(held_out_errors)
-    spread = math.hypot(between, within)
-    inside = [float(np.mean(np.abs(group) <= 1.645 * spread)) for group in held_out_errors.values()]
-    print(f"spread    between suites {between:.4f} within {within:.4f}")
-    print(f"interval  +-{1.645 * spread:.3f} covers {np.mean(inside):.3f} (mean over suites)")
+    """Score held-out sources and families of runs; write constants and folds."""
+    sources = [case.source for case in cases]
+    without = leave_one_out(cases, sources)
+    report("held out", cases, held_out_errors(cases, sources, without))
     found = training_hours.runs(everything)
 
-    def ideal(family: str) -> Array:
-        point = without.get(family, logs)
-        return training_hours.ideal_hours(
-            found, lambda jobs: override(point, training_hours.source_systems(jobs))
-        )
+    def ideal(source: str) -> Array:
+        point = without.get(source, logs)
+        return training_hours.ideal_hours(found, lambda jobs: override(point, families_of(jobs)))
 
     training_hours.report(found, ideal)
     for tiers in ("B", "AB"):
         share, share_spread = run_yield(everything, tiers, logs)
         print(f"yield     {share:.3f}, log spread {share_spread:.3f} (tiers {tiers})")
     if folder:
-        write_folds(folder, _folds(cases, found, without, logs, ideal))
+        fitted = {case.job.case.id for case in cases}
+        inputs = inputs_hash([case for case in everything if case.id in fitted])
+        write_folds(folder, _folds(cases, found, without, logs, ideal), inputs)
         provenance = {
-            "method": "most probable constants, log residuals, scale 0.05, suites weigh the same",
-            "tier": "A",
-            "cases": counts([case.suite for case in cases]),
+            "method": "most probable constants, log residuals, scale 0.05, 1.5 cases a group",
+            "tier": "A, B",
+            "cases": counts([case.source for case in cases]),
         }
         write(folder, logs, covariance_at(cases, logs), (share, share_spread), provenance)
 
@@ -316,9 +341,9 @@ def _folds(
 ) -> list[Fold]:
     """For each group of cases, the constants that a fit without the group gives."""
     folds = []
-    for group in dict.fromkeys([*without, *(run.family for run in found)]):
-        fitted = [case.job.case.id for case in cases if case.suite == group]
-        fitted += [run.job.case.id for run in found if run.family == group]
+    for group in dict.fromkeys([*without, *(run.source for run in found)]):
+        fitted = [case.job.case.id for case in cases if case.source == group]
+        fitted += [run.job.case.id for run in found if run.source == group]
         share = training_hours.yield_without(group, found, ideal(group))
         point = without.get(group, logs)
         folds.append(Fold(group, tuple(dict.fromkeys(fitted)), point, share))

@@ -110,15 +110,16 @@ class Fold:
     run_yield: float
 
 
-def write_folds(folder: Path, folds: Sequence[Fold]) -> None:
-    """Write the constants of every fold, by the accelerator that they belong to."""
+def write_folds(folder: Path, folds: Sequence[Fold], inputs: str) -> None:
+    """Write the constants of every fold, by the accelerator; `inputs` is the hash of the cases."""
     document = {
         "provenance": {
             "kind": "fitted",
             "date": datetime.date.today().isoformat(),
             "command": "python scripts/fit_training.py",
-            "method": "as training.json, each time without one group of cases",
+            "method": "as training.json, each time without the cases of one source",
         },
+        "inputs": inputs,
         "folds": [_fold(fold) for fold in folds],
     }
     (folder / FOLDS).write_text(json_records.dumps(document, depth=2) + "\n")

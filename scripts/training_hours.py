@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.catalog import constants
 from assay.validate.cases import Case
+from assay.validate.sources import source_of
 from assay.validate.training import evaluation as training
 from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.shapes import NotPredictable
@@ -28,6 +28,11 @@ class Run:
     hours: float
     tokens: float
     is_extrapolated: bool
+
+    @property
+    def source(self) -> str:
+        """Where the run was published."""
+        return source_of(self.job.case)
 
 
 def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
@@ -83,21 +88,26 @@ def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
     return float(np.exp(middle)), float(np.quantile(np.abs(everything), 0.9) / 1.645)
 
 
-def yield_without(family: str, found: Sequence[Run], ideal: Array) -> float:
-    """The yield of all runs but those of one family."""
-    others = [(run, hours) for run, hours in zip(found, ideal, strict=True) if run.family != family]
+def yield_without(source: str, found: Sequence[Run], ideal: Array) -> float:
+    """The yield of all runs but those of one source, and of families that it shares."""
+    families = {run.family for run in found if run.source == source}
+    others = [
+        (run, hours)
+        for run, hours in zip(found, ideal, strict=True)
+        if run.source != source and run.family not in families
+    ]
     return yields([run for run, _ in others], np.array([hours for _, hours in others]))[0]
 
 
 def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
-    """Print every run and the medians; `ideal` gives hours by constants without a family."""
+    """Print every run and the medians; `ideal` gives hours by constants without a source."""
     families = list(dict.fromkeys(run.family for run in found))
     errors, rules = [], []
-    for name in families:
+    for name in dict.fromkeys(run.source for run in found):
         hours = ideal(name)
         share = yield_without(name, found, hours)
         for run, value in zip(found, hours, strict=True):
-            if run.family != name:
+            if run.source != name:
                 continue
             predicted = value if run.is_extrapolated else value / share
             errors.append((run, predicted / run.hours - 1))
@@ -122,8 +132,3 @@ def _rule(run: Run) -> float:
     flops = 6 * found.values["architecture.active_parameters"] * run.tokens
     peak = found.values["training.tensor_peak"] / found.gpus
     return flops / (0.4 * peak * _HOUR)
-
-
-def source_systems(jobs: Sequence[Job]) -> list[str]:
-    """The accelerator whose constants each job uses."""
-    return [constants.source_system(job.system) for job in jobs]

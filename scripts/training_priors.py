@@ -28,20 +28,27 @@ class Fact:
     reason: str
 
 
-A100, H100 = "a100_sxm", "h100_sxm"
+A100, H100, B200 = "a100_sxm", "h100_sxm", "b200_sxm"
 
 PRIORS = (
     Prior("training.load_share", 0.98, 0.05, "tables were measured for milliseconds, cool", A100),
     Prior("training.load_share", 0.93, 0.07, "an H100 at 700 W sinks further under hours of load", H100),
+    Prior("training.load_share", 0.93, 0.07, "taken to sink as an H100 does", B200),
     Prior("training.first_attention_share", 0.40, 0.10, "FlashAttention paper, A100", A100, 1.0),
     Prior("training.first_attention_share", 0.25, 0.12, "the same kernels without wgmma", H100, 1.0),
+    Prior("training.second_attention_share", 0.75, 0.05, "FlashAttention-2 paper, A100", A100, 1.0),
+    Prior("training.second_attention_share", 0.36, 0.10, "FlashAttention-3 paper, figure 5", H100, 1.0),
     Prior("training.backward_attention_share", 0.80, 0.15, "FlashAttention-2 paper, figures 5 and 6"),
+    Prior("training.ring_cost", 0.20, 0.60, "blocks of ring attention are merged and wait for each other"),
     Prior("training.narrow_share", 1.0, 0.15, "one scale a tensor, where engines' tables have finer ones"),
+    Prior("training.four_bit_share", 0.85, 0.15, "peaks of 4 bits are further from what power allows"),
+    Prior("training.expert_multiple", 4.0, 0.40, "sort, pad, scale by probabilities, cast, each a pass"),
     Prior("training.eager_multiple", 1.3, 0.30, "casts, copies and masks besides what is counted"),
     Prior("training.tensor_overlap", 0.60, 0.30, "part of the traffic waits for its product", limit=1.0),
     Prior("training.data_overlap", 0.85, 0.15, "buckets hide but for the last", limit=0.98),
+    Prior("training.exchange_overlap", 0.50, 0.40, "where engines overlap experts' traffic at all", limit=0.98),
     Prior("training.contention", 0.30, 0.50, "copies take multiprocessors and bandwidth"),
-    Prior("training.gpu_spread", 0.012, 0.70, "clocks of one batch of GPUs differ by a percent or two"),
+    Prior("training.gpu_spread", 0.012, 0.40, "clocks of one batch of GPUs differ by a percent or two"),
     Prior("training.step_start", 0.02, 0.70, "data, loss scaling, norms of gradients, logging"),
     Prior("training.broadcast_share", 0.75, 0.15, "one sender, large messages", limit=1.0),
     Prior("software.immaturity", 0.16, 0.50, "libraries gain over an accelerator's first years"),

@@ -98,12 +98,12 @@ def test_given_number_of_gpus_is_kept() -> None:
 
 
 def test_layers_that_do_not_divide_make_uneven_stages() -> None:
-    words = ("deepseek-v3", "h800_sxm", "14.8T", "texas")
-    found = estimate(stack.preset(BASES["training"]), "training", words, gpus=4096)
-    assert found.preset.inputs.values["parallelism.pipeline"] > 1
-    # Half of what the report of the run implies (2.664 million GPU-hours: 35 %), as a step here has
-    # 8 million tokens and not 63, so that the bubble is larger: which the losses say.
+    words = ("llama-3.1-405b", "h100_sxm", "15.6T", "texas")
+    found = estimate(stack.preset(BASES["training"]), "training", words, gpus=2048)
+    stages = found.preset.inputs.values["parallelism.pipeline"]
+    assert stages > 1
+    assert 126 % stages
     assert found.utilization is not None
-    assert 0.15 < found.utilization < 0.35
+    assert 0.35 < found.utilization < 0.55
     [bubble] = [share for what, share in found.losses.items() if what.startswith("pipeline")]
-    assert bubble > 0.3
+    assert bubble > 0.05

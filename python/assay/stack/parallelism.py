@@ -55,6 +55,11 @@ _EXPERTS = cited(
     "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
     "Automatic Sharding"
 )
+_EXPERT_TENSOR = cited(
+    "Liu et al. 2025, MoE Parallel Folding: Heterogeneous Parallelism Mappings for Efficient "
+    "Large-Scale MoE Model Training with Megatron Core",
+    "sec. 3",
+)
 _PER_GPU = number("1 1/GPU")
 
 
@@ -80,6 +85,10 @@ context = _choice("context", "c", "context-parallel ranks", _CONTEXT)
 expert = _choice(
     "expert", "e", "expert-parallel ranks, a subset of the data-parallel ones", _EXPERTS
 )
+expert_tensor = scope.variable(
+    "expert_tensor", "t_e", "1", "tensor-parallel ranks of an expert: those of attention unless given",
+    bounds=(1, None), equals=tensor, reference=_EXPERT_TENSOR,
+)  # fmt: skip
 micro_batch = _choice("micro_batch", "b", "sequences in one micro-batch", _SPLIT, POSITIVE)
 zero_stage = _choice(
     "zero_stage", "z",
@@ -121,8 +130,11 @@ expert_weights = scope.variable(
 )  # fmt: skip
 shard_parameters = scope.variable(
     "shard_parameters", "N_s", "1", "weights per GPU after tensor, pipeline and expert parallelism",
-    equals=(architecture.parameters - expert_weights + expert_weights / expert)
-    / (tensor * pipeline),
+    equals=(
+        (architecture.parameters - expert_weights) / tensor
+        + expert_weights / (expert * expert_tensor)
+    )
+    / pipeline,
     reference=_SPLIT,
 )  # fmt: skip
 owned_parameters = scope.variable(
@@ -323,6 +335,6 @@ scope.inequality(
 scope.inequality(
     "experts_divide",
     (architecture.experts < 0.5)
-    | (is_whole(architecture.experts / expert) & is_whole(shards / expert)),
+    | (is_whole(architecture.experts / expert) & is_whole(shards * tensor / (expert * expert_tensor))),
     "experts divide evenly over expert-parallel ranks", reference=_EXPERTS,
 )  # fmt: skip

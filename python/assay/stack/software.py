@@ -40,6 +40,19 @@ _DROPOUT = cited(
 _ALIBI = cited(
     "Press, Smith and Lewis 2022, Train Short, Test Long: Attention with Linear Biases", "sec. 3"
 )
+_TENSOR_OVERLAP = cited(
+    "Wang et al. 2023, Overlap Communication with Dependent Computation via Decomposition in Large "
+    "Deep Learning Models"
+)
+_SELECTIVE = cited(
+    "Liang et al. 2024, TorchTitan: One-stop PyTorch native solution for production ready LLM "
+    "pre-training",
+    "sec. 2.2.1, activation checkpointing",
+)
+_EXPERT_FUSION = cited(
+    "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM",
+    "MoE: fused permutation, padding, probabilities and quantization",
+)
 _FLAG = (0, 1)
 
 
@@ -51,7 +64,8 @@ def _feature(name: str, symbol: str, meaning: str, most: int, reference: Referen
 
 
 attention = _feature(
-    "attention", "u_a", "attention kernels: 0 unfused, 1 FlashAttention-1, 2 current", 2,
+    "attention", "u_a",
+    "attention kernels: 0 unfused, 1 FlashAttention-1, 2 FlashAttention-2, 3 made for the chip", 3,
     _FLASH,
 )  # fmt: skip
 fused_passes = _feature(
@@ -59,6 +73,15 @@ fused_passes = _feature(
     _FUSION,
 )  # fmt: skip
 overlap = _feature("overlap", "u_o", "1: communication overlaps computation", 1, _OVERLAP)
+tensor_overlap = _feature(
+    "tensor_overlap", "u_t", "1: sums between tensor ranks overlap the GEMMs that need them", 1,
+    _TENSOR_OVERLAP,
+)  # fmt: skip
+selective_products = _feature(
+    "selective_products", "u_r",
+    "1: selective recomputation keeps attention and repeats every second GEMM; 0: only attention",
+    1, _SELECTIVE,
+)  # fmt: skip
 fused_accumulation = _feature(
     "fused_accumulation", "u_w",
     "1: GEMMs accumulate weight gradients; 0: a separate pass does", 1,
@@ -79,6 +102,11 @@ dropout = _feature(
 score_bias = _feature(
     "score_bias", "u_l", "1: unfused attention adds a bias (ALiBi) to its logits in memory", 1,
     _ALIBI,
+)  # fmt: skip
+expert_fusion = _feature(
+    "expert_fusion", "u_e",
+    "share of the passes over tokens of experts that are fused: 0 all separate, 1 all fused", 1,
+    _EXPERT_FUSION,
 )  # fmt: skip
 age = scope.variable(
     "age", "a_s", "s", "age of the accelerator at the software's release",

@@ -9,7 +9,8 @@ import pytest
 
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.score import Row
-from assay.validate.training.predict import predict
+from assay.validate.training.kinds import kind_of
+from assay.validate.training.predict import predict, read_jobs
 from assay.validate.training.software import stated_date
 
 LLAMA_70B = Case(
@@ -23,8 +24,7 @@ LLAMA_70B = Case(
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    """Cases of the file that the constants were fitted on."""
-    return [case for case in read_cases(published_cases()[:1]) if case.kind == "training"]
+    return [case for case in read_cases(published_cases()) if case.kind == "training"]
 
 
 @pytest.fixture(scope="module")
@@ -40,41 +40,41 @@ def macro(rows: list[Row]) -> float:
     return float(np.mean([np.mean(errors) for errors in suites.values()]))
 
 
-def times(cases: list[Case], rows: list[Row], tier: str) -> list[Row]:
-    names = {case.id for case in cases if case.tier == tier}
+def fitted_rows(cases: list[Case], rows: list[Row]) -> list[Row]:
+    """Figures that entered the fit: steps of tiers A and B, and hours of tier A."""
+    tiers = {case.id: case.tier for case in cases}
     return [
         row
         for row in rows
-        if row.case in names and row.quantity in ("step_time", "gpu_hours") and not row.gap
+        if not row.gap
+        and (row.quantity == "step_time" and tiers[row.case] in "AB")
+        | (row.quantity == "gpu_hours" and tiers[row.case] == "A")
     ]
 
 
 def held_out(rows: list[Row]) -> list[Row]:
-    """The same figures, predicted by constants that have not seen them."""
+    """The same figures, predicted by constants that have not seen their source."""
     return [replace(row, predicted=row.held_out) if row.in_sample else row for row in rows]
 
 
 def test_every_fitted_step_is_marked_in_sample(cases: list[Case], rows: list[Row]) -> None:
-    fitted = times(cases, rows, "A")
-    assert len(fitted) == 253
+    fitted = fitted_rows(cases, rows)
+    assert len(fitted) == 414
     assert all(row.in_sample and row.held_out is not None for row in fitted)
-    unseen = [row for row in times(cases, rows, "B") if row.quantity == "step_time"]
-    assert not any(row.in_sample for row in unseen)
+    others = [row for row in rows if row.quantity == "step_time" and row not in fitted]
+    assert not any(row.in_sample for row in others)
 
 
-def test_held_out_steps_of_tier_a_are_within_nine_percent(
-    cases: list[Case], rows: list[Row]
+@pytest.mark.parametrize(
+    ("kind", "count", "median"), [("dense", 149, 0.07), ("moe", 64, 0.15), ("fsdp_long", 201, 0.12)]
+)
+def test_steps_of_sources_that_no_constant_has_seen(
+    cases: list[Case], rows: list[Row], kind: str, count: int, median: float
 ) -> None:
-    fitted = times(cases, rows, "A")
-    assert macro(fitted) < macro(held_out(fitted)) < 0.09
-
-
-def test_held_out_steps_of_tier_b_are_within_fifteen_percent(
-    cases: list[Case], rows: list[Row]
-) -> None:
-    steps = [row for row in times(cases, rows, "B") if row.quantity == "step_time"]
-    assert len(steps) == 32
-    assert macro(held_out(steps)) < 0.15
+    jobs = {job.case.id: job for job in read_jobs(cases)[0]}
+    steps = [row for row in fitted_rows(cases, rows) if kind_of(jobs[row.case]) == kind]
+    assert len(steps) == count
+    assert np.median([abs(row.held_out_error or 0.0) for row in steps]) <= median
 
 
 def test_held_out_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]) -> None:
@@ -93,7 +93,7 @@ def test_held_out_gpu_hours_of_published_runs(cases: list[Case], rows: list[Row]
 def test_simpler_rules_are_worse_than_held_out_predictions(
     cases: list[Case], rows: list[Row]
 ) -> None:
-    gate = times(cases, rows, "A")
+    gate = fitted_rows(cases, rows)
     for name in ("constant_mfu", "rule_6nd", "roofline"):
         errors = [replace(row, predicted=row.baselines[name]) for row in gate]
         assert macro(errors) > 2 * macro(held_out(gate))
@@ -101,7 +101,7 @@ def test_simpler_rules_are_worse_than_held_out_predictions(
 
 def test_held_out_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
     inside: dict[str, list[bool]] = {}
-    for row in times(cases, rows, "A"):
+    for row in fitted_rows(cases, rows):
         inside.setdefault(row.suite, []).append(bool(row.is_inside_held_out))
     assert np.mean([np.mean(group) for group in inside.values()]) >= 0.8
 

@@ -80,6 +80,8 @@ class GemmShape:
     whether they are still in the L2 cache. `toggling` is 1 for random operands, as real ones are,
     and 0 for constant ones, which draw less power. `casting` is 1 where a separate kernel casts
     16-bit activations to the low-precision operand format, 0 where they arrive in that format.
+    `groups` matrices of weights have equal parts of the rows each (grouped GEMM): their tiles fill
+    waves together.
     """
 
     rows: Expression
@@ -93,6 +95,7 @@ class GemmShape:
     activation_footprint: Expression
     toggling: Expression
     casting: Expression = _ONE
+    groups: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def declare(
         library=library,
     )  # fmt: skip
     weights = shape.columns * shape.depth * shape.weight_element
+    if shape.groups is not None:
+        weights = shape.groups * weights
     activations = shape.rows * shape.depth * shape.activation_element
     outputs = shape.rows * shape.columns * shape.output_element
     size = scope.variable(

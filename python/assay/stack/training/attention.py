@@ -1,4 +1,4 @@
-"""Attention of one layer and pass: unfused, FlashAttention-1 or current kernels."""
+"""Attention of one layer and pass: unfused, FlashAttention-1, -2, or kernels made for the chip."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from assay.model import Expression, cited, fitted, maximum, minimum, number, whe
 from assay.stack import architecture, parallelism, software
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
-from assay.stack.training.layer import stretched, wide_stretch
+from assay.stack.training.weights import stretched, wide_stretch
 
 _FLASH = cited(
     "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
@@ -20,10 +20,19 @@ _UNFUSED = cited(
     "sec. 4",
 )
 _FITTED = fitted("docs/design/training-model.md", "published steps")
+_RING = cited(
+    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite "
+    "Context"
+)
 _HALF = number("2 byte")
 
 first_share = scope.variable(
     "first_attention_share", "r_a", "1", "rate of FlashAttention-1 kernels over the peak",
+    bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+second_share = scope.variable(
+    "second_attention_share", "r_a2", "1",
+    "rate of FlashAttention-2 kernels over the peak, where kernels made for the chip are faster",
     bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 backward_share = scope.variable(
@@ -31,14 +40,29 @@ backward_share = scope.variable(
     bounds=("positive", None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 
+ring_cost = scope.variable(
+    "ring_cost", "k_r", "1",
+    "time that ring attention adds for each block of keys that comes from another rank: merging of "
+    "partial outputs, kernels of one block, waits",
+    bounds=(0, None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+ring_stretch = scope.variable(
+    "attention.ring_stretch", "s_r", "1",
+    "time of attention over blocks of context ranks over that of whole sequences",
+    equals=1 + ring_cost * (1 - 1 / parallelism.context), reference=_RING,
+)  # fmt: skip
+# Fused backward runs five GEMMs for two forward. Megatron's selective recomputation is of attention
+# alone; PyTorch's keeps it.
+forwards = where(
+    parallelism.recompute > 1.5,
+    2,
+    where((parallelism.recompute > 0.5) & (software.selective_products < 0.5), 2, 1),
+)
 _length = number("1 1/token") * architecture.sequence
 sequences = scope.variable(
     "sequences", "n_s", "1", "sequences per rank and pass in attention",
     equals=parallelism.micro_batch / parallelism.context,
-    reference=cited(
-        "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for "
-        "Near-Infinite Context"
-    ),
+    reference=_RING,
 )  # fmt: skip
 _heads = architecture.heads / parallelism.tensor
 # More ranks than KV heads replicate them.
@@ -94,9 +118,22 @@ first_time = scope.variable(
     equals=mean(full.flops, full.flops) / (minimum(first_share, 1) * device.peak_flops),
     reference=_FLASH,
 )  # fmt: skip
+# Its mma instructions are the fastest of Ampere, and leave the tensor cores of later chips idle.
+second_time = scope.variable(
+    "attention.second_time", "t_a3", "s", "attention of a layer in FlashAttention-2, forward",
+    display="us",
+    equals=maximum(present_time, flops / (minimum(second_share, 1) * device.peak_flops)),
+    reference=_FLASH2,
+)  # fmt: skip
 fused_time = scope.variable(
     "attention.fused_time", "t_af", "s", "attention of a layer in fused kernels, forward",
-    display="us", equals=where(software.attention > 1.5, present_time, first_time),
+    display="us",
+    equals=ring_stretch
+    * where(
+        software.attention > 2.5,
+        present_time,
+        where(software.attention > 1.5, second_time, first_time),
+    ),
     reference=_FLASH,
 )  # fmt: skip
 

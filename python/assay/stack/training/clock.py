@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from assay.model import cited, where
-from assay.stack import parallelism, software
-from assay.stack.training import attention, head, layer
+from assay.stack import software
+from assay.stack.training import attention, experts, head, layer
+from assay.stack.training.experts import expert_share
 from assay.stack.training.job import scope
+from assay.stack.training.weights import wide_stretch
 
 _POWER = cited("NVIDIA Management Library (NVML) API Reference Guide", "clocks event reasons")
 
-_attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
 _fused = where(
-    software.attention > 1.5,
-    layer.wide_stretch * attention.mean(attention.full.clock_bound, attention.windowed.clock_bound),
-    attention.first_time,
+    software.attention > 2.5,
+    wide_stretch * attention.mean(attention.full.clock_bound, attention.windowed.clock_bound),
+    attention.fused_time,
 )
 layer_clock_bound = scope.variable(
     "layer.clock_bound_time", "t_Lf", "s",
     "time of a layer in one pass that grows as the power limit lowers the clock", display="ms",
     equals=layer.projection.clock_bound
     + layer.output.clock_bound
-    + (1 - layer.expert_share) * (layer.up.clock_bound + layer.down.clock_bound)
-    + layer.expert_share
-    * where(parallelism.recompute > 1.5, 4, 3)
-    * layer.stretch
-    * (layer.expert_up.clock_bound + layer.expert_down.clock_bound)
+    + (1 - expert_share) * (layer.up.clock_bound + layer.down.clock_bound)
+    + expert_share * (experts.up.clock_bound + experts.down.clock_bound)
     + where(
         software.attention < 0.5,
-        (2 * _attention_forwards + 4) * layer.wide_stretch * attention.score_gemm.clock_bound,
-        (_attention_forwards + 2.5 / attention.backward_share) * _fused,
+        (2 * attention.forwards + 4) * wide_stretch * attention.score_gemm.clock_bound,
+        (attention.forwards + 2.5 / attention.backward_share) * _fused,
     ),
     reference=_POWER,
 )  # fmt: skip

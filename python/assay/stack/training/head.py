@@ -6,7 +6,7 @@ from assay.model import cited, number, where
 from assay.stack import architecture, software
 from assay.stack.kernels import passes
 from assay.stack.training.job import scope
-from assay.stack.training.layer import declare_weight, tensor, tokens
+from assay.stack.training.weights import declare_weight, tensor, tokens
 
 _HEAD = cited(
     "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, fitted, where
+from assay.model import POSITIVE, by_definition, cited, fitted
 from assay.stack import architecture, gpu, parallelism
 from assay.stack.kernels import device
+from assay.stack.training import attention
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
 from assay.stack.training.step import flops_per_step, peak_flops, step_time
+from assay.stack.training.weights import forward_passes_of
 
 _PALM = cited("Chowdhery et al. 2022, PaLM: Scaling Language Modeling with Pathways", "appendix B")
 _RUN = cited(
@@ -72,10 +74,9 @@ executed_flops = scope.variable(
     "executed_flops", "F_hw", "FLOP", "FLOPs of a step, including recomputation",
     equals=flops_per_step
     + tokens_per_step
-    * where(
-        parallelism.recompute > 1.5,
-        architecture.projection_flops + architecture.attention_flops,
-        where(parallelism.recompute > 0.5, architecture.attention_flops, 0 * architecture.attention_flops),
+    * (
+        (forward_passes_of(parallelism.recompute) - 1) * architecture.projection_flops
+        + (attention.forwards - 1) * architecture.attention_flops
     ),
     reference=_RECOMPUTE,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, clock, head, layer, traffic
 from assay.stack.training.job import gpus, scope, tokens_per_step
 from assay.stack.training.model_error import model_error
+from assay.stack.training.weights import forward_passes_of
 
 _MEGATRON = (
     "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
@@ -39,6 +40,11 @@ data_overlap = scope.variable(
     "data_overlap", "o_d", "1", "share of busy time that can overlap data-parallel communication",
     bounds=_SHARE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
+exchange_overlap = scope.variable(
+    "exchange_overlap", "o_x", "1",
+    "share of a layer's computation that can overlap the exchange of tokens between experts",
+    bounds=_SHARE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
 contention = scope.variable(
     "contention", "k", "1", "slowdown of kernels by overlapped communication, over its time",
     reference=_FITTED, boundary="needs-source",
@@ -55,27 +61,25 @@ step_start = scope.variable(
 layer_compute = scope.variable(
     "layer.compute_time", "t_L", "s", "kernels of a layer in one pass, recomputation included",
     display="ms",
-    equals=layer.products_forward
+    equals=forward_passes_of(parallelism.recompute) * layer.products_forward
     + layer.products_backward
-    + layer.forward_passes.time
+    + layer.forward_pass_count * layer.forward_passes.time
     + layer.backward_passes.time
-    + attention.forward_time
-    + attention.backward_time
-    + where(
-        parallelism.recompute > 1.5,
-        layer.products_forward + layer.forward_passes.time + attention.forward_time,
-        where(parallelism.recompute > 0.5, attention.forward_time, _NONE),
-    ),
+    + attention.forwards * attention.forward_time
+    + attention.backward_time,
     reference=_RECOMPUTE,
 )  # fmt: skip
 inner_exposed = scope.variable(
     "layer.exposed_share", "e_t", "1", "exposed share of communication inside layers",
-    equals=where(software.overlap > 0.5, 1 - tensor_overlap, 1), reference=_FSDP,
+    equals=where(
+        (software.overlap > 0.5) & (software.tensor_overlap > 0.5), 1 - tensor_overlap, 1
+    ),
+    reference=_FSDP,
 )  # fmt: skip
 _directions = where(parallelism.recompute > 1.5, 3, 2)
 _exchange = _directions * traffic.expert_exchange_time
 # Expert dispatch of one micro-batch overlaps the computation of another.
-_hidden_exchange = minimum(_exchange, data_overlap * layer_compute)
+_hidden_exchange = minimum(_exchange, exchange_overlap * layer_compute)
 layer_traffic = scope.variable(
     "layer.traffic_time", "t_Lc", "s", "exposed communication of a layer in one pass",
     display="ms",

@@ -12,9 +12,10 @@ from assay.stack import (
     parallelism,
     software,
 )
-from assay.stack.training import attention
+from assay.stack.training import attention, experts
+from assay.stack.training.experts import expert_share
 from assay.stack.training.job import gpus, operand_bytes, scope
-from assay.stack.training.layer import expert_share, tensor, tokens
+from assay.stack.training.weights import tensor, tokens
 
 _TENSOR = cited(
     "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
@@ -107,24 +108,46 @@ context_time = scope.variable(
     ),
     reference=_CONTEXT,
 )  # fmt: skip
-_expert_nodes = maximum(1, parallelism.expert * model_ranks / interconnect.node_ranks)
+# Ranks of an expert are neighbors, then those of other experts: a group of expert ranks fills a node
+# before it spans several.
+_expert_ranks = parallelism.expert * parallelism.expert_tensor
+_expert_nodes = maximum(1, _expert_ranks / interconnect.node_ranks)
 expert_copies = scope.variable(
     "expert.copies", "n_x", "1",
     "nodes with a token's experts: one copy is sent to each and forwarded inside",
     equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
     reference=_NODE_LIMIT,
 )  # fmt: skip
+# Tensor ranks hold a part of the tokens each.
 expert_exchange = collectives.spanning_all_to_all(
     scope, "expert.exchange.",
-    size=_stream * expert_copies * (operand_bytes + _HALF) / 2,
+    size=_stream / tensor * expert_copies * (operand_bytes + _HALF) / 2,
     span=collectives.span_of(
-        parallelism.expert, minimum(parallelism.expert, interconnect.node_ranks / model_ranks)
+        parallelism.expert,
+        minimum(
+            parallelism.expert, maximum(1, interconnect.node_ranks / parallelism.expert_tensor)
+        ),
     ),
 )  # fmt: skip
+_split_ranks = minimum(parallelism.expert_tensor, interconnect.node_ranks)
+_split_rows = where(experts.is_mixture, experts.rows, tokens) * architecture.hidden
+expert_gather = collectives.node_all_gather(
+    scope, "expert.gather.", size=_split_rows * operand_bytes, ranks=_split_ranks
+)
+expert_scatter = collectives.node_reduce_scatter(
+    scope, "expert.scatter.", size=_split_rows * _HALF, ranks=_split_ranks
+)
 expert_exchange_time = scope.variable(
     "expert.exchange_time", "t_x", "s",
-    "expert dispatch and combine per layer and direction, mean over layers",
-    display="us", equals=2 * expert_share * expert_exchange, reference=_EXPERTS,
+    "expert dispatch and combine per layer and direction, mean over layers; with split experts the "
+    "ranks of an expert gather its tokens and sum its outputs",
+    display="us",
+    equals=expert_share
+    * (
+        2 * expert_exchange
+        + where(parallelism.expert_tensor > 1, expert_gather + expert_scatter, _NONE)
+    ),
+    reference=_EXPERTS,
 )  # fmt: skip
 # Stages are the outermost ranks: those of a job of one node talk over links; in a larger job some
 # pair of neighboring stages lies in two nodes, and the slowest hop sets the pace.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, minimum, where
-from assay.stack import gpu, parallelism, software
+from assay.stack import gpu, software
 from assay.stack.kernels import device
-from assay.stack.training import attention, head, layer
+from assay.stack.training import attention, experts, head, layer
+from assay.stack.training.experts import expert_share
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.step import (
     accumulation,
@@ -28,25 +29,19 @@ _COUNT = cited(
 )
 _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
 
-_recomputes = parallelism.recompute > 1.5
 _is_unfused = software.attention < 0.5
-_expert_directions = where(_recomputes, 4, 3)
-# Any recomputation includes attention; fused backward runs five GEMMs for two forward.
-_attention_forwards = where(parallelism.recompute > 0.5, 2, 1)
 
 layer_flops = scope.variable(
     "layer.flops", "F_L", "FLOP", "FLOPs of a layer's kernels in one pass, both directions",
     display="GFLOP",
     equals=layer.projection.flops
     + layer.output.flops
-    + (1 - layer.expert_share) * (layer.up.flops + layer.down.flops)
-    + layer.expert_share
-    * _expert_directions
-    * (layer.expert_up.flops + layer.expert_down.flops)
+    + (1 - expert_share) * (layer.up.flops + layer.down.flops)
+    + expert_share * (experts.up.flops + experts.down.flops)
     + where(
         _is_unfused,
-        (2 * _attention_forwards + 4) * attention.score_gemm.flops,
-        (_attention_forwards + 2.5) * attention.flops,
+        (2 * attention.forwards + 4) * attention.score_gemm.flops,
+        (attention.forwards + 2.5) * attention.flops,
     ),
     reference=_COUNT,
 )  # fmt: skip
@@ -55,18 +50,16 @@ layer_size = scope.variable(
     display="MB",
     equals=layer.projection.size
     + layer.output.size
-    + (1 - layer.expert_share) * (layer.up.size + layer.down.size)
-    + layer.expert_share
-    * _expert_directions
-    * (layer.expert_up.size + layer.expert_down.size)
-    + where(_recomputes, 2, 1) * layer.forward_passes.size
+    + (1 - expert_share) * (layer.up.size + layer.down.size)
+    + expert_share * (experts.up.size + experts.down.size)
+    + layer.forward_pass_count * layer.forward_passes.size
     + layer.backward_passes.size
     + where(
         _is_unfused,
-        (2 * _attention_forwards + 4) * attention.score_gemm.size
-        + _attention_forwards * attention.forward_scores.size
+        (2 * attention.forwards + 4) * attention.score_gemm.size
+        + attention.forwards * attention.forward_scores.size
         + attention.backward_scores.size,
-        (_attention_forwards + 2) * attention.size,
+        (attention.forwards + 2) * attention.size,
     ),
     reference=_COUNT,
 )  # fmt: skip

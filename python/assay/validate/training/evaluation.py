@@ -17,6 +17,7 @@ from assay.model.tapes.cones import Cones
 from assay.stack import registry
 from assay.validate import intervals as sampled
 from assay.validate.assumed import count_assumed
+from assay.validate.training.clocks import WORK, clock_ratio, has_own_limit
 from assay.validate.training.figures import ObservedFigure, StepWork, figures_of
 from assay.validate.training.jobs import Job
 from assay.validate.training.layouts import LAYOUT
@@ -50,11 +51,13 @@ OUTPUTS = (
     "architecture.training.flops_per_token",
     "training.tensor_peak",
     *TERMS.values(),
+    *(name for name in WORK if name != "training.tensor_peak"),
 )
 # Kernel constants were measured at the clock of dense GEMMs, which is that of training steps.
 _SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
-_GIVEN = (*RATES, "gpu.memory.capacity", "training.run_yield")
+_GIVEN = (*RATES, "gpu.memory.capacity", "parallelism.expert_tensor", "training.run_yield")
 _ANY_TOKENS = 1e12
+_EXPERT_TENSOR, _TENSOR = "parallelism.expert_tensor", "parallelism.tensor"
 
 
 @cache
@@ -81,16 +84,38 @@ def columns(
     unique = list({id(job): job for job in jobs}.values())
     row_of = {id(job): position for position, job in enumerate(unique)}
     index = np.array([row_of[id(job)] for job in jobs])
-    known = [{**_constants(job.system), **job.values, **_SAME_CLOCK, **_run(job)} for job in unique]
+    known = [{**_constants(job.system), **job.values, **_clock(job), **_run(job)} for job in unique]
     found = {}
     for name in inputs():
         if name in changed:
             found[name] = changed[name]
         elif name in LAYOUT:
             found[name] = np.array([layout[name] for layout in layouts])
+        elif name == _EXPERT_TENSOR:
+            pairs = zip(jobs, layouts, strict=True)
+            found[name] = np.array([job.values.get(name, at[_TENSOR]) for job, at in pairs])
         else:
             found[name] = np.array([values.get(name, np.nan) for values in known])[index]
     return found
+
+
+def _clock(job: Job) -> dict[str, float]:
+    """The clock over that of the kernels' benchmarks: theirs, but for a stated power limit."""
+    if not has_own_limit(job.values):
+        return _SAME_CLOCK
+    key = job.system, tuple(sorted(job.values.items()))
+    if key not in _ratios:
+        _ratios[key] = 1.0
+        layout = job.layouts[0]
+        found = evaluate(columns([job], [layout]))
+        values = {**job.values, **layout}
+        work = {name: float(found[name][0]) for name in WORK}
+        _ratios[key] = clock_ratio(job.system, values, work)
+    return {**_SAME_CLOCK, "gpu.throttle": _ratios[key]}
+
+
+_ratios: dict[tuple[str, tuple[tuple[str, float], ...]], float] = {}
+"""Clock of jobs with a power limit of their own: found once, at the first layout."""
 
 
 @cache

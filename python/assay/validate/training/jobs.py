@@ -58,7 +58,8 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
     shapes = shapes_of(case, notes)
     case = with_layout(case, shapes, siblings, notes)
     inputs = case.inputs
-    software = software_of(case, siblings, launch_year(entry))
+    has_block_formats = entry.given.get("gpu.rate_fp4", 0.0) > 0
+    software = software_of(case, siblings, launch_year(entry), has_block_formats=has_block_formats)
     notes += software.notes
     values = {
         **entry.given,
@@ -68,7 +69,7 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         **_network(inputs, notes),
     }
     sequence = _sequence(inputs, notes)
-    bits = 8.0 if "fp8" in str(inputs.get("precision", "")).lower() else 16.0
+    bits = compute_bits(str(inputs.get("precision", "")))
     gpus = inputs.get("n_gpus") or inputs.get("n_chips") or _product(inputs, "dp")
     counts = [int(gpus)] if gpus else _counts(case, entry, bits, notes)
     batch = _batch(inputs, sequence, counts[0], notes)
@@ -78,7 +79,10 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         "training.compute_bits": bits,
         "parallelism.context": float(inputs.get("cp") or 1),
         "parallelism.expert": float(inputs.get("ep") or 1),
+        **_board(inputs, notes),
     }
+    if inputs.get("etp"):
+        values["parallelism.expert_tensor"] = float(inputs["etp"])
     layouts = tuple(layouts_of(case, software, values, counts, notes))
     if not layouts:
         raise NotPredictable("no layout divides the job as stated")
@@ -86,6 +90,32 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         case, entry.name, bits, values, layouts, counts_gpus=not gpus,
         total_tokens=_total_tokens(inputs), notes=tuple(notes), software=software,
     )  # fmt: skip
+
+
+def compute_bits(precision: str) -> float:
+    """Bits of the operands of layer GEMMs, by the name of a recipe such as MXFP8 or NVFP4.
+
+    Recipes keep attention, embedding and head in 16 bits.
+    """
+    words = precision.lower()
+    if "fp4" in words:
+        return 4.0
+    return 8.0 if "fp8" in words or "float8" in words else 16.0
+
+
+def _board(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
+    """Memory, bandwidth and power limit that a case states for its accelerators."""
+    found = {}
+    for name, variable, unit in (
+        ("mem_GB", "gpu.memory.capacity", 2.0**30),
+        ("hbm_GBps", "gpu.memory.bandwidth", 1e9),
+        ("power_limit_W", "gpu.power.limit", 1.0),
+    ):
+        if isinstance(inputs.get(name), (int, float)):
+            found[variable] = float(inputs[name]) * unit
+    if "gpu.power.limit" in found:
+        notes.append(f"power limit of {inputs['power_limit_W']:g} W as stated")
+    return found
 
 
 def _product(inputs: dict[str, Any], needed: str) -> int | None:

@@ -43,11 +43,7 @@ def layouts_of(
         recomputes = [0.0, 1.0, 2.0] if software.recompute is None else recomputes
     elif software.recompute is None:
         notes.append("recomputation not stated: none")
-    sizes = (
-        [float(inputs["micro_batch"])] if inputs.get("micro_batch") else [1.0, 2.0, 4.0, 8.0, 16.0]
-    )
-    if len(sizes) > 1:
-        notes.append("micro-batch not stated: the best")
+    sizes = _micro_batches(inputs, values, software, notes)
     parts = inputs.get("vp") or inputs.get("interleave")
     batch, context = values["training.batch"], values["parallelism.context"]
     found, exact = [], []
@@ -65,6 +61,21 @@ def layouts_of(
     if inputs.get("global_batch") and any(exact):
         return [layout for layout, is_exact in zip(found, exact, strict=True) if is_exact]
     return found
+
+
+def _micro_batches(
+    inputs: dict[str, Any], values: dict[str, float], software: Software, notes: list[str]
+) -> list[float]:
+    """Sequences of a micro-batch: as stated, as many as the engine's default makes, or any."""
+    if inputs.get("micro_batch"):
+        return [float(inputs["micro_batch"])]
+    stages, replicas = inputs.get("pp"), inputs.get("dp")
+    if software.passes_equal_stages and stages and replicas:
+        size = values["training.batch"] / (float(replicas) * float(stages))
+        notes.append("micro-batch not stated: as many passes as stages, the engine's default")
+        return [max(1.0, size)]
+    notes.append("micro-batch not stated: the best")
+    return [1.0, 2.0, 4.0, 8.0, 16.0]
 
 
 def _splits(inputs: dict[str, Any], software: Software) -> list[tuple[int, int]] | None:
@@ -88,6 +99,8 @@ def _interleaves(parts: Any, software: Software, pipeline: int, layers: float) -
         yield 1.0
     elif parts is not None:
         yield float(parts)
+    elif software.passes_equal_stages:
+        yield 2.0  # torchtitan's interleaved schedules have two stages a rank
     else:
         longest = math.ceil(layers / pipeline)
         yield from (

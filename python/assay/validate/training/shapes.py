@@ -45,10 +45,10 @@ def rates_of(name: str) -> dict[str, float]:
 
 
 def launch_year(entry: CatalogEntry) -> float:
-    """Launch year of the accelerator's family: the earliest of its variants."""
+    """Year from which the accelerator's family could be had: the earliest of its variants."""
     family = entry.name.partition("_")[0]
     dates = [
-        str(other.facts.get("launched", ""))
+        str(other.facts.get("available") or other.facts.get("launched", ""))
         for other in accelerators.all_accelerators()
         if other.name.partition("_")[0] == family
     ]

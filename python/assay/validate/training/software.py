@@ -40,13 +40,20 @@ SELECTIVE_RECOMPUTATION = 2022.6
 DROPOUT = 2022.6
 """Megatron-LM and OPT apply dropout by default; large models trained since then do not."""
 
+PERMUTATION_FUSION = (2025.0, 2025.5)
+"""Megatron-Core fused router and permutation of tokens with Transformer Engine 2.1 and 2.2."""
+
+EXPERT_FUSION = (2025.5, 2026.4)
+"""Then padding, quantization and activation were fused into the GEMMs of experts, in kernels for
+tensor cores with block-scaled formats only."""
+
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
 )  # fmt: skip
 _ARXIV = re.compile(r"arxiv\.org/\w+/(\d{2})(\d{2})\.\d{4,5}")
 _MONTH_YEAR = re.compile(rf"({'|'.join(_MONTHS)})\s+(20\d{{2}})", re.IGNORECASE)
-_RELEASE = re.compile(r"\b(2[0-9])\.(0[1-9]|1[0-2])\b")
+_RELEASE = re.compile(r"(?:\b|ngc)(2[0-9])\.(0[1-9]|1[0-2])(?:\.(0[1-9]))?(?!\d)")
 _YEAR = re.compile(r"\b(20[12]\d)\b")
 
 KNOWN_DATES = (
@@ -73,6 +80,8 @@ class Software:
     recompute: float | None
     zero_stage: float
     sequence_parallel: bool
+    passes_equal_stages: bool = False
+    """Whether the engine splits a batch into as many micro-batches as there are stages."""
 
 
 def text_of(case: Case) -> str:
@@ -87,7 +96,7 @@ def stated_date(case: Case) -> float | None:
     """Date of the software in years: as the case states it, or as its source implies."""
     if (stated := case.inputs.get("stated_date")) is not None:
         return float(stated)
-    source = " ".join(str(case.source.get(name, "")) for name in ("url", "title", "where"))
+    source = " ".join(str(case.source.get(name, "")) for name in ("where", "url", "title"))
     return _date_in(source, text_of(case))
 
 
@@ -98,10 +107,11 @@ def _date_in(source: str, words: str) -> float | None:
             return date
     if found := _ARXIV.search(source):
         return 2000 + int(found[1]) + (int(found[2]) - 1) / 12
+    if found := _RELEASE.search(source):
+        # A patch release comes about a month after the one that it repairs.
+        return 2000 + int(found[1]) + (int(found[2]) - 1 + int(found[3] or 0)) / 12
     if found := _MONTH_YEAR.search(source):
         return int(found[2]) + _MONTHS.index(found[1].lower()) / 12
-    if found := _RELEASE.search(source):
-        return 2000 + int(found[1]) + (int(found[2]) - 1) / 12
     if found := _YEAR.search(source):
         return int(found[1]) + 0.5
     return None
@@ -122,30 +132,39 @@ def date_of(case: Case, siblings: Sequence[Case]) -> tuple[float, tuple[str, ...
     return UNDATED, (f"undated source: software of {UNDATED:.1f} assumed",)
 
 
-def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Software:
-    """Software features of a case, by its text and its date."""
+def software_of(
+    case: Case, siblings: Sequence[Case], launched: float, *, has_block_formats: bool = False
+) -> Software:
+    """Software features of a case, by its text and its date, and its accelerator's formats."""
     date, notes = date_of(case, siblings)
     words, inputs = text_of(case), case.inputs
     found = list(notes)
-    eager = "fsdp" in words or "shard" in str(inputs.get("sharding", "")).lower()
+    native = _is_native(inputs, words)
+    eager = native and "compile" not in str(inputs.get("compiler", "")).lower()
     deepspeed = any(word in words for word in ("deepspeed", "bigscience", "gpt-neox"))
     deepspeed |= "zero" in str(inputs.get("scheme", "")).lower()
-    attention = _attention(words, date)
+    attention = _attention(words, date, native)
     stage = _zero_stage(inputs, words)
     if stage is None:
         stage = 1.0 if date >= SHARDED_OPTIMIZER else 0.0
         found.append(f"sharding not stated: stage {stage:.0f} by its date")
-    overlaps = date >= COMMUNICATION_OVERLAP or eager or stage > 1
+    overlaps = date >= COMMUNICATION_OVERLAP or native or stage > 1
+    selective = native and str(inputs.get("activation_recompute", "")).lower() == "selective"
+    if selective:
+        found.append("selective recomputation of PyTorch: every second GEMM, not attention")
     values = {
         "software.attention": attention,
         "software.fused_passes": 0.0 if eager else 1.0,
         "software.overlap": 1.0 if overlaps else 0.0,
+        "software.tensor_overlap": _tensor_overlap(inputs, overlaps and not native),
+        "software.selective_products": float(selective),
         "software.fused_accumulation": 1.0 if date >= FUSED_ACCUMULATION and not deepspeed else 0.0,
         "software.gradient_all_reduce": 1.0 if deepspeed and stage == 1 else 0.0,
         "software.owner_broadcast": 1.0 if deepspeed and stage == 3 and date < 2022.0 else 0.0,
         # BLOOM's configuration sets hidden_dropout and attention_dropout to 0.
         "software.dropout": 1.0 if date < DROPOUT and "bigscience" not in words else 0.0,
         "software.score_bias": 1.0 if "bloom" in words or "alibi" in words else 0.0,
+        "software.expert_fusion": _expert_fusion(date, has_block_formats),
         "software.age": max(0.0, date - launched) * 31557600.0,
         "optimizer.weight_bytes": 2.0,
         "optimizer.gradient_bytes": _gradient_bytes(inputs, date),
@@ -154,21 +173,49 @@ def software_of(case: Case, siblings: Sequence[Case], launched: float) -> Softwa
         "optimizer.moments": 2.0,
     }
     stated = str(inputs.get("activation_recompute", "")).lower()
+    schedule = str(inputs.get("schedule") or "").lower()
     return Software(
         date, values, tuple(found),
-        interleaves=date >= INTERLEAVED_PIPELINE and not deepspeed,
+        interleaves=date >= INTERLEAVED_PIPELINE and not deepspeed and schedule != "1f1b",
         recompute=_recompute(inputs, stated, date),
         zero_stage=stage,
         sequence_parallel="sequence-parallel" in stated or date >= SELECTIVE_RECOMPUTATION,
+        passes_equal_stages="torchtitan" in words,
     )  # fmt: skip
 
 
-def _attention(words: str, date: float) -> float:
-    if "flashattention-3" in words or "flashattention-2" in words or date >= FLASH_ATTENTION_2:
+def _is_native(inputs: dict[str, Any], words: str) -> bool:
+    """Whether the job runs PyTorch's own modules and sharding, not Megatron's or DeepSpeed's."""
+    sharding = str(inputs.get("sharding", "")).lower()
+    return "fsdp" in words or "torchtitan" in words or "shard" in sharding
+
+
+def _tensor_overlap(inputs: dict[str, Any], default: bool) -> float:
+    stated = str(inputs.get("tp_overlap") or "").lower()
+    return float(default if not stated else stated not in ("none", "no", "false"))
+
+
+def _attention(words: str, date: float, native: bool) -> float:
+    """Kernels by what is stated and by date; PyTorch's own fused ones are FlashAttention-2."""
+    if "flashattention-3" in words:
+        return 3.0
+    if "flashattention-2" in words:
         return 2.0
+    if date >= FLASH_ATTENTION_2:
+        return 2.0 if native else 3.0
     if "flash" in words or date >= FLASH_ATTENTION:
         return 1.0
     return 0.0
+
+
+def _expert_fusion(date: float, has_block_formats: bool) -> float:
+    """Share of the passes over tokens of experts that software of a date has fused."""
+
+    def progress(first: float, last: float) -> float:
+        return min(1.0, max(0.0, (date - first) / (last - first)))
+
+    kernels = progress(*EXPERT_FUSION) if has_block_formats else 0.0
+    return 0.5 * progress(*PERMUTATION_FUSION) + 0.5 * kernels
 
 
 def _zero_stage(inputs: dict[str, Any], words: str) -> float | None:
@@ -203,4 +250,7 @@ def _recompute(inputs: dict[str, Any], stated: str, date: float) -> float | None
         return 1.0
     if stated.startswith("none"):
         return 0.0
+    if modules := str(inputs.get("recompute") or "").lower():
+        # Megatron's names of recomputed modules; those without a large GEMM cost little.
+        return 2.0 if "full" in modules else float("attn" in modules)
     return 2.0 if date < SELECTIVE_RECOMPUTATION else None

@@ -1,0 +1,74 @@
+"""Experts of one layer and pass: rows of each, their GEMMs, and the permutation of tokens.
+
+Tokens are spread evenly over experts, as a balancing loss or the benchmark's routing makes them.
+Each expert has a part of the rows; the GEMMs of all experts of a GPU fill waves together.
+"""
+
+from __future__ import annotations
+
+from assay.model import by_definition, cited, fitted, number, where
+from assay.stack import architecture, parallelism, software
+from assay.stack.training.job import compute_bits, scope
+from assay.stack.training.weights import Group, declare_weight, tensor, tokens
+
+_SWITCH = cited(
+    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
+    "Simple and Efficient Sparsity",
+    "sec. 2.1",
+)
+_DISPATCH = cited("NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "MoE all-to-all dispatcher")
+_FITTED = fitted("docs/design/training-model.md", "published steps")
+_HALF_TILE = 64
+"""Rows of half a tile of 128: the last tile of an expert is half full on average."""
+
+is_mixture = architecture.experts > 0.5
+expert_share = scope.variable(
+    "expert_share", "s_e", "1", "share of layers with experts", bounds=(0, 1),
+    equals=architecture.expert_layers / architecture.layers, reference=_SWITCH,
+)  # fmt: skip
+rows = scope.variable(
+    "expert.rows", "n_r", "1", "rows of all experts of a GPU: tokens times the experts of each",
+    equals=tokens * architecture.experts_per_token * parallelism.expert_tensor / tensor,
+    reference=_SWITCH,
+)  # fmt: skip
+local = scope.variable(
+    "expert.local", "E_l", "1", "experts of a GPU",
+    equals=where(is_mixture, architecture.experts / parallelism.expert, 1),
+    reference=by_definition("experts over expert-parallel ranks"),
+)  # fmt: skip
+# Shared experts take every token: their FLOPs are in proportion to those of the chosen ones.
+_shared = 1 + architecture.shared_experts / where(is_mixture, architecture.experts_per_token, 1)
+_group = Group(
+    rows=where(is_mixture, rows, tokens) + local * _HALF_TILE, count=local, times=_shared
+)
+_width = where(is_mixture, architecture.expert_ffn, 1) / parallelism.expert_tensor
+up = declare_weight(
+    "expert_up", (architecture.ffn_matrices - 1) * _width, architecture.hidden, compute_bits,
+    "the experts' up projection, including shared experts", group=_group,
+)  # fmt: skip
+down = declare_weight(
+    "expert_down", architecture.hidden, _width, compute_bits,
+    "the experts' down projection, including shared experts", group=_group,
+)  # fmt: skip
+separate_multiple = scope.variable(
+    "expert_multiple", "k_x", "1",
+    "bytes of separate passes over tokens of experts over those of fused ones",
+    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+pass_multiple = scope.variable(
+    "expert.pass_multiple", "k_f", "1",
+    "bytes of the passes over tokens of experts in this software over those of fused ones",
+    equals=software.expert_fusion + (1 - software.expert_fusion) * separate_multiple,
+    reference=by_definition("the mean of fused and separate passes"),
+)  # fmt: skip
+# A token is read once and written for each of its experts, and the outputs are read and summed. A
+# rank with several experts also sorts its rows by expert after the exchange, and back before the next.
+_row_bytes = number("4 byte") + where(local > 1, number("8 byte"), number("0 byte"))
+permuted_size = scope.variable(
+    "expert.permuted_size", "S_x", "byte",
+    "bytes of the permutation of tokens to experts and back in a layer, forward", display="MB",
+    equals=pass_multiple
+    * architecture.hidden
+    * (rows * _row_bytes + tokens / tensor * number("4 byte")),
+    reference=_DISPATCH,
+)  # fmt: skip
