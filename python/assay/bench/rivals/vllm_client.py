@@ -15,9 +15,11 @@ import io
 import json
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
-from typing import Any, Final
+from pathlib import Path
+from typing import IO, Any, Final
 
 from assay.bench.rivals.process_start import environment
 from assay.errors import InputError
@@ -26,26 +28,26 @@ NAME: Final = "vllm bench serve"
 
 
 def is_installed() -> bool:
-    """Whether vLLM's benchmarks can be imported; nothing is imported for it."""
-    try:
-        return importlib.util.find_spec("vllm.benchmarks.serve") is not None
-    except ImportError:
-        return False
+    """Whether vLLM has its benchmarks; nothing is imported for it, as that takes half a minute."""
+    found = importlib.util.find_spec("vllm")
+    folders = [] if found is None else found.submodule_search_locations or []
+    return any((Path(one) / "benchmarks" / "serve.py").is_file() for one in folders)
 
 
 class VllmClient:
     """The process, and blocks in it."""
 
     def __init__(self) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._said,
             text=True,
         )
-        self._end = weakref.finalize(self, _end, self._process)
+        self._end = weakref.finalize(self, _end, self._process, self._said)
 
     def run(self, url: str, requests: int, concurrency: int, tokens: int) -> dict[str, float]:
         """One block: seconds, CPU seconds and output tokens of a closed loop."""
@@ -57,15 +59,21 @@ class VllmClient:
             self._process.stdin.flush()
             found: dict[str, float] = json.loads(self._process.stdout.readline())
         except (BrokenPipeError, ValueError):
-            raise InputError(f"{NAME}: expected figures, got the end of its process") from None
+            raise InputError(f"{NAME}: expected figures, got {self._last_words()}") from None
         return found
 
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return f"the end of its process: {lines[-1][:200]}" if lines else "the end of its process"
 
-def _end(process: subprocess.Popen[str]) -> None:
+
+def _end(process: subprocess.Popen[str], said: IO[bytes]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
     process.wait()
+    said.close()
 
 
 def _block(serve: Any, datasets: Any, asked: dict[str, Any]) -> dict[str, float]:
@@ -110,10 +118,12 @@ def _block(serve: Any, datasets: Any, asked: dict[str, Any]) -> dict[str, float]
 
 
 def _main() -> None:
+    # vLLM's logger takes the standard output that it finds when imported; this one is for figures.
+    answers, sys.stdout = sys.stdout, sys.stderr
     serve = importlib.import_module("vllm.benchmarks.serve")
     datasets = importlib.import_module("vllm.benchmarks.datasets")
     for line in sys.stdin:
-        print(json.dumps(_block(serve, datasets, json.loads(line))), flush=True)
+        print(json.dumps(_block(serve, datasets, json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":
