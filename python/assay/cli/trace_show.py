@@ -109,7 +109,7 @@ def trace_show_command(
         raise InputError(f"width: expected 40 to 1000 columns, got {width}")
     columns = width or max(60, min(shutil.get_terminal_size().columns, WIDEST))
     with working(f"reading {trace}") as progress:
-        opened = _open(trace, model, progress)
+        opened = open_structured(trace, model, progress)
         progress(f"drawing {count(opened.events.height, 'event')}")
         drawn = layout(opened)
         window = _window(opened, drawn, step, since, until)
@@ -159,7 +159,7 @@ def _page(
     return Report(data, text, as_json, notes=left_out)
 
 
-def _open(name: str, model: str | None, progress: Callable[[str], None]) -> "Trace":
+def open_structured(name: str, model: str | None, progress: Callable[[str], None]) -> "Trace":
     """A trace with steps and operations, recovered where its events have none."""
     from assay.observe import store
     from assay.observe.importers.detect import open_trace

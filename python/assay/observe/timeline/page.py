@@ -44,9 +44,16 @@ def write_page(
 ) -> tuple[int, list[str]]:
     """Write the page, all of it or nothing; its size in bytes, and what was left out."""
     say = progress or (lambda text: None)
+    say("compressing columns")
+    blocks, left_out = timeline_blocks(trace, drawn, name)
+    say(f"writing {path}")
+    return _write(path, _parts(name, blocks)), left_out
+
+
+def timeline_blocks(trace: Trace, drawn: Layout, name: str) -> tuple[dict[str, bytes], list[str]]:
+    """What the page program reads, by name, each compressed; and what was left out."""
     # A track is a run of rows, so that the page finds what is visible by bisection.
     order = drawn.order[np.lexsort((drawn.start, drawn.track, _lane_of_row(drawn)))]
-    say("compressing columns")
     packed = encode(drawn.events, order, drawn.origin_ns)
     description = {
         "format": FORMAT,
@@ -60,9 +67,8 @@ def write_page(
         "lanes": [_lane(drawn, lane) for lane in drawn.lanes],
         "steps": _steps(trace, drawn.origin_ns),
     }
-    blocks = {"description": zlib.compress(json.dumps(description).encode()), **packed.blocks}
-    say(f"writing {path}")
-    return _write(path, _parts(name, blocks)), packed.left_out
+    described = zlib.compress(json.dumps(description).encode())
+    return {"description": described, **packed.blocks}, packed.left_out
 
 
 def address(path: Path, drawn: Layout, window: Window) -> str:

@@ -1,0 +1,112 @@
+"""`/runs`: what `assay run` did, from its journal, and how to stop or undo it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response, StreamingResponse
+
+from assay.cli.report import report_command, verify_report_command
+from assay.cli.rollback import rollback_command
+from assay.cli.runs_compare import runs_compare_command
+from assay.cli.runs_list import runs_list_command
+from assay.cli.runs_show import runs_show_command
+from assay.improve.journal import run_folder
+from assay.improve.journal.run_folder import RunFolder
+from assay.ui import run_data
+from assay.ui.api.reports import REFUSALS, answer, send
+from assay.ui.errors import NotThereError
+from assay.ui.events import stream
+from assay.ui.timelines import timeline_response
+
+router = APIRouter(prefix="/runs", tags=["runs"], responses=REFUSALS)
+
+# A run is named by its id only: commands also take folders, which a request must not reach.
+RunId = Annotated[
+    str, Path(pattern=r"^(latest|[0-9]{8}-[0-9]{6}-[a-z0-9-]{1,60})$", description="A run's id.")
+]
+
+
+def _found(run: str) -> RunFolder:
+    stored = run_folder.stored()
+    if run == run_folder.LATEST and stored:
+        return stored[0]
+    for one in stored:
+        if one.id == run:
+            return one
+    raise NotThereError(f'unknown run "{run}"', "assay runs list names the stored ones")
+
+
+@router.get("")
+def list_runs() -> Response:
+    """The stored runs, the latest first: `assay runs list --json`."""
+    return answer(lambda: runs_list_command(as_json=True), alone=False)
+
+
+@router.get("/{run}")
+def show_run(run: RunId) -> Response:
+    """One run from its journal: `assay runs show RUN --json`."""
+    name = str(_found(run).path)
+    return answer(lambda: runs_show_command(name, as_json=True), alone=False)
+
+
+@router.get("/{run}/compared-with/{other}")
+def compare_runs(run: RunId, other: RunId) -> Response:
+    """Two runs side by side: `assay runs compare RUN OTHER --json`."""
+    one, two = str(_found(run).path), str(_found(other).path)
+    return answer(lambda: runs_compare_command(one, two, as_json=True), alone=False)
+
+
+@router.get("/{run}/report")
+def report(run: RunId) -> Response:
+    """The claims of a run and their evidence: `assay report RUN --json`."""
+    name = str(_found(run).path)
+    return answer(lambda: report_command(name, to_open=False, as_json=True), alone=False)
+
+
+@router.get("/{run}/verification")
+def verification(run: RunId) -> Response:
+    """Every claim derived again from the rows: `assay verify-report RUN --json`."""
+    name = str(_found(run).path)
+    return answer(lambda: verify_report_command(name, as_json=True), alone=False)
+
+
+@router.get("/{run}/sequences")
+def sequences(run: RunId) -> Response:
+    """The confidence sequence of every experiment, look by look."""
+    return send(run_data.sequences(_found(run)))
+
+
+@router.get("/{run}/plan")
+def plan(run: RunId) -> Response:
+    """What was predicted before the first experiment."""
+    return send(run_data.plan(_found(run)))
+
+
+@router.get("/{run}/timeline", response_class=Response)
+def timeline(run: RunId) -> Response:
+    """The trace of a run, as compressed columns for the timeline."""
+    folder = _found(run)
+    if not (folder.trace / "header.json").is_file():
+        raise NotThereError(f"run {folder.id} has no trace", "a run captures one at its start")
+    return timeline_response(str(folder.trace), folder.id)
+
+
+@router.get("/{run}/events", response_class=StreamingResponse)
+def events(run: RunId) -> StreamingResponse:
+    """Records of the journal as server-sent events, while the run goes on."""
+    return stream(run_data.journal_events(_found(run)))
+
+
+@router.post("/{run}/stop")
+def stop(run: RunId) -> Response:
+    """Interrupt a run under way, as ctrl-c does: it restores the configuration, then ends."""
+    return send(run_data.stop(_found(run)))
+
+
+@router.post("/{run}/rollback")
+def rollback(run: RunId) -> Response:
+    """Restore the settings of before the run: `assay rollback RUN --json`."""
+    name = str(_found(run).path)
+    return answer(lambda: rollback_command(name, as_json=True), alone=False)

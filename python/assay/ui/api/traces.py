@@ -1,0 +1,58 @@
+"""`/traces`: stored traces, their timelines and what `assay diagnose` says of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+
+from assay.cli.diagnose import diagnose_command
+from assay.cli.trace_list import trace_list_command
+from assay.cli.trace_summary import trace_summary_command
+from assay.observe import store
+from assay.ui.api.reports import REFUSALS, answer
+from assay.ui.errors import NotThereError
+from assay.ui.timelines import timeline_response
+
+router = APIRouter(prefix="/traces", tags=["traces"], responses=REFUSALS)
+
+TraceName = Annotated[str, Path(max_length=255, description="The name of a stored trace.")]
+ModelName = Annotated[
+    str | None,
+    Query(pattern=r"^models/[A-Za-z0-9._-]+$", description="A model of the catalog that ran."),
+]
+
+
+def _found(name: str) -> str:
+    """The path of a stored trace; other paths, which commands take, are not reached."""
+    for one in store.stored():
+        if one.name == name:
+            return str(one.path)
+    raise NotThereError(f'unknown trace "{name}"', "assay trace list names the stored ones")
+
+
+@router.get("")
+def list_traces() -> Response:
+    """The stored traces, the latest first: `assay trace list --json`."""
+    return answer(lambda: trace_list_command(as_json=True), alone=False)
+
+
+@router.get("/{trace}/summary")
+def summary(trace: TraceName) -> Response:
+    """Steps, operations and kernels of a trace: `assay trace summary TRACE --json`."""
+    path = _found(trace)
+    return answer(lambda: trace_summary_command(path, as_json=True), alone=False)
+
+
+@router.get("/{trace}/diagnosis")
+def diagnosis(trace: TraceName, model: ModelName = None) -> Response:
+    """Where the time of a step went, and why: `assay diagnose TRACE --json`."""
+    path = _found(trace)
+    return answer(lambda: diagnose_command(path, model=model, as_json=True))
+
+
+@router.get("/{trace}/timeline", response_class=Response)
+def timeline(trace: TraceName) -> Response:
+    """A trace as compressed columns for the timeline."""
+    return timeline_response(_found(trace), trace)
