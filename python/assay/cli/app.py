@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "list": "model",
     "show": "model",
     "cone": "model",
+    "ask": "ask",
     "resolve": "answer",
     "solve": "choose",
     "minimize": "choose",

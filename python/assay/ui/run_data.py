@@ -18,7 +18,7 @@ from assay.improve.journal.run_folder import RunFolder
 from assay.report import derivations
 from assay.report.run_files import EXPERIMENTS, PLAN, REPORT_DATA, RunFiles, selected
 from assay.report.storing import from_data
-from assay.ui.events import event
+from assay.ui.events import STILL_HERE, event
 
 POLL_SECONDS: Final = 0.4
 """How often the journal of a run under way is looked at."""
@@ -95,6 +95,7 @@ async def journal_events(run: RunFolder) -> AsyncIterator[str]:
                 yield event("end", {"run": run.id})
                 return
             await asyncio.sleep(POLL_SECONDS)
+            yield STILL_HERE
 
 
 def _tail(path: Any, start: int) -> bytes:

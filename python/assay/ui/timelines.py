@@ -12,10 +12,10 @@ MEDIA_TYPE = "application/vnd.assay.timeline"
 
 
 def pack(blocks: Mapping[str, bytes]) -> bytes:
-    """Blocks in one piece: the length of an index, the index (name, length), then the blocks.
+    r"""Blocks in one piece: the length of an index, the index (name, length), then the blocks.
 
     >>> pack({"a": b"xy"})
-    b'\\n\\x00\\x00\\x00[["a", 2]]xy'
+    b'\n\x00\x00\x00[["a", 2]]xy'
     """
     index = json.dumps([[name, len(content)] for name, content in blocks.items()]).encode()
     return struct.pack("<I", len(index)) + index + b"".join(blocks.values())

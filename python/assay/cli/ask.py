@@ -1,0 +1,116 @@
+"""`assay ask`: a question in words, matched with variables, catalog and scenarios."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from assay import stack
+from assay.cli import options
+from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Report, facts, working
+from assay.cli.question import read_question
+from assay.errors import AssayError, UnknownNameError
+from assay.scenario.ask import Understanding, understand
+
+MOST_TRIED: Final = 3
+"""Scenarios that are tried until one gives the variable a value."""
+
+
+def ask_command(
+    question: Annotated[
+        list[str], typer.Argument(metavar="QUESTION", help="A question, such as: cost per token.")
+    ],
+    as_json: options.Json = False,
+) -> Report:
+    """Answer a question in words, and say what was understood.
+
+    Words are matched with the names and meanings of variables, with the catalog and with the
+    built-in scenarios. Words that match nothing are named. The printed command gives the same
+    answer in full.
+    """
+    registry = stack.registry()
+    with working("reading the scenarios"):
+        presets = [stack.preset(name) for name in stack.presets()]
+        found = understand(registry, presets, " ".join(question))
+        answer = _answer(found)
+    data = {**found.to_data(), "answer": answer}
+    problem = None
+    if not found.candidates:
+        problem = UnknownNameError(
+            "no variable matches the question", "assay list prints the variables"
+        )
+    return Report(data, lambda canvas: _lines(found, answer, canvas), as_json, problem)
+
+
+def _answer(found: Understanding) -> dict[str, Any] | None:
+    """The first candidate's value in the best scenario that has one."""
+    if not found.candidates:
+        return None
+    target = found.candidates[0].name
+    included = [one.path for one in found.entries]
+    first: dict[str, Any] | None = None
+    for preset in found.presets[:MOST_TRIED]:
+        tried: dict[str, Any] = {
+            "target": target,
+            "preset": preset,
+            "with": included,
+            "command": _command(target, preset, included),
+            "value": None,
+            "unit": None,
+            "lo": None,
+            "hi": None,
+            "text": None,
+            "missing": [],
+            "problem": None,
+        }
+        first = first or tried
+        try:
+            resolution = read_question(preset, None, None, included).resolve(target)
+        except AssayError as error:
+            # The entries may not go together with this scenario; the next one may take them.
+            tried["problem"] = error.message
+            continue
+        if resolution.value is None:
+            tried["missing"] = [gap.variable.name for gap in resolution.missing]
+            continue
+        variable = resolution.variable
+        ends = (resolution.lower, resolution.upper)
+        return {
+            **tried,
+            "value": variable.shown(resolution.value),
+            "unit": variable.display.text,
+            "lo": None if ends[0] is None else variable.shown(ends[0]),
+            "hi": None if ends[1] is None else variable.shown(ends[1]),
+            "text": variable.figure(resolution.value, *ends).text,
+        }
+    return first
+
+
+def _command(target: str, preset: str, included: list[str]) -> str:
+    words = ["assay", "explain", target, "--preset", preset]
+    for path in included:
+        words += ["--with", path]
+    return shlex.join(words)
+
+
+def _lines(found: Understanding, answer: dict[str, Any] | None, canvas: Canvas) -> Iterator[Line]:
+    if found.candidates:
+        first = found.candidates[0]
+        shown = (answer or {}).get("text")
+        yield ((first.name, NAME), *((" = ", (shown, VALUE)) if shown else ()))
+        yield ((first.meaning, FAINT),)
+        yield ""
+    yield from facts(
+        [
+            ("asked for", found.intent if found.candidates else ""),
+            ("with", ", ".join(f"{one.title} ({one.path})" for one in found.entries)),
+            ("scenario", (answer or {}).get("preset") or ""),
+            ("missing", ", ".join((answer or {}).get("missing") or ())),
+            ("problem", (answer or {}).get("problem") or ""),
+            ("not understood", ", ".join(found.unknown)),
+            ("in full", (answer or {}).get("command") or ""),
+            ("or", ", ".join(one.name for one in found.candidates[1:])),
+        ],
+        canvas,
+    )
