@@ -87,7 +87,13 @@ export function digits(value: number, figures = 4): string {
 
 export function shownValue(quantity: Quantity): { readonly number: string; readonly unit: string } {
   const { factor, unit } = scaleOf(quantity.value, quantity.unit);
-  return { number: digits(quantity.value / factor), unit: unit === "1" ? "" : unit };
+  // What is known to a tenth is not written to four digits.
+  const figures = isWide(quantity) ? 3 : 4;
+  return { number: digits(quantity.value / factor, figures), unit: unit === "1" ? "" : unit };
+}
+
+function isWide({ value, lo, hi }: Quantity): boolean {
+  return typeof lo === "number" && typeof hi === "number" && hi - lo > 0.02 * Math.abs(value);
 }
 
 /** The value in one text: "7.63 ms". */
@@ -101,7 +107,7 @@ export function shownInterval(quantity: Quantity): string | null {
   const { lo, hi } = quantity;
   if (lo === null || lo === undefined || hi === null || hi === undefined || lo === hi) return null;
   const { factor } = scaleOf(quantity.value, quantity.unit);
-  return `${digits(lo / factor)} to ${digits(hi / factor)}`;
+  return `${digits(lo / factor, 3)} to ${digits(hi / factor, 3)}`;
 }
 
 /** A ratio as a signed percentage: "+12.4 %". */

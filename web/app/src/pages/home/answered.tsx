@@ -1,0 +1,112 @@
+// What was understood of a question, its answer, and where to go on.
+
+import { useApi } from "../../api/use-api";
+import { Card } from "../../components/card";
+import { CopyCommand } from "../../components/copy";
+import { Figure } from "../../components/figure";
+import { Shown } from "../../components/states";
+import { Tag } from "../../components/tag";
+import { PAGES } from "../../routes";
+import { href } from "../../shell/route";
+import type { Answer, Asked } from "./types";
+
+function linkTo(page: string, target: string, answer: Answer | null): string {
+  return href(page, [target], {
+    preset: answer?.preset,
+    with: answer?.with.join(";"),
+  });
+}
+
+export function Answered(props: { readonly question: string }) {
+  const loaded = useApi<Asked>("ask", { question: props.question });
+  return (
+    <Card className="answered">
+      <Shown of={loaded} what="Matching the question with variables and catalog">
+        {(asked) => <Understanding asked={asked} />}
+      </Shown>
+    </Card>
+  );
+}
+
+function Understanding({ asked }: { readonly asked: Asked }) {
+  const first = asked.candidates[0];
+  const { answer } = asked;
+  const hasPage = (path: string) => PAGES.some((page) => page.path === path);
+  return (
+    <>
+      <div className="understood" role="status">
+        {first ? (
+          <>
+            <span className="muted">Understood</span> <Tag tone="accent">{first.meaning}</Tag>
+            {asked.entries.map((one) => (
+              <Tag key={one.entry}>{one.title}</Tag>
+            ))}
+          </>
+        ) : (
+          <span>No variable matches this question.</span>
+        )}
+        {asked.not_understood.length > 0 && (
+          <>
+            <span className="muted">Not understood</span>
+            {asked.not_understood.map((word) => (
+              <Tag key={word} tone="warn">
+                {word}
+              </Tag>
+            ))}
+          </>
+        )}
+      </div>
+      {first && (
+        <div className="answer">
+          <Figure
+            size="hero"
+            label={<code>{first.name}</code>}
+            quantity={
+              answer && answer.value !== null
+                ? { value: answer.value, unit: answer.unit ?? "", lo: answer.lo, hi: answer.hi }
+                : null
+            }
+            missing={
+              answer?.missing.length
+                ? `${answer.missing.length} inputs are missing`
+                : (answer?.problem ?? "no value")
+            }
+            basis={answer && `predicted, in the scenario ${answer.preset}`}
+          />
+          <div className="answer-links">
+            {hasPage("receipt") && (
+              <a className="button primary" href={linkTo("receipt", first.name, answer)}>
+                What sets it
+              </a>
+            )}
+            {hasPage("cone") && (
+              <a className="button" href={linkTo("cone", first.name, answer)}>
+                Dependency cone
+              </a>
+            )}
+            {hasPage("lab") && (
+              <a
+                className="button"
+                href={href("lab", [], { preset: answer?.preset, with: answer?.with.join(";") })}
+              >
+                Change an assumption
+              </a>
+            )}
+          </div>
+        </div>
+      )}
+      {answer && <CopyCommand command={answer.command} />}
+      {asked.candidates.length > 1 && (
+        <p className="small muted also">
+          Or:{" "}
+          {asked.candidates.slice(1).map((one, place) => (
+            <span key={one.name}>
+              {place > 0 && ", "}
+              <a href={linkTo("receipt", one.name, answer)}>{one.meaning}</a>
+            </span>
+          ))}
+        </p>
+      )}
+    </>
+  );
+}

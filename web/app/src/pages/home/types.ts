@@ -1,0 +1,50 @@
+export interface Asked {
+  readonly question: string;
+  readonly intent: "explain" | "value" | "compare" | "reduce";
+  readonly candidates: readonly {
+    readonly name: string;
+    readonly meaning: string;
+    readonly unit: string;
+    readonly words: readonly string[];
+  }[];
+  readonly entries: readonly { readonly entry: string; readonly title: string }[];
+  readonly presets: readonly string[];
+  readonly not_understood: readonly string[];
+  readonly answer: Answer | null;
+}
+
+export interface Answer {
+  readonly target: string;
+  readonly preset: string;
+  readonly with: readonly string[];
+  readonly command: string;
+  readonly value: number | null;
+  readonly unit: string | null;
+  readonly lo: number | null;
+  readonly hi: number | null;
+  readonly text: string | null;
+  readonly missing: readonly string[];
+  readonly problem: string | null;
+}
+
+export interface Headlines {
+  readonly preset: string;
+  readonly description: string;
+  readonly targets: readonly {
+    readonly label: string;
+    readonly target: string;
+    readonly value: number | null;
+    readonly unit: string;
+    readonly lo: number | null;
+    readonly hi: number | null;
+    readonly missing: readonly string[];
+  }[];
+  readonly spark: {
+    readonly input: string;
+    readonly meaning: string;
+    readonly unit: string;
+    readonly value: number;
+    readonly at: readonly number[];
+    readonly values: Readonly<Record<string, readonly (number | null)[]>>;
+  } | null;
+}

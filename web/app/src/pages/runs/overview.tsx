@@ -1,0 +1,113 @@
+// Where the time of a step goes: floor, losses, what was predicted, and the causes.
+
+import { useApi } from "../../api/use-api";
+import { Card } from "../../components/card";
+import { Share } from "../../components/share";
+import { Empty, Shown } from "../../components/states";
+import { Term as Word } from "../../components/term";
+import { shown } from "../../design/quantity";
+import type { Claim, Plan, RunDetails, RunReport } from "./types";
+import { Waterfall } from "./waterfall";
+
+const US = 1e3;
+
+export function Overview({ run }: { readonly run: RunDetails }) {
+  const plan = useApi<Plan>(`runs/${run.run}/plan`);
+  return (
+    <div className="stack">
+      <Card
+        title="Predicted beside observed"
+        about={
+          <>
+            The median decode step before any change, from its <Word>floor</Word> up.
+          </>
+        }
+      >
+        <Shown of={plan}>{({ plan: found }) => <PlanWaterfall plan={found} />}</Shown>
+      </Card>
+      <Causes run={run.run} />
+      <Notes run={run} />
+    </div>
+  );
+}
+
+function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
+  const prediction = plan?.prediction;
+  if (!plan || !plan.waterfall.length || !prediction?.observed_ns) {
+    return (
+      <Empty title="No waterfall">
+        This run has no trace of its steps, so that their time is not itemized.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Waterfall
+        terms={plan.waterfall}
+        observedNs={prediction.observed_ns}
+        predicted={
+          prediction.expected_ns
+            ? {
+                ns: prediction.expected_ns,
+                lo: prediction.lo_ns ?? prediction.expected_ns,
+                hi: prediction.hi_ns ?? prediction.expected_ns,
+              }
+            : null
+        }
+      />
+      {plan.qualification?.sentence && (
+        <p className="muted small">{plan.qualification.sentence}.</p>
+      )}
+    </>
+  );
+}
+
+function Causes(props: { readonly run: string }) {
+  const report = useApi<RunReport>(`runs/${props.run}/report`);
+  return (
+    <Card title="Causes" about="What each explains of a token's time, largest first.">
+      <Shown of={report}>
+        {({ claims }) => {
+          const causes = claims.filter((one) => one.name.startsWith("cause.") && one.figure);
+          const most = Math.max(...causes.map((one) => one.figure!.value), 1e-9);
+          if (!causes.length) return <Empty title="No causes were established" />;
+          return (
+            <ul className="causes">
+              {causes.map((one) => (
+                <Cause key={one.name} claim={one} most={most} />
+              ))}
+            </ul>
+          );
+        }}
+      </Shown>
+    </Card>
+  );
+}
+
+function Cause({ claim, most }: { readonly claim: Claim; readonly most: number }) {
+  const { value, lo, hi } = claim.figure!;
+  const time = (us: number) => shown({ value: (us * US) / 1e9, unit: "s" });
+  return (
+    <li>
+      <span>{claim.statement.split(":")[0]}</span>
+      <Share value={value / most} label={`${time(value)} per token`} />
+      <span className="muted small number">
+        {time(lo)} to {time(hi)}
+      </span>
+    </li>
+  );
+}
+
+function Notes({ run }: { readonly run: RunDetails }) {
+  const texts = [...run.rollbacks.map((one) => `Rolled back: ${one.why}`), ...run.degradations];
+  if (!texts.length) return null;
+  return (
+    <Card title="Degradations" about="What was missing or done in another way.">
+      <ul className="plain-list">
+        {texts.map((text) => (
+          <li key={text}>{text}</li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
