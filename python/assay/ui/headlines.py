@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any, Final
 
-from assay import stack
+from assay import paths, stack
 from assay.errors import AssayError
+from assay.model import store
 from assay.model.comparing.sensitivity import sensitivities
 from assay.model.inputs import read_inputs
 from assay.model.optimizing.sweep import sweep
+from assay.scenario.preset import Preset
 
 POINTS: Final = 17
 """Points of a spark line."""
@@ -19,8 +22,22 @@ FACTOR: Final = 2.0
 
 @cache
 def headline(name: str) -> dict[str, Any]:
-    """The targets of a scenario; computed once, since built-in scenarios do not change."""
+    """The targets of a scenario; kept on disk by equations and values, for they take seconds."""
     preset = stack.preset(name)
+    stated = {variable: value.text for variable, value in preset.assignments.items()}
+    key = store.fingerprint(
+        preset.registry.key, name, preset.targets, stated, preset.variants, POINTS, FACTOR
+    )
+    path = paths.cache("headlines") / f"{key}.json"
+    if (cached := store.read_cache(path)) is not None:
+        kept: dict[str, Any] = json.loads(cached)
+        return kept
+    found = _computed(preset)
+    store.write_cache(path, json.dumps(found).encode())
+    return found
+
+
+def _computed(preset: Preset) -> dict[str, Any]:
     registry = preset.registry
     rows = []
     for label, target in preset.targets:
@@ -40,22 +57,21 @@ def headline(name: str) -> dict[str, Any]:
                 "missing": [gap.variable.name for gap in found.missing],
             }
         )
-    known = [row["target"] for row in rows if row["value"] is not None]
+    known = [str(row["target"]) for row in rows if row["value"] is not None]
     return {
-        "preset": name,
+        "preset": preset.name,
         "description": preset.description,
         "targets": rows,
-        "spark": _spark(name, known) if known else None,
+        "spark": _spark(preset, known) if known else None,
     }
 
 
-def _spark(name: str, targets: list[str]) -> dict[str, Any] | None:
+def _spark(preset: Preset, targets: list[str]) -> dict[str, Any] | None:
     """The targets over the stated input that moves the first of them most.
 
     Inputs that are uncertain by themselves, such as the error of the model, are no choice of
     anybody; the line is over one that somebody states.
     """
-    preset = stack.preset(name)
     registry = preset.registry
     inputs = read_inputs(registry, preset.given, preset.correlations)
     try:

@@ -121,7 +121,7 @@ def stop(run: RunFolder) -> dict[str, Any]:
         if one.run.id != run.id or one.controller is None:
             continue
         # A process id alone may be another process by now.
-        if is_running(one.controller):
+        if one.controller.pid is not None and is_running(one.controller):
             os.kill(one.controller.pid, signal.SIGINT)
             return {
                 "run": run.id,

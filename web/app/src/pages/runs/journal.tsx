@@ -17,9 +17,14 @@ interface JournalRecord {
 
 const QUIET: ReadonlySet<string> = new Set(["block", "intend", "applied", "reverting", "reverted"]);
 
-export function Journal(props: { readonly run: string; readonly changed: () => void }) {
+export function Journal(props: {
+  readonly run: string;
+  readonly ended?: (() => void) | undefined;
+}) {
   const [records, setRecords] = useState<readonly JournalRecord[]>([]);
+  const { ended } = props;
   const [state, setState] = useState<"open" | "ended" | Error>("open");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one stream a run.
   useEffect(() => {
     const leave = new AbortController();
     let waiting: JournalRecord[] = [];
@@ -35,7 +40,10 @@ export function Journal(props: { readonly run: string; readonly changed: () => v
       `runs/${props.run}/events`,
       (event, data) => {
         if (event === "record") waiting.push(data as JournalRecord);
-        if (event === "end") setState("ended");
+        if (event === "end") {
+          setState("ended");
+          ended?.();
+        }
         // Hundreds of records at once are drawn once.
         timer ||= window.setTimeout(flush, 60);
       },

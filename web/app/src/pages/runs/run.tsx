@@ -81,7 +81,9 @@ function Run(props: {
         {chosen === "levers" && <Levers run={run} />}
         {chosen === "timeline" && <TimelineView path={`runs/${run.run}/timeline`} />}
         {chosen === "evidence" && <Evidence run={run} />}
-        {chosen === "journal" && <Journal run={run.run} changed={props.reload} />}
+        {chosen === "journal" && (
+          <Journal run={run.run} ended={isUnderWay ? props.reload : undefined} />
+        )}
       </Tabs>
     </>
   );
