@@ -17,6 +17,7 @@ KINDS: Final = {
     "registry": "declarations of the model, rebuilt on the next query",
     "tapes": "compiled questions, compiled again when asked again",
     "points": "sample points of sensitivity analyses",
+    "headlines": "figures of the first page of assay ui, computed again when it is opened",
     "cubins": "compiled CUDA kernels, compiled again on first use",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",

@@ -69,8 +69,8 @@ def _computed(preset: Preset) -> dict[str, Any]:
 def _spark(preset: Preset, targets: list[str]) -> dict[str, Any] | None:
     """The targets over the stated input that moves the first of them most.
 
-    Inputs that are uncertain by themselves, such as the error of the model, are no choice of
-    anybody; the line is over one that somebody states.
+    What the catalog and the calibration give, such as the error of the model, is nobody's choice:
+    the line is over an input that the scenario states itself.
     """
     registry = preset.registry
     inputs = read_inputs(registry, preset.given, preset.correlations)
@@ -79,7 +79,7 @@ def _spark(preset: Preset, targets: list[str]) -> dict[str, Any] | None:
     except AssayError:
         return None
     for one in moved.inputs:
-        if one.is_uncertain or one.value <= 0:
+        if one.variable.name not in preset.own or one.value <= 0:
             continue
         axis = {one.variable.name: (one.value / FACTOR, one.value * FACTOR, POINTS, "log")}
         try:
