@@ -260,6 +260,27 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         },
     ),
     (
+        ("cone", "thermal.dc.pue", "--brief"),
+        {
+            "variable": TEXT,
+            "direction": TEXT,
+            "depth": MAYBE_NUMBER,
+            "variables": Each(
+                {
+                    "name": TEXT,
+                    "role": TEXT,
+                    "symbol": TEXT,
+                    "meaning": TEXT,
+                    "display": TEXT,
+                    "scope": TEXT,
+                }
+            ),
+            "relations": Each(
+                {"name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "inputs": Each(TEXT)}
+            ),
+        },
+    ),
+    (
         ("cone", "thermal.dc.pue"),
         {
             "variable": TEXT,

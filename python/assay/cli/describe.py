@@ -51,6 +51,28 @@ def variable_data(variable: Variable, registry: Registry | None = None) -> dict[
     return data
 
 
+def brief_variable_data(variable: Variable) -> dict[str, Any]:
+    """What a map of many variables needs to know of one."""
+    return {
+        "name": variable.name,
+        "role": role_of(variable),
+        "symbol": variable.symbol,
+        "meaning": variable.meaning,
+        "display": variable.display.text,
+        "scope": variable.scope,
+    }
+
+
+def brief_relation_data(relation: Relation) -> dict[str, Any]:
+    """A relation by what it connects."""
+    return {
+        "name": relation.name,
+        "kind": relation.kind,
+        "variable": relation.variable or None,
+        "inputs": list(relation.inputs),
+    }
+
+
 def relation_data(relation: Relation, registry: Registry | None = None) -> dict[str, Any]:
     """A relation as JSON data; with the registry, also its formula and variables."""
     data: dict[str, Any] = {

@@ -151,7 +151,7 @@ def next_work_command(
     registry = stack.registry() if scenario is None else scenario.registry
     with working("ranking open work"):
         found = next_work(registry, scenario)
-    rows_at_most = options.MAX_LISTED if limit is None else limit
+    rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, items=found)
     data = {
         "preset": scenario.name if scenario else None,
@@ -221,7 +221,7 @@ def root_debt_command(
             families=families,
             include_constraints=include_constraints,
         )
-    rows_at_most = options.MAX_LISTED if limit is None else limit
+    rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, **{"families" if families else "roots": rows})
     data = {
         "by": by,

@@ -8,6 +8,8 @@ import typer
 from assay import stack
 from assay.cli import options
 from assay.cli.describe import (
+    brief_relation_data,
+    brief_variable_data,
     relation_data,
     relation_lines,
     role_of,
@@ -245,6 +247,9 @@ def cone_command(
     depth: Annotated[
         int | None, typer.Option("--depth", metavar="N", help="Most relations to follow.")
     ] = None,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="JSON with names, layers and inputs only.")
+    ] = False,
     limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> Report:
@@ -254,16 +259,23 @@ def cone_command(
     )
     found: list[Variable] = [*part.constants.values(), *part.variables.values()]
     relations = list(part.relations.values())
-    rows_at_most = options.MAX_LISTED if limit is None else limit
+    rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, variables=found, relations=relations)
-    data: dict[str, Any] = {
-        "variable": target,
-        "direction": direction,
-        "depth": depth,
-        "variables": [variable_data(variable) for variable in found],
-        "relations": [relation_data(relation) for relation in part.relations.values()],
-        "edges": [edge._asdict() for edge in part.edges],
-    }
+
+    def data() -> dict[str, Any]:
+        asked: dict[str, Any] = {"variable": target, "direction": direction, "depth": depth}
+        if brief:
+            return {
+                **asked,
+                "variables": [brief_variable_data(variable) for variable in found],
+                "relations": [brief_relation_data(relation) for relation in relations],
+            }
+        return {
+            **asked,
+            "variables": [variable_data(variable) for variable in found],
+            "relations": [relation_data(relation) for relation in relations],
+            "edges": [edge._asdict() for edge in part.edges],
+        }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         roots = sum(role_of(variable) == "root" for variable in found)

@@ -90,6 +90,13 @@ MAX_LISTED = 40
 """Rows of a list that are printed unless `--limit` says otherwise: a screen or two."""
 
 
+def rows_at_most(limit: int | None, as_json: bool) -> int:
+    """Rows of a list, 0 for all: without `--limit`, text has a screen or two and JSON has all."""
+    if limit is None:
+        return 0 if as_json else MAX_LISTED
+    return limit
+
+
 def _check_limit(given: int | None) -> int | None:
     if given is not None and given < 0:
         raise InputError(f"limit: expected 0 or more, got {given}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -11,9 +12,9 @@ from fastapi.responses import Response
 from assay import stack
 from assay.cli.atlas import atlas_command
 from assay.cli.model import list_command
-from assay.cli.output import Report
+from assay.ui.api.graph import EXPORTED
 from assay.ui.api.reports import REFUSALS, answer
-from assay.ui.api.scenario import ScenarioQuery
+from assay.ui.api.scenario import Answer, ScenarioQuery, compact
 
 router = APIRouter(tags=["atlas"], responses=REFUSALS)
 
@@ -35,17 +36,20 @@ def atlas(
     )
 
 
-def exported(names: Sequence[str]) -> Iterator[tuple[str, Report]]:
-    """The answers that the page needs in an exported site, by request."""
+def exported(names: Sequence[str] = EXPORTED) -> Iterator[tuple[str, str]]:
+    """The answers that the page needs in an exported site, as JSON, by request."""
+    return ((key, compact(make())) for key, make in _exported(names))
+
+
+def _exported(names: Sequence[str]) -> Iterator[Answer]:
     registry = stack.registry()
-    yield "atlas", atlas_command(as_json=True)
+    yield "atlas", partial(atlas_command, as_json=True)
     for target in registry.targets:
-        yield f"atlas?target={target}", atlas_command(target, as_json=True)
+        yield f"atlas?target={target}", partial(atlas_command, target, as_json=True)
     for name in names:
+        yield f"atlas?preset={name}", partial(atlas_command, None, [name], as_json=True)
         for _, target in stack.preset(name).targets:
-            yield (
-                f"atlas?preset={name}&target={target}",
-                atlas_command(target, [name], as_json=True),
-            )
+            key = f"atlas?preset={name}&target={target}"
+            yield key, partial(atlas_command, target, [name], as_json=True)
     for scope in registry.scopes:
-        yield f"variables?scope={scope}", list_command(scope=scope, as_json=True)
+        yield f"variables?scope={scope}", partial(list_command, scope=scope, as_json=True)

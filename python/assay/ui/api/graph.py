@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,7 +16,7 @@ from assay.cli.model import cone_command, list_command, show_command
 from assay.cli.output import Report
 from assay.cli.receipt import receipt_command
 from assay.ui.api.reports import REFUSALS, answer
-from assay.ui.api.scenario import Scenario, ScenarioQuery, check_preset
+from assay.ui.api.scenario import Answer, Scenario, ScenarioQuery, check_preset, compact
 
 router = APIRouter(tags=["graph"], responses=REFUSALS)
 
@@ -51,14 +51,10 @@ def cone(
     variable: str,
     direction: Annotated[str, Query(description="up, down or both")] = "up",
     depth: Annotated[int | None, Query(ge=0, description="Most relations to follow.")] = None,
+    brief: Annotated[bool, Query(description="Names, layers and inputs only.")] = False,
 ) -> Response:
     """The variables and relations that a variable depends on, or that depend on it."""
-    return answer(lambda: _cone(variable, direction, depth))
-
-
-@lru_cache(KEPT)
-def _cone(variable: str, direction: str, depth: int | None) -> Report:
-    return cone_command(variable, direction, depth, as_json=True)
+    return answer(lambda: cone_command(variable, direction, depth, brief, as_json=True))
 
 
 @router.get("/show/{name}")
@@ -108,24 +104,29 @@ def presets() -> Response:
     return answer(lambda: list_command(presets=True, as_json=True))
 
 
-def exported(names: Sequence[str]) -> Iterator[tuple[str, Report]]:
-    """The answers that the pages Receipt and Cone need in an exported site, by request.
+EXPORTED = ("llama3_8b_h200_serving", "llama3_8b_8_h100_training")
+"""The scenarios of an exported site: one that serves and one that trains."""
 
-    For each preset its own targets, and what every variable in their cones is.
-    """
-    yield "presets", list_command(presets=True, as_json=True)
-    yield "variables?targets=true", list_command(targets=True, as_json=True)
+
+def exported(names: Sequence[str] = EXPORTED) -> Iterator[tuple[str, str]]:
+    """The answers that the pages Receipt and Cone need in an exported site, as JSON, by request."""
+    return ((key, compact(make())) for key, make in _exported(names))
+
+
+def _exported(names: Sequence[str]) -> Iterator[Answer]:
+    """For each preset its own targets, and what every variable in their cones is."""
+    yield "presets", partial(list_command, presets=True, as_json=True)
+    yield "variables?targets=true", partial(list_command, targets=True, as_json=True)
     graph = stack.registry().graph
     shown: dict[str, None] = {}
     cones: dict[str, None] = {}
     for name in names:
         for _, target in stack.preset(name).targets:
             scenario = Scenario(name, (), (), ())
-            yield f"receipt/{target}?preset={name}", _receipt(target, scenario)
-            yield f"resolve/{target}?preset={name}", _resolve(target, scenario)
+            yield f"receipt/{target}?preset={name}", partial(_receipt, target, scenario)
             cones[target] = None
     for target in cones:
-        yield f"cone/{target}", _cone(target, "up", None)
+        yield f"cone/{target}?brief=true", partial(cone_command, target, brief=True, as_json=True)
         shown.update(dict.fromkeys((target, *sorted(graph.ancestors(target)))))
     for name in shown:
-        yield f"show/{name}", show_command(name, as_json=True)
+        yield f"show/{name}", partial(show_command, name, as_json=True)

@@ -6,13 +6,25 @@ otherwise ask what any file of this machine holds.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
 from assay import stack
+from assay.cli.output import Report, json_text
 from assay.errors import InputError, unknown_name
+
+Answer = tuple[str, Callable[[], Report]]
+"""A request of an exported site, as `keyOf` of the pages writes it, and what answers it."""
+
+
+def compact(report: Report) -> str:
+    """What a command prints with `--json`, without its spaces: a site has many such files."""
+    return json.dumps(json.loads(json_text(report)), separators=(",", ":"))
+
 
 MOST_VALUES = 200
 """Values, entries or variants of a request."""

@@ -1,10 +1,10 @@
 // The dependency cone of a variable as arrays, and the questions that its page asks of it.
 
-import type { Cone, Variable } from "./types";
+import type { BriefVariable, Cone } from "./types";
 
 export interface ConeGraph {
   readonly root: number;
-  readonly variables: readonly Variable[];
+  readonly variables: readonly BriefVariable[];
   readonly index: ReadonlyMap<string, number>;
   /** What each variable is computed from, and what is computed from it, by position. */
   readonly inputs: readonly (readonly number[])[];
@@ -15,8 +15,8 @@ export interface ConeGraph {
   readonly distance: Int32Array;
 }
 
-/** Edges read between two pauses. */
-const STRIDE = 3000;
+/** Relations read between two pauses. */
+const STRIDE = 500;
 
 /** Read a cone; pauses often, so that the work can be spread over frames. */
 export function* readGraph(cone: Cone): Generator<void, ConeGraph> {
@@ -24,17 +24,20 @@ export function* readGraph(cone: Cone): Generator<void, ConeGraph> {
   const inputs: number[][] = cone.variables.map(() => []);
   const users: number[][] = cone.variables.map(() => []);
   const seen = new Set<number>();
-  for (const [at, edge] of cone.edges.entries()) {
+  for (const [at, relation] of cone.relations.entries()) {
     if (at % STRIDE === STRIDE - 1) yield;
-    const from = index.get(edge.source);
-    const to = index.get(edge.target);
-    if (from === undefined || to === undefined) continue;
-    // Two relations for one variable may share inputs.
-    const key = from * cone.variables.length + to;
-    if (seen.has(key)) continue;
-    seen.add(key);
-    inputs[to]!.push(from);
-    users[from]!.push(to);
+    const to = index.get(relation.variable ?? "");
+    if (to === undefined) continue;
+    for (const name of relation.inputs) {
+      const from = index.get(name);
+      if (from === undefined) continue;
+      // Two relations for one variable may share inputs.
+      const key = from * cone.variables.length + to;
+      if (seen.has(key)) continue;
+      seen.add(key);
+      inputs[to]!.push(from);
+      users[from]!.push(to);
+    }
   }
   yield;
   const root = index.get(cone.variable) ?? 0;
@@ -190,10 +193,14 @@ export function between(graph: ConeGraph, one: number, other: number): Set<numbe
 }
 
 /** Variables whose name or meaning has every word, names that start with the text first. */
-export function search(variables: readonly Variable[], text: string, limit = 12): Variable[] {
+export function search<Found extends BriefVariable>(
+  variables: readonly Found[],
+  text: string,
+  limit = 12,
+): Found[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return [];
-  const ranked: [number, Variable][] = [];
+  const ranked: [number, Found][] = [];
   for (const variable of variables) {
     const name = variable.name.toLowerCase();
     const whole = `${name} ${variable.meaning.toLowerCase()} ${variable.symbol.toLowerCase()}`;

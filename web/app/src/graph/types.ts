@@ -80,14 +80,18 @@ export interface Receipt {
   readonly notes: readonly string[];
 }
 
-export interface Variable {
+/** What a map needs to know of a variable. */
+export interface BriefVariable {
   readonly name: string;
   readonly role: "constant" | "root" | "computed";
   readonly symbol: string;
   readonly meaning: string;
-  readonly unit: string;
   readonly display: string;
   readonly scope: string;
+}
+
+export interface Variable extends BriefVariable {
+  readonly unit: string;
   readonly family: string;
   readonly boundary: string | null;
   readonly target: boolean;
@@ -123,15 +127,16 @@ export interface ShownVariable extends Variable {
   readonly constraints: readonly Relation[];
 }
 
-/** `assay cone --json`. */
+/** `assay cone --brief --json`. */
 export interface Cone {
   readonly variable: string;
-  readonly variables: readonly Variable[];
-  readonly relations: readonly Relation[];
-  readonly edges: readonly {
-    readonly source: string;
-    readonly target: string;
-    readonly relation: string;
+  readonly variables: readonly BriefVariable[];
+  /** Relations by what they connect; `variable` is null for a constraint. */
+  readonly relations: readonly {
+    readonly name: string;
+    readonly kind: string;
+    readonly variable: string | null;
+    readonly inputs: readonly string[];
   }[];
 }
 

@@ -2,7 +2,7 @@ import { type KeyboardEvent, useId, useState } from "react";
 import { isStatic } from "../api/static";
 import { useApi } from "../api/use-api";
 import { search } from "./cone";
-import type { Variable } from "./types";
+import type { BriefVariable } from "./types";
 
 /** A box that finds a variable by words of its name or meaning. */
 export function VariablePicker(props: {
@@ -10,7 +10,7 @@ export function VariablePicker(props: {
   readonly placeholder?: string;
   readonly value?: string;
   /** Variables to choose from; all of the model where they are not given. */
-  readonly among?: readonly Variable[];
+  readonly among?: readonly BriefVariable[];
   readonly choose: (name: string) => void;
 }) {
   const id = useId();
@@ -18,14 +18,14 @@ export function VariablePicker(props: {
   const [at, setAt] = useState(0);
   const isOpen = text !== null;
   // An exported site has the declared targets only.
-  const all = useApi<readonly Variable[]>(
+  const all = useApi<readonly BriefVariable[]>(
     isOpen && !props.among ? "variables" : null,
     isStatic() ? { targets: true } : {},
   );
   const known = props.among ?? (all.state === "error" ? [] : (all.data ?? []));
   const found = isOpen ? search(known, text) : [];
 
-  function choose(variable: Variable | undefined): void {
+  function choose(variable: BriefVariable | undefined): void {
     if (!variable) return;
     setText(null);
     props.choose(variable.name);

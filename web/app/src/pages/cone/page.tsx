@@ -79,7 +79,7 @@ function Main(props: {
   readonly show: (view: Partial<View>) => void;
 }) {
   const { target, scenario } = props;
-  const cone = useApi<Cone>(`cone/${target}`);
+  const cone = useApi<Cone>(`cone/${target}`, { brief: true });
   const receipt = useApi<Receipt>(`receipt/${target}`, queryOf(scenario));
   const graph = useGraph(cone.state === "ready" ? cone.data : null);
   return (
@@ -245,12 +245,7 @@ function Explorer(props: {
               toggle={toggle}
             />
           ) : view.view === "trace" ? (
-            <Trace
-              receipt={receipt}
-              trouble={props.trouble}
-              target={props.target}
-              scenario={scenario}
-            />
+            <Trace receipt={receipt} trouble={props.trouble} />
           ) : (
             <ConeMap
               graph={graph}

@@ -1,21 +1,9 @@
-import { useApi } from "../../api/use-api";
 import { Card } from "../../components/card";
-import { Empty, ErrorState, Loading, Shown } from "../../components/states";
+import { Empty, ErrorState, Loading } from "../../components/states";
 import { type Column, Table } from "../../components/table";
 import { Tag, type Tone } from "../../components/tag";
-import { digits } from "../../design/quantity";
-import { queryOf, type Scenario } from "../../graph/scenario";
-import type { Condition, MissingInput, Receipt } from "../../graph/types";
-
-interface Step {
-  readonly name: string;
-  readonly value: number;
-  readonly unit: string;
-  readonly relation: string | null;
-  readonly kind: string;
-  readonly text: string | null;
-  readonly source: string;
-}
+import type { Condition, Line, MissingInput, Receipt } from "../../graph/types";
+import { VariableName } from "../../graph/variable-name";
 
 const TONES: Readonly<Record<Condition["status"], Tone>> = {
   true: "good",
@@ -29,20 +17,13 @@ const WORDS: Readonly<Record<Condition["status"], string>> = {
 };
 
 /** What happened when the scenario was resolved: equations, constraints, missing roots. */
-export function Trace(props: {
-  readonly receipt: Receipt | null;
-  readonly trouble: Error | null;
-  readonly target: string;
-  readonly scenario: Scenario;
-}) {
-  const resolved = useApi<{ readonly trace: readonly Step[] }>(
-    `resolve/${props.target}`,
-    queryOf(props.scenario),
-  );
+export function Trace(props: { readonly receipt: Receipt | null; readonly trouble: Error | null }) {
   if (props.trouble)
     return <ErrorState error={props.trouble} title="The scenario cannot be resolved" />;
   if (!props.receipt) return <Loading what="Resolving the scenario" />;
-  const { constraints, unjudged, validity, missing, switches } = props.receipt;
+  const { constraints, unjudged, validity, missing, switches, lines } = props.receipt;
+  const known = lines.filter((line) => line.value !== null).length;
+  const fired = inOrder(lines).map((line, at) => ({ line, at }));
   return (
     <div className="stack">
       <Card title={`Roots missing: ${missing.length}`}>
@@ -95,33 +76,49 @@ export function Trace(props: {
           />
         )}
       </Card>
-      <Shown of={resolved} what="Loading the trace">
-        {({ trace }) => {
-          const fired = trace.filter((step) => step.relation !== null);
-          return (
-            <Card
-              title={`Equations fired: ${fired.length}`}
-              about={`in the order of computation, from ${trace.length - fired.length} given values and constants`}
-            >
-              {fired.length === 0 ? (
-                <Empty title="Nothing was computed">
-                  Choose a scenario, or give the missing roots a value.
-                </Empty>
-              ) : (
-                <Table
-                  label="Equations in order"
-                  columns={STEPS}
-                  rows={fired.map((step, at) => ({ ...step, at }))}
-                  rowKey={(step) => step.name}
-                  limit={40}
-                />
-              )}
-            </Card>
-          );
-        }}
-      </Shown>
+      <Card
+        title={`Equations fired: ${fired.length}`}
+        about={`each after what it needs, from ${known - fired.length} given values and constants`}
+      >
+        {fired.length === 0 ? (
+          <Empty title="Nothing was computed">
+            Choose a scenario, or give the missing roots a value.
+          </Empty>
+        ) : (
+          <Table
+            label="Equations in order"
+            columns={STEPS}
+            rows={fired}
+            rowKey={(step) => step.line.name}
+            limit={40}
+          />
+        )}
+      </Card>
     </div>
   );
+}
+
+/** Lines that an equation computed, each after what it needs. */
+function inOrder(lines: readonly Line[]): Line[] {
+  const byName = new Map(lines.map((line) => [line.name, line]));
+  const found: Line[] = [];
+  const seen = new Set<string>();
+  // A stack instead of recursion: definitions are dozens of relations deep.
+  const stack = lines[0] ? [{ line: lines[0], next: 0 }] : [];
+  if (lines[0]) seen.add(lines[0].name);
+  while (stack.length > 0) {
+    const top = stack.at(-1)!;
+    const input = top.line.inputs[top.next++];
+    if (!input) {
+      if (top.line.relation !== null && top.line.value !== null) found.push(top.line);
+      stack.pop();
+    } else if (!seen.has(input.name)) {
+      seen.add(input.name);
+      const line = byName.get(input.name);
+      if (line) stack.push({ line, next: 0 });
+    }
+  }
+  return found;
 }
 
 /** Violated first, then what could not be judged. */
@@ -179,7 +176,12 @@ const CONDITIONS: readonly Column<Condition>[] = [
   },
 ];
 
-const STEPS: readonly Column<Step & { readonly at: number }>[] = [
+interface Step {
+  readonly line: Line;
+  readonly at: number;
+}
+
+const STEPS: readonly Column<Step>[] = [
   {
     name: "order",
     title: "#",
@@ -190,18 +192,13 @@ const STEPS: readonly Column<Step & { readonly at: number }>[] = [
   {
     name: "name",
     title: "Variable",
-    cell: (step) => <span className="mono">{step.name}</span>,
-    key: (step) => step.name,
+    cell: (step) => <VariableName name={step.line.name} />,
+    key: (step) => step.line.name,
   },
-  {
-    name: "value",
-    title: "Value",
-    isNumber: true,
-    cell: (step) => `${digits(step.value)} ${step.unit === "1" ? "" : step.unit}`,
-  },
+  { name: "value", title: "Value", isNumber: true, cell: (step) => step.line.figure },
   {
     name: "text",
     title: "Equation",
-    cell: (step) => <span className="mono small clipped">{step.text}</span>,
+    cell: (step) => <span className="mono small clipped">{step.line.text}</span>,
   },
 ];
