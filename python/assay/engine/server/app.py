@@ -172,6 +172,14 @@ def create_app(
         """The tokens of a prompt or conversation."""
         return await tokenize(service, body)
 
+    @app.get("/tokenizer_info", responses=_ERROR_RESPONSES)
+    async def tokenizer_info(service: FromService) -> response_schemas.TokenizerInfo:
+        """The special tokens and the chat template, which evaluation harnesses ask for."""
+        served = service.model
+        return response_schemas.TokenizerInfo(
+            chat_template=served.chat_template, **served.special_names
+        )
+
     @app.post("/detokenize", responses=_ERROR_RESPONSES)
     async def text(
         body: DetokenizeRequest, service: FromService

@@ -12,7 +12,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from assay.engine.server.errors import ApiError, error_response
 from assay.errors import InputError
 
-_WITH_KEY: Final = ("/v1/", "/server_info", "/reset_prefix_cache", "/tokenize", "/detokenize")
+_WITH_KEY: Final = (
+    *("/v1/", "/server_info", "/reset_prefix_cache"),
+    *("/tokenize", "/detokenize", "/tokenizer_info"),
+)
 """Paths that need the key, where the server has one."""
 
 

@@ -184,6 +184,15 @@ class Tokens(BaseModel):
     token_strs: list[str] | None = None
 
 
+class TokenizerInfo(BaseModel):
+    """The response of /tokenizer_info."""
+
+    tokenizer_class: Literal["assay"] = "assay"
+    bos_token: str | None = None
+    eos_token: str | None = None
+    chat_template: str | None = None
+
+
 class DetokenizedPrompt(BaseModel):
     """The response of /detokenize."""
 

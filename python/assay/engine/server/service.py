@@ -55,6 +55,10 @@ class ServedModel:
     """The markers around the model's reasoning, if it has any."""
     special_tokens: frozenset[str] = frozenset()
     """Texts of special tokens, which outputs leave out."""
+    chat_template: str | None = None
+    """The text of the chat template."""
+    special_names: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the BOS and EOS tokens, as `bos_token` and `eos_token`."""
     compile_grammar: Callable[[StructuredOutput], object] | None = None
     """Compiles what an output must look like; None if the engine cannot constrain outputs."""
     created: int = field(default_factory=lambda: int(time.time()))
@@ -91,6 +95,8 @@ def served_model(
         tool_family=family,
         reasoning=split,
         special_tokens=tokenizer.special_tokens,
+        chat_template=None if template is None else template.text,
+        special_names=tokenizer.special_texts,
         compile_grammar=engine.compile_grammar,
     )
 
