@@ -12,6 +12,7 @@ from assay.engine.loading.gguf_keys import check_gguf_keys
 from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.engine.loading.gguf_names import hugging_face_name
 from assay.engine.loading.gguf_rope import gguf_rope_scaling
+from assay.engine.loading.gguf_split import stored_tensors
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import ROPE_FACTORS, check_tensors
 from assay.errors import UnsupportedError
@@ -27,6 +28,7 @@ def open_gguf(path: Path) -> ModelFiles:
     where = path.name
     file = GgufFile(path)
     metadata = GgufMetadata(where, file)
+    stored = stored_tensors(path, file, metadata)
     architecture = known_architecture(
         f"{where}: general.architecture", metadata.require("general.architecture", str)
     )
@@ -35,7 +37,6 @@ def open_gguf(path: Path) -> ModelFiles:
             f'{where}: expected "llama", which GGUF files of Mistral say, got "mistral"'
         )
     key_notes = check_gguf_keys(metadata, architecture)
-    stored = {one.name: one for one in file.tensors()}
     config, notes = validated(
         where, architecture, _configuration(metadata, architecture, "output.weight" not in stored)
     )

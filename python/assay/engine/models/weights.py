@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from assay import ops
-from assay.engine.loading import ModelFiles, Tensor
+from assay.engine.loading import ModelFiles, Tensor, dequantize
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import LazyModule
@@ -25,7 +25,7 @@ DENSE = ("f32", "f16", "bf16")
 """Formats without quantization."""
 
 MIXED_FORMAT = "f16"
-"""The format of a fused matrix whose parts have different formats."""
+"""The format of matrices whose format has no kernels, or whose fused parts have different ones."""
 
 
 GPU_DENSE = "bf16"
@@ -66,16 +66,15 @@ class WeightSource:
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
         formats = {tensor.format for tensor in tensors}
-        if len(formats) > 1:
-            note = f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}"
-            if self.format is None and note not in self.notes:
-                self.notes.append(note)
+        if len(formats) > 1 and self.format is None:
+            self._note(f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}")
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
+        if format in dequantize.FORMATS:
+            self._note(f"{format} computed as {MIXED_FORMAT}")
+            format = MIXED_FORMAT
         on_gpu = self.device.capabilities.packs_weights_on_device
         if on_gpu and not _has_gpu_kernel(self.device, format, inputs, gathered):
-            note = f"{format} computed as {GPU_DENSE}"
-            if note not in self.notes:
-                self.notes.append(note)
+            self._note(f"{format} computed as {GPU_DENSE}")
             format = GPU_DENSE
         stored_as = {None if tensor.transposed else tensor.format for tensor in tensors}
         same = stored_as == {format}
@@ -142,6 +141,11 @@ class WeightSource:
                 pass
         return ops.Weights(self.device, buffer, format, shape)
 
+    def _note(self, note: str) -> None:
+        """Say once what is computed in another format than the file's."""
+        if note not in self.notes:
+            self.notes.append(note)
+
     def _tensor(self, name: str) -> Tensor:
         return self.files.tensors[name]
 
@@ -150,6 +154,8 @@ class WeightSource:
             values = tensor.to_float32()
             return np.ascontiguousarray(values.T) if tensor.transposed else values
         shape = _shape(tensor)
+        if tensor.format in dequantize.FORMATS:
+            return dequantize.dequantize(tensor.bytes, tensor.format, shape)
         packed = ops.pack(tensor.bytes, tensor.format, shape, "cpu")
         values = packed.dequantize().to_numpy().copy()
         packed.free()

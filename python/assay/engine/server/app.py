@@ -177,7 +177,9 @@ def create_app(
         """The special tokens and the chat template, which evaluation harnesses ask for."""
         served = service.model
         return response_schemas.TokenizerInfo(
-            chat_template=served.chat_template, **served.special_names
+            bos_token=served.special_names.get("bos_token"),
+            eos_token=served.special_names.get("eos_token"),
+            chat_template=served.chat_template,
         )
 
     @app.post("/detokenize", responses=_ERROR_RESPONSES)
