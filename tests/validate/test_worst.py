@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import Distribution
-from assay.validate.cases import Case
+from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.points import GroupedPoints
 from assay.validate.run import rows_of
 from assay.validate.score import Row
 from assay.validate.score import scores as score_rows
@@ -57,6 +59,30 @@ def test_a_format_that_was_misread_is_found() -> None:
     first = miss.changes[0]
     assert (first.name, first.before, first.after) == ("training.compute_bits", 16.0, 8.0)
     assert first.ratio == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("folder", "cases"),
+    [
+        ("training", ["megatron2021-t1-1.7B", "mlperf-5.0-llama31-405b-h100-512"]),
+        ("serving", ["trtllm0.14-H100-Llama-3.1-70B-tp4-467-256-qps2"]),
+    ],
+)
+def test_inputs_of_a_figure_give_the_prediction_without_its_source(
+    folder: str, cases: list[str]
+) -> None:
+    chosen = [one for one in read_cases(published_cases()) if one.id in cases]
+    predicted = import_module(f"assay.validate.{folder}.predict").predict(chosen)
+    rows = {(one.case, one.quantity): one for one in predicted if one.group}
+    found = import_module(f"assay.validate.{folder}.figure_inputs").figure_inputs(
+        chosen, set(cases)
+    )
+    assert rows.keys() <= found.keys()
+    for key, row_there in rows.items():
+        inputs, output, observed = found[key]
+        value = GroupedPoints([inputs.values]).evaluate([output])[output][0]
+        expected = row_there.held_out or row_there.predicted
+        assert value / observed == pytest.approx(expected / row_there.observed, rel=1e-9)
 
 
 def test_misses_are_ordered_by_their_factor() -> None:

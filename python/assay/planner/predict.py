@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
@@ -35,7 +36,11 @@ def predict_graph(
     later_given, _ = e.inputs(model, hardware, later, later_plan)
     values, first_token = e.evaluate([given, later_given], e.OUTPUTS)
     layout = Layout(
-        given, values, plan.phase, plan.load.tokens, _family_spreads(hardware, batch.engine)
+        given,
+        values,
+        plan.phase,
+        plan.load.tokens,
+        _family_spreads(hardware, batch.engine, has_experts=given["architecture.experts"] > 0),
     )
     layout.add(plan.first, None, beside=plan.last)
     for index, layer in enumerate(plan.layers):
@@ -52,11 +57,13 @@ def predict_graph(
     )  # fmt: skip
 
 
-def _family_spreads(hardware: HardwareSpec, engine: str) -> dict[str, float]:
+def _family_spreads(hardware: HardwareSpec, engine: str, *, has_experts: bool) -> dict[str, float]:
     """Log spreads of engine constants that scale a family of kernels; "" is every kernel's."""
     own = e.engine_constants(engine).log_spreads
+    errors = ("transfer", "experts") if has_experts else ("transfer",)
+    found = [hardware.log_spreads.get(f"serving.model_error.{name}", 0.0) for name in errors]
     return {
-        "": hardware.log_spreads.get("serving.model_error.transfer", 0.0),
+        "": math.hypot(*found),
         "passes": own.get("serving.layer_kernels", 0.0),
         "routing": own.get("serving.expert_kernels", 0.0),
         "outer": own.get("serving.host_time", 0.0),

@@ -68,7 +68,7 @@ further_error = scope.variable(
     * where(_has_experts, experts_error, number("1"))
     * where(_is_narrow, narrow_error, number("1"))
     * exp(log(unstated_error) * log(1 + unstated_inputs)),
-    reference=_FITTED,
+    reference=by_definition("the product of independent errors"),
 )  # fmt: skip
 host_time = _fitted("host_time", "t_h", "s", "ms", "host time between iterations")
 host_sequence_time = _fitted(
