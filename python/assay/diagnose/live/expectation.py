@@ -35,12 +35,14 @@ class Expectation:
     tensor: int = 1
     notes: list[str] = field(default_factory=list)
     _specs: tuple[ModelSpec, HardwareSpec, dict[str, Any]] | None = None
-    _graphs: dict[tuple[int, int], Graph | None] = field(default_factory=dict)
+    _graphs: dict[tuple[int, int, bool], Graph | None] = field(default_factory=dict)
     _said: list[str] = field(default_factory=list)
 
-    def step(self, sequences: int, context: int) -> dict[str, float] | None:
+    def step(
+        self, sequences: int, context: int, *, cuda_graphs: bool = True
+    ) -> dict[str, float] | None:
         """A decode step in nanoseconds: expected, lo, hi and floor_ns."""
-        graph = self._graph(sequences, context)
+        graph = self._graph(sequences, context, cuda_graphs)
         if graph is None:
             return None
         step, floor = graph.totals["step"], graph.totals["floor"]
@@ -64,11 +66,12 @@ class Expectation:
             {
                 "sequences": sequences,
                 "context": context,
+                "cuda_graphs": cuda_graphs,
                 **{name: asdict(figure) for name, figure in graph.totals.items()},
                 "missing": dict(graph.missing),
                 "degradations": list(graph.degradations),
             }
-            for (sequences, context), graph in self._graphs.items()
+            for (sequences, context, cuda_graphs), graph in self._graphs.items()
             if graph is not None
         ]
 
@@ -76,15 +79,19 @@ class Expectation:
         """Why a prediction that was asked for could not be made."""
         return list(dict.fromkeys(self._said))
 
-    def _graph(self, sequences: int, context: int) -> Graph | None:
+    def _graph(self, sequences: int, context: int, cuda_graphs: bool = True) -> Graph | None:
         if self._specs is None:
             return None
-        key = (sequences, context)
+        key = (sequences, context, cuda_graphs)
         if key not in self._graphs:
             model, hardware, how = self._specs
             try:
                 self._graphs[key] = predict_graph(
-                    model, hardware, BatchConfig(sequences=sequences, context=context, **how)
+                    model,
+                    hardware,
+                    BatchConfig(
+                        sequences=sequences, context=context, cuda_graphs=cuda_graphs, **how
+                    ),
                 )
             except AssayError as error:
                 self._said.append(f"no prediction: {error.message}")

@@ -12,6 +12,7 @@ from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
 from assay.diagnose.live.client import Client
 from assay.diagnose.live.expectation import Expectation, expect
+from assay.diagnose.live.launches import host_launch
 from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import (
     CONCURRENCIES,
@@ -111,6 +112,10 @@ def diagnose_server(
         say("estimating effects of states")
         causes, estimated = with_claims(load, causes)
         notes += estimated
+    launches = host_launch(expected, batch, _context(_median_single(single)), step_ns)
+    if launches is not None:
+        causes.append(launches)
+        causes.sort(key=lambda one: -one.ns_per_token)
     notes += [*unexamined, _needs_trace(client.url, measured.server), *client.notes]
     return _report(client.url, measured, expected, batch, tpots, causes, notes)
 
@@ -167,7 +172,7 @@ def _report(
     """Everything under the keys of a trace's diagnosis; what only a trace has is absent."""
     probes = measured.probes
     one = _median_single(probes.of(SINGLE))
-    context = one.prompt_tokens + one.answers[0].completion_tokens // 2
+    context = _context(one)
     step_ns = 1e9 * statistics.median(tpots)
     step = expected.step(batch, context)
     floor_ns = None if step is None else step["floor_ns"]
@@ -250,6 +255,11 @@ def _median_single(probes: list[Probe]) -> Probe:
         (one for one in probes if one.tpot_s is not None), key=lambda one: one.tpot_s or 0
     )
     return timed[(len(timed) - 1) // 2]
+
+
+def _context(probe: Probe) -> int:
+    """Tokens that a step of a probe attends to, halfway through its answer."""
+    return probe.prompt_tokens + probe.answers[0].completion_tokens // 2
 
 
 def _together(probes: list[Probe]) -> Probe:
