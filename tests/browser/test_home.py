@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser_pages import check_narrow, check_picture
+
+HEADLINE = ".headline"
+
+
+def test_home_loads_and_is_accessible(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page("#/")
+    page.get_by_role("heading", name="What is that number made of?").wait_for()
+    page.get_by_role("link", name="2026-11-16 17:19").wait_for()
+    check_accessibility(page)
+
+
+def test_the_token_leaves_the_address(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/")
+    page.get_by_role("heading", name="Recent runs").wait_for()
+    assert "token" not in page.url
+    page.reload()
+    page.get_by_role("link", name="2026-11-16 17:19").wait_for()
+
+
+def test_without_a_token_the_page_says_what_to_do(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/", with_token=False, may_fail=True)
+    page.get_by_text("the token is missing or wrong").first.wait_for()
+    page.get_by_text("open the link that assay ui printed").first.wait_for()
+
+
+@pytest.mark.slow
+def test_a_question_is_understood_and_leads_on(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page("#/")
+    page.get_by_label("Your question").fill(
+        "what sets cost per token of Llama-3-70B on H200 while frobnicating?"
+    )
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("Understood", exact=True).wait_for(timeout=60_000)
+    shown = page.locator(".understood").inner_text()
+    assert "cost per output token" in shown
+    assert "Llama 3.1 70B" in shown
+    assert "NVIDIA H200" in shown
+    assert shown.rstrip().endswith("frobnicating")
+    assert "assay explain econ.cost.per_output_token" in page.locator(".command").inner_text()
+    check_accessibility(page)
+    # The address holds the question.
+    page.reload()
+    page.get_by_text("Understood", exact=True).wait_for(timeout=60_000)
+
+
+@pytest.mark.slow
+def test_headlines_have_values_intervals_and_lines(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/")
+    page.locator(HEADLINE).first.wait_for(timeout=120_000)
+    assert page.locator(HEADLINE).count() >= 4
+    assert page.locator(f"{HEADLINE} .figure-interval").count() >= 4
+    assert page.locator(f"{HEADLINE} svg path").count() >= 4
+    check_picture(page, "home")
+
+
+@pytest.mark.slow
+def test_home_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/", width=390, height=844)
+    page.get_by_role("link", name="2026-11-16 17:19").wait_for()
+    check_narrow(page)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    assert not page.get_by_role("navigation").is_visible()
+
+
+@pytest.mark.slow
+def test_home_of_somebody_who_ran_nothing(open_page: Callable[..., Any], empty_server: Any) -> None:
+    page = open_page("#/", at=empty_server)
+    page.get_by_role("heading", name="No runs yet").wait_for()
+
+
+@pytest.mark.slow
+def test_a_question_that_matches_nothing(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/?q=xyzzy%20plugh")
+    page.get_by_text("No variable matches this question").wait_for(timeout=60_000)
+    assert "xyzzy" in page.locator(".understood").inner_text()

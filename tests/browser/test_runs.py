@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser_pages import RUN, check_narrow, check_picture
+
+SUMMARY = "What assay run tried, kept and proved"
+
+
+def test_runs_are_listed(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page("#/runs")
+    page.get_by_role("link", name="2026-11-16 17:19").wait_for()
+    check_accessibility(page)
+
+
+def test_a_run_opens_by_its_address_and_verifies(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page(f"#/runs/{RUN}/evidence")
+    page.get_by_role("button", name="Verify").click()
+    page.get_by_text("verified", exact=True).wait_for(timeout=60_000)
+    assert "checks hold" in page.locator(".verified").inner_text()
+    check_accessibility(page)
+
+
+def test_an_unknown_run_is_an_error_that_names_it(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/runs/20200101-000000-nothing-0000", may_fail=True)
+    page.get_by_text('unknown run "20200101-000000-nothing-0000"').wait_for()
+
+
+@pytest.mark.slow
+def test_where_the_time_goes(open_page: Callable[..., Any]) -> None:
+    page = open_page(f"#/runs/{RUN}")
+    page.locator(".waterfall-row").first.wait_for()
+    names = page.locator(".waterfall-name").all_inner_texts()
+    assert names[0] == "floor"
+    assert "observed" in names
+    assert "predicted" in names
+    page.locator(".causes li").first.wait_for()
+    check_picture(page, "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tab", ["experiments", "levers", "journal"])
+def test_parts_of_a_run(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None], tab: str
+) -> None:
+    page = open_page(f"#/runs/{RUN}/{tab}")
+    place = {"experiments": ".sequence svg", "levers": ".levers li", "journal": ".journal li"}[tab]
+    page.locator(place).first.wait_for(timeout=60_000)
+    check_accessibility(page)
+
+
+@pytest.mark.slow
+def test_tabs_move_by_keyboard(open_page: Callable[..., Any]) -> None:
+    page = open_page(f"#/runs/{RUN}")
+    page.get_by_role("tab", name="Where time goes").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("tab", name="Experiments", selected=True).wait_for()
+    assert page.url.endswith(f"#/runs/{RUN}/experiments")
+
+
+@pytest.mark.slow
+def test_the_timeline_of_a_run(open_page: Callable[..., Any]) -> None:
+    page = open_page(f"#/runs/{RUN}/timeline")
+    page.locator(".at canvas").first.wait_for(timeout=60_000)
+    page.locator(".at-input").fill("gemv")
+    page.wait_for_timeout(400)
+    assert page.locator(".at-found").inner_text()
+
+
+@pytest.mark.slow
+def test_rolling_back_asks_first(open_page: Callable[..., Any], server: Any) -> None:
+    copied = RUN.replace("171932", "171933")
+    shutil.copytree(server.scratch / "runs" / RUN, server.scratch / "runs" / copied)
+    try:
+        page = open_page(f"#/runs/{copied}")
+        page.get_by_role("heading", level=1).wait_for()
+        button = page.get_by_role("button", name="Roll back")
+        if not button.count():
+            pytest.skip("the run of the example changed nothing that is still in force")
+        button.click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        assert not page.get_by_role("dialog").is_visible()
+        button.click()
+        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+        page.get_by_text("rolled back").first.wait_for(timeout=60_000)
+    finally:
+        shutil.rmtree(server.scratch / "runs" / copied)
+
+
+@pytest.mark.slow
+def test_runs_fit_a_narrow_screen(open_page: Callable[..., Any]) -> None:
+    for address in ("#/runs", f"#/runs/{RUN}", f"#/runs/{RUN}/experiments"):
+        page = open_page(address, width=390, height=844)
+        page.get_by_role("heading", level=1).wait_for()
+        page.wait_for_timeout(500)
+        check_narrow(page)
+
+
+@pytest.mark.slow
+def test_no_runs_and_no_traces(open_page: Callable[..., Any], empty_server: Any) -> None:
+    page = open_page("#/runs", at=empty_server)
+    page.get_by_role("heading", name="No runs yet").wait_for()
+    page.get_by_role("tab", name="Traces").click()
+    page.get_by_role("heading", name="No stored traces").wait_for()
