@@ -44,6 +44,7 @@ def check(data: Any, shape: Any, where: str) -> None:
         assert isinstance(data, shape), f"{where} is {data!r}"
 
 
+LATENCY = {"mean": NUMBER, "p50": NUMBER, "p90": NUMBER, "p99": NUMBER}
 FIGURE = {"expected": NUMBER, "lo": NUMBER, "hi": NUMBER, "unit": TEXT}
 NODE = {
     "name": TEXT, "operation": TEXT, "layer": (int, type(None)), "phase": TEXT, "flops": NUMBER,
@@ -510,6 +511,25 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 }
             ),
             "notes": Each(TEXT),
+        },
+    ),
+    (
+        ("predict-load", "--model", "llama-3.1-8b", "--gpu", "h200", "--rates", "2,500"),
+        {
+            "prompt": COUNT,
+            "output": COUNT,
+            "rates": Each(
+                {
+                    "rate": NUMBER,
+                    "running": NUMBER,
+                    "first_token": LATENCY,
+                    "output_token": LATENCY,
+                    "token_gap": LATENCY,
+                    "end_to_end": LATENCY,
+                    "goodput": NUMBER,
+                }
+            ),
+            "refused": Each({"rate": NUMBER, "reason": TEXT}),
         },
     ),
     (

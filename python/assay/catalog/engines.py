@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,8 +40,11 @@ class EngineConstants:
     kinds: dict[str, str]
 
 
-def find(engine: str, client: str = DEFAULT_CLIENT) -> EngineConstants:
-    """Constants of an engine and of the client that sends it requests."""
+def find(engine: str, client: str = DEFAULT_CLIENT, release: Sequence[int] = ()) -> EngineConstants:
+    """Constants of an engine, of the client that sends it requests, and of the release.
+
+    Without a release, features are those of the newest.
+    """
     data = _data()
     if engine not in data["engines"]:
         raise unknown_name("engine", engine, names())
@@ -51,8 +55,9 @@ def find(engine: str, client: str = DEFAULT_CLIENT) -> EngineConstants:
         **data["common"], **own["constants"], **data["clients"][client],
         **own.get("clients", {}).get(client, {}),
     }  # fmt: skip
+    features = _features(engine, tuple(release))
     return EngineConstants(
-        {name: float(entry["value"]) for name, entry in entries.items()},
+        {name: float(entry["value"]) for name, entry in entries.items()} | features,
         {
             name: float(entry["log_standard_error"])
             for name, entry in entries.items()
@@ -63,9 +68,18 @@ def find(engine: str, client: str = DEFAULT_CLIENT) -> EngineConstants:
     )
 
 
-def given(engine: str, client: str = DEFAULT_CLIENT) -> dict[str, float]:
-    """Values by full name for an engine and the client that sends it requests."""
-    return find(engine, client).values
+def _features(engine: str, release: tuple[int, ...]) -> dict[str, float]:
+    """What a release does by default: the newest entry that is not after it."""
+    known = _data()["releases"].get(engine, ())
+    picked = [entry for entry in known if not release or tuple(entry["since"]) <= release]
+    return {name: float(value) for name, value in picked[-1]["values"].items()} if picked else {}
+
+
+def given(
+    engine: str, client: str = DEFAULT_CLIENT, release: Sequence[int] = ()
+) -> dict[str, float]:
+    """Values by full name for an engine, the client that sends it requests, and its release."""
+    return find(engine, client, release).values
 
 
 def kernels(engine: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "sensitivity": "compare",
     "estimate": "estimate",
     "predict": "predict",
+    "predict-load": "predict_load",
     "root-debt": "health",
     "scenario-report": "scenarios",
     "scenario-audit": "scenarios",

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assay.catalog import engines
 from assay.errors import InputError
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.score import Row
-from assay.validate.serving.deployments import deployment_of
+from assay.validate.serving.deployments import QUANTITIES, deployment_of
 from assay.validate.serving.fields import parse_count
 from assay.validate.serving.predict import predict
 
@@ -41,7 +42,7 @@ def held_out_errors(rows: list[Row], suite: str) -> list[float]:
     return [abs(error) for error in errors if error is not None]
 
 
-def test_measured_decode_steps_in_sample_and_held_out() -> None:
+def test_measured_decode_steps_are_within_a_twentieth() -> None:
     points = json.loads(POINTS.read_text())
     cases = [
         Case(
@@ -55,9 +56,7 @@ def test_measured_decode_steps_in_sample_and_held_out() -> None:
     ]  # fmt: skip
     found = predict(cases)
     assert len(found) == 19
-    assert all(row.in_sample for row in found)
     assert max(abs(row.error or 1.0) for row in found) < 0.05
-    assert max(abs(row.held_out_error or 1.0) for row in found) < 0.10
 
 
 @pytest.mark.parametrize(
@@ -74,14 +73,24 @@ def test_held_out_first_tokens(rows: list[Row]) -> None:
     assert np.median(held_out_errors(rows, "trtllm0.5")) < 0.2
 
 
-def test_only_rows_of_fitted_accelerators_are_in_sample(cases: list[Case], rows: list[Row]) -> None:
-    # scripts/fit_serving.py takes rows on H100 and H200.
-    system = {case.id: case.inputs.get("system") for case in cases}
-    aic = [row for row in rows if row.suite == "aic"]
-    assert {system[row.case] for row in aic if row.in_sample} == {"h100_sxm", "h200_sxm"}
-    assert {system[row.case] for row in aic if not row.in_sample} == (
-        {"b200_sxm", "b300_sxm", "gb200"}
-    )
+def test_every_source_with_a_prediction_was_left_out_once(rows: list[Row]) -> None:
+    predicted = [row for row in rows if row.predicted is not None]
+    assert all(row.in_sample for row in predicted)
+
+
+@pytest.mark.parametrize(
+    ("output", "bar"),
+    [("throughput", 0.12), ("step_time", 0.15), ("time_to_first_token", 0.30)],
+)
+def test_median_error_with_the_source_left_out(rows: list[Row], output: str, bar: float) -> None:
+    found = [
+        abs(row.held_out_error)
+        for row in rows
+        if QUANTITIES.get(row.quantity, ("",))[0].removesuffix("_per_gpu") == output
+        and row.held_out_error is not None
+    ]
+    assert len(found) > 40
+    assert np.median(found) < bar
 
 
 def test_held_out_intervals_hold_what_was_observed(cases: list[Case], rows: list[Row]) -> None:
@@ -126,7 +135,9 @@ def test_unknown_system_or_figure_has_a_reason() -> None:
         ({"precision": "fp8"}, {"compute_bits": 8, "weight_bytes": 1, "kv_bytes": 2}),
         ({"precision": "fp8", "kv_cache": "fp8 kv"}, {"compute_bits": 8, "kv_bytes": 2}),
         ({"precision": "fp8, fp8 kv"}, {"compute_bits": 8, "kv_bytes": 1}),
-        ({"precision": "int4 awq"}, {"compute_bits": 16, "weight_bytes": 0.5625}),
+        ({"precision": "int4 awq"}, {"compute_bits": 16, "weight_bytes": 0.53125}),
+        ({"precision": "bf16, fp8 kv"}, {"compute_bits": 16, "kv_bytes": 1}),
+        ({"precision": "fp4", "backend": "trtllm", "system": "b200_sxm"}, {"kv_bytes": 1}),
         ({"precision": "fp4"}, {"compute_bits": 16, "weight_bytes": 0.5625}),
         ({"precision": "fp4", "system": "b200_sxm"}, {"compute_bits": 4}),
         ({"tp": 8, "moe_tp": "1", "moe_ep": "8"}, {"tensor": 8, "expert": 8}),
@@ -142,6 +153,46 @@ def test_unknown_system_or_figure_has_a_reason() -> None:
 def test_fields_map_to_inputs(inputs: dict[str, object], expected: dict[str, float]) -> None:
     found = deployment_of(replace(ROW, inputs=ROW.inputs | inputs)).values
     assert {name: found[f"serving.{name}"] for name in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        # gpt-oss is published in MXFP4, whatever a table calls it: 16 bits around 4-bit experts.
+        ({"model": "gpt-oss-120b", "precision": "fp8", "backend": "trtllm"},
+         {"compute_bits": 16, "expert_bits": 16, "expert_bytes": 0.53125, "kv_bytes": 2}),
+        ({"model": "gpt-oss-120b", "precision": "mxfp4, fp8 kv", "backend": "trtllm",
+          "system": "b200_sxm"},
+         {"compute_bits": 16, "expert_bits": 8, "expert_bytes": 0.53125, "kv_bytes": 1}),
+        # Latent attention stays in 16 bits in 4-bit checkpoints, grouped attention does not.
+        ({"model": "DeepSeek-R1", "precision": "fp4", "system": "b200_sxm"},
+         {"compute_bits": 16, "expert_bits": 4, "expert_bytes": 0.5625}),
+        ({"model": "Qwen3-30B-A3B", "precision": "fp4", "system": "b200_sxm"},
+         {"compute_bits": 4, "expert_bits": 4, "weight_bytes": 0.5625}),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_decides_what_a_precision_covers(
+    inputs: dict[str, object], expected: dict[str, float]
+) -> None:
+    found = deployment_of(replace(ROW, inputs=ROW.inputs | inputs)).values
+    assert {name: found[f"serving.{name}"] for name in expected} == pytest.approx(expected)
+
+
+def test_a_release_decides_features_and_kernels() -> None:
+    mixture = replace(
+        ROW,
+        inputs=ROW.inputs | {"model": "gpt-oss-120b", "precision": "mxfp4", "system": "h100_sxm"},
+    )
+    old, new = (
+        deployment_of(replace(mixture, inputs=mixture.inputs | {"backend_version": release}))
+        for release in ("0.10.2", "0.24.0")
+    )
+    rate = "kernels.experts.sustained_share"
+    assert old.values[rate] < 0.7 * new.values[rate]
+    eager = "serving.eager"
+    assert engines.given("trtllm", "offline", (0, 14))[eager] == 1
+    assert engines.given("trtllm", "offline", (1, 2))[eager] == 0
+    assert engines.given("trtllm", "offline")[eager] == 0
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,24 @@ launch_time = _fitted(
     "launch_time", "t_l", "s", "us",
     "host time of a call of the model's code that launches kernels, without CUDA graphs",
 )  # fmt: skip
+eager = scope.variable(
+    "eager", "b_g", "1",
+    "1: the release launches the kernels of every iteration one by one; 0: decode in CUDA graphs",
+    bounds=(0, 1), reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+synchronous = scope.variable(
+    "synchronous", "b_y", "1",
+    "1: the release sends the tokens of an iteration before it starts the next; 0: meanwhile",
+    bounds=(0, 1), reference=_SETTING, boundary="needs-source",
+)  # fmt: skip
+kernel_gap = _fitted(
+    "kernel_gap", "t_g", "s", "us",
+    "time between two kernels that the host launches one by one, beyond that in a CUDA graph",
+)  # fmt: skip
+stream_time = _fitted(
+    "stream_time", "tau_s", "s", "us",
+    "host time per decoding request and iteration to send its token, where nothing overlaps it",
+)  # fmt: skip
 layer_kernels = _fitted("layer_kernels", "n_k", "1", "1", "small kernels of a layer")
 expert_kernels = _fitted(
     "expert_kernels", "n_x", "1", "1", "further small kernels of a layer with experts"
@@ -103,6 +121,10 @@ narrow_key_time = _fitted(
     "narrow_key_time", "z_k", "1", "1", "time of decode attention over 8-bit keys over 16-bit ones"
 )
 casting = _fitted("casting", "f_8", "1", "1", "share of 8-bit quantizations in separate kernels")
+waiting_requests = _fitted(
+    "waiting_requests", "n_w", "request", "request",
+    "requests of a closed loop beyond those that the engine runs, which always wait",
+)  # fmt: skip
 queue_factor = _fitted(
     "queue_factor",
     "q",

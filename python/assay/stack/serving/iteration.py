@@ -31,6 +31,9 @@ _ROOFLINE = cited(
     "The Roofline Model",
 )
 
+_DENSE_KERNELS = 7
+"""Kernels of a layer besides the small ones: four GEMMs, attention, and two all-reduces or norms."""
+
 
 @dataclass(frozen=True)
 class Iteration:
@@ -70,7 +73,7 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
     times.append(_reductions(step))
     host = step.variable(
         "host_time", "t_h", "s", f"time of {what} without kernels",
-        engine.host_time + engine.host_sequence_time * step.decoding, SUM,
+        engine.host_time + engine.host_sequence_time * step.decoding + _one_by_one(step), SUM,
     )  # fmt: skip
     sends: Expression = (d.pipeline - 1) * interconnect.link_latency
     if step.itemized:
@@ -103,6 +106,19 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
         flops + total.padding, _ROOFLINE,
     )  # fmt: skip
     return Iteration(time, size, flops, floor, benchmark_time, clock_bound, host, issued)
+
+
+def _one_by_one(step: Step) -> Expression:
+    """Time without kernels of releases that launch them one by one, or send tokens in between.
+
+    A step that is asked for says itself whether it runs in CUDA graphs.
+    """
+    if step.load.optional:
+        return NO_TIME
+    kernels = model.layers * (engine.layer_kernels + _DENSE_KERNELS)
+    kernels = kernels + model.expert_layers * engine.expert_kernels
+    sending = engine.synchronous * engine.stream_time * step.decoding
+    return engine.eager * engine.kernel_gap * kernels + sending
 
 
 def _logits(step: Step) -> Work:

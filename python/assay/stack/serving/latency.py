@@ -86,7 +86,10 @@ steady_time = scope.variable(
 mean_burst_time = (burst_time + loads.burst.time) / 2
 waiting_time = scope.variable(
     "waiting_time", "t_w", "s", "queueing time until KV-cache memory is free", display="ms",
-    equals=maximum(d.concurrency / memory.batch - 1, 0) * d.output / ONE_TOKEN * step_time,
+    equals=maximum((d.concurrency + engine.waiting_requests) / memory.batch - 1, 0)
+    * d.output
+    / ONE_TOKEN
+    * step_time,
     reference=_LITTLE,
 )  # fmt: skip
 prompt_time = scope.variable(

@@ -163,7 +163,7 @@ def _read(operation: str, system: str, framework: str, path: Path) -> Table:
     for name, values in source.only.items():
         keep &= np.isin(np.array(raw[name]).astype(str), values)
     if "inter_size" in raw:
-        keep &= _is_served(raw)
+        keep &= is_served(raw)
     sources = np.array(raw["kernel_source"])
     names, counts = np.unique(sources[keep], return_counts=True)
     if len(names):
@@ -172,7 +172,7 @@ def _read(operation: str, system: str, framework: str, path: Path) -> Table:
     return Table(operation, system, columns, seconds[keep], np.full(int(keep.sum()), framework))
 
 
-def _is_served(raw: Mapping[str, Sequence[float]]) -> Mask:
+def is_served(raw: Mapping[str, Sequence[float]]) -> Mask:
     """Whether experts are gated, as wide as deployments cut them, and their number is known.
 
     Nemotron 3 (22 experts a token, or experts of 1856) has no gate, and the tables do not say so;

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assay.catalog import accelerators, models
+from assay.catalog import accelerators, expert_formats, models
+from assay.catalog.entries import CatalogEntry
 from assay.errors import InputError
 from assay.validate.cases import Case
 from assay.validate.serving import fields
@@ -40,9 +41,12 @@ class Deployment:
     system: str
     engine: str
     client: str
+    model: str
     values: dict[str, float]
     figures: list[ObservedFigure]
     notes: list[str] = field(default_factory=list)
+    release: tuple[int, ...] = ()
+    """The engine's release as numbers; empty where none is stated."""
     prompt_values: dict[str, float] | None = None
     """Inputs of the prefill GPUs, in disaggregated deployments."""
 
@@ -71,13 +75,14 @@ def deployment_of(case: Case) -> Deployment:
     rates = accelerators.low_precision_rates(entry)
     if "gpu.multiprocessors" not in entry.given or not str(entry.facts.get("calibration", "")):
         raise InputError(f"no kernel constants for {entry.name}")
-    model, notes = _model(case)
+    name, model, notes = _model(case)
     engine, more = fields.engine_of(case)
     notes += more
     client, more = fields.client_of(case)
     notes += more
-    has_experts = model.get("architecture.experts", 0) > 0
-    formats = fields.formats_of(case, engine, has_experts, rates)
+    formats = fields.formats_of(case, engine, name, model, rates)
+    release = fields.version_of(case, engine)
+    experts = _experts(entry, engine, release, formats, rates, notes)
     length = fields.MEAN_LENGTH if client == "inferencex" else 1.0
     prompt = _number(inputs, "isl", "prompt") * length
     output = _number(inputs, "osl", "output") * length
@@ -96,10 +101,13 @@ def deployment_of(case: Case) -> Deployment:
         "serving.separate": 0.0,
         "serving.pipeline": parse_count(inputs.get("pp")),
         **_placement(inputs, "", notes),
+        **experts,
     }
     values["serving.concurrency"], more = _concurrency(case, mode)
     notes += more
-    found = Deployment(case, entry.name, engine, client, values, _figures(case), notes)
+    found = Deployment(
+        case, entry.name, engine, client, name, values, _figures(case), notes, release
+    )
     return _disaggregated(found) if mode.startswith("disagg") else found
 
 
@@ -120,7 +128,26 @@ def _number(inputs: Mapping[str, Any], *names: str) -> float:
     raise InputError(f"the case states none of {', '.join(names)}")
 
 
-def _model(case: Case) -> tuple[dict[str, float], list[str]]:
+def _experts(
+    entry: CatalogEntry, engine: str, release: tuple[int, ...], formats: fields.Formats,
+    rates: Mapping[str, float], notes: list[str],
+) -> dict[str, float]:  # fmt: skip
+    """Constants of the kernels that run the experts' format; none for 16 bits."""
+    if not formats.expert_format:
+        return {}
+    rate = {4: "gpu.rate_4bit", 8: "gpu.rate_8bit"}.get(formats.expert_bits)
+    found = expert_formats.find(
+        entry.name, str(entry.facts.get("calibration") or entry.name), engine,
+        formats.expert_format, rates[rate] if rate else 1.0, release,
+    )  # fmt: skip
+    if found is None:
+        notes.append(f"experts in {formats.expert_format}: no such kernels were measured")
+        return {}
+    notes += found.notes
+    return found.values
+
+
+def _model(case: Case) -> tuple[str, dict[str, float], list[str]]:
     inputs = case.inputs
     if all(isinstance(inputs.get(n), int | float) for n in ("layers", "hidden", "heads", "vocab")):
         name = str(inputs.get("model", case.id))
@@ -132,9 +159,9 @@ def _model(case: Case) -> tuple[dict[str, float], list[str]]:
             model_type="llama" if gated else "gpt_neox" if inputs.get("ffn") else "",
         )  # fmt: skip
         note = f"{name}: {'gated' if gated else 'plain'} feed-forward by its name"
-        return model.given, [note, *model.notes]
+        return name, model.given, [note, *model.notes]
     found = models.find(_text(inputs, "model"))
-    return found.given, list(found.notes)
+    return found.name, found.given, list(found.notes)
 
 
 def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict[str, float]:

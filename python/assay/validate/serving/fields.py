@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.catalog import checkpoint_formats, expert_formats
 from assay.errors import InputError
 from assay.validate.cases import Case
 
@@ -22,7 +24,10 @@ _VERSIONS = {
     )
     for engine, spellings in ENGINES.items()
 }
+_DIGITS = re.compile(r"\d{1,9}")
+_NO_RELEASE = 4
 _CLAUSE = re.compile("[,;]")
+_WEIGHT_ONLY = ("int4", "w4a16", "awq", "gptq", "_wo", "w8a16")
 _8_BIT_CACHE = re.compile("(fp8|int8)[ _-]*kv")
 
 DEFAULT_ENGINE = "vllm"
@@ -36,6 +41,14 @@ MEAN_LENGTH = 0.9
 """InferenceX draws lengths uniformly between 0.8 and 1 of the nominal ones."""
 
 
+_CLIENTS = (
+    (("inference",), "inferencex"),
+    (("open loop", "open-loop", "request rate", "poisson"), "open_loop"),
+    (("closed",), "closed_loop"),
+)
+"""Load generators by the words of publications."""
+
+
 @dataclass(frozen=True)
 class Formats:
     """Number formats of weights, KV cache and compute."""
@@ -45,6 +58,8 @@ class Formats:
     weight_bytes: float
     expert_bytes: float
     kv_bytes: float
+    expert_format: str = ""
+    """What the kernels of experts run, by its name in `catalog.expert_formats`; empty: 16 bits."""
 
 
 def text_of(case: Case) -> str:
@@ -65,12 +80,19 @@ def engine_of(case: Case) -> tuple[str, list[str]]:
 
 
 def version_of(case: Case, engine: str) -> tuple[int, ...]:
-    """The engine's version as numbers; empty where none is stated."""
+    """The engine's release as numbers; empty where none is stated.
+
+    Of disaggregated deployments the stated one is the orchestrator's, and a first number beyond
+    those of the engines is a date or an image.
+    """
+    if str(case.inputs.get("mode") or "").lower().startswith("disagg"):
+        return ()
     stated = str(case.inputs.get("backend_version") or "")
     if not stated:
         found = _VERSIONS[engine].search(text_of(case))
         stated = found.group(1) if found else ""
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", stated)[:3])
+    release = tuple(int(part) for part in _DIGITS.findall(stated)[:3])
+    return release if release and release[0] < _NO_RELEASE else ()
 
 
 def shares_keys(case: Case, engine: str) -> bool:
@@ -91,7 +113,10 @@ def client_of(case: Case) -> tuple[str, list[str]]:
     inputs = case.inputs
     stated = str(inputs.get("client") or "").lower()
     if stated:
-        return ("inferencex" if stated.startswith("inference") else "closed_loop"), []
+        for words, client in _CLIENTS:
+            if any(word in stated for word in words):
+                return client, []
+        return "closed_loop", [f'client "{stated}": taken as a closed loop']
     mode = str(inputs.get("mode") or "").lower()
     if "static" in mode or not (inputs.get("backend") or inputs.get("framework")):
         return "offline", []
@@ -109,31 +134,48 @@ def _has_8_bit_cache(words: str) -> bool:
     return False
 
 
-def formats_of(case: Case, engine: str, has_experts: bool, rates: dict[str, float]) -> Formats:
-    """Number formats from the precision fields of a case."""
-    words = " ".join(
-        str(case.inputs.get(name) or "")
+def formats_of(
+    case: Case, engine: str, model: str, architecture: Mapping[str, float], rates: dict[str, float]
+) -> Formats:
+    """Number formats from the precision fields of a case, of the checkpoint that they mean."""
+    stated = [
+        str(case.inputs.get(name) or "").lower()
         for name in ("precision", "gemm_quant", "moe_quant", "weights", "dtype")
-    ).lower()
-    four = any(word in words for word in ("fp4", "int4", "w4", "awq", "gptq"))
-    eight = any(word in words for word in ("fp8", "int8", "w8", "smoothquant"))
-    weight_only = any(word in words for word in ("int4", "w4a16", "awq", "gptq", "_wo", "w8a16"))
-    kv = 1.0 if _has_8_bit_cache(words) else 2.0
-    if four:
-        bits = 4 if rates["gpu.rate_4bit"] > rates["gpu.rate_8bit"] and not weight_only else 16
-        # Four bits and a scale of 8 bits for each 16 elements.
-        packed = 0.5625
-        if has_experts:
-            # Published 4-bit mixtures keep attention and shared parts in 16 bits.
-            return Formats(16, bits, 2.0, packed, kv)
-        return Formats(bits, bits, packed, packed, kv)
-    if eight:
-        bits = 8 if rates["gpu.rate_8bit"] > 1 and not weight_only else 16
-        if engine == "trtllm":
-            # NVIDIA's 8-bit checkpoints store keys in 8 bits too.
-            kv = 1.0
-        return Formats(bits, bits, 1.0, 1.0, kv)
-    return Formats(16, 16, 2.0, 2.0, kv)
+    ]
+    words = " ".join(stated)
+    clauses = [c for part in stated for c in _CLAUSE.split(part) if "kv" not in c]
+    name = checkpoint_formats.stated(clauses)
+    if name is None:
+        return Formats(16, 16, 2.0, 2.0, 1.0 if _has_8_bit_cache(words) else 2.0)
+    has_experts = architecture.get("architecture.experts", 0) > 0
+    native = checkpoint_formats.experts_of(model, name) if has_experts else None
+    experts = native or name
+    has_4_bit = rates["gpu.rate_4bit"] > rates["gpu.rate_8bit"]
+    is_weight_only = any(word in words for word in _WEIGHT_ONLY)
+    run = checkpoint_formats.run_as(experts, engine, has_4_bit, version_of(case, engine))
+    width = expert_formats.width(run)
+    # What runs as another format is stored as it was published.
+    stored = expert_formats.WIDTHS.get(experts, width).weight_bytes
+    bits = 16 if is_weight_only else _bits(width.bits, rates)
+    kv = 1.0 if _has_8_bit_cache(words) or _has_narrow_keys(engine, experts) else 2.0
+    keeps_attention = has_experts and (
+        experts in checkpoint_formats.EXPERTS_ONLY
+        or (width.bits == 4 and architecture.get("architecture.latent.width", 0) > 0)
+    )
+    if keeps_attention:
+        return Formats(16, bits, 2.0, stored, kv, run)
+    return Formats(bits, bits, stored, stored, kv, run)
+
+
+def _bits(bits: int, rates: dict[str, float]) -> int:
+    """Bits of the operands in the tensor cores: 16 where the accelerator has no fewer."""
+    rate = {4: "gpu.rate_4bit", 8: "gpu.rate_8bit"}.get(bits)
+    return bits if rate is None or rates[rate] > 1 else 16
+
+
+def _has_narrow_keys(engine: str, experts: str) -> bool:
+    """Whether the checkpoint says 8-bit keys: NVIDIA's do, which TensorRT-LLM is published with."""
+    return engine == "trtllm" and experts in ("fp8", "fp8_block", "nvfp4")
 
 
 def parse_count(value: Any, otherwise: int = 1) -> int:

@@ -58,7 +58,7 @@ def values_of(
     own = deployment.prompt_values if prompts else None
     return {
         **hardware(deployment.system, deployment.engine),
-        **engines.given(deployment.engine, deployment.client),
+        **engines.given(deployment.engine, deployment.client, deployment.release),
         **(_fitted(deployment, fold) if fold is not None else {}),
         **(own or deployment.values),
         "serving.model_error.unstated_inputs": float(count_assumed(deployment.notes)),

@@ -1,0 +1,144 @@
+"""What each number format of experts runs as, by accelerator and engine.
+
+A format says how many bytes a weight has and in how many bits the tensor cores multiply; how fast
+the kernels of an engine do that on an accelerator is measured (`calibration/expert_formats.json`).
+
+>>> width("nvfp4").bits
+4
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.errors import unknown_name
+
+_DIGITS = re.compile(r"\d{1,9}")
+FILE = Path(__file__).parent / "calibration" / "expert_formats.json"
+
+
+@dataclass(frozen=True)
+class Width:
+    """Bytes of a stored weight and of an activation, bits of the tensor cores' operands."""
+
+    weight_bytes: float
+    activation_bytes: float
+    bits: int
+    rate: float
+    """What tensor cores do on these operands over 16-bit ones, where they have them."""
+
+
+WIDTHS: Mapping[str, Width] = {
+    "bfloat16": Width(2.0, 2.0, 16, 1.0),
+    "fp8": Width(1.0, 1.0, 8, 2.0),
+    # A 32-bit scale for each 128 x 128 weights, and for each 128 activations of a token.
+    "fp8_block": Width(1.0, 1.0, 8, 2.0),
+    # Four bits and an 8-bit scale for each 16 elements (NVFP4) or 32 elements (MXFP4).
+    "nvfp4": Width(0.5625, 1.0, 4, 4.0),
+    "w4a8_mxfp4_mxfp8": Width(0.53125, 1.0, 8, 2.0),
+    "w4a16_mxfp4": Width(0.53125, 2.0, 16, 1.0),
+    "int4_wo": Width(0.53125, 2.0, 16, 1.0),
+}
+"""Formats by their names in the tables."""
+
+
+def width(name: str) -> Width:
+    """Bytes and bits of a format."""
+    if name not in WIDTHS:
+        raise unknown_name("format of experts", name, sorted(WIDTHS))
+    return WIDTHS[name]
+
+
+@dataclass(frozen=True)
+class FoundFormat:
+    """Constants of the expert kernels that run a format, and what had to be borrowed."""
+
+    values: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+
+def find(
+    system: str,
+    fallback: str,
+    engine: str,
+    name: str,
+    multiple: float,
+    release: Sequence[int] = (),
+) -> FoundFormat | None:
+    """Constants of the experts of an engine in a format; None where nothing like it was measured.
+
+    `fallback` is the accelerator to borrow from; `multiple` is the rate of the operands on the
+    accelerator over that of 16-bit ones, which the graph multiplies the share of the peak with.
+    Without a release, the kernels are those of the newest that was measured.
+    """
+    entries, notes = _measured(system, fallback, engine, name)
+    if not entries:
+        return None
+    earlier = [e for e in entries if not release or _numbers(e["release"]) <= tuple(release)]
+    entry = earlier[-1] if earlier else entries[0]
+    share = float(entry["tile_rate"]) / multiple
+    scope = "kernels.experts"
+    return FoundFormat(
+        {
+            f"{scope}.launch_time": float(entry["launch_time"]),
+            f"{scope}.sustained_share": min(share, 1.0),
+            f"{scope}.read_share": float(entry["read_share"]),
+            f"{scope}.activation_share": float(entry["activation_share"]),
+            f"{scope}.tile_rows": float(entry["tile_rows"]),
+            # The rate and the time without work are those of the format already.
+            f"{scope}.eight_bit_share": 1.0,
+            f"{scope}.eight_bit_time": 0.0,
+        },
+        notes,
+    )  # fmt: skip
+
+
+def _measured(
+    system: str, fallback: str, engine: str, name: str
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    table = _table()
+    for where in dict.fromkeys((system, fallback)):
+        for format_name in (name, *_SIMILAR.get(name, ())):
+            engines = [e for s, e, f in table if (s, f) == (where, format_name)]
+            for who in sorted(engines, key=lambda e: e != engine):
+                notes = []
+                if (where, who) != (system, engine):
+                    notes.append(f"experts: kernels of {who} on {where}")
+                if format_name != name:
+                    notes.append(f"experts in {name}: measured as {format_name}")
+                return table[where, who, format_name], tuple(notes)
+    return [], ()
+
+
+_SIMILAR = {
+    "fp8_block": ("fp8",),
+    "fp8": ("fp8_block",),
+    "w4a8_mxfp4_mxfp8": ("w4a16_mxfp4", "nvfp4"),
+    "w4a16_mxfp4": ("int4_wo",),
+    "int4_wo": ("w4a16_mxfp4",),
+}
+"""Formats whose kernels do nearly the same work."""
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """A release as numbers to compare.
+
+    >>> _numbers("1.3.0rc20")
+    (1, 3, 0)
+    """
+    return tuple(int(part) for part in _DIGITS.findall(release)[:3])
+
+
+@cache
+def _table() -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    entries = json.loads(FILE.read_text(encoding="utf-8"))["formats"]
+    for entry in sorted(entries, key=lambda e: _numbers(e["release"])):
+        found.setdefault((entry["system"], entry["engine"], entry["format"]), []).append(entry)
+    return found

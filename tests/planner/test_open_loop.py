@@ -1,0 +1,126 @@
+"""Open-loop latencies against closed forms and an event simulation of the same engine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assay.errors import EvaluationError, InputError
+from assay.planner.open_loop import IterationTime, Requests, open_loop
+
+
+def simulate(
+    requests: Requests, iteration: IterationTime, count: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """First tokens, mean gaps and ends of requests, one event at a time."""
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(random.exponential(1 / requests.rate, count))
+    now, following = 0.0, 0
+    waiting: list[list[float]] = []  # arrival, units left
+    running: list[list[float]] = []  # arrival, first token, tokens left
+    first, gaps = [], []
+    while following < count or waiting or running:
+        while following < count and arrivals[following] <= now:
+            waiting.append([arrivals[following], requests.units])
+            following += 1
+        if not waiting and not running:
+            now = arrivals[following]
+            continue
+        room, done = requests.units_at_once, []
+        decoding, units = len(running), 0
+        for request in waiting:
+            taken = min(room, request[1])
+            request[1] -= taken
+            room -= taken
+            units += taken
+            if request[1] == 0:
+                done.append(request)
+            if not room:
+                break
+        now += iteration(decoding, int(units))
+        for request in running:
+            request[2] -= requests.emitted
+        for request in [r for r in running if r[2] <= 1e-9]:
+            running.remove(request)
+            gaps.append((now - request[1]) / max(requests.output - 1, 1))
+        for request in done:
+            waiting.remove(request)
+            first.append(now - request[0] + requests.request_seconds)
+            if requests.output > 1:
+                running.append([request[0], now, requests.output - 1])
+    part = slice(count // 10, None)
+    return np.array(first)[part], np.array(gaps)[part]
+
+
+def test_prompts_alone_are_a_queue_of_one_server() -> None:
+    # Pollaczek and Khinchine: a wait of rho s / (2 (1 - rho)) before the own service.
+    service, rate = 0.02, 30.0
+    found = open_loop(Requests(rate=rate, output=1), lambda _, units: service * units)
+    load = rate * service
+    assert found.first_token.mean == pytest.approx(
+        service + load * service / (2 * (1 - load)), rel=1e-3
+    )
+
+
+def test_requests_that_do_not_slow_each_other_are_poisson() -> None:
+    # An infinite server: the mean number is the rate times the stay (Little).
+    step = 0.01
+    requests = Requests(rate=5.0, output=200)
+    found = open_loop(requests, lambda n, k: step if n or k else 0.0)
+    assert found.running == pytest.approx(5.0 * 200 * step, rel=0.01)
+    assert found.output_token.p99 == pytest.approx(step, rel=1e-6)
+
+
+def shared(n: int, units: int) -> float:
+    return 0.005 + 6e-5 * n + 0.02 * units if n or units else 0.0
+
+
+@pytest.mark.parametrize(("rate", "at_once", "units"), [(8.0, 8, 1), (20.0, 8, 1), (8.0, 1, 3)])
+def test_an_event_simulation_of_the_engine_gives_the_same_percentiles(
+    rate: float, at_once: int, units: int
+) -> None:
+    requests = Requests(rate=rate, output=128, units=units, units_at_once=at_once)
+    predicted = open_loop(requests, shared)
+    first, gaps = simulate(requests, shared, 2000, 1)
+    assert predicted.first_token.mean == pytest.approx(first.mean(), rel=0.1)
+    assert predicted.first_token.p50 == pytest.approx(np.quantile(first, 0.5), rel=0.15)
+    assert predicted.first_token.p90 == pytest.approx(np.quantile(first, 0.9), rel=0.15)
+    assert predicted.output_token.p50 == pytest.approx(np.quantile(gaps, 0.5), rel=0.1)
+    assert predicted.output_token.p90 == pytest.approx(np.quantile(gaps, 0.9), rel=0.15)
+
+
+def test_drafted_tokens_shorten_the_time_between_tokens() -> None:
+    plain = open_loop(Requests(rate=4.0, output=128), shared)
+    drafted = open_loop(Requests(rate=4.0, output=128, emitted=2.5), shared)
+    assert drafted.output_token.p50 < plain.output_token.p50 / 2
+    assert drafted.running < plain.running / 2
+
+
+def test_goodput_falls_to_nothing_as_limits_tighten_and_never_exceeds_the_rate() -> None:
+    requests = Requests(rate=20.0, output=128, units_at_once=8)
+    goodputs = [open_loop(requests, shared, limit, 0.02).goodput for limit in (1.0, 0.05, 0.01)]
+    assert goodputs == sorted(goodputs, reverse=True)
+    assert goodputs[0] <= 20.0
+    assert goodputs[-1] == 0.0
+
+
+def test_more_requests_than_the_server_completes_is_an_error() -> None:
+    with pytest.raises(EvaluationError, match="requests/s"):
+        open_loop(Requests(rate=60.0, output=128), shared)
+    with pytest.raises(EvaluationError, match="more than the server completes"):
+        open_loop(Requests(rate=5.0, output=1000, most_running=4), shared)
+
+
+def test_places_that_are_taken_make_requests_wait() -> None:
+    free = open_loop(Requests(rate=6.0, output=128, units_at_once=8), shared)
+    few = open_loop(Requests(rate=6.0, output=128, units_at_once=8, most_running=6), shared)
+    assert few.first_token.mean > free.first_token.mean
+
+
+def test_a_rate_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="expected a rate"):
+        Requests(rate=0.0, output=10)
+    assert math.isfinite(open_loop(Requests(rate=0.01, output=10), shared).end_to_end.p99)

@@ -1,0 +1,42 @@
+"""Predicted latencies under open-loop load beside measured ones: vLLM 0.24, Llama-3-8B, one H200."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.planner import hardware_spec, model_spec
+from assay.planner.serving_load import LoadPrediction, ServedLoad, predict_load
+from assay.planner.specs import BatchConfig
+
+MEASURED = json.loads(
+    (Path(__file__).parents[1] / "data" / "vllm_h200_openloop_llama8b.json").read_text()
+)["runs"]
+
+
+@pytest.fixture(scope="module")
+def predicted() -> LoadPrediction:
+    rates = [run["offered_req_s"] for run in MEASURED]
+    return predict_load(
+        model_spec("llama-3.1-8b"), hardware_spec("h200_sxm"), BatchConfig(),
+        ServedLoad(prompt=1024, output=128), [*rates, 60.0],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("run", [0, 1])
+def test_percentiles_are_near_the_measured_ones(predicted: LoadPrediction, run: int) -> None:
+    row, measured = predicted.rows[run], MEASURED[run]
+    for level in ("p50", "p90", "p99"):
+        assert getattr(row.first_token, level) == pytest.approx(measured["ttft_s"][level], rel=0.3)
+        assert getattr(row.output_token, level) == pytest.approx(
+            measured["mean_itl_s"][level], rel=0.15
+        )
+        assert getattr(row.end_to_end, level) == pytest.approx(measured["e2e_s"][level], rel=0.12)
+    assert row.running == pytest.approx(measured["mean_requests_in_system"], rel=0.12)
+
+
+def test_a_rate_beyond_the_server_is_refused(predicted: LoadPrediction) -> None:
+    # The measured server saturates near 30 requests/s.
+    assert [rate for rate, _ in predicted.refused] == [60.0]
