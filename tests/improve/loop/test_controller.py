@@ -232,6 +232,11 @@ def test_a_run_goes_on_where_it_was_left(levers: Path) -> None:
     names = [one.data["experiment"] for one in trials]
     assert len(names) == len(set(names))
     assert sum("threads=2" in name for name in names) == 1
+    # The time of both parts counts, and never runs backward.
+    elapsed = [one.data["elapsed_s"] for one in trials]
+    assert elapsed == sorted(elapsed)
+    (before, after) = journals.verify(first.run).of("finished")
+    assert after.data["elapsed_s"] > before.data["elapsed_s"] + again.clock() / 2
     assert verify(outcome.run).is_verified
 
 

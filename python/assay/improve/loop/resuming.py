@@ -56,6 +56,7 @@ def restore(state: RunState) -> bool:
     """Take up what earlier parts of the run found; whether its candidates are ranked already."""
     past = resume_state(state.folder)
     _check(state, past)
+    state.spent_before_s = past.elapsed_s
     state.degradations += [one for one in past.degradations if one not in state.degradations]
     if past.start is not None:
         state.start = dict(past.start)
