@@ -43,6 +43,12 @@ def gemv() -> Iterator[Options]:
             }
         for rows in (2, 4, 8):
             yield shape | {"WEIGHT_FORMAT": 16, "OUTPUT": element, "MAX_ROWS": rows}
+        gated = {"WEIGHT_FORMAT": 16, "OUTPUT": element, "GATED": 1}
+        for code in (6, 7, 8):
+            yield shape | gated | {"ACTIVATION_CODE": code, "GROUPED": int(code == 8)}
+        for weight, group in ((16, 0), *QUANTIZED):
+            kind = {"WEIGHT_FORMAT": weight, "GROUP_SIZE": group, "OUTPUT": element}
+            yield shape | kind | {"GROUPED": 1}
 
 
 def small_m_gemm() -> Iterator[Options]:
@@ -127,9 +133,22 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "WARPS": 2 if head * tiles > 128 else 4, "METADATA_READY": cluster,
                     "FUSED_ROPE": cluster, "INTERLEAVED": int(element == "fp16"),
                 }  # fmt: skip
+            for head, score_options, fused in product((64, 256), (1, 2, 3, 5, 8, 15), clusters):
+                yield {
+                    "ELEMENT": "bf16", "HEAD_DIM": head, "HEAD_TILES": 1, "CTAS_PER_SM": 1, "CLUSTER": 0,
+                    "WARPS": 4, "METADATA_READY": 1, "FUSED_ROPE": fused, "INTERLEAVED": 0,
+                    "SCORE_OPTIONS": score_options,
+                }  # fmt: skip
         case "attention_prefill.cu":
             for element, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
                 yield {"ELEMENT": element, "HEAD_DIM": head, "CAUSAL": causal}
+            for head, score_options in product((64, 256), (1, 2, 3, 5, 8, 15)):
+                yield {
+                    "ELEMENT": "bf16",
+                    "HEAD_DIM": head,
+                    "CAUSAL": 1,
+                    "SCORE_OPTIONS": score_options,
+                }
         case "attention_prefill_hopper.cu":
             for element, head, causal, (box_tokens, heads_per_tile) in product(
                 HALF, (64, 128), (0, 1), ((16, 4), (128, 1))
@@ -149,10 +168,31 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 vector = 4 if element == "float" else 8
                 yield {"ELEMENT": element, "VECTOR": vector, "ACTIVATION_CODE": activation_code}
         case "swiglu.cu":
-            for element in FLOATS:
+            for element, code in product(FLOATS, (0, 6, 7, 8)):
                 yield from (
-                    {"ELEMENT": element, "VECTOR": v} for v in (4 if element == "float" else 8, 1)
+                    {"ELEMENT": element, "VECTOR": v, "ACTIVATION_CODE": code}
+                    for v in (4 if element == "float" else 8, 1)
                 )
+        case "scale.cu" | "combine_experts.cu":
+            for element, softcap in product(FLOATS, (0, 1)):
+                yield from (
+                    {"ELEMENT": element, "SOFTCAP": softcap, "VECTOR": v}
+                    for v in (4 if element == "float" else 8, 1)
+                )
+        case "add_residual.cu" | "norm_columns.cu":
+            for element, norm in product(FLOATS, (0, 1)):
+                yield from (
+                    {"ELEMENT": element, "NORM": norm, "THREADS": 128, "CHUNKS_PER_THREAD": 2, "VECTOR": v}
+                    for v in (4 if element == "float" else 8, 1)
+                )  # fmt: skip
+        case "route.cu":
+            for sigmoid, normalize, top_two in product((0, 1), (0, 1), (0, 1)):
+                yield {"SIGMOID": sigmoid, "NORMALIZE": normalize, "TOP_TWO_GROUPS": top_two}
+        case "group_assignments.cu":
+            yield {"TILE_ROWS": 64}
+        case "grouped_gemm.cu":
+            for element, (gated, code) in product(HALF, ((0, 0), (1, 0), (1, 6), (1, 8), (0, 3))):
+                yield {"ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": code}
         case "rope_write.cu":
             for element, interleaved in product(FLOATS, (0, 1)):
                 for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):

@@ -20,7 +20,8 @@
 //   METADATA_READY (1: the preceding kernel does not write seq_lens, query_start_loc and block_tables; they are read,
 //   and the cache is prefetched to L2, before the dependency resolves), FUSED_ROPE (1: q is the qkv of the new tokens,
 //   as rope_write.cu takes it; this kernel rotates it and writes the last token of each sequence to the cache),
-//   INTERLEAVED (as rope_write.cu; rotary_dim is HEAD_DIM here).
+//   INTERLEAVED (as rope_write.cu; rotary_dim is HEAD_DIM here), SCORE_OPTIONS (bits: 1 a sliding window, 2 softcap,
+//   4 attention sinks, 8 ALiBi [Press et al. 2022]; without a bit its code is absent).
 // Launch: grid (splits, kv_heads, sequences), CTA of WARPS * 32, no dynamic shared memory; with CLUSTER the cluster
 //   dimension is (splits, 1, 1).
 //   Fastest on an H200, heads of 128: WARPS 8, CTAS_PER_SM 1 where no SM then gets a second CTA or contexts are long
@@ -30,7 +31,9 @@
 //   seq_lens (sequences, int32), query_start_loc (int32; null: row s is of sequence s), out (as q),
 //   partials, counters (where not CLUSTER and splits > 1, else null), heads, kv_heads, block_tokens, table_width,
 //   block_stride, head_stride, token_stride (in elements), scale; with FUSED_ROPE q is rows x (heads + 2 kv_heads) x
-//   HEAD_DIM, followed by cos_sin_table (as rope_write.cu; null: no rotation), query_norm, key_norm, epsilon.
+//   HEAD_DIM, followed by cos_sin_table (as rope_write.cu; null: no rotation), query_norm, key_norm, epsilon. With
+//   SCORE_OPTIONS last window (tokens that a query sees, itself included), softcap (scores are bounded by softcap *
+//   tanh(score / softcap)), sinks (a logit for each head that has no value), alibi_slopes (for each head).
 //   partials: sequences * kv_heads * splits * 8 HEAD_TILES * (HEAD_DIM + 2) floats; counters: sequences * kv_heads
 //   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j of a sequence
 //   are at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride; a seq_len of
@@ -46,6 +49,12 @@
 #ifndef INTERLEAVED
 #define INTERLEAVED 0
 #endif
+#ifndef SCORE_OPTIONS
+#define SCORE_OPTIONS 0
+#endif
+
+constexpr bool HAS_WINDOW = SCORE_OPTIONS & 1, HAS_SOFTCAP = SCORE_OPTIONS & 2, HAS_SINKS = SCORE_OPTIONS & 4;
+constexpr bool HAS_ALIBI = SCORE_OPTIONS & 8;
 
 constexpr int KEY_CHUNKS = HEAD_DIM / 32;    // 16-byte chunks of a key that each of 4 lanes loads
 constexpr int VALUE_CHUNKS = HEAD_DIM / 64;  // 16-byte chunks of a value that each of 8 lanes loads
@@ -132,6 +141,9 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
 #if FUSED_ROPE
                  , const float* cos_sin_table, const ELEMENT* query_norm, const ELEMENT* key_norm, float epsilon
 #endif
+#if SCORE_OPTIONS
+                 , int window, float softcap, const float* sinks, const float* alibi_slopes
+#endif
                  TRACE_PARAMETER
 ) {
     TRACE_SPAN(0);
@@ -142,6 +154,11 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
     const int split = blockIdx.x, splits = gridDim.x, kv_head = blockIdx.y, sequence = blockIdx.z;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int group_heads = heads / kv_heads;
+#if !SCORE_OPTIONS
+    constexpr int window = 0;
+    constexpr float softcap = 0.0f;
+    constexpr const float *sinks = nullptr, *alibi_slopes = nullptr;
+#endif
     launch_dependents();
     if constexpr (!METADATA_READY)
         wait_on_dependency();
@@ -150,8 +167,9 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
     const int row = query_start_loc ? query_start_loc[sequence] : sequence;
     const bool has_query = !query_start_loc || query_start_loc[sequence + 1] > row;
     const int tiles = ceil_divide(seq_len, 16);
-    const int tiles_per_split = ceil_divide(tiles, splits);
-    const int tile_end = min(tiles, (split + 1) * tiles_per_split);
+    const int first_token = HAS_WINDOW ? max(seq_len - window, 0) : 0, first_tile = first_token / 16;
+    const int tiles_per_split = ceil_divide(tiles - first_tile, splits);
+    const int tile_end = min(tiles, first_tile + (split + 1) * tiles_per_split);
     const int* table = block_tables + i64(sequence) * table_width;
     keys += kv_head * head_stride;
     values += kv_head * head_stride;
@@ -192,7 +210,7 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             }
     };
 
-    int tile = split * tiles_per_split + warp;
+    int tile = first_tile + split * tiles_per_split + warp;
     const i64 first_offset = tile < tile_end ? cache_offset(tile) : 0;
     i64 offset = first_offset, next_offset = tile + WARPS < tile_end ? cache_offset(tile + WARPS) : 0;
     if constexpr (METADATA_READY) {
@@ -270,8 +288,18 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             float rescale[2];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const bool valid = tile * 16 + i / 2 * 8 + g < seq_len;
-                logits[n][i] = valid ? logits[n][i] * scale_log2 : MINUS_INFINITY;
+                const int token = tile * 16 + i / 2 * 8 + g;
+                const bool valid = token < seq_len && (!HAS_WINDOW || token >= first_token);
+                if constexpr (HAS_SOFTCAP)
+                    logits[n][i] = softcap * LOG2_E * tanhf(logits[n][i] * scale / softcap);
+                else
+                    logits[n][i] *= scale_log2;
+                if constexpr (HAS_ALIBI) {
+                    const int head = n * 8 + t * 2 + i % 2;
+                    if (head < group_heads)
+                        logits[n][i] -= alibi_slopes[kv_head * group_heads + head] * LOG2_E * (seq_len - 1 - token);
+                }
+                logits[n][i] = valid ? logits[n][i] : MINUS_INFINITY;
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -335,7 +363,14 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
     auto factor = [](float row_max, float local_max) {
         return row_max == MINUS_INFINITY ? 0.0f : exp2_approx(local_max - row_max);
     };
-    auto store_output = [&](int e, float sum, float row_sum) {
+    auto store_output = [&](int e, float sum, float row_sum, float row_max) {
+        if constexpr (HAS_SINKS) {
+            // A sink is a key without a value: it takes part in the maximum and in the sum.
+            const float sink = sinks[kv_head * group_heads + e / HEAD_DIM] * LOG2_E, new_max = fmaxf(row_max, sink);
+            const float rescale = factor(new_max, row_max);
+            sum *= rescale;
+            row_sum = row_max == MINUS_INFINITY ? 0.0f : fmaf(row_sum, rescale, factor(new_max, sink));
+        }
         if (has_query)
             out[e] = from_float<ELEMENT>(row_sum > 0.0f ? sum / row_sum : 0.0f);
     };
@@ -354,7 +389,7 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             sum = fmaf(f, shared.accumulators[w][head][d], sum);
         }
         if (splits == 1)
-            store_output(e, sum, row_sum);
+            store_output(e, sum, row_sum, row_max);
         float* to = CLUSTER ? shared.accumulators[0][head] : own_partials + head * (HEAD_DIM + 2);
         if (splits > 1)
             to[d] = sum;
@@ -401,7 +436,7 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             }
             row_max = new_max;
         }
-        store_output(e, sum, row_sum);
+        store_output(e, sum, row_sum, row_max);
     };
 #if CLUSTER
     cluster_sync();

@@ -8,12 +8,20 @@
 // Departures: none but paging. As in the authors' code, KV tiles are visited from the last to the first, so that masked
 //   tiles come first.
 //
-// Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1).
+// Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1), SCORE_OPTIONS (as
+//   attention_decode.cu; needs CAUSAL).
 // Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), CTA of 128, shared bytes
 //   4 * TILE_TOKENS * HEAD_DIM * 2, and 64 * HEAD_DIM * 2 more for HEAD_DIM above 128; TILE_TOKENS = 64, above 128 32.
-// Arguments: those of attention_prefill_hopper.cu, but pointers and strides (in elements) instead of tensor maps.
+// Arguments: those of attention_prefill_hopper.cu, but pointers and strides (in elements) instead of tensor maps; with
+//   SCORE_OPTIONS those of attention_decode.cu behind them.
 #include "prelude.cuh"
 
+#ifndef SCORE_OPTIONS
+#define SCORE_OPTIONS 0
+#endif
+
+constexpr bool HAS_WINDOW = SCORE_OPTIONS & 1, HAS_SOFTCAP = SCORE_OPTIONS & 2, HAS_SINKS = SCORE_OPTIONS & 4;
+constexpr bool HAS_ALIBI = SCORE_OPTIONS & 8;
 constexpr int TILE_QUERIES = 64, TILE_TOKENS = HEAD_DIM > 128 ? 32 : 64;
 constexpr bool Q_IN_REGISTERS = HEAD_DIM <= 128;
 
@@ -33,11 +41,20 @@ KERNEL __launch_bounds__(128)
 attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, const int* block_tables,
                   const int* query_start_loc, const int* seq_lens, ELEMENT* out, int queries, int tokens, int heads,
                   int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
-                  int token_stride, float scale TRACE_PARAMETER) {
+                  int token_stride, float scale
+#if SCORE_OPTIONS
+                  , int window, float softcap, const float* sinks, const float* alibi_slopes
+#endif
+                  TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];
     const int sequence = blockIdx.z, head = blockIdx.y, kv_head = head / (heads / kv_heads);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+#if !SCORE_OPTIONS
+    constexpr int window = 0;
+    constexpr float softcap = 0.0f;
+    constexpr const float *sinks = nullptr, *alibi_slopes = nullptr;
+#endif
     launch_dependents();
     wait_on_dependency();
     const int row = query_start_loc ? query_start_loc[sequence] : sequence * queries;
@@ -48,7 +65,10 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
     if (first_query >= rows || seq_len <= 0)
         return;
     const int kv_end = CAUSAL ? min(seq_len, seq_len - rows + first_query + TILE_QUERIES) : seq_len;
-    const int tiles = ceil_divide(kv_end, TILE_TOKENS);
+    const int last_tile = ceil_divide(kv_end, TILE_TOKENS) - 1;
+    // The tile's first query sees the earliest tokens.
+    const int first_token = HAS_WINDOW ? max(seq_len - rows + first_query - window + 1, 0) : 0;
+    const int tiles = last_tile + 1 - first_token / TILE_TOKENS;
 
     constexpr int tile_bytes = TILE_TOKENS * HEAD_DIM * 2;
     const u32 base = shared_address(dynamic), q_tile = Q_IN_REGISTERS ? base : base + 4 * tile_bytes;
@@ -63,14 +83,14 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
                i64(token % block_tokens) * token_stride;
     };
     auto load_keys = [&](int n) {
-        const int from = (tiles - 1 - n) * TILE_TOKENS;
+        const int from = (last_tile - n) * TILE_TOKENS;
         if (n < tiles)
             load_tile<TILE_TOKENS>(key_tile(n % 2), seq_len - from,
                                    [&](int r) { return keys + token_offset(from + r); });
         cp_async_commit();
     };
     auto load_values = [&](int n) {
-        const int from = (tiles - 1 - n) * TILE_TOKENS;
+        const int from = (last_tile - n) * TILE_TOKENS;
         if (n < tiles)
             load_tile<TILE_TOKENS>(value_tile(n % 2), seq_len - from,
                                    [&](int r) { return values + token_offset(from + r); });
@@ -95,10 +115,11 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
     load_values(0);
 
     const int query = warp * 16 + g, position = seq_len - rows + first_query + query;
-    const float scale_log2 = scale * LOG2_E;
+    // With a softcap or ALiBi, logits are scaled before the softmax.
+    const float scale_log2 = HAS_SOFTCAP || HAS_ALIBI ? 1.0f : scale * LOG2_E;
     float accumulators[HEAD_DIM / 8][4] = {}, row_max[2] = {MINUS_INFINITY, MINUS_INFINITY}, row_sum[2] = {};
     for (int n = 0; n < tiles; n++) {
-        const int from = (tiles - 1 - n) * TILE_TOKENS;
+        const int from = (last_tile - n) * TILE_TOKENS;
         cp_async_wait<1>();
         __syncthreads();  // this tile's keys have arrived, and all warps are done with the previous tile
         load_keys(n + 1);
@@ -117,13 +138,31 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
                 mma_16x8x16<ELEMENT>(logits[j * 2 + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
             }
         }
-        if (from + TILE_TOKENS > (CAUSAL ? min(seq_len, position - g + 1) : seq_len)) {
+        if constexpr (HAS_SOFTCAP || HAS_ALIBI) {
+#pragma unroll
+            for (int j = 0; j < TILE_TOKENS / 8; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if constexpr (HAS_SOFTCAP)
+                        logits[j][i] = softcap * LOG2_E * tanhf(logits[j][i] * scale / softcap);
+                    else
+                        logits[j][i] *= scale * LOG2_E;
+                    if constexpr (HAS_ALIBI) {
+                        const int distance = position + i / 2 * 8 - (from + j * 8 + t * 2 + i % 2);
+                        logits[j][i] -= alibi_slopes[head] * LOG2_E * distance;
+                    }
+                }
+        }
+        const bool crosses_window = HAS_WINDOW && from <= position - g + 15 - window;
+        if (crosses_window || from + TILE_TOKENS > (CAUSAL ? min(seq_len, position - g + 1) : seq_len)) {
 #pragma unroll
             for (int j = 0; j < TILE_TOKENS / 8; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int token = from + j * 8 + t * 2 + i % 2;
-                    const bool valid = token < seq_len && (!CAUSAL || token <= position + i / 2 * 8);
+                    const int own = position + i / 2 * 8;
+                    const bool in_window = !HAS_WINDOW || token > own - window;
+                    const bool valid = token < seq_len && (!CAUSAL || token <= own) && in_window;
                     logits[j][i] = valid ? logits[j][i] : MINUS_INFINITY;
                 }
         }
@@ -178,7 +217,13 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
     for (int h = 0; h < 2; h++) {
         row_sum[h] += __shfl_xor_sync(~0u, row_sum[h], 1);
         row_sum[h] += __shfl_xor_sync(~0u, row_sum[h], 2);
-        const float inverse_sum = row_sum[h] > 0.0f ? 1.0f / row_sum[h] : 0.0f;
+        float inverse_sum = row_sum[h] > 0.0f ? 1.0f / row_sum[h] : 0.0f;
+        if constexpr (HAS_SINKS) {
+            // A sink is a key without a value: it takes part in the maximum and in the sum.
+            const float sink = sinks[head] * LOG2_E, own_max = row_max[h] * scale_log2, new_max = fmaxf(own_max, sink);
+            const float rescale = exp2_approx(own_max - new_max);
+            inverse_sum = row_sum[h] > 0.0f ? rescale / fmaf(row_sum[h], rescale, exp2_approx(sink - new_max)) : 0.0f;
+        }
         if (first_query + query + h * 8 >= rows)
             continue;
         ELEMENT* to = out + (i64(row + first_query + query + h * 8) * heads + head) * HEAD_DIM + t * 2;

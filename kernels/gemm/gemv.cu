@@ -18,16 +18,19 @@
 //   WEIGHT_FORMAT (16: as ELEMENT; 8: int8; 80: e4m3; 4: uint4),
 //   GROUP_SIZE (0: one float scale per row for int8 and e4m3; 32, 64, 128: for int8 (32, 64) and uint4 a scale and a
 //   minimum, as a pair of fp16, for each group of so many weights of a row), NORM (1: RMS norm of x by gain and
-//   epsilon), GATED (1: outputs n and n + outputs / 2 are SwiGLU's gate and up: y = silu(gate) * up),
-//   ACTIVATION_CODE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu), MAX_ROWS (1, 2, 4, 8: the largest M, rows of x),
+//   epsilon), GATED (1: outputs n and n + outputs / 2 are gate and up, as SwiGLU: y = silu(gate) * up),
+//   ACTIVATION_CODE (as epilogue.cuh), MAX_ROWS (1, 2, 4, 8: the largest M, rows of x),
 //   INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with GROUP_SIZE of 32), ROWS_PER_CTA (1, 2, 4, 8, 16: weight
 //   rows of a tile; at least 2 for GATED; MAX_ROWS * ROWS_PER_CTA <= 32), NO_TAIL (1: outputs is a multiple of
 //   ROWS_PER_CTA), THREADS (at least MAX_ROWS * ROWS_PER_CTA), CHUNKS_PER_THREAD (16-byte chunks of a weight row:
-//   THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM.
-// Launch: grid at most ceil(outputs / ROWS_PER_CTA), CTA of THREADS, no dynamic shared memory.
+//   THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM, GROUPED (1: row blockIdx.y of y is row blockIdx.y / fan_out of
+//   x times the weights of one of several experts; MAX_ROWS is 1).
+// Launch: grid at most ceil(outputs / ROWS_PER_CTA), with GROUPED by the number of assignments, CTA of THREADS, no
+//   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
 //   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
-//   and residual are contiguous.
+//   and residual are contiguous. With GROUPED last experts (int32, one for each row of y) and fan_out; the weights,
+//   scales and biases of the experts follow each other.
 //
 // Ungrouped weights are outputs x INPUTS, row-major. Grouped weights are interleaved: a row is lines of 128 bytes, the
 // last one padded; within a line, 16-byte chunk 4 i + t holds the weights 32 s + 8 t + 0..7 of k-steps s: for 8 bits,
@@ -38,7 +41,11 @@
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Element* x,
      const Element* __restrict__ gain, const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows,
-     int outputs, float epsilon TRACE_PARAMETER) {
+     int outputs, float epsilon
+#if GROUPED
+     , const int* experts, int fan_out
+#endif
+     TRACE_PARAMETER) {
     TRACE_SPAN(0);
     // One epilogue serves EPILOGUE_TILES tiles, so that each thread computes at most one result in it.
     constexpr int RESULTS_PER_TILE = OUTPUTS_PER_CTA * MAX_ROWS;
@@ -53,6 +60,17 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
     constexpr int row_groups = GROUP_SIZE ? ceil_divide(INPUTS, GROUP_SIZE ? GROUP_SIZE : 1) : 0;
     constexpr i64 ROW_BYTES = i64(row_chunks) * 16;
 
+#if GROUPED
+    // The experts may be what the preceding kernel writes.
+    wait_on_dependency();
+    const i64 expert = experts[blockIdx.y];
+    weights += expert * outputs * ROW_BYTES;
+    if (scales)
+        scales = static_cast<const u32*>(scales) + expert * outputs * (GROUP_SIZE ? row_groups : 1);
+    bias = bias ? bias + expert * outputs : bias;
+    x += i64(blockIdx.y / fan_out) * INPUTS;
+    y += i64(blockIdx.y) * columns;
+#endif
     uint4 w[ROWS_PER_CTA][CHUNKS_PER_THREAD];
     u32 group_scales[ROWS_PER_CTA][CHUNKS_PER_THREAD][GROUP_SIZE ? GROUPS_PER_CHUNK : 1];
     int next_tile = blockIdx.x;  // the tile whose weights are loaded next
@@ -157,7 +175,7 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
                 return bias ? v + to_float(bias[half ? columns + output : output]) : v;
             };
             float v = output_of(GATED ? epilogue_output * 2 : epilogue_output, 0);
-            v = GATED ? silu(v) * output_of(epilogue_output * 2 + 1, 1) : activate(v);
+            v = GATED ? gated_product(v, output_of(epilogue_output * 2 + 1, 1)) : activate(v);
             y[index] = from_float<OUTPUT>(v + addend);
         }
         if (current < tiles)

@@ -5,6 +5,9 @@
 #ifndef GROUP_SIZE
 #define GROUP_SIZE 0
 #endif
+#ifndef GROUPED
+#define GROUPED 0
+#endif
 #ifndef NO_TAIL
 #define NO_TAIL 0
 #endif

@@ -184,7 +184,7 @@ small_m_gemm(const Element* __restrict__ weights, const Element* x, const Elemen
                 if (bias)
                     v[half] += to_float(bias[half * columns + output]);
             }
-            const float result = GATED ? silu(v[0]) * v[GATED] : activate(v[0]);
+            const float result = GATED ? gated_product(v[0], v[GATED]) : activate(v[0]);
             y[i64(m) * columns + output] = from_float<OUTPUT>(result + addend);
         }
     }

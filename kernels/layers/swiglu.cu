@@ -1,10 +1,11 @@
-// out = silu(gate) * up, for rows of gate elements and then as many up elements.
+// out = activation(gate) * up, for rows of gate elements and then as many up elements.
 //
-// Algorithm: SwiGLU [Shazeer 2020]. Tiling: one vector a thread, no reuse.
+// Algorithm: SwiGLU and GEGLU [Shazeer 2020]. Tiling: one vector a thread, no reuse.
 //
-// Options: ELEMENT, VECTOR (8, for float 4: half is a multiple of it; else 1).
+// Options: ELEMENT, ACTIVATION_CODE (as epilogue.cuh where GATED; 0: SwiGLU), VECTOR (8, for float 4: half is a multiple of it; else 1).
 // Launch: grid (ceil(half / VECTOR / CTA), rows), CTA of any size.
 // Arguments: gate_up (rows x 2 half), out (rows x half), half.
+#include "epilogue.cuh"
 #include "vectorization.cuh"
 
 typedef VectorAccess<ELEMENT, VECTOR> Access;
@@ -22,6 +23,6 @@ KERNEL swiglu(const ELEMENT* gate_up, ELEMENT* out, int half TRACE_PARAMETER) {
     Access::load(row + half, up);
 #pragma unroll
     for (int i = 0; i < VECTOR; i++)
-        gate[i] = silu(gate[i]) * up[i];
+        gate[i] = gated_product(gate[i], up[i]);
     Access::store(out + i64(blockIdx.y) * half + at, gate);
 }

@@ -17,10 +17,14 @@ FIXTURES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 
 def expected(name: str):
+    """The expected outputs of a small model with stored weights."""
+    return expected_outputs(FOLDER / name)
+
+
+def expected_outputs(folder: Path):
     """Tokens, logits of transformers after each, and its greedy tokens after them all."""
     stored = {
-        tensor.name: tensor
-        for tensor in SafeTensorsFile(FOLDER / name / "expected.safetensors").tensors()
+        tensor.name: tensor for tensor in SafeTensorsFile(folder / "expected.safetensors").tensors()
     }
 
     def read(name, dtype):

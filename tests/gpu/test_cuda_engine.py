@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
+from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.loading.synthetic import synthetic_model, write_folder
-from assay.engine.models.registry import ARCHITECTURES
 from assay.runtime import Device, cuda
 
 if (missing := cuda.probe().missing) is not None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from assay.catalog import engines, models
+from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.core.kv_memory import KvMemory
-from assay.engine.models.model_shape import llama_shape
+from assay.engine.loading.configuration import validated
+from assay.engine.models.model_shape import model_shape
 from assay.model import Registry
 from assay.runtime import Device
 from assay.stack import preset
@@ -123,8 +125,9 @@ def test_blocks_are_those_that_our_engine_allocates(
 ) -> None:
     # The engine's own allocation: 10 blocks of 16 tokens of SmolLM2-135M's shape, on the CPU.
     config = models.find("smollm2-135m").config
-    width = config["hidden_size"] // config["num_attention_heads"]
-    shape = llama_shape({**config, "head_dim": width})
+    given = {"rms_norm_eps": 1e-5, "hidden_act": "silu", **config}
+    complete, _ = validated("config.json", "llama", given)
+    shape = model_shape(ARCHITECTURES["llama"].decoder(complete))
     memory = KvMemory(
         Device("cpu"), shape, blocks=10, block_tokens=16, format=kv_format, prefix_caching=False,
         owner=lambda: (),

@@ -8,19 +8,48 @@ use proptest::prelude::*;
 
 /// One query over rows of keys and values.
 fn attend(query: &[f32], keys: &[&[f32]], values: &[&[f32]], scale: f32) -> Vec<f64> {
+    attend_with(query, keys, values, scale, ScoreOptions::default(), 0)
+}
+
+/// The same with a window, a softcap, a sink and ALiBi of one head.
+fn attend_with(
+    query: &[f32],
+    keys: &[&[f32]],
+    values: &[&[f32]],
+    scale: f32,
+    options: ScoreOptions,
+    head: usize,
+) -> Vec<f64> {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         a.iter()
             .zip(b)
             .map(|(a, b)| f64::from(*a) * f64::from(*b))
             .sum()
     };
-    let scores: Vec<f64> = keys
-        .iter()
-        .map(|key| dot(query, key) * f64::from(scale))
-        .collect();
-    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let cap = f64::from(options.softcap);
+    let slope = options
+        .alibi_slopes
+        .map_or(0.0, |slopes| f64::from(slopes[head]));
+    let score = |(token, key): (usize, &&[f32])| {
+        let score = dot(query, key) * f64::from(scale);
+        let score = if cap > 0.0 {
+            cap * (score / cap).tanh()
+        } else {
+            score
+        };
+        let distance = keys.len() - 1 - token;
+        match options.window > 0 && distance >= options.window {
+            true => f64::NEG_INFINITY,
+            false => score - slope * distance as f64,
+        }
+    };
+    let scores: Vec<f64> = keys.iter().enumerate().map(score).collect();
+    let sink = options
+        .sinks
+        .map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
+    let max = scores.iter().copied().fold(sink, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
-    let sum: f64 = weights.iter().sum();
+    let sum = weights.iter().sum::<f64>() + (sink - max).exp();
     let mut out = vec![0.0; query.len()];
     for (weight, value) in weights.iter().zip(values) {
         for (out, value) in out.iter_mut().zip(*value) {
@@ -74,7 +103,8 @@ proptest! {
         ),
         kv_heads in 1_usize..3, group in 1_usize..4, head_size in 1_usize..40,
         block_size in prop::sample::select(vec![1_usize, 3, 16, 32]), seed: u64,
-        num_splits in 0_usize..5,
+        num_splits in 0_usize..5, window in prop_oneof![Just(0_usize), 1_usize..200],
+        softcap in prop_oneof![Just(0.0_f32), Just(2.0_f32)], has_sinks: bool, has_alibi: bool,
     ) {
         let mut numbers = Numbers(seed);
         let (count, columns) = (sequences.len(), 190_usize.div_ceil(block_size));
@@ -86,6 +116,13 @@ proptest! {
         let cache = CacheShape { blocks, block_size, kv_heads, head_size };
         let (heads, width) = (kv_heads * group, kv_heads * head_size);
         let shape = AttentionShape { heads, kv_heads, head_size, scale: 0.3 };
+        let (sinks, slopes) = (numbers.vector(heads), numbers.vector(heads));
+        let slopes: Vec<f32> = slopes.iter().map(|slope| slope.abs() * 0.1).collect();
+        let options = ScoreOptions {
+            window, softcap,
+            sinks: has_sinks.then_some(&sinks),
+            alibi_slopes: has_alibi.then_some(&slopes),
+        };
         let rows: usize = sequences.iter().map(|(_, new)| new).sum();
         // One row more than there are queries: it belongs to no sequence.
         let query = numbers.vector((rows + 1) * heads * head_size);
@@ -125,7 +162,7 @@ proptest! {
                     let k: Vec<&[f32]> = seen.clone().map(row(&key)).collect();
                     let v: Vec<&[f32]> = seen.map(row(&value)).collect();
                     let query = head(&query, first + token, heads, number, head_size);
-                    expected.extend(attend(query, &k, &v, 0.3));
+                    expected.extend(attend_with(query, &k, &v, 0.3, options, number));
                 }
             }
             starts.push((first + new) as i32);
@@ -138,7 +175,7 @@ proptest! {
         };
         everywhere(|context| {
             let mut out = vec![f32::NAN; query.len()];
-            paged_attention(context, shape, cache, &query, &keys, &values, batch, &mut out)
+            paged_attention(context, shape, options, cache, &query, &keys, &values, batch, &mut out)
                 .unwrap();
             assert_close(context.level.name(), &out, &expected, 3e-6);
         });
@@ -266,6 +303,7 @@ fn attention_errors_name_the_argument() {
         paged_attention(
             context,
             shape,
+            ScoreOptions::default(),
             cache_shape,
             &query,
             &keys,

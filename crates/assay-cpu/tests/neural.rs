@@ -100,11 +100,22 @@ proptest! {
             let scaled = rms(&centered);
             scaled.iter().zip(&bias).map(|(x, b)| x + f64::from(*b)).collect()
         };
-        let gated: Vec<f64> = wide(&x)
-            .iter()
-            .zip(wide(&other))
-            .map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up)
-            .collect();
+        let gates: [(Activation, fn(f64, f64) -> f64); 4] = [
+            (Activation::Swiglu, |gate, up| gate / (1.0 + (-gate).exp()) * up),
+            (Activation::Geglu, |gate, up| gate * normal_distribution(gate) * up),
+            (Activation::GegluTanh, |gate, up| {
+                let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3));
+                0.5 * gate * (1.0 + inner.tanh()) * up
+            }),
+            (Activation::SwigluClamped, |gate, up| {
+                let gate = gate.min(7.0);
+                gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0)
+            }),
+        ];
+        let gated = gates.map(|(activation, function)| {
+            let pairs = wide(&x).into_iter().zip(wide(&other));
+            (activation, pairs.map(|(gate, up)| function(gate, up)).collect::<Vec<f64>>())
+        });
         everywhere(|context| {
             let mut out = vec![f32::NAN; x.len()];
             softmax(context, &x, columns, &mut out).unwrap();
@@ -119,8 +130,10 @@ proptest! {
                 gate_up.extend_from_slice(gate);
                 gate_up.extend_from_slice(up);
             }
-            swiglu(context, &gate_up, columns, &mut out).unwrap();
-            assert_close("swiglu", &out, &gated, 2e-6);
+            for (activation, gated) in &gated {
+                gate(context, *activation, &gate_up, columns, &mut out).unwrap();
+                assert_close(activation.name(), &out, gated, 5e-6);
+            }
             let mut residual = other.clone();
             add_rms_norm(context, &x, &mut residual, &weight, 1e-5, &mut out).unwrap();
             assert_eq!(residual, sums);

@@ -20,17 +20,26 @@ pub enum Activation {
     Relu = 4,
     /// silu(gate) x up: the first half of a row is the gate of the second.
     Swiglu = 5,
+    /// gelu(gate) x up, with the tanh approximation.
+    GegluTanh = 6,
+    /// gelu(gate) x up, with the error function.
+    Geglu = 7,
+    /// gate sigmoid(1.702 gate) x (up + 1), gates at most 7 and ups from -7 to 7 (gpt-oss).
+    SwigluClamped = 8,
 }
 
 impl Activation {
     /// All activations in the order of their codes.
-    pub const ALL: [Activation; 6] = [
+    pub const ALL: [Activation; 9] = [
         Activation::None,
         Activation::Silu,
         Activation::Gelu,
         Activation::GeluTanh,
         Activation::Relu,
         Activation::Swiglu,
+        Activation::GegluTanh,
+        Activation::Geglu,
+        Activation::SwigluClamped,
     ];
 
     /// The activation's code in calls.
@@ -52,12 +61,15 @@ impl Activation {
             Activation::GeluTanh => "gelu_tanh",
             Activation::Relu => "relu",
             Activation::Swiglu => "swiglu",
+            Activation::GegluTanh => "geglu_tanh",
+            Activation::Geglu => "geglu",
+            Activation::SwigluClamped => "swiglu_clamped",
         }
     }
 
     /// Whether the activation is gated: it halves the number of outputs and is not elementwise.
     pub const fn is_gated(self) -> bool {
-        matches!(self, Activation::Swiglu)
+        self as u32 >= Activation::Swiglu as u32
     }
 }
 
@@ -76,7 +88,7 @@ mod tests {
         for activation in Activation::ALL {
             assert_eq!(Activation::from_code(activation.code()), Some(activation));
         }
-        assert_eq!(Activation::from_code(6), None);
+        assert_eq!(Activation::from_code(9), None);
         assert_eq!(Activation::from_code(u32::MAX), None);
     }
 }

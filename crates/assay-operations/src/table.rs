@@ -5,9 +5,9 @@ use super::signature::{
 };
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 34] = [
+pub static TABLE: [Signature; 40] = [
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
-    // `Activation`; swiglu halves the outputs: silu(first half) * second half. With a gain, the rows
+    // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
     // other rows of the batch.
     Signature {
@@ -135,7 +135,10 @@ pub static TABLE: [Signature; 34] = [
     // sequence, or of one of length 0, become zeros. No sequence has more than `max_query_len`
     // rows: the host selects a kernel by it, since it cannot read query_start_loc. Decode rows
     // split their context into `num_splits` (Flash-Decoding); 0 leaves the number to the device.
-    // `metadata_ready` is as above, of block_tables, query_start_loc and seq_lens.
+    // `metadata_ready` is as above, of block_tables, query_start_loc and seq_lens. A query sees the last
+    // `window` tokens up to its own; 0: all. Scaled scores are bounded by `softcap` * tanh(score /
+    // softcap); 0: not. `alibi_slopes` times the distance of the key are subtracted. `sinks` are logits,
+    // one for each head, that take part in the softmax without a value.
     Signature {
         name: "paged_attention",
         operands: &[
@@ -145,6 +148,8 @@ pub static TABLE: [Signature; 34] = [
             reads("block_tables"),
             reads("query_start_loc"),
             reads("seq_lens"),
+            may_read("sinks"),
+            may_read("alibi_slopes"),
             writes("out"),
         ],
         numbers: &[
@@ -159,7 +164,9 @@ pub static TABLE: [Signature; 34] = [
             integer("max_query_len"),
             integer("num_splits"),
             integer("metadata_ready"),
+            integer("window"),
             float("scale"),
+            float("softcap"),
         ],
     },
     // `rope_write` fused with `paged_attention` for one new token per sequence, the last of its
@@ -176,6 +183,8 @@ pub static TABLE: [Signature; 34] = [
             reads("block_tables"),
             reads("query_start_loc"),
             reads("seq_lens"),
+            may_read("sinks"),
+            may_read("alibi_slopes"),
             writes("out"),
         ],
         numbers: &[
@@ -191,8 +200,10 @@ pub static TABLE: [Signature; 34] = [
             integer("table_columns"),
             integer("num_splits"),
             integer("metadata_ready"),
+            integer("window"),
             float("epsilon"),
             float("scale"),
+            float("softcap"),
         ],
     },
     // The queries are the last `queries` of `tokens` tokens; causal masks later tokens.
@@ -274,6 +285,99 @@ pub static TABLE: [Signature; 34] = [
             integer("b_row_stride"),
             integer("b_column_stride"),
         ],
+    },
+    // x = factor x; a softcap above 0 then bounds it by softcap * tanh(x / softcap).
+    Signature {
+        name: "scale",
+        operands: &[changes("x")],
+        numbers: &[integer("count"), float("factor"), float("softcap")],
+    },
+    // out = residual + factor * x; with a weight, the rows of x pass through RMSNorm first.
+    Signature {
+        name: "add_residual",
+        operands: &[
+            reads("x"),
+            may_read("weight"),
+            reads("residual"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("columns"),
+            float("epsilon"),
+            float("factor"),
+        ],
+    },
+    // RMSNorm of `width` columns of each row from column `first` on, in place.
+    Signature {
+        name: "norm_columns",
+        operands: &[changes("x"), reads("weight")],
+        numbers: &[
+            integer("rows"),
+            integer("columns"),
+            integer("first"),
+            integer("width"),
+            float("epsilon"),
+        ],
+    },
+    // The `top_k` experts of each row, best first, by softmax or `sigmoid` of its logits, and their
+    // weights: the scores, divided by their sum where `normalize`, times `factor`. The bias is added for
+    // the choice only. Of `groups` of experts only the best `top_groups` are considered, ranked by their
+    // best expert or by the sum of the best two.
+    Signature {
+        name: "route",
+        operands: &[
+            reads("logits"),
+            may_read("bias"),
+            writes("experts"),
+            writes("weights"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("experts_count"),
+            integer("top_k"),
+            integer("sigmoid"),
+            integer("normalize"),
+            integer("groups"),
+            integer("top_groups"),
+            integer("top_two_groups"),
+            float("factor"),
+        ],
+    },
+    // Grouped GEMM: out[i] = activation(x[i / fan_out] @ weights[experts[i]].T + bias[experts[i]]); the
+    // weights of all experts are one matrix, one expert below the other.
+    Signature {
+        name: "grouped_linear",
+        operands: &[
+            reads("x"),
+            reads("weights"),
+            may_read("bias"),
+            reads("experts"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("assignments"),
+            integer("fan_out"),
+            integer("inputs"),
+            integer("outputs"),
+            integer("experts_count"),
+            integer("activation"),
+            integer("batch_invariant"),
+        ],
+    },
+    // out = residual + sum over a row's experts of weight * output + sigmoid(gate) * shared; without
+    // gates, the shared output counts fully.
+    Signature {
+        name: "combine_experts",
+        operands: &[
+            reads("outputs"),
+            reads("weights"),
+            may_read("residual"),
+            may_read("shared"),
+            may_read("gates"),
+            writes("out"),
+        ],
+        numbers: &[integer("rows"), integer("columns"), integer("top_k")],
     },
     // The sum of all elements: measures the peak read bandwidth.
     Signature {

@@ -2,12 +2,14 @@
 
 from assay.ops.activations import activate, softmax, swiglu
 from assay.ops.attention import attention, decode_attention, paged_attention
+from assay.ops.experts import combine_experts, grouped_linear, route
 from assay.ops.gather import embedding, gather_rows
 from assay.ops.linear import linear
 from assay.ops.matmul import batched_matmul
 from assay.ops.norms import layer_norm, rms_norm
 from assay.ops.packing import pack
 from assay.ops.quantization import dequantize, quantize
+from assay.ops.residual import add_residual, norm_columns, scale
 from assay.ops.rope import RopeTable, rope, rope_table, rope_write
 from assay.ops.sampling import penalize, sample
 from assay.ops.weights import Weights
@@ -16,14 +18,18 @@ __all__ = [
     "RopeTable",
     "Weights",
     "activate",
+    "add_residual",
     "attention",
     "batched_matmul",
+    "combine_experts",
     "decode_attention",
     "dequantize",
     "embedding",
     "gather_rows",
+    "grouped_linear",
     "layer_norm",
     "linear",
+    "norm_columns",
     "pack",
     "paged_attention",
     "penalize",
@@ -32,7 +38,9 @@ __all__ = [
     "rope",
     "rope_table",
     "rope_write",
+    "route",
     "sample",
+    "scale",
     "softmax",
     "swiglu",
 ]

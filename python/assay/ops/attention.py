@@ -20,6 +20,23 @@ def _check_heads(operation: str, heads: int, kv_heads: int) -> None:
         )
 
 
+def _check_scores(
+    operation: str,
+    heads: int,
+    window: int,
+    softcap: float,
+    sinks: Array | None,
+    alibi_slopes: Array | None,
+) -> None:
+    if window < 0 or not softcap >= 0:
+        raise InputError(
+            f"{operation}: expected window and softcap of 0 or more, got {window} and {softcap}"
+        )
+    for name, array in (("sinks", sinks), ("alibi_slopes", alibi_slopes)):
+        if array is not None:
+            check(operation, name, array, (heads,), F32)
+
+
 def _fill_zeros(operation: str, out: Array, label: str | None) -> Array:
     """Zeros for all rows: without sequences, every row is padding."""
     buffer, offset, size, _ = operand(operation, "out", out)
@@ -41,6 +58,10 @@ def paged_attention(
     head_dim: int,
     block_tokens: int,
     scale: float | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    alibi_slopes: Array | None = None,
     out: Array | None = None,
     contexts: Iterable[tuple[int, int]] | None = None,
     max_query_len: int | None = None,
@@ -57,7 +78,10 @@ def paged_attention(
     with 1, a GPU runs its decode kernel, which reduces in another order than the prefill kernel;
     pass 2 or more to run the prefill kernel for single rows too. `num_splits` splits the context
     of decode rows (Flash-Decoding); 0 leaves the number to the device. Another number of splits
-    reduces in another order and rounds differently. `metadata_ready` promises that the operation
+    reduces in another order and rounds differently. A query sees the last `window` tokens, itself
+    included; 0 means all. `softcap` bounds scaled scores by c * tanh(score / c). `sinks` are logits,
+    one for each head, that take part in the softmax without a value. `alibi_slopes` times the
+    distance of a key are subtracted from its score. `metadata_ready` promises that the operation
     queued just before does not write block_tables, query_start_loc and seq_lens, so that a GPU
     may read them before that operation completes.
 
@@ -68,6 +92,7 @@ def paged_attention(
     _check_heads("paged_attention", heads, kv_heads)
     if num_splits < 0:
         raise InputError(f"paged_attention: expected num_splits of 0 or more, got {num_splits}")
+    _check_scores("paged_attention", heads, window, softcap, sinks, alibi_slopes)
     wide = q.ndim == 3
     rows = check(
         "paged_attention", "q", q, (None, heads, head_dim) if wide else (None, heads * head_dim)
@@ -88,7 +113,9 @@ def paged_attention(
         count = functools.reduce(
             Count.__add__,
             (
-                counting.attention(queries, tokens, heads, kv_heads, head_dim, keys.dtype.itemsize)
+                counting.attention(
+                    queries, tokens, heads, kv_heads, head_dim, keys.dtype.itemsize, window
+                )
                 for queries, tokens in contexts
             ),
             NOTHING,
@@ -102,6 +129,8 @@ def paged_attention(
             ("block_tables", block_tables),
             ("query_start_loc", query_start_loc),
             ("seq_lens", seq_lens),
+            ("sinks", sinks),
+            ("alibi_slopes", alibi_slopes),
             ("out", out),
         ],
         (
@@ -116,7 +145,9 @@ def paged_attention(
             rows if max_query_len is None else max_query_len,
             num_splits,
             int(metadata_ready),
+            window,
             float(head_dim**-0.5 if scale is None else scale),
+            float(softcap),
         ),
         q.device,
         count,
@@ -142,6 +173,10 @@ def decode_attention(
     key_norm: Array | None = None,
     epsilon: float = 0.0,
     scale: float | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    sinks: Array | None = None,
+    alibi_slopes: Array | None = None,
     out: Array | None = None,
     num_splits: int = 0,
     metadata_ready: bool = False,
@@ -156,6 +191,7 @@ def decode_attention(
     _check_heads(name, heads, kv_heads)
     if num_splits < 0:
         raise InputError(f"{name}: expected num_splits of 0 or more, got {num_splits}")
+    _check_scores(name, heads, window, softcap, sinks, alibi_slopes)
     rows = check(name, "qkv", qkv, (None, (heads + 2 * kv_heads) * head_dim)).shape[0]
     check(name, "keys", keys, (None, block_tokens, kv_heads, head_dim), (qkv.dtype,))
     check(name, "values", values, keys.shape, (keys.dtype,))
@@ -182,6 +218,8 @@ def decode_attention(
             ("block_tables", block_tables),
             ("query_start_loc", query_start_loc),
             ("seq_lens", seq_lens),
+            ("sinks", sinks),
+            ("alibi_slopes", alibi_slopes),
             ("out", out),
         ],
         (
@@ -197,8 +235,10 @@ def decode_attention(
             columns,
             num_splits,
             int(metadata_ready),
+            window,
             float(epsilon),
             float(head_dim**-0.5 if scale is None else scale),
+            float(softcap),
         ),
         qkv.device,
         counting.memory_traffic(nbytes(qkv, out)),

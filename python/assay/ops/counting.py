@@ -75,9 +75,18 @@ def gemm(
 
 @functools.lru_cache(maxsize=4096)
 def attention(
-    queries: int, tokens: int, heads: int, kv_heads: int, head_dim: int, kv_bytes: int
+    queries: int,
+    tokens: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    kv_bytes: int,
+    window: int = 0,
 ) -> Count:
-    """Causal attention of the last `queries` tokens of a sequence of `tokens` tokens."""
+    """Causal attention of the last `queries` tokens of a sequence of `tokens` tokens.
+
+    A query sees the last `window` of them, itself included; 0 means all.
+    """
     if queries * tokens == 0:
         return NOTHING
     shared = {
@@ -88,7 +97,7 @@ def attention(
         "value_width": head_dim,
         "element": 4,
         "kv_element": kv_bytes,
-        "window": 0,
+        "window": window,
     }
     if queries == 1:
         return _evaluate("kernels.decode", {**shared, "context": tokens})

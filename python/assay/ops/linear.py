@@ -13,10 +13,12 @@ from assay.ops.weights import Weights
 from assay.runtime import dtypes
 from assay.runtime.array import Array
 
-_GATED: Final = "swiglu"
-"""The activation that halves the outputs; the others are elementwise."""
+GATED_ACTIVATIONS: Final = ("swiglu", "geglu_tanh", "geglu", "swiglu_clamped")
+"""Activations that halve the outputs; the others are elementwise."""
 
-_ELEMENTWISE: Final = tuple(name for name in ACTIVATIONS if name not in ("none", _GATED))
+_ELEMENTWISE: Final = tuple(
+    name for name in ACTIVATIONS if name not in ("none", *GATED_ACTIVATIONS)
+)
 
 
 def activation_code(operation: str, name: str | None) -> int:
@@ -46,7 +48,8 @@ def linear(
 
     Rows of `x` are tokens. With `norm`, they pass through `rms_norm` of this weight and `epsilon`
     first. The activation "swiglu" takes the first half of the outputs as gates of the second, as
-    `swiglu` does. On a GPU, norm, GEMV and epilogue of a few rows are one kernel, which prefetches
+    `swiglu` does; "geglu" and "geglu_tanh" are the same with GELU, and "swiglu_clamped" is that of
+    gpt-oss. On a GPU, norm, GEMV and epilogue of a few rows are one kernel, which prefetches
     weights before the previous kernel completes (programmatic dependent launch): weights must be
     uploaded, or the kernel that writes them synchronized with, before this call.
 
@@ -73,13 +76,15 @@ def linear(
         check("linear", "bias", bias, (outputs,))
     if residual is not None:
         check("linear", "residual", residual, (rows, outputs))
-    gated = activation == _GATED
+    gated = activation in GATED_ACTIVATIONS
     if gated and (outputs % 2 or residual is not None):
         raise ShapeError(
-            "linear: expected an even number of outputs and no residual for swiglu, got "
+            f"linear: expected an even number of outputs and no residual for {activation}, got "
             f"{outputs} outputs {'and' if residual is not None else 'without'} a residual"
         )
-    code = ACTIVATIONS[_GATED] if gated else activation_code("linear", activation)
+    code = (
+        ACTIVATIONS[activation] if gated and activation else activation_code("linear", activation)
+    )
     width = outputs // 2 if gated else outputs
     if x.device is not weights.device:
         raise ShapeError(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.loading.configuration import SCHEMAS, validated
 from assay.engine.loading.configuration_keys import HARMLESS, IMPLEMENTED, NEUTRAL
 from assay.engine.loading.synthetic import synthetic_model
-from assay.engine.models.model_shape import llama_shape
 from assay.errors import AssayError, UnsupportedError
 
 ENGINE_DATA = Path(__file__).parents[2] / "data" / "engine"
@@ -46,6 +46,10 @@ def check(architecture: str = "llama", **changes: Any) -> tuple[dict[str, Any], 
 )
 @pytest.mark.parametrize("architecture", SCHEMAS)
 def test_keys_that_would_change_logits_are_refused(architecture: str, key: str, value: Any) -> None:
+    keys = SCHEMAS[architecture].keys
+    # transformers 5 writes num_experts as num_local_experts.
+    if key in keys or (key == "num_local_experts" and "num_experts" in keys):
+        pytest.skip(f"{architecture} implements {key}")
     with pytest.raises(UnsupportedError, match=key) as caught:
         check(architecture, **{key: value})
     assert caught.value.hint
@@ -110,13 +114,47 @@ def test_every_key_that_transformers_writes_is_known(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "used", "context"),
-    [("mistral", False, 16), ("qwen2", False, 512), ("qwen2", True, 16)],
+    ("architecture", "changes", "windows"),
+    [
+        # Mistral has a window whenever its size is given; Qwen has one only where it says so.
+        ("mistral", {"use_sliding_window": False}, [16, 16]),
+        ("qwen2", {"use_sliding_window": False}, [0, 0]),
+        ("qwen2", {"use_sliding_window": True, "max_window_layers": 1}, [0, 16]),
+        ("qwen2", {"use_sliding_window": True}, [0, 0]),
+        ("llama", {}, [0, 0]),
+        ("gemma2", {}, [16, 0]),
+        ("gemma2", {"layer_types": ["full_attention", "sliding_attention"]}, [0, 16]),
+        ("cohere2", {"sliding_window_pattern": 2}, [16, 0]),
+        ("starcoder2", {}, [16, 16]),
+    ],
 )
-def test_window_limits_the_context(architecture: str, used: bool, context: int) -> None:
-    """Mistral has a window whenever its size is given; Qwen has one only where it says so."""
-    config, notes = check(
-        architecture, sliding_window=16, use_sliding_window=used, max_position_embeddings=512
-    )
-    assert llama_shape(config).context == context
-    assert any("sliding_window 16 limits" in note for note in notes) == (context == 16)
+def test_windows_of_layers(architecture: str, changes: dict[str, Any], windows: list[int]) -> None:
+    config, _ = check(architecture, sliding_window=16, max_position_embeddings=512, **changes)
+    decoder = ARCHITECTURES[architecture].decoder(config)
+    assert [block.attention.window for block in decoder.blocks] == windows
+    assert decoder.context == 512
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "named"),
+    [
+        ("mixtral", {"num_local_experts": 2**30}, "num_local_experts of at most"),
+        ("mixtral", {"num_experts_per_tok": 5}, "num_experts_per_tok of at most 4"),
+        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers of 2"),
+        ("smollm3", {"no_rope_layers": [1, 2]}, "no_rope_layers of 2"),
+        ("glm4", {"partial_rotary_factor": 1.5}, "partial_rotary_factor"),
+        ("glm4", {"partial_rotary_factor": 0.01}, "partial_rotary_factor"),
+        ("gemma2", {"attn_logit_softcapping": -1.0}, "attn_logit_softcapping as a positive"),
+        ("gemma3_text", {"sliding_window_pattern": 0}, "sliding_window_pattern"),
+        ("granite", {"logits_scaling": 0}, "logits_scaling as a positive"),
+        ("qwen3_moe", {"decoder_sparse_step": 0}, "decoder_sparse_step"),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": "x"},
+         "max_window_layers"),
+        ("llama", {"hidden_act": "quick_gelu"}, "hidden_act"),
+    ],
+)  # fmt: skip
+def test_impossible_values_are_refused(
+    architecture: str, changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(AssayError, match=named):
+        ARCHITECTURES[architecture].decoder(check(architecture, **changes)[0])

@@ -68,8 +68,9 @@ def test_dynamic_scaling_is_plain_within_the_context() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, '"longrope"'),
-        ({"type": "su"}, '"su"'),
+        ({"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, "short_factor"),
+        ({"type": "su"}, "short_factor as 32 numbers, got None"),
+        ({"type": "longrope", "short_factor": [0.0] * 32}, "short_factor as a positive number"),
         ({"type": "mrope", "mrope_section": [16, 24, 24]}, '"mrope"'),
         ({"type": "default", "mrope_section": [16, 24, 24]}, '"mrope_section"'),
         ({"rope_type": "llama3", "factor": 8.0, "attention_factor": 2.0}, '"attention_factor"'),

@@ -31,7 +31,7 @@ pub(super) fn swiglu(context: Context, call: &Call<'_>) -> Result<()> {
     }
     // SAFETY: the kernel runs, and operands do not overlap.
     let (gate_up, out) = unsafe { (gate_up.read(), out.write()) };
-    ops::swiglu(context, gate_up, columns, out).map_err(op_error)
+    ops::gate(context, Activation::Swiglu, gate_up, columns, out).map_err(op_error)
 }
 
 pub(super) fn activate(context: Context, call: &Call<'_>) -> Result<()> {

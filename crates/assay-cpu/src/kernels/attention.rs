@@ -1,7 +1,7 @@
 //! Attention over a paged cache, and over dense keys and values.
 
 use super::call::{Call, for_element, op_error};
-use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch};
+use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch, ScoreOptions};
 use assay_runtime::backend::Result;
 
 fn shape(call: &Call<'_>) -> Result<AttentionShape> {
@@ -28,6 +28,9 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
     let tables = call.span::<i32>("block_tables", &[sequences, columns])?;
     let query_start_loc = call.span::<i32>("query_start_loc", &[sequences.saturating_add(1)])?;
     let seq_lens = call.span::<i32>("seq_lens", &[sequences])?;
+    let sinks = call.optional::<f32>("sinks", &[heads])?;
+    let slopes = call.optional::<f32>("alibi_slopes", &[heads])?;
+    let (window, softcap) = (call.size("window")?, call.float("softcap")?);
     let out = call.span::<f32>("out", &[rows, heads, head_dim])?;
     let extents = [cache.blocks, cache.block_size, cache.kv_heads, head_dim];
     for_element!(call, "keys", T => {
@@ -45,9 +48,16 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
                 columns,
                 num_splits,
             };
+            let options = ScoreOptions {
+                window,
+                softcap,
+                sinks: sinks.as_ref().map(|sinks| sinks.read()),
+                alibi_slopes: slopes.as_ref().map(|slopes| slopes.read()),
+            };
             ops::paged_attention(
                 context,
                 shape,
+                options,
                 cache,
                 query.read(),
                 keys.read(),

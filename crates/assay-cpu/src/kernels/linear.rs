@@ -4,8 +4,8 @@ use super::activation::activation;
 use super::call::{Call, Span, for_element, op_error};
 use super::weights::{PackedSpan, block_format};
 use crate::context::Context;
-use crate::ops::{Epilogue, LinearShape, linear as dense_linear, rms_norm, swiglu};
-use crate::quantization::QuantizedActivations;
+use crate::ops::{Epilogue, LinearShape, gate, linear as dense_linear, rms_norm};
+use crate::quantization::{PackedView, QuantizedActivations};
 use assay_operations::Activation;
 use assay_runtime::backend::Result;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ thread_local! {
     static QUANTIZED: RefCell<QuantizedActivations> = RefCell::default();
     /// Activations after the fused RMSNorm.
     static NORMED: RefCell<Vec<f32>> = RefCell::default();
-    /// Gates and ups, before SwiGLU.
+    /// Gates and ups, before their product.
     static GATED: RefCell<Vec<f32>> = RefCell::default();
 }
 
@@ -53,7 +53,7 @@ pub(super) fn linear(context: Context, call: &Call<'_>) -> Result<()> {
         GATED.with_borrow_mut(|both| {
             both.resize(rows * outputs, 0.0);
             layer.run(context, x, both)?;
-            swiglu(context, both, out_features, out).map_err(op_error)
+            gate(context, activation, both, out_features, out).map_err(op_error)
         })
     };
     let Some(gain) = gain else {
@@ -85,7 +85,7 @@ impl<'c, 'a> LinearCall<'c, 'a> {
         } = shape;
         let residual = call.optional::<f32>("residual", &[rows, outputs])?;
         if activation.is_gated() && residual.is_some() {
-            return Err(call.error("swiglu", "without a residual", "one"));
+            return Err(call.error("a gated activation", "without a residual", "one"));
         }
         match block_format(call.format("weights")?) {
             Some(_) => PackedSpan::new(call, "weights", outputs, inputs).map(|_| ())?,
@@ -128,19 +128,15 @@ impl<'c, 'a> LinearCall<'c, 'a> {
             let weights = PackedSpan::new(call, "weights", outputs, inputs)?;
             // SAFETY: as above.
             let weights = unsafe { weights.read()? };
-            if !self.batch_invariant
-                && weights
-                    .linear_amx(context, x, rows, epilogue, out)
-                    .map_err(op_error)?
-            {
-                return Ok(());
-            }
-            return QUANTIZED.with_borrow_mut(|quantized| {
-                quantized
-                    .quantize(context, x, rows, inputs)
-                    .and_then(|()| weights.linear(context, quantized, epilogue, out))
-                    .map_err(op_error)
-            });
+            return packed_linear(
+                context,
+                weights,
+                x,
+                rows,
+                epilogue,
+                self.batch_invariant,
+                out,
+            );
         }
         for_element!(call, "weights", T => {
             let weights = call.span::<T>("weights", &[outputs, inputs])?;
@@ -150,4 +146,29 @@ impl<'c, 'a> LinearCall<'c, 'a> {
                 .map_err(op_error)
         })
     }
+}
+
+/// The product of rows with quantized weights: on AMX tiles, or with the rows quantized too.
+pub(super) fn packed_linear(
+    context: Context,
+    weights: PackedView,
+    x: &[f32],
+    rows: usize,
+    epilogue: Epilogue,
+    batch_invariant: bool,
+    out: &mut [f32],
+) -> Result<()> {
+    if !batch_invariant
+        && weights
+            .linear_amx(context, x, rows, epilogue, out)
+            .map_err(op_error)?
+    {
+        return Ok(());
+    }
+    QUANTIZED.with_borrow_mut(|quantized| {
+        quantized
+            .quantize(context, x, rows, weights.inputs())
+            .and_then(|()| weights.linear(context, quantized, epilogue, out))
+            .map_err(op_error)
+    })
 }

@@ -8,11 +8,13 @@
 mod activation;
 mod attention;
 mod call;
+mod experts;
 mod gather;
 mod linear;
 mod matmul;
 mod norm;
 mod quantize;
+mod residual;
 mod roofline;
 mod rope;
 mod sampling;
@@ -29,7 +31,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 20] = [
+const BODIES: [(&str, Body); 26] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -47,6 +49,12 @@ const BODIES: [(&str, Body); 20] = [
     ("quantize", quantize::quantize),
     ("dequantize", quantize::dequantize),
     ("matmul", matmul::matmul),
+    ("scale", residual::scale),
+    ("add_residual", residual::add_residual),
+    ("norm_columns", residual::norm_columns),
+    ("route", experts::route),
+    ("grouped_linear", experts::grouped_linear),
+    ("combine_experts", experts::combine_experts),
     ("stream_read", roofline::stream_read),
     ("stream_copy", roofline::stream_copy),
     ("fma_peak", roofline::fma_peak),

@@ -7,6 +7,7 @@ use super::call::{Call, Span, op_error};
 use crate::context::Context;
 use crate::error::{OpError, check_length};
 use crate::quantization::{BlockFormat, PackedView, int8_blocks, pack_into, packed_bytes};
+use crate::simd::LANES;
 use assay_operations::ElementFormat;
 use assay_runtime::backend::Result;
 
@@ -166,6 +167,47 @@ impl<'a> PackedSpan<'a> {
             inputs,
             bytes: call.bytes(name, bytes)?,
         })
+    }
+
+    /// The weights of several experts, one below the other. Panels of sixteen rows must not mix experts.
+    pub fn of_experts(
+        call: &Call<'a>,
+        name: &str,
+        experts: usize,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Self> {
+        if experts > 1 && !outputs.is_multiple_of(LANES) {
+            let expected = format_args!("in multiples of {LANES} where they are quantized");
+            return Err(call.error("outputs", expected, outputs));
+        }
+        let all = Self::new(call, name, experts.saturating_mul(outputs), inputs)?;
+        Ok(PackedSpan { outputs, ..all })
+    }
+
+    /// The weights of one expert.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Span::read`].
+    pub unsafe fn read_expert(&self, expert: usize) -> Result<PackedView<'a>> {
+        // SAFETY: the caller guarantees it.
+        let bytes = unsafe { self.bytes.read() };
+        let blocks =
+            block_format(self.format).ok_or_else(|| op_error(not_a_weight_format(self.format)))?;
+        let panel_bytes = packed_bytes(blocks, self.outputs, self.inputs).map_err(op_error)?;
+        let panels = &bytes[expert * panel_bytes..][..panel_bytes];
+        if self.format != ElementFormat::Int8 {
+            return PackedView::new(blocks, panels, None, self.outputs, self.inputs)
+                .map_err(op_error);
+        }
+        // The scales of all rows are behind the panels of all experts.
+        let experts = bytes.len() / (panel_bytes + 4 * self.outputs).max(1);
+        let scale_bytes = &bytes[experts * panel_bytes..][4 * self.outputs * expert..];
+        // SAFETY: any four bytes are a valid `f32`; unaligned bytes are excluded below.
+        let (before, scales, _) = unsafe { scale_bytes[..4 * self.outputs].align_to::<f32>() };
+        check_length("pack weights", "aligned scales", before.len(), &[0]).map_err(op_error)?;
+        PackedView::new(blocks, panels, Some(scales), self.outputs, self.inputs).map_err(op_error)
     }
 
     /// # Safety

@@ -1,4 +1,4 @@
-//! QuantizedActivations, one number at a time: SiLU, GELU, and the gated product.
+//! Activations, one number at a time: SiLU, GELU, and the gated products.
 
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
@@ -13,7 +13,11 @@ fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
     let (half, one) = (v.splat(0.5), v.splat(1.0));
     match activation {
         // Gated activations are refused before a kernel runs.
-        Activation::None | Activation::Swiglu => x,
+        Activation::None
+        | Activation::Swiglu
+        | Activation::GegluTanh
+        | Activation::Geglu
+        | Activation::SwigluClamped => x,
         Activation::Silu => v.mul(x, logistic(v, x)),
         Activation::Gelu => {
             let scaled = v.mul(x, v.splat(std::f32::consts::FRAC_1_SQRT_2));
@@ -26,6 +30,23 @@ fn apply<V: Vector>(v: V, activation: Activation, x: V::F) -> V::F {
         }
         // NaN propagates: `max` returns its second argument.
         Activation::Relu => v.max(v.splat(0.0), x),
+    }
+}
+
+#[inline(always)]
+fn gated<V: Vector>(v: V, activation: Activation, gate: V::F, up: V::F) -> V::F {
+    match activation {
+        Activation::GegluTanh => v.mul(apply(v, Activation::GeluTanh, gate), up),
+        Activation::Geglu => v.mul(apply(v, Activation::Gelu, gate), up),
+        Activation::SwigluClamped => {
+            let (low, high) = (v.splat(-CLAMP), v.splat(CLAMP));
+            // NaN propagates: `max` and `min` return their second argument.
+            let gate = v.min(high, gate);
+            let up = v.max(low, v.min(high, up));
+            let sigmoid = logistic(v, v.mul(gate, v.splat(CLAMPED_ALPHA)));
+            v.mul(v.add(up, v.splat(1.0)), v.mul(gate, sigmoid))
+        }
+        _ => v.mul(apply(v, Activation::Silu, gate), up),
     }
 }
 
@@ -90,11 +111,24 @@ impl Kernel for InPlace<'_> {
     }
 }
 
-/// Writes `silu(gate) * up` to `out`; a row of `gate_up` is `columns` gates and then `columns` ups.
-pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]) -> Result<()> {
+/// The bound of gates and ups of [`Activation::SwigluClamped`], and its factor in the sigmoid.
+const CLAMP: f32 = 7.0;
+const CLAMPED_ALPHA: f32 = 1.702;
+
+/// Writes a gated product to `out`, as `silu(gate) * up` for SwiGLU; a row of `gate_up` is `columns`
+/// gates and then `columns` ups.
+pub fn gate(
+    context: Context,
+    activation: Activation,
+    gate_up: &[f32],
+    columns: usize,
+    out: &mut [f32],
+) -> Result<()> {
     let rows = out.len().checked_div(columns).unwrap_or(0);
-    check_length("swiglu", "gate_up", gate_up.len(), &[rows, 2, columns])?;
-    check_length("swiglu", "out", out.len(), &[rows, columns])?;
+    let gated = activation.is_gated();
+    check_value("gate", "activation", gated, "a gated one", activation)?;
+    check_length("gate", "gate_up", gate_up.len(), &[rows, 2, columns])?;
+    check_length("gate", "out", out.len(), &[rows, columns])?;
     let out = DisjointSlice::new(out);
     context
         .threads
@@ -104,7 +138,8 @@ pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]
                 let (row, column) = (start / columns, start % columns);
                 let count = (range.end - start).min(columns - column);
                 let gate = row * 2 * columns + column;
-                context.level.run(Swiglu {
+                context.level.run(Gate {
+                    activation,
                     gate: &gate_up[gate..gate + count],
                     up: &gate_up[gate + columns..gate + columns + count],
                     // SAFETY: ranges do not overlap.
@@ -116,13 +151,14 @@ pub fn swiglu(context: Context, gate_up: &[f32], columns: usize, out: &mut [f32]
     Ok(())
 }
 
-struct Swiglu<'a> {
+struct Gate<'a> {
+    activation: Activation,
     gate: &'a [f32],
     up: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl Kernel for Swiglu<'_> {
+impl Kernel for Gate<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -131,10 +167,12 @@ impl Kernel for Swiglu<'_> {
         let (gate, gate_rest) = self.gate.as_chunks::<LANES>();
         let (up, up_rest) = self.up.as_chunks::<LANES>();
         for (out, (gate, up)) in out.iter_mut().zip(gate.iter().zip(up)) {
-            let gated = apply(v, Activation::Silu, v.load(gate));
-            v.store(v.mul(gated, v.load(up)), out);
+            v.store(gated(v, self.activation, v.load(gate), v.load(up)), out);
         }
-        let gated = apply(v, Activation::Silu, load_partial(v, gate_rest, 0.0));
-        store_partial(v, v.mul(gated, load_partial(v, up_rest, 0.0)), out_rest);
+        let (gate, up) = (
+            load_partial(v, gate_rest, 0.0),
+            load_partial(v, up_rest, 0.0),
+        );
+        store_partial(v, gated(v, self.activation, gate, up), out_rest);
     }
 }

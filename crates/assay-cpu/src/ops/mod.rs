@@ -6,27 +6,33 @@ mod attention;
 mod dispatch;
 mod element;
 mod embedding;
+mod experts;
 mod gemm;
 mod norm;
 mod penalties;
+mod residual;
 mod rope;
 mod sampling;
 mod softmax;
 
 pub use crate::context::Context;
-pub use activation::{activate, swiglu};
+pub use activation::{activate, gate};
 pub use assay_operations::Activation;
-pub use attention::{AttentionShape, CacheShape, PagedBatch, paged_attention, prefill_attention};
+pub use attention::{
+    AttentionShape, CacheShape, PagedBatch, ScoreOptions, paged_attention, prefill_attention,
+};
 pub use dispatch::Element;
 pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};
 pub use embedding::{embedding, packed_embedding};
+pub use experts::{GroupScore, Routing, Scoring, combine_experts, route};
 pub use gemm::{Epilogue, LinearShape, Matrix, linear, matmul};
 pub(crate) use gemm::{
     MIN_AMX_ROWS, PanelSource, TileEpilogue, amx_matmul_applies, tile_gemm, with_bf16_rows,
 };
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use penalties::{Penalties, penalize};
+pub use residual::{add_residual, norm_columns, scale};
 pub use rope::{HeadTransform, RopeLayout, RopeScaling, RopeTable, Rotary, rope, rope_write};
 pub use sampling::{Sampling, argmax, log_probability, sample, uniform};
 pub use softmax::softmax;

@@ -6,6 +6,7 @@
 use super::attention_decode::DecodeAttention;
 use super::attention_limits::{check_block_tokens, check_heads, flag, kv_strides};
 use super::attention_prefill::{KvCache, PagedMetadata, PrefillAttention};
+use super::attention_scores::ScoreOptions;
 use super::call::Call;
 use super::context::OperationContext;
 use crate::device::Queue;
@@ -53,6 +54,7 @@ pub(super) fn attention(
         causal: flag(call, "causal")?,
         element: call.float_type("q", q)?,
         scale: call.float("scale")?,
+        options: ScoreOptions::default(),
     };
     prefill.launch(context, queue)
 }
@@ -80,6 +82,7 @@ pub(super) fn paged_attention(
     check_heads(call, q, heads, kv_heads, head_dim)?;
     check_block_tokens(call, block_tokens)?;
     let max_query_len = call.size("max_query_len")?;
+    let options = ScoreOptions::read(call, heads)?;
     // Not the number of rows: for batch invariance a caller passes more than 1 for single rows too,
     // so that all rows take the same kernel.
     if max_query_len > 1 {
@@ -113,6 +116,7 @@ pub(super) fn paged_attention(
             causal: true,
             element: call.float_type("q", q)?,
             scale: call.float("scale")?,
+            options,
         };
         return prefill.launch(context, queue);
     }
@@ -131,6 +135,7 @@ pub(super) fn paged_attention(
         query_start_loc,
         seq_lens,
         out,
+        options,
         rope: None,
     };
     decode.launch(context, queue, call)

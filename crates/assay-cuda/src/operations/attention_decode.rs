@@ -1,6 +1,7 @@
 //! Decode attention: one new token per sequence over the paged KV cache, with split KV.
 
 use super::attention_limits::{check_block_tokens, check_heads, flag, stride_arguments};
+use super::attention_scores::ScoreOptions;
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use crate::device::{LaunchConfig, Queue};
@@ -129,6 +130,7 @@ pub(super) struct DecodeAttention {
     pub query_start_loc: Operand,
     pub seq_lens: Operand,
     pub out: Operand,
+    pub options: ScoreOptions,
     pub rope: Option<FusedRope>,
 }
 
@@ -159,13 +161,14 @@ impl DecodeAttention {
         } = DecodeShape::new(
             u64::from(facts.multiprocessors),
             kv_head_tasks,
-            self.table_columns * self.block_tokens,
+            self.options
+                .visible_tokens(self.table_columns * self.block_tokens),
             head_dim * tiles > 128,
             facts.capability >= 90,
             call.size("num_splits")?,
         );
         let interleaved = self.rope.as_ref().is_some_and(|one| one.interleaved);
-        let defines: [Define; 9] = [
+        let defines: [Define; 10] = [
             ("ELEMENT", call.float_type("q", self.q)?.into()),
             ("HEAD_DIM", head_dim.into()),
             ("HEAD_TILES", tiles.into()),
@@ -175,6 +178,7 @@ impl DecodeAttention {
             ("METADATA_READY", flag(call, "metadata_ready")?.into()),
             ("FUSED_ROPE", self.rope.is_some().into()),
             ("INTERLEAVED", interleaved.into()),
+            ("SCORE_OPTIONS", self.options.code().into()),
         ];
         let function = context.function(queue, "attention_decode", &defines)?;
         let combines_in_memory = num_splits > 1 && !use_clusters;
@@ -211,6 +215,7 @@ impl DecodeAttention {
                 KernelArgument::F32(rope.epsilon),
             ]);
         }
+        arguments.extend(self.options.arguments());
         let config = LaunchConfig {
             grid: [num_splits as u32, kv_heads as u32, self.sequences as u32],
             block: [(warps * 32) as u32, 1, 1],
@@ -250,6 +255,7 @@ pub(super) fn decode_attention(
         query_start_loc: call.typed("query_start_loc", I32, &[sequences + 1])?,
         seq_lens: call.typed("seq_lens", I32, &[sequences])?,
         out: call.typed("out", q.format, &[rows, heads, head_dim])?,
+        options: ScoreOptions::read(call, heads)?,
         rope: Some(FusedRope {
             table: call.optional_typed("table", F32, &[positions, head_dim])?,
             query_norm: call.optional_typed("query_norm", q.format, &[head_dim])?,

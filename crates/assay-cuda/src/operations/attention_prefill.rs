@@ -1,5 +1,6 @@
 //! Prefill attention: many queries per sequence.
 
+use super::attention_scores::ScoreOptions;
 use super::call::{int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use crate::device::{LaunchConfig, Queue, TiledTensor};
@@ -41,6 +42,7 @@ pub(super) struct PrefillAttention {
     pub causal: bool,
     pub element: &'static str,
     pub scale: f32,
+    pub options: ScoreOptions,
 }
 
 /// Rows and tokens of a tile of the Hopper kernel.
@@ -52,8 +54,10 @@ const SWIZZLE_ELEMENTS: u32 = 64;
 
 impl PrefillAttention {
     pub fn launch(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
-        // The FlashAttention-3 kernel needs wgmma, and heads that fit its tiles.
-        match queue.device().facts().capability == 90 && self.head_dim <= 128 {
+        // The FlashAttention-3 kernel needs wgmma, and heads that fit its tiles; it has no window and no
+        // other option of scores.
+        let is_plain = self.options.code() == 0 && self.head_dim <= 128;
+        match queue.device().facts().capability == 90 && is_plain {
             true => self.launch_hopper(context, queue),
             false => self.launch_generic(context, queue),
         }
@@ -147,10 +151,11 @@ impl PrefillAttention {
             ..=128 => 4 * 64 * head * 2,
             _ => (4 * 32 + 64) * head * 2,
         };
-        let defines: [Define; 3] = [
+        let defines: [Define; 4] = [
             ("ELEMENT", self.element.into()),
             ("HEAD_DIM", head.into()),
             ("CAUSAL", self.causal.into()),
+            ("SCORE_OPTIONS", self.options.code().into()),
         ];
         let function = context.function(queue, "attention_prefill", &defines)?;
         let [block_stride, head_stride, token_stride] = cache.strides;
@@ -166,6 +171,7 @@ impl PrefillAttention {
         arguments.push(KernelArgument::I64(block_stride.cast_signed()));
         arguments.extend([int(head_stride), int(token_stride)]);
         arguments.push(KernelArgument::F32(self.scale));
+        arguments.extend(self.options.arguments());
         let config = LaunchConfig {
             grid: [
                 self.queries.div_ceil(64) as u32,

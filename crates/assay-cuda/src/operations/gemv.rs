@@ -2,10 +2,11 @@
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
-use super::grid::grid_1d;
+use super::grid::{grid_1d, grid_2d};
 use super::linear_arguments::LinearArguments;
+use super::packed_weights::PackedWeights;
 use crate::device::Queue;
-use assay_operations::Operand;
+use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Inputs up to which GEMV takes eight rows at once; beyond them, four.
@@ -35,7 +36,7 @@ impl GemvShape {
     /// For weight rows of `row_chunks` 16-byte chunks, and the kernel's WEIGHT_FORMAT and
     /// GROUP_SIZE.
     fn new(
-        linear: &LinearArguments,
+        gated: bool,
         rows: u64,
         row_chunks: u64,
         (weight_format, group_size): (u64, u64),
@@ -56,9 +57,7 @@ impl GemvShape {
         let max_rows = 1 << (MAX_CHUNKS_IN_REGISTERS / chunks_per_thread).max(1).ilog2();
         GemvShape {
             rows,
-            rows_per_cta: rows_per_cta
-                .min(max_rows)
-                .max(if linear.gated { 2 } else { 1 }),
+            rows_per_cta: rows_per_cta.min(max_rows).max(if gated { 2 } else { 1 }),
             threads,
             ctas_per_sm,
             chunks_per_thread,
@@ -144,7 +143,12 @@ pub(super) fn launch_gemv(
         threads,
         ctas_per_sm,
         chunks_per_thread,
-    } = GemvShape::new(linear, kernel_rows, row_chunks, (weight_format, group_size));
+    } = GemvShape::new(
+        linear.gated,
+        kernel_rows,
+        row_chunks,
+        (weight_format, group_size),
+    );
     let defines: [Define; 14] = [
         ("ELEMENT", call.float_type("x", linear.x)?.into()),
         ("OUTPUT", call.float_type("out", linear.out)?.into()),
@@ -195,4 +199,87 @@ pub(super) fn launch_gemv(
         done += pass_rows;
     }
     Ok(())
+}
+
+/// A grouped GEMV: row i of the result is a row of x times the weights of one expert.
+pub(super) struct GroupedGemv {
+    pub assignments: u64,
+    /// Assignments of a row of x.
+    pub fan_out: u64,
+    pub inputs: u64,
+    /// Weight rows of one expert.
+    pub outputs: u64,
+    pub x: Operand,
+    pub weights: Operand,
+    pub packed: Option<PackedWeights>,
+    pub bias: Option<Operand>,
+    pub experts: Operand,
+    pub out: Operand,
+    pub activation: Activation,
+    pub gated: bool,
+}
+
+/// The most assignments of a launch: the grid's y.
+const MAX_ASSIGNMENTS: u64 = 65_535;
+
+/// Launches a GEMV for every assignment.
+pub(super) fn launch_grouped_gemv(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    grouped: &GroupedGemv,
+) -> Result<()> {
+    if grouped.assignments > MAX_ASSIGNMENTS {
+        let expected = format_args!("at most {MAX_ASSIGNMENTS} assignments");
+        return Err(call.error(expected, grouped.assignments));
+    }
+    let layout = grouped.packed.map(|packed| packed.layout);
+    let (weight_format, group_size) =
+        layout.map_or((16u64, 0u64), |one| (one.weight_format, one.group_size));
+    let row_chunks = match layout {
+        Some(layout) => layout.padded(grouped.inputs) / layout.chunk(),
+        None => grouped.inputs.div_ceil(8),
+    };
+    let shape = GemvShape::new(grouped.gated, 1, row_chunks, (weight_format, group_size));
+    let defines: [Define; 15] = [
+        ("ELEMENT", call.float_type("x", grouped.x)?.into()),
+        ("OUTPUT", call.float_type("out", grouped.out)?.into()),
+        ("WEIGHT_FORMAT", weight_format.into()),
+        ("GROUP_SIZE", group_size.into()),
+        ("NORM", false.into()),
+        ("GATED", grouped.gated.into()),
+        ("ACTIVATION_CODE", grouped.activation.into()),
+        ("INPUTS", grouped.inputs.into()),
+        ("MAX_ROWS", shape.rows.into()),
+        ("ROWS_PER_CTA", shape.rows_per_cta.into()),
+        (
+            "NO_TAIL",
+            grouped.outputs.is_multiple_of(shape.rows_per_cta).into(),
+        ),
+        ("THREADS", shape.threads.into()),
+        ("CHUNKS_PER_THREAD", shape.chunks_per_thread.into()),
+        ("CTAS_PER_SM", shape.ctas_per_sm.into()),
+        ("GROUPED", true.into()),
+    ];
+    let function = context.function(queue, "gemv", &defines)?;
+    // All CTAs of all assignments are resident at once where they can be.
+    let resident = u64::from(queue.device().facts().multiprocessors) * shape.ctas_per_sm;
+    let ctas = resident.div_ceil(grouped.assignments);
+    let tiles = grouped.outputs.div_ceil(shape.rows_per_cta);
+    let config = grid_2d(tiles.min(ctas), grouped.assignments, shape.threads);
+    let arguments = [
+        pointer(grouped.weights),
+        KernelArgument::Pointer(grouped.packed.map_or(DevicePointer(0), |one| one.scales)),
+        pointer(grouped.x),
+        KernelArgument::Pointer(DevicePointer(0)),
+        pointer_or_null(grouped.bias),
+        KernelArgument::Pointer(DevicePointer(0)),
+        pointer(grouped.out),
+        int(1),
+        int(grouped.outputs),
+        KernelArgument::F32(0.0),
+        pointer(grouped.experts),
+        int(grouped.fan_out),
+    ];
+    queue.launch(&function, config, &arguments)
 }

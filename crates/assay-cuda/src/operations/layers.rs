@@ -15,7 +15,7 @@ const PREFERRED_THREADS: u64 = 512;
 const MAX_CHUNKS: u64 = 8;
 
 /// Vectors per thread, and threads, of a CTA that holds a row in registers.
-fn register_row(width: u64, vector: u64) -> Option<(u64, u64)> {
+pub(super) fn register_row(width: u64, vector: u64) -> Option<(u64, u64)> {
     let pieces = width.div_ceil(vector);
     let mut chunks = 1;
     while pieces.div_ceil(chunks) > PREFERRED_THREADS && chunks < MAX_CHUNKS {
@@ -178,14 +178,16 @@ pub(super) fn swiglu(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     let (rows, columns) = (call.size("rows")?, call.size("columns")?);
     let gate_up = call.operand("gate_up", &[rows, 2, columns])?;
     let out = call.typed("out", gate_up.format, &[rows, columns])?;
-    swiglu_into(context, queue, call, [gate_up, out], [rows, columns])
+    let gate = Activation::None;
+    gate_into(context, queue, call, gate, [gate_up, out], [rows, columns])
 }
 
-/// SwiGLU: silu of the first half of each row times the second.
-pub(super) fn swiglu_into(
+/// The gate, a function of the first half of each row, times the second; none is SwiGLU's.
+pub(super) fn gate_into(
     context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
+    gate: Activation,
     [gate_up, out]: [Operand; 2],
     [rows, columns]: [u64; 2],
 ) -> Result<()> {
@@ -194,7 +196,11 @@ pub(super) fn swiglu_into(
     }
     let vector = vector(gate_up.format, columns, &[Some(gate_up), Some(out)]);
     let number = call.float_type("gate_up", gate_up)?;
-    let defines: [Define; 2] = [("ELEMENT", number.into()), ("VECTOR", vector.into())];
+    let defines: [Define; 3] = [
+        ("ELEMENT", number.into()),
+        ("ACTIVATION_CODE", gate.into()),
+        ("VECTOR", vector.into()),
+    ];
     let function = context.function(queue, "swiglu", &defines)?;
     let threads = 128;
     let ctas_x = columns.div_ceil(vector * threads);

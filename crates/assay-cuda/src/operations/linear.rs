@@ -10,7 +10,7 @@ use super::call::{Call, element_bytes};
 use super::context::OperationContext;
 use super::cublaslt_gemm::{cublaslt_gemm, fp8_gemm};
 use super::gemv::{launch_gemv, prefers_gemv};
-use super::layers::{activation, rms_norm_into, swiglu_into};
+use super::layers::{activation, gate_into, rms_norm_into};
 use super::linear_arguments::LinearArguments;
 use super::packed_weights::{PackedWeights, WeightLayout};
 use super::small_m_gemm::try_small_m_gemm;
@@ -63,11 +63,14 @@ pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         bias: call.optional_typed("bias", x.format, &[outputs])?,
         residual: call.optional_typed("residual", x.format, &[rows, outputs])?,
         out: call.operand("out", &[rows, columns])?,
-        activation: if gated { Activation::None } else { activation },
+        activation: match activation {
+            Activation::Swiglu => Activation::None,
+            other => other,
+        },
         gated,
     };
     if gated && (!outputs.is_multiple_of(2) || linear.residual.is_some()) {
-        let expected = "an even number of outputs and no residual for swiglu";
+        let expected = "an even number of outputs and no residual for a gated activation";
         return Err(call.error(expected, format_args!("{outputs} outputs")));
     }
     if rows * outputs == 0 {
@@ -141,7 +144,16 @@ fn unfused(
         return gemm(context, queue, call, &gemm_arguments);
     }
     gemm_arguments.out = scratch("gated", linear.out, linear.rows * linear.outputs)?;
+    gemm_arguments.activation = Activation::None;
     gemm(context, queue, call, &gemm_arguments)?;
     let size = [linear.rows, linear.outputs / 2];
-    swiglu_into(context, queue, call, [gemm_arguments.out, linear.out], size)
+    let gate = linear.activation;
+    gate_into(
+        context,
+        queue,
+        call,
+        gate,
+        [gemm_arguments.out, linear.out],
+        size,
+    )
 }

@@ -19,8 +19,8 @@ pub(super) struct LinearArguments {
     pub bias: Option<Operand>,
     pub residual: Option<Operand>,
     pub out: Operand,
-    /// None where gated.
+    /// Where gated, which gate it is; none for SwiGLU.
     pub activation: Activation,
-    /// SwiGLU: outputs are gates and then as many ups, and out has half as many columns.
+    /// Whether outputs are gates and then as many ups; out has half as many columns.
     pub gated: bool,
 }

@@ -7,6 +7,7 @@ mod attention;
 mod attention_decode;
 mod attention_limits;
 mod attention_prefill;
+mod attention_scores;
 mod axes;
 mod batch_invariant_gemm;
 mod call;
@@ -14,6 +15,7 @@ mod context;
 mod cublaslt_gemm;
 mod elementwise;
 mod error;
+mod experts;
 mod fallback_gemm;
 mod gemv;
 mod grid;
@@ -25,6 +27,7 @@ mod microbench;
 mod packed_weights;
 mod quantize;
 mod reduce;
+mod residual;
 mod rope;
 mod sampling;
 mod scan;
@@ -45,7 +48,7 @@ use std::sync::Arc;
 type Body = fn(&OperationContext, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 34] = [
+const BODIES: [(&str, Body); 40] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -60,6 +63,12 @@ const BODIES: [(&str, Body); 34] = [
     ("paged_attention", attention::paged_attention),
     ("decode_attention", attention_decode::decode_attention),
     ("attention", attention::attention),
+    ("scale", residual::scale),
+    ("add_residual", residual::add_residual),
+    ("norm_columns", residual::norm_columns),
+    ("route", experts::route),
+    ("grouped_linear", experts::grouped_linear),
+    ("combine_experts", experts::combine_experts),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),
     ("reduce", reduce::reduce),

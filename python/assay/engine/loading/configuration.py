@@ -7,86 +7,61 @@ default that is used is noted. Keys beyond these are judged by `configuration_ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from assay.engine.loading.configuration_keys import check_keys
+from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.schema import ConfigSchema
+from assay.engine.loading.configuration_keys import check_keys, short
 from assay.engine.loading.rope_scaling import standard_scaling, unfold_rope_parameters
 from assay.errors import InputError, UnsupportedError
 
-
-class ConfigSchema(NamedTuple):
-    """Keys of one architecture: dimensions (positive integers), other required keys, defaults."""
-
-    dimensions: tuple[str, ...]
-    required: tuple[str, ...]
-    defaults: Mapping[str, Any]
-
-
-_LLAMA_DIMENSIONS: Final = (
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "vocab_size",
-    "max_position_embeddings",
-)
-_ROPE: Final = {"rope_theta": 10000.0, "rope_scaling": None}
-
 SCHEMAS: Final[dict[str, ConfigSchema]] = {
-    "llama": ConfigSchema(
-        _LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **_ROPE,
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "mlp_bias": False,
-        },
-    ),
-    "mistral": ConfigSchema(
-        _LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act", "sliding_window"),
-        {**_ROPE, "tie_word_embeddings": False},
-    ),
-    "qwen2": ConfigSchema(
-        _LLAMA_DIMENSIONS,
-        ("rms_norm_eps", "hidden_act"),
-        {**_ROPE, "tie_word_embeddings": False, "use_sliding_window": False},
-    ),
-    "qwen3": ConfigSchema(
-        (*_LLAMA_DIMENSIONS, "head_dim"),
-        ("rms_norm_eps", "hidden_act"),
-        {
-            **_ROPE,
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "use_sliding_window": False,
-        },
-    ),
-    "gpt2": ConfigSchema(
-        ("n_embd", "n_layer", "n_head", "n_positions", "vocab_size"),
-        ("layer_norm_epsilon", "activation_function"),
-        {
-            "n_inner": None,
-            "tie_word_embeddings": True,
-            "scale_attn_weights": True,
-            "scale_attn_by_inverse_layer_idx": False,
-        },
-    ),
+    name: architecture.schema for name, architecture in ARCHITECTURES.items()
 }
-"""Every supported architecture, by its `model_type`."""
+"""The keys of every supported architecture, by its `model_type`."""
+
+MAX_EXPERTS: Final = 4096
+"""The most experts of a layer: each has tensors of its own, whose names are listed."""
 
 _FLAG: Final = (bool, "true or false")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(
-        ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_sliding_window"), _FLAG
+        (
+            "tie_word_embeddings",
+            "attention_bias",
+            "mlp_bias",
+            "use_sliding_window",
+            "use_bias",
+            "qkv_bias",
+            "norm_topk_prob",
+        ),
+        _FLAG,
     ),
     "rope_scaling": (dict | None, "an object or null"),
     "n_inner": (int | None, "a number or null"),
     "hidden_act": (str, "a text"),
+    "hidden_activation": (str | None, "a text or null"),
     "activation_function": (str, "a text"),
+    "mlp_only_layers": (list | None, "a list or null"),
+    "no_rope_layers": (list | None, "a list or null"),
 }
+
+_POSITIVE: Final = (
+    "rms_norm_eps",
+    "layer_norm_epsilon",
+    "layer_norm_eps",
+    "norm_epsilon",
+    "rope_theta",
+    "rope_local_base_freq",
+    "query_pre_attn_scalar",
+    "attention_multiplier",
+    "embedding_multiplier",
+    "residual_multiplier",
+    "logits_scaling",
+    "logit_scale",
+)
+_POSITIVE_OR_NULL: Final = ("attn_logit_softcapping", "final_logit_softcapping")
+_COUNTS: Final = ("sliding_window_pattern", "no_rope_layer_interval", "decoder_sparse_step")
 
 
 def known_architecture(where: str, name: Any) -> str:
@@ -104,7 +79,16 @@ def validated(
     """A configuration with every key of its architecture, and notes of the defaults used."""
     schema = SCHEMAS[architecture]
     config = {**found, "model_type": architecture}
-    unfold_rope_parameters(where, config)
+    if "num_experts" in schema.keys and "num_local_experts" in config:
+        # transformers 5 writes it under the name that Mixtral has.
+        count = config.pop("num_local_experts")
+        if config.setdefault("num_experts", count) != count:
+            raise InputError(
+                f"{where}: expected one number of experts, got {config['num_experts']!r} "
+                f"and {count!r}"
+            )
+        found = {key: value for key, value in found.items() if key != "num_local_experts"}
+    unfold_rope_parameters(where, config, schema.keys)
     notes = []
     for key, value in schema.defaults.items():
         if key not in config:
@@ -118,33 +102,68 @@ def validated(
             )
     for key in schema.dimensions:
         _check_dimension(where, key, config[key])
-    for key in ("rms_norm_eps", "layer_norm_epsilon", "rope_theta"):
-        if key in config:
+    for key in _POSITIVE:
+        if key in schema.keys:
             _check_positive(where, key, config[key])
+    for key in _POSITIVE_OR_NULL:
+        if key in schema.keys and config[key] is not None:
+            _check_positive(where, key, config[key])
+    for key in _COUNTS:
+        if key in schema.keys:
+            _check_dimension(where, key, config[key])
     for key, (kinds, expected) in _TYPES.items():
         if key in config and not isinstance(config[key], kinds):
             raise InputError(f"{where}: expected {key} as {expected}, got {config[key]!r}")
-    keys = frozenset((*schema.dimensions, *schema.required, *schema.defaults))
-    notes += check_keys(where, architecture, found, keys)
+    notes += check_keys(where, architecture, found, schema.keys)
     if architecture != "gpt2":
+        _check_layers(where, schema, config)
+        _check_experts(where, schema, config)
+    notes += _derive_heads(where, architecture, config)
+    if architecture != "gpt2":
+        _check_rotary(where, config)
         config["rope_scaling"], found_notes = standard_scaling(where, config)
         notes += found_notes
-        notes += _check_window(where, architecture, config)
-    notes += _derive_heads(where, architecture, config)
     return config, tuple(notes)
 
 
-def _check_window(where: str, architecture: str, config: dict[str, Any]) -> list[str]:
-    """Check the window; a note says that it limits the context (`models.model_shape`)."""
-    window = config.get("sliding_window")
-    if architecture in ("qwen2", "qwen3") and not config["use_sliding_window"]:
-        config["sliding_window"] = window = None
-    if window is None:
-        return []
-    _check_dimension(where, "sliding_window", window)
-    if window >= config["max_position_embeddings"]:
-        return []
-    return [f"{where}: sliding_window {window} limits the context to {window} tokens"]
+def _check_layers(where: str, schema: ConfigSchema, config: dict[str, Any]) -> None:
+    """Check what is stated layer by layer: windows, layers without RoPE or without experts."""
+    if "use_sliding_window" in schema.keys and not config["use_sliding_window"]:
+        config["sliding_window"] = config["layer_types"] = None
+    if (window := config.get("sliding_window")) is not None:
+        _check_dimension(where, "sliding_window", window)
+        last = config.get("max_window_layers", 0)
+        if isinstance(last, bool) or not isinstance(last, int):
+            raise InputError(f"{where}: expected max_window_layers as an integer, got {last!r}")
+    layers = config["num_hidden_layers"]
+    flags = config.get("no_rope_layers") if "no_rope_layers" in schema.keys else None
+    if flags is not None and (len(flags) != layers or any(flag not in (0, 1) for flag in flags)):
+        raise InputError(
+            f"{where}: expected no_rope_layers of {layers} zeros and ones, got {short(flags)}"
+        )
+
+
+def _check_experts(where: str, schema: ConfigSchema, config: dict[str, Any]) -> None:
+    key = next((key for key in ("num_local_experts", "num_experts") if key in schema.keys), None)
+    if key is None:
+        return
+    count, used = config[key], config["num_experts_per_tok"]
+    if count > MAX_EXPERTS:
+        raise InputError(f"{where}: expected {key} of at most {MAX_EXPERTS}, got {count}")
+    if used > count:
+        raise InputError(f"{where}: expected num_experts_per_tok of at most {count}, got {used}")
+
+
+def _check_rotary(where: str, config: dict[str, Any]) -> None:
+    share = config.get("partial_rotary_factor")
+    if share is None:
+        return
+    _check_positive(where, "partial_rotary_factor", share)
+    if not 2 <= int(config["head_dim"] * share) <= config["head_dim"]:
+        raise InputError(
+            f"{where}: expected partial_rotary_factor of a part of {config['head_dim']} "
+            f"dimensions, got {share!r}"
+        )
 
 
 def _check_dimension(where: str, key: str, value: Any) -> None:

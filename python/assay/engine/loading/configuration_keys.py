@@ -26,7 +26,10 @@ IMPLEMENTED: Final = frozenset(
         "mlp_bias",
         "sliding_window",
         "use_sliding_window",
+        "max_window_layers",
         "layer_types",
+        # Files of Gemma have both; transformers reads hidden_activation.
+        "hidden_act",
         "bos_token_id",
         "eos_token_id",
     }
@@ -43,14 +46,15 @@ _HARMLESS: Final = """
     task_specific_params tokenizer_class prefix chunk_size_feed_forward gradient_checkpointing
     is_decoder tie_encoder_decoder torchscript use_bfloat16 tf_legacy_loss n_ctx summary_activation
     summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
-    reorder_and_upcast_attn max_window_layers max_length min_length max_new_tokens do_sample
+    reorder_and_upcast_attn cache_implementation max_length min_length max_new_tokens do_sample
     early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p typical_p
     repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
     bad_words_ids num_return_sequences output_scores remove_invalid_values
     exponential_decay_length_penalty suppress_tokens begin_suppress_tokens unsloth_fixed
     unsloth_version cross_attention_hidden_size model_max_length use_flash_attention_2
     _flash_attn_2_enabled attn_implementation use_flash_attn use_flash_attention num_logits_to_keep
-    attn_dropout attention_probs_dropout_prob hidden_dropout_prob
+    attn_dropout attention_probs_dropout_prob hidden_dropout_prob embedding_dropout residual_dropout
+    router_aux_loss_coef router_jitter_noise _sliding_window_pattern
 """
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys of dropout, training, generation defaults, labels and file keeping: logits do not move."""
@@ -142,6 +146,8 @@ def check_keys(
 ) -> list[str]:
     """Refuse what would change results and is not implemented; a note names unknown keys."""
     for key, neutral in NEUTRAL.items():
+        if key in schema_keys:
+            continue
         if key in config and not is_neutral(config[key], neutral):
             expected = " or ".join(repr(value) for value in neutral if value is not None) or "none"
             raise UnsupportedError(

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import GgufFile
-from assay.engine.loading.configuration import known_architecture, validated
+from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.loading.configuration import validated
+from assay.engine.loading.gguf_architectures import more_configuration
 from assay.engine.loading.gguf_keys import check_gguf_keys
 from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.engine.loading.gguf_names import hugging_face_name
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 
 _ROPE_TENSOR: Final = re.compile(r"\.self_attn\.[qk]_proj\.(weight|bias)$")
 
+NAMES: Final = {one.gguf: name for name, one in ARCHITECTURES.items() if one.gguf is not None}
+"""Architectures by their names in GGUF files."""
+
+_ANY: Final = ("head_dim", "sliding_window", "bos_token_id", "eos_token_id")
+"""Keys of every architecture but GPT-2, besides those of its schema."""
+
+_PERMUTED: Final = ("llama", "granite", "smollm3")
+"""Architectures for which llama.cpp permutes the rows of query and key matrices."""
+
 
 def open_gguf(path: Path) -> ModelFiles:
     """Read a GGUF file."""
@@ -29,21 +40,25 @@ def open_gguf(path: Path) -> ModelFiles:
     file = GgufFile(path)
     metadata = GgufMetadata(where, file)
     stored = stored_tensors(path, file, metadata)
-    architecture = known_architecture(
-        f"{where}: general.architecture", metadata.require("general.architecture", str)
-    )
-    if architecture == "mistral":
+    stated = metadata.require("general.architecture", str)
+    if stated not in NAMES:
         raise UnsupportedError(
-            f'{where}: expected "llama", which GGUF files of Mistral say, got "mistral"'
+            f'{where}: general.architecture: expected a known architecture, got "{stated}"',
+            f"one of: {', '.join(NAMES)}",
         )
-    key_notes = check_gguf_keys(metadata, architecture)
-    config, notes = validated(
-        where, architecture, _configuration(metadata, architecture, "output.weight" not in stored)
-    )
+    key_notes = check_gguf_keys(metadata, stated)
+    given = _configuration(metadata, stated, "output.weight" not in stored)
+    architecture = NAMES[stated]
+    if architecture == "llama" and given["sliding_window"] is not None:
+        # Files of Mistral say "llama".
+        architecture = "mistral"
+    known = ARCHITECTURES[architecture].schema.keys
+    given = {key: value for key, value in given.items() if key in known or key in _ANY}
+    config, notes = validated(where, architecture, given)
     tensors = {}
     for one in stored.values():
-        name = hugging_face_name(where, architecture, one.name)
-        permuted = architecture == "llama" and _ROPE_TENSOR.search(name) is not None
+        name = hugging_face_name(where, stated, one.name)
+        permuted = stated in _PERMUTED and _ROPE_TENSOR.search(name) is not None
         tensors[name] = Tensor.stored(name, one, permuted=permuted)
     if ROPE_FACTORS in tensors:
         if config["rope_scaling"] is not None:
@@ -64,11 +79,11 @@ def open_gguf(path: Path) -> ModelFiles:
         architecture=architecture,
         config=config,
         tensors=tensors,
-        # llama.cpp permutes the rows of query and key matrices for the Llama family only.
-        rope_pairs="interleaved" if architecture == "llama" else "half",
+        rope_pairs="interleaved" if stated in _PERMUTED else "half",
         make_tokenizer=make_tokenizer,
         template_text=metadata.get("tokenizer.chat_template", str),
         notes=(*notes, *key_notes),
+        norms_include_offset=True,
     )
 
 
@@ -124,4 +139,5 @@ def _configuration(metadata: GgufMetadata, architecture: str, tied: bool) -> dic
         "mlp_bias": False,
         "sliding_window": window,
         "use_sliding_window": window is not None,
+        **more_configuration(metadata, architecture),
     }

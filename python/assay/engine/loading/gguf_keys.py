@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from assay.engine.loading.configuration_keys import is_neutral, short
+from assay.engine.loading.gguf_architectures import READ as READ_BY_ARCHITECTURE
 from assay.engine.loading.gguf_metadata import GgufMetadata
 from assay.errors import UnsupportedError
 
@@ -63,6 +64,7 @@ def check_gguf_keys(metadata: GgufMetadata, architecture: str) -> list[str]:
     where, prefix, unknown = metadata.where, f"{architecture}.", []
     # GPT-2 has no RoPE.
     read = READ if architecture != "gpt2" else {key for key in READ if not key.startswith("rope.")}
+    read |= READ_BY_ARCHITECTURE.get(architecture, frozenset())
     for key in sorted(metadata):
         if not key.startswith(prefix):
             continue

@@ -23,6 +23,20 @@ _LLAMA: Final = {
     "ffn_up": "model.layers.{}.mlp.up_proj",
     "ffn_down": "model.layers.{}.mlp.down_proj",
 }
+_POST_NORMS: Final = {
+    "post_attention_norm": "model.layers.{}.post_attention_layernorm",
+    "post_ffw_norm": "model.layers.{}.post_feedforward_layernorm",
+}
+_GEMMA: Final = {
+    **_LLAMA,
+    **_POST_NORMS,
+    "ffn_norm": "model.layers.{}.pre_feedforward_layernorm",
+}
+_BY_ARCHITECTURE: Final[dict[str, dict[str, str]]] = {
+    "gemma2": _GEMMA,
+    "gemma3": _GEMMA,
+    "olmo2": {**_LLAMA, **_POST_NORMS},
+}
 _GPT2: Final = {
     "token_embd": "transformer.wte",
     "position_embd": "transformer.wpe",
@@ -48,7 +62,8 @@ def hugging_face_name(where: str, architecture: str, name: str) -> str:
         return _EXACT_NAMES[name]
     if match := _NAME_PATTERN.fullmatch(name):
         layer, stem, kind = match.groups()
-        known = (_GPT2 if architecture == "gpt2" else _LLAMA).get(stem)
+        names = _GPT2 if architecture == "gpt2" else _BY_ARCHITECTURE.get(architecture, _LLAMA)
+        known = names.get(stem)
         if known is not None and ("{}" in known) == (layer is not None):
             return f"{known.format(layer)}.{kind}"
     raise UnsupportedError(

@@ -84,6 +84,8 @@ class ModelFiles:
     template_text: str | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     synthetic: bool = False
+    norms_include_offset: bool = False
+    """Whether stored norm weights include what the architecture adds to them, as in GGUF files."""
     _tokenizer: Once[Tokenizer] = field(init=False, repr=False, compare=False)
     _chat_template: Once[ChatTemplate | None] = field(init=False, repr=False, compare=False)
 

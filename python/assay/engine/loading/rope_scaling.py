@@ -30,6 +30,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         "mscale_all_dim",
         "truncate",
     ),
+    "longrope": ("factor", _CONTEXT, "short_factor", "long_factor", "attention_factor"),
 }
 """The keys of each `rope_type` that is implemented."""
 
@@ -46,22 +47,48 @@ def yarn_attention_factor(factor: float, mscale: float = 1.0) -> float:
     return 1.0 if factor <= 1.0 else 0.1 * mscale * math.log(factor) + 1.0
 
 
-def unfold_rope_parameters(where: str, config: dict[str, Any]) -> None:
-    """Move the base and the scaling of RoPE out of the one object that newer files have."""
+def unfold_rope_parameters(
+    where: str, config: dict[str, Any], keys: frozenset[str] = frozenset()
+) -> None:
+    """Move the base and the scaling of RoPE out of the one object that newer files have.
+
+    `keys` are those of the architecture: one that reads `rope_local_base_freq` may state RoPE by
+    the type of its layers, and one that reads `partial_rotary_factor` may state it in there.
+    """
     parameters = config.get("rope_parameters")
     if parameters is not None and config.get("rope_scaling") is None:
         config["rope_scaling"] = parameters
+    if "rope_local_base_freq" in keys:
+        _unfold_layer_types(where, config)
     scaling = config.get("rope_scaling")
-    if not isinstance(scaling, dict) or "rope_theta" not in scaling:
+    if not isinstance(scaling, dict):
         return
     scaling = dict(scaling)
-    theta = scaling.pop("rope_theta")
-    # transformers 4 reads the outer one, transformers 5 the inner one.
-    if config.setdefault("rope_theta", theta) != theta:
-        raise InputError(
-            f"{where}: expected one rope_theta, got {config['rope_theta']!r} and {theta!r}"
-        )
+    for key in ("rope_theta", "partial_rotary_factor"):
+        if key not in scaling or (key != "rope_theta" and key not in keys):
+            continue
+        value = scaling.pop(key)
+        # transformers 4 reads the outer one, transformers 5 the inner one.
+        if config.setdefault(key, value) != value:
+            raise InputError(f"{where}: expected one {key}, got {config[key]!r} and {value!r}")
     config["rope_scaling"] = scaling
+
+
+def _unfold_layer_types(where: str, config: dict[str, Any]) -> None:
+    """RoPE of layers with a window is plain, with a base of its own; the others have the scaling."""
+    scaling = config.get("rope_scaling")
+    if not isinstance(scaling, dict) or "sliding_attention" not in scaling:
+        return
+    local = scaling["sliding_attention"]
+    plain = isinstance(local, dict) and local.get("rope_type", "default") == "default"
+    if not plain or set(scaling) != {"full_attention", "sliding_attention"}:
+        raise UnsupportedError(
+            f"{where}: expected scaled RoPE in layers of full_attention only, "
+            f"got {sorted(map(str, scaling))}"
+        )
+    config["rope_scaling"] = scaling["full_attention"]
+    if "rope_theta" in local:
+        config["rope_local_base_freq"] = local["rope_theta"]
 
 
 def standard_scaling(where: str, config: Mapping[str, Any]) -> tuple[Scaling | None, list[str]]:
@@ -75,6 +102,8 @@ def standard_scaling(where: str, config: Mapping[str, Any]) -> tuple[Scaling | N
             f"{', '.join(sorted(found))}"
         )
     kind = found.get("rope_type", found.get("type", "default"))
+    # The first files of Phi-3 say "su".
+    kind = "longrope" if kind == "su" else kind
     if kind not in _KEYS:
         raise UnsupportedError(
             f'{where}: expected a known rope_type, got "{kind}"',
@@ -94,6 +123,8 @@ def standard_scaling(where: str, config: Mapping[str, Any]) -> tuple[Scaling | N
     if kind == "default":
         return None, []
     context = _original_context(where, config, given)
+    if kind == "longrope":
+        return _longrope(where, config, given, context)
     if kind == "yarn" and "factor" not in given:
         given["factor"] = config["max_position_embeddings"] / context
     scaling: Scaling = {"rope_type": kind, "factor": _number(where, given, "factor")}
@@ -110,6 +141,37 @@ def standard_scaling(where: str, config: Mapping[str, Any]) -> tuple[Scaling | N
     elif kind == "yarn":
         scaling |= {_CONTEXT: context, **_yarn(where, given, scaling["factor"])}
     return scaling, []
+
+
+def _longrope(
+    where: str, config: Mapping[str, Any], given: Mapping[str, Any], context: int
+) -> tuple[Scaling, list[str]]:
+    """LongRoPE (Ding et al. 2024, arXiv:2402.13753): a factor for each pair of dimensions.
+
+    There is one list for texts up to the original context and one for longer ones. Keys that are
+    in the cache cannot be rotated again, so the served context decides for all texts, as in vLLM;
+    `transformers` decides anew for each text.
+    """
+    longest = config["max_position_embeddings"]
+    kind = "long_factor" if longest > context else "short_factor"
+    share = config.get("partial_rotary_factor") or 1.0
+    pairs = int(config["head_dim"] * share) // 2
+    factors = given.get(kind)
+    if not isinstance(factors, list) or len(factors) != pairs:
+        got = len(factors) if isinstance(factors, list) else repr(factors)[:40]
+        raise InputError(f"{where}: expected {kind} as {pairs} numbers, got {got}")
+    factors = [_number(where, {kind: factor}, kind) for factor in factors]
+    factor = longest / context
+    if config.get(_CONTEXT) is None and "factor" in given:
+        factor = _number(where, given, "factor")
+    if "attention_factor" in given:
+        attention_factor = _number(where, given, "attention_factor")
+    elif factor <= 1.0 or context == 1:
+        attention_factor = 1.0
+    else:
+        attention_factor = math.sqrt(1.0 + math.log(factor) / math.log(context))
+    scaling = {"rope_type": "longrope", "factors": factors, "attention_factor": attention_factor}
+    return scaling, [f"{where}: longrope with {kind} for texts of any length"]
 
 
 def _yarn(where: str, given: Mapping[str, Any], factor: float) -> Scaling:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.schema import Architecture
 from assay.engine.loading.configuration import known_architecture, validated
 from assay.engine.loading.hugging_face import INDEX, SINGLE
 from assay.engine.loading.model_files import ModelFiles, Tensor
@@ -51,33 +53,46 @@ _LLAMA: Final[dict[str, Any]] = {
     "bos_token_id": _BYTES,
     "eos_token_id": _BYTES + 1,
 }
+_GPT2: Final[dict[str, Any]] = {
+    "n_embd": 256,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 1024,
+    "n_inner": None,
+    "vocab_size": VOCABULARY,
+    "layer_norm_epsilon": 1e-5,
+    "activation_function": "gelu_new",
+    "tie_word_embeddings": True,
+    "bos_token_id": _BYTES,
+    "eos_token_id": _BYTES + 1,
+}
+_ANY_ARCHITECTURE: Final = ("head_dim", "bos_token_id", "eos_token_id")
+
+
+def _small(name: str, architecture: Architecture) -> dict[str, Any]:
+    known = (*architecture.schema.keys, *_ANY_ARCHITECTURE)
+    base = _GPT2 if name == "gpt2" else _LLAMA
+    return {key: value for key, value in base.items() if key in known} | dict(architecture.small)
+
+
 SMALL: Final[dict[str, dict[str, Any]]] = {
-    "llama": _LLAMA | {"attention_bias": False, "mlp_bias": False},
-    "mistral": _LLAMA | {"sliding_window": None},
-    "qwen2": _LLAMA | {"use_sliding_window": False, "tie_word_embeddings": True},
-    "qwen3": _LLAMA | {"use_sliding_window": False, "attention_bias": False},
-    "gpt2": {
-        "n_embd": 256,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 1024,
-        "n_inner": None,
-        "vocab_size": VOCABULARY,
-        "layer_norm_epsilon": 1e-5,
-        "activation_function": "gelu_new",
-        "tie_word_embeddings": True,
-        "bos_token_id": _BYTES,
-        "eos_token_id": _BYTES + 1,
-    },
+    name: _small(name, architecture) for name, architecture in ARCHITECTURES.items()
 }
 """A small configuration of each architecture."""
 
 
 def synthetic_model(
-    architecture: str = "llama", *, seed: int = 0, config: Mapping[str, Any] | None = None
+    architecture: str = "llama",
+    *,
+    seed: int = 0,
+    config: Mapping[str, Any] | None = None,
+    complete: bool = False,
 ) -> ModelFiles:
-    """A model in memory; `config` overrides keys of the small configuration."""
-    settings = _settings(architecture, config)
+    """A model in memory; `config` overrides keys of the small configuration.
+
+    With `complete` it is the whole configuration, as a config.json has it.
+    """
+    settings = _settings(architecture, config, complete)
     tensors = {}
     for name, values in _weights(architecture, settings, seed).items():
         tensors[name] = Tensor(
@@ -111,11 +126,12 @@ def write_folder(
     *,
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
+    complete: bool = False,
     format: str = "f32",
     shards: int = 1,
 ) -> None:
     """Write the same model as a Hugging Face folder, in f32 or bf16, in one file or several."""
-    settings = _settings(architecture, config)
+    settings = _settings(architecture, config, complete)
     folder.mkdir(parents=True, exist_ok=True)
     stored = {}
     for name, values in _weights(architecture, settings, seed).items():
@@ -132,7 +148,7 @@ def write_folder(
         (folder / file).write_bytes(_safetensors(tensors, format))
     if shards > 1:
         _write_json(folder / INDEX, {"metadata": {}, "weight_map": weight_map})
-    _write_json(folder / "config.json", settings)
+    _write_json(folder / "config.json", dict(config or {}) if complete else settings)
     _write_json(
         folder / "tokenizer_config.json",
         {"bos_token": BEGIN, "eos_token": END, "chat_template": TEMPLATE},
@@ -144,11 +160,12 @@ def _write_json(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
-def _settings(architecture: str, config: Mapping[str, Any] | None) -> dict[str, Any]:
+def _settings(
+    architecture: str, config: Mapping[str, Any] | None, complete: bool
+) -> dict[str, Any]:
     known_architecture("synthetic model", architecture)
-    settings, _ = validated(
-        "synthetic model", architecture, SMALL[architecture] | dict(config or {})
-    )
+    base = {} if complete else SMALL[architecture]
+    settings, _ = validated("synthetic model", architecture, base | dict(config or {}))
     return settings
 
 

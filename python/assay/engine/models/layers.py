@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from assay import ops
-from assay.engine.runner.step_buffers import StepBuffers
+from assay.engine.runner.step_buffers import StepBuffers, narrowed
 from assay.runtime import Array
 
 
@@ -19,7 +19,10 @@ class Norm(NamedTuple):
     """Whether it is a LayerNorm, an operation of its own; RMSNorm is fused into the next GEMM."""
 
     def forward(self, x: Array, out: Array, label: str, *, residual: Array | None = None) -> None:
-        """Write the LayerNorm of `x`, or of `residual` after `x` is added to it."""
+        """Write the norm of `x`, or of `residual` after `x` is added to it."""
+        if not self.is_layer_norm:
+            ops.rms_norm(x, self.weight, self.epsilon, residual=residual, out=out, label=label)
+            return
         ops.layer_norm(
             x, self.weight, self.bias, self.epsilon, residual=residual, out=out, label=label
         )
@@ -59,6 +62,32 @@ class Linear(NamedTuple):
             batch_invariant=step.batch_invariant,
         )
 
+    def add(
+        self,
+        x: Array,
+        residual: Array,
+        out: Array,
+        label: str,
+        step: StepBuffers,
+        *,
+        norm: Norm | None,
+        factor: float,
+    ) -> None:
+        """Write the residual plus x @ weights.T, which is normed and scaled before it is added."""
+        if norm is None and factor == 1.0:
+            self.forward(x, out, label, step, residual=residual)
+            return
+        self.forward(x, step.normed, label, step)
+        ops.add_residual(
+            step.normed,
+            residual,
+            norm=None if norm is None else norm.weight,
+            epsilon=0.0 if norm is None else norm.epsilon,
+            factor=factor,
+            out=out,
+            label=f"{label}.add",
+        )
+
 
 class Attention(NamedTuple):
     """Self-attention over the paged KV cache, grouped-query where there are fewer KV heads."""
@@ -71,22 +100,41 @@ class Attention(NamedTuple):
     rotation: ops.RopeTable | None
     query_norm: Array | None = None
     key_norm: Array | None = None
+    query_row_norm: Array | None = None
+    key_row_norm: Array | None = None
+    """RMSNorm of all query heads together, and of all key heads."""
     epsilon: float = 0.0
+    scale: float | None = None
+    window: int = 0
+    softcap: float = 0.0
+    sinks: Array | None = None
 
-    def forward(self, step: StepBuffers, layer: int, label: str, norm: Norm) -> None:
+    def forward(self, step: StepBuffers, layer: int, label: str, block: Block) -> None:
         """Write `step.attention_residual`: the residual stream plus attention over it."""
+        norm = block.attention_norm
         self.qkv.forward(step.hidden, step.qkv, f"{label}.qkv", step, norm=norm)
+        self._norm_rows(step, f"{label}.qk_norm")
         if step.shape.decode_only and self._fuses_rope(step):
             self._decode(step, layer, label)
         else:
             self._attend(step, layer, label)
-        self.output.forward(
+        self.output.add(
             step.attention_output,
+            step.hidden,
             step.attention_residual,
             f"{label}.output",
             step,
-            residual=step.hidden,
+            norm=block.attention_post_norm,
+            factor=block.residual_scale,
         )
+
+    def _norm_rows(self, step: StepBuffers, label: str) -> None:
+        """Norm all query heads together, and all key heads, where the architecture does so."""
+        if self.query_row_norm is not None:
+            ops.norm_columns(step.qkv, self.query_row_norm, self.epsilon, first=0, label=label)
+        if self.key_row_norm is not None:
+            first = self.heads * self.head_dim
+            ops.norm_columns(step.qkv, self.key_row_norm, self.epsilon, first=first, label=label)
 
     def _fuses_rope(self, step: StepBuffers) -> bool:
         """Whether decode attention with fused RoPE and cache write is supported and faster."""
@@ -112,6 +160,10 @@ class Attention(NamedTuple):
             query_norm=self.query_norm,
             key_norm=self.key_norm,
             epsilon=self.epsilon,
+            scale=self.scale,
+            window=self.window,
+            softcap=self.softcap,
+            sinks=self.sinks,
             num_splits=step.num_splits,
             metadata_ready=True,
             out=step.attention_output,
@@ -150,6 +202,10 @@ class Attention(NamedTuple):
             block_tokens=keys.shape[1],
             # A batch-invariant step takes the prefill kernel, even for a single row.
             max_query_len=1 if step.shape.decode_only else max(step.shape.num_tokens, 2),
+            scale=self.scale,
+            window=self.window,
+            softcap=self.softcap,
+            sinks=self.sinks,
             num_splits=step.num_splits,
             metadata_ready=True,
             out=step.attention_output,
@@ -165,20 +221,59 @@ class Mlp(NamedTuple):
     name: str
     """The label of the first GEMM."""
 
-    def forward(self, step: StepBuffers, label: str, norm: Norm) -> None:
+    def forward(self, step: StepBuffers, label: str, block: Block) -> None:
         """Write `step.hidden`: the residual stream plus the MLP of it."""
-        self.up.forward(
-            step.attention_residual, step.intermediate, f"{label}.{self.name}", step, norm=norm
+        x, norm = step.attention_residual, block.mlp_norm
+        if block.parallel:
+            x, norm = step.hidden, block.attention_norm
+            if norm is not None and norm.is_layer_norm:
+                # What attention read; nothing has overwritten it.
+                x, norm = step.normed, None
+        inner = self._intermediate(step)
+        self.up.forward(x, inner, f"{label}.{self.name}", step, norm=norm)
+        self.down.add(
+            inner,
+            step.attention_residual,
+            step.hidden,
+            f"{label}.down",
+            step,
+            norm=block.mlp_post_norm,
+            factor=block.residual_scale,
         )
-        self.down.forward(
-            step.intermediate, step.hidden, f"{label}.down", step, residual=step.attention_residual
-        )
+
+    def project(self, x: Array, step: StepBuffers, out: Array, label: str) -> None:
+        """Write the MLP of rows that are normed already, without residual."""
+        inner = self._intermediate(step)
+        self.up.forward(x, inner, f"{label}_up", step)
+        self.down.forward(inner, out, f"{label}_down", step)
+
+    def _intermediate(self, step: StepBuffers) -> Array:
+        """The buffer between the two layers, which the widest MLP of the model fills."""
+        return narrowed(step.intermediate, self.down.weights.shape[1])
+
+
+class SparseMlp(Protocol):
+    """A mixture of experts in the place of the MLP."""
+
+    @property
+    def down(self) -> Linear:
+        """The down projections of all experts."""
+
+    def forward(self, step: StepBuffers, label: str, block: Block) -> None:
+        """Write `step.hidden`."""
 
 
 class Block(NamedTuple):
-    """A transformer block: attention and MLP, each pre-normed and added to the residual."""
+    """A transformer block: attention and MLP, each added to the residual stream."""
 
-    attention_norm: Norm
+    attention_norm: Norm | None
     attention: Attention
-    mlp_norm: Norm
-    mlp: Mlp
+    mlp_norm: Norm | None
+    mlp: Mlp | SparseMlp
+    attention_post_norm: Norm | None = None
+    mlp_post_norm: Norm | None = None
+    """Norms of what is added."""
+    residual_scale: float = 1.0
+    """Multiplies what is added."""
+    parallel: bool = False
+    """Whether the MLP reads what attention reads."""

@@ -23,6 +23,9 @@ class Model:
     blocks: Sequence[Block]
     norm: Norm
     head: Linear
+    embedding_scale: float
+    logits_scale: float
+    logits_softcap: float
     weight_format: str
     weight_bytes: int
     """Bytes of all weight matrices."""
@@ -46,19 +49,21 @@ class Model:
             sampled_tokens=step.previous_tokens,
             label="embedding",
         )
-        if self.positions is not None:
+        if self.embedding_scale != 1.0:
+            ops.scale(step.hidden, self.embedding_scale, label="embedding.scale")
+        first = self.blocks[0].attention_norm
+        if self.positions is not None and first is not None:
             ops.embedding(
                 step.positions, self.positions, step.attention_residual, label="positions"
             )
             # LayerNorm adds its input to the residual in place; its output is not used.
-            first = self.blocks[0].attention_norm
             first.forward(
                 step.attention_residual, step.normed, "add_positions", residual=step.hidden
             )
         for index, block in enumerate(self.blocks):
             label = f"layers.{index}"
-            block.attention.forward(step, index, f"{label}.attention", block.attention_norm)
-            block.mlp.forward(step, f"{label}.mlp", block.mlp_norm)
+            block.attention.forward(step, index, f"{label}.attention", block)
+            block.mlp.forward(step, f"{label}.mlp", block)
         if step.shape.num_samples == 0:
             return
         rows = step.hidden
@@ -70,3 +75,7 @@ class Model:
             rows = step.sampled_hidden
         norm = None if self.norm.is_layer_norm else self.norm
         self.head.forward(rows, step.logits, "head", step, norm=norm)
+        if self.logits_scale != 1.0 or self.logits_softcap:
+            ops.scale(
+                step.logits, self.logits_scale, softcap=self.logits_softcap, label="head.scale"
+            )

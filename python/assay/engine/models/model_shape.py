@@ -1,9 +1,21 @@
-"""The dimensions of a model, independent of its configuration's spelling."""
+"""The dimensions of a model that decide how much memory it, its buffers and its KV cache take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from assay.engine.architectures.decoder import Decoder, Experts, Mlp
+
+
+class ExpertShape(NamedTuple):
+    """Dimensions of a mixture of experts."""
+
+    experts: int
+    top_k: int
+    inner: int
+    """Width of one expert."""
+    shared: bool
+    """Whether there are shared experts beside them."""
 
 
 class ModelShape(NamedTuple):
@@ -18,6 +30,7 @@ class ModelShape(NamedTuple):
     head_dim: int
     context: int
     """Maximum positions: longer texts cannot be computed."""
+    experts: ExpertShape | None = None
 
     @property
     def kv_values(self) -> int:
@@ -25,20 +38,32 @@ class ModelShape(NamedTuple):
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 
-def llama_shape(config: Mapping[str, Any]) -> ModelShape:
-    """The dimensions of the Llama family, from its configuration keys."""
-    context = config["max_position_embeddings"]
-    # Sliding-window attention equals full attention only while the text fits into the window.
-    window = config.get("sliding_window")
-    if window is not None:
-        context = min(context, window)
+def model_shape(decoder: Decoder) -> ModelShape:
+    """The dimensions of a decoder, whose layers all have the same heads."""
+    attention = decoder.blocks[0].attention
+    dense = [block.mlp for block in decoder.blocks if isinstance(block.mlp, Mlp)]
+    sparse = [block.mlp for block in decoder.blocks if isinstance(block.mlp, Experts)]
+    dense += [experts.shared for experts in sparse if experts.shared is not None]
     return ModelShape(
-        vocabulary=config["vocab_size"],
-        hidden=config["hidden_size"],
-        inner=config["intermediate_size"],
-        layers=config["num_hidden_layers"],
-        heads=config["num_attention_heads"],
-        kv_heads=config["num_key_value_heads"],
-        head_dim=config["head_dim"],
-        context=context,
+        vocabulary=decoder.vocabulary,
+        hidden=decoder.hidden,
+        inner=max((mlp.down.inputs for mlp in dense), default=0),
+        layers=len(decoder.blocks),
+        heads=attention.heads,
+        kv_heads=attention.kv_heads,
+        head_dim=attention.head_dim,
+        context=decoder.context,
+        experts=_expert_shape(sparse),
+    )
+
+
+def _expert_shape(layers: list[Experts]) -> ExpertShape | None:
+    if not layers:
+        return None
+    routing = layers[0].routing
+    return ExpertShape(
+        routing.experts,
+        routing.top_k,
+        max(experts.inner for experts in layers),
+        any(experts.shared is not None for experts in layers),
     )

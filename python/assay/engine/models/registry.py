@@ -1,25 +1,15 @@
-"""The architectures, and models built from files; engines over the same files share one."""
+"""Models built from files; engines over the same files share one."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 
 from assay.engine.loading import ModelFiles
-from assay.engine.models import gpt2, llama, mistral, qwen2, qwen3
+from assay.engine.models.builder import build
 from assay.engine.models.model import Model
 from assay.engine.models.weights import WeightSource
 from assay.runtime import Device
-
-ARCHITECTURES: dict[str, Callable[[WeightSource], Model]] = {
-    "gpt2": gpt2.build,
-    "llama": llama.build,
-    "mistral": mistral.build,
-    "qwen2": qwen2.build,
-    "qwen3": qwen3.build,
-}
-"""The builder of each architecture."""
 
 Key = tuple[object, ...]
 
@@ -36,7 +26,7 @@ def build_model(files: ModelFiles, device: Device, weight_format: str | None = N
     with _LOCK:
         model = _SHARED.get(key)
         if model is None:
-            model = ARCHITECTURES[files.architecture](WeightSource(files, device, weight_format))
+            model = build(WeightSource(files, device, weight_format))
             _SHARED[key] = model
         return model
 

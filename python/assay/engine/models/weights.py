@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from assay import ops
@@ -41,6 +42,10 @@ UPLOAD_CHUNK_BYTES = 16 << 20
 """Bytes of one copy."""
 
 
+Change = Callable[["npt.NDArray[np.float32]"], "npt.NDArray[np.float32]"]
+"""What is done to values before they are stored on the device."""
+
+
 class WeightSource:
     """Loads weights into device memory; matrices with the same input are fused into one.
 
@@ -57,8 +62,10 @@ class WeightSource:
         self.notes: list[str] = []
         self._tables: dict[str, ops.Weights] = {}
 
-    def matrix(self, *names: str, gathered: bool = False) -> ops.Weights:
-        """The matrices of these names, concatenated by rows.
+    def matrix(
+        self, *names: str, gathered: bool = False, change: Change | None = None
+    ) -> ops.Weights:
+        """The matrices of these names, concatenated by rows, and changed before they are packed.
 
         A matrix that is gathered by row (an embedding) has to be dense on a GPU.
         """
@@ -78,7 +85,10 @@ class WeightSource:
             format = GPU_DENSE
         stored_as = {None if tensor.transposed else tensor.format for tensor in tensors}
         same = stored_as == {format}
-        if on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *QUANTIZED_ON_GPU):
+        if change is not None:
+            values = change(np.concatenate([self._values(tensor) for tensor in tensors]))
+            weights = pack_values(values, format, self.device)
+        elif on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *QUANTIZED_ON_GPU):
             weights = self._upload(tensors, GPU_DENSE, (outputs, inputs))
             if format != GPU_DENSE:
                 weights = _quantize_on_device(weights, format)
@@ -97,26 +107,29 @@ class WeightSource:
             self._tables[name] = self.matrix(name, gathered=True)
         return self._tables[name]
 
-    def vector(self, *names: str) -> Array:
-        """Concatenated vectors, in the data type of activations."""
+    def float_vector(self, name: str) -> Array:
+        """A vector in single precision."""
+        return transfer.store("weights", self.device, self._tensor(name).to_float32().reshape(-1))
+
+    def vector(self, *names: str, offset: float = 0.0, change: Change | None = None) -> Array:
+        """Concatenated vectors, in the data type of activations, with a number added to each."""
         tensors = [self._tensor(name) for name in names]
         kind = activation_type(self.device)
-        if any(tensor.format != "f32" for tensor in tensors) or kind is not dtypes.float32:
-            values = np.concatenate([tensor.to_float32() for tensor in tensors])
+        is_stored = all(tensor.format == "f32" for tensor in tensors)
+        stored = is_stored and not offset and change is None
+        if not stored or kind is not dtypes.float32:
+            values = np.concatenate([tensor.to_float32() for tensor in tensors]) + np.float32(
+                offset
+            )
+            values = values if change is None else change(values)
             return transfer.store("weights", self.device, values, kind)
         count = sum(math.prod(tensor.shape) for tensor in tensors)
         out = allocation.empty(self.device, (count,), kind, "weights")
-        offset = 0
+        start = 0
         for tensor in tensors:
-            self.device.upload("weights", tensor.bytes, out.buffer, offset)
-            offset += tensor.bytes.nbytes
+            self.device.upload("weights", tensor.bytes, out.buffer, start)
+            start += tensor.bytes.nbytes
         return out
-
-    def optional_vector(self, *names: str) -> Array | None:
-        """Vectors that are optional for the architecture."""
-        if names[0] not in self.files.tensors:
-            return None
-        return self.vector(*names)
 
     def _upload(self, tensors: list[Tensor], format: str, shape: tuple[int, int]) -> ops.Weights:
         """Upload mapped matrices into one device buffer, concatenated by rows.

@@ -40,6 +40,21 @@ class StepShape(NamedTuple):
     """Whether every sequence has one new token."""
 
 
+class ExpertBuffers(NamedTuple):
+    """The arrays of a mixture of experts, for one layer at a time."""
+
+    logits: Array
+    """Of the router, in float32."""
+    experts: Array
+    """Experts of each token, best first."""
+    weights: Array
+    intermediate: Array
+    """A row for each expert of each token, as in `outputs`."""
+    outputs: Array
+    shared_output: Array
+    shared_gates: Array
+
+
 class StepBuffers(NamedTuple):
     """The arrays that the operations of a step of one shape work on."""
 
@@ -77,6 +92,8 @@ class StepBuffers(NamedTuple):
     sampled_logprobs: Array | None
     key_caches: tuple[Array, ...]
     value_caches: tuple[Array, ...]
+    experts: ExpertBuffers | None = None
+    """Where the model has a mixture of experts."""
 
 
 def activation_type(device: Device) -> DType:
@@ -151,7 +168,7 @@ class Workspace:
             "qkv": attention + 2 * kv,
             "queries": attention,
             "attention_output": attention,
-            "intermediate": model_shape.inner,
+            "intermediate": max(model_shape.inner, 1),
         }
         self.activation_type = activation_type(device)
         self.activations = {
@@ -163,12 +180,42 @@ class Workspace:
         self.token_counts: Array | None = None
         self.prompt_mask: Array | None = None
         self.logits_bias: Array | None = None
+        self.expert_arrays = self._allocate_experts()
 
     def allocate_bias(self) -> Array:
         """What is added to logits, allocated when the first request needs it."""
         if self.logits_bias is None:
             self.logits_bias = self._array(self.logits.shape)
         return self.logits_bias
+
+    def _expert_extents(self, tokens: int) -> dict[str, tuple[tuple[int, int], DType]]:
+        """The shapes and types of the arrays of `ExpertBuffers`."""
+        shape = self.model_shape.experts
+        if shape is None:
+            return {}
+        rows, kind = tokens * shape.top_k, self.activation_type
+        return {
+            "logits": ((tokens, shape.experts), dtypes.float32),
+            "experts": ((tokens, shape.top_k), dtypes.int32),
+            "weights": ((tokens, shape.top_k), dtypes.float32),
+            "intermediate": ((rows, shape.inner), kind),
+            "outputs": ((rows, self.model_shape.hidden), kind),
+            "shared_output": ((tokens if shape.shared else 1, self.model_shape.hidden), kind),
+            "shared_gates": ((tokens if shape.shared else 1, 1), dtypes.float32),
+        }
+
+    def _allocate_experts(self) -> dict[str, Array]:
+        extents = self._expert_extents(self.max_shape.num_tokens)
+        return {name: self._array(shape, dtype) for name, (shape, dtype) in extents.items()}
+
+    def _expert_buffers(self, tokens: int) -> ExpertBuffers | None:
+        if not self.expert_arrays:
+            return None
+        views = {
+            name: _view(self.expert_arrays[name], dtype, shape)
+            for name, (shape, dtype) in self._expert_extents(tokens).items()
+        }
+        return ExpertBuffers(**views)
 
     def allocate_penalties(self) -> None:
         """Allocate the inputs of penalties, when the first request needs them."""
@@ -236,6 +283,7 @@ class Workspace:
             else None,
             key_caches=key_caches,
             value_caches=value_caches,
+            experts=self._expert_buffers(shape.num_tokens),
             **{
                 name: _view(array, self.activation_type, (shape.num_tokens, self.widths[name]))
                 for name, array in self.activations.items()
@@ -250,3 +298,10 @@ def _view(array: Array, dtype: DType, extents: tuple[int, ...], first: int = 0) 
     """A view of an array from its word `first` on, with another shape and data type."""
     layout = Layout(extents, row_major(extents, dtype.itemsize), array.offset + 4 * first)
     return Array(array.device, array.buffer, dtype, layout)
+
+
+def narrowed(array: Array, width: int) -> Array:
+    """The beginning of an array of rows, as as many rows of another width."""
+    if array.shape[1] == width:
+        return array
+    return _view(array, array.dtype, (array.shape[0], width))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from assay.engine.models.layers import Mlp
+
 if TYPE_CHECKING:
+    from assay.engine.models.layers import Norm
     from assay.engine.models.model import Model
 
 
@@ -23,14 +26,27 @@ class Meaning(NamedTuple):
 
 _STEP_LABELS: Final = {
     "embedding": "embedding",
+    "embedding.scale": "embedding",
     "positions": "embedding",
     "add_positions": "embedding",
     "norm": "final_norm",
     "sampled_rows": "select_logits",
+    "head.scale": "lm_head",
     "penalize": "sampling",
     "sample": "sampling",
     "copy_block": "kv_cache_write",
 }
+
+_EXPERT_LABELS: Final = {
+    "mlp.norm": ["post_attention_norm"],
+    "mlp.router": ["router"],
+    "mlp.route": ["router_topk"],
+    "mlp.shared_up": ["shared_gate_up", "shared_activation"],
+    "mlp.shared_down": ["shared_down"],
+    "mlp.shared_gate": ["shared_gate_up"],
+    "mlp.combine": ["expert_combine"],
+}
+"""Labels of a mixture of experts, besides its grouped GEMMs."""
 
 _FUSED_KERNELS: Final = ("gemv", "small_m_gemm")
 """Kernels of a linear layer that compute its norm and its activation too."""
@@ -46,7 +62,8 @@ class OperationNames:
         """Read off the model which operations are fused."""
         block = model.blocks[0]
         attention = block.attention
-        self._fuses_norm = not block.attention_norm.is_layer_norm
+        self._fuses_norm = _is_fused(block.attention_norm)
+        self._fuses_mlp_norm = _is_fused(block.mlp_norm)
         self._fuses_final_norm = not model.norm.is_layer_norm
         before = [
             "qk_norm" if attention.query_norm is not None else None,
@@ -54,7 +71,8 @@ class OperationNames:
             "kv_cache_write",
         ]
         self._cache_write = [name for name in before if name]
-        self._activates = block.mlp.up.activation is not None
+        dense = [one.mlp for one in model.blocks if isinstance(one.mlp, Mlp)]
+        self._activates = not dense or dense[0].up.activation is not None
 
     def meaning(self, label: str, operation: str | None, kernel: str | None) -> Meaning:
         """What a launch computes: `kernel` of the table's `operation` under the engine's label."""
@@ -74,16 +92,24 @@ class OperationNames:
         if name == "attention.paged":
             fused = self._cache_write if operation == "decode_attention" else []
             return [*fused, "attention"]
+        if operation == "grouped_linear":
+            up = ["experts_gate_up", "experts_activation"]
+            return up if name == "mlp.gate_up" else ["experts_down"]
         if name in ("mlp.gate_up", "mlp.up"):
-            norm = ["post_attention_norm"] if self._fuses_norm else []
+            norm = ["post_attention_norm"] if self._fuses_mlp_norm else []
             return [*norm, "gate_up_proj", *(["activation"] if self._activates else [])]
         return {
             "attention.qkv.norm": ["input_norm"],
+            "attention.qk_norm": ["qk_norm"],
             "attention.rope_write": self._cache_write,
             "attention.output": ["o_proj"],
+            "attention.output.add": ["post_attention_norm"],
             "mlp.gate_up.norm": ["post_attention_norm"],
             "mlp.up.norm": ["post_attention_norm"],
             "mlp.down": ["down_proj"],
+            # The norm behind the MLP, where there is one, with the residual add.
+            "mlp.down.add": ["input_norm"],
+            **_EXPERT_LABELS,
         }.get(name, [])
 
     def _step_parts(self, name: str) -> list[str]:
@@ -92,12 +118,17 @@ class OperationNames:
         return [_STEP_LABELS[name]] if name in _STEP_LABELS else []
 
 
+def _is_fused(norm: Norm | None) -> bool:
+    """Whether a norm is part of the linear layer behind it."""
+    return norm is not None and not norm.is_layer_norm
+
+
 def _of_kernel(parts: list[str], layer: int | None, operation: str | None, kernel: str) -> Meaning:
     """The share of one kernel in a node of several operations."""
     if operation != "linear" or kernel in _FUSED_KERNELS:
         return Meaning("+".join(parts), layer, True)
     norms = [part for part in parts if part.endswith("norm")]
-    activations = [part for part in parts if part == "activation"]
+    activations = [part for part in parts if part.endswith("activation")]
     products = [part for part in parts if part not in (*norms, *activations)]
     if kernel in _NORM_KERNELS:
         return Meaning("+".join(norms) or None, layer, False)

@@ -14,4 +14,4 @@ pub use paged::{PagedBatch, paged_attention};
 pub(super) use paged_kernel::PagedTile;
 pub use prefill::prefill_attention;
 pub(super) use prefill_kernel::PrefillTile;
-pub use shape::AttentionShape;
+pub use shape::{AttentionShape, ScoreOptions};

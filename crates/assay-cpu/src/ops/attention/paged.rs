@@ -7,7 +7,7 @@
 
 use super::kv_cache::CacheShape;
 use super::paged_kernel::{KV_TILE, MAX_QUERY_TILE, PagedTile};
-use super::shape::AttentionShape;
+use super::shape::{AttentionShape, ScoreOptions};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_index, check_length, check_value};
@@ -49,6 +49,7 @@ pub struct PagedBatch<'a> {
 pub fn paged_attention<T: Element>(
     context: Context,
     shape: AttentionShape,
+    options: ScoreOptions,
     cache: CacheShape,
     query: &[f32],
     keys: &[T],
@@ -58,6 +59,7 @@ pub fn paged_attention<T: Element>(
 ) -> Result<()> {
     let operation = "paged_attention";
     shape.check(operation)?;
+    options.check(operation, shape.heads)?;
     cache.check(operation, "keys", keys)?;
     cache.check(operation, "values", values)?;
     let own = (cache.kv_heads, cache.head_size);
@@ -82,7 +84,11 @@ pub fn paged_attention<T: Element>(
     let queries_per_tile = queries_per_tile.clamp(1, MAX_QUERY_TILE);
     let plan = |sequence: usize| {
         let rows = batch.rows(sequence).len();
-        let num_splits = batch.splits(sequence, queries.len() * shape.kv_heads, &context);
+        let seq_len = batch.seq_lens[sequence] as usize;
+        // Splits have a single row; its window begins in this tile.
+        let first = options.first_visible(seq_len) / KV_TILE * KV_TILE;
+        let others = queries.len() * shape.kv_heads;
+        let num_splits = batch.splits(sequence, seq_len - first, others, &context);
         // With splits, a task takes all query heads of a KV head, so that the keys are read once.
         let queries_per_tile = if num_splits > 1 {
             group.min(MAX_QUERY_TILE)
@@ -93,6 +99,7 @@ pub fn paged_attention<T: Element>(
             queries_per_tile,
             tiles: (rows * group).div_ceil(queries_per_tile),
             num_splits,
+            first: if num_splits > 1 { first } else { 0 },
         }
     };
     let sequences = 0..batch.seq_lens.len();
@@ -122,6 +129,7 @@ pub fn paged_attention<T: Element>(
                 let seq_len = batch.seq_lens[sequence] as usize;
                 let tile = PagedTile {
                     shape,
+                    options,
                     cache,
                     query,
                     keys,
@@ -154,6 +162,7 @@ pub fn paged_attention<T: Element>(
                 &partial[first..first + heads],
                 &mut out[row..row + width],
                 shape,
+                options.sinks,
             );
             first += heads;
         }
@@ -168,6 +177,8 @@ struct SequencePlan {
     tiles: usize,
     /// Splits of the context.
     num_splits: usize,
+    /// The first token of the splits.
+    first: usize,
 }
 
 impl SequencePlan {
@@ -177,14 +188,16 @@ impl SequencePlan {
 
     /// The tokens of a split: output KV tiles; the last splits may have fewer tokens or none.
     fn tokens(&self, split: usize, seq_len: usize) -> Range<usize> {
-        let queries_per_tile = seq_len.div_ceil(self.num_splits).next_multiple_of(KV_TILE);
-        seq_len.min(split * queries_per_tile)..seq_len.min((split + 1) * queries_per_tile)
+        let tokens = (seq_len - self.first).div_ceil(self.num_splits);
+        let tokens = tokens.next_multiple_of(KV_TILE);
+        let start = self.first + split * tokens;
+        seq_len.min(start)..seq_len.min(start + tokens)
     }
 }
 
 /// Combines the splits of one query of every head. A record is the unnormalized accumulator, the
 /// maximum score and the sum of weights relative to it.
-fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape) {
+fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape, sinks: Option<&[f32]>) {
     let record = shape.head_size + 2;
     for (head, out) in out.chunks_exact_mut(shape.head_size).enumerate() {
         let of_head = || {
@@ -194,13 +207,17 @@ fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape) {
                 .step_by(shape.heads);
             records.map(|record| record.split_at(shape.head_size))
         };
-        let largest = of_head().fold(f32::NEG_INFINITY, |most, (_, ends)| most.max(ends[0]));
+        let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head]);
+        let largest = of_head().fold(sink, |most, (_, ends)| most.max(ends[0]));
         let rescale = |ends: &[f32]| match ends[1] {
             // A split without tokens, or with all scores minus infinity.
             0.0 => 0.0,
             _ => (ends[0] - largest).exp(),
         };
-        let weight: f32 = of_head().map(|(_, ends)| ends[1] * rescale(ends)).sum();
+        let mut weight: f32 = of_head().map(|(_, ends)| ends[1] * rescale(ends)).sum();
+        if sinks.is_some() {
+            weight += (sink - largest).exp();
+        }
         out.fill(0.0);
         for (sums, ends) in of_head() {
             let share = rescale(ends) / weight;
@@ -216,9 +233,9 @@ impl PagedBatch<'_> {
         self.query_start_loc[sequence] as usize..self.query_start_loc[sequence + 1] as usize
     }
 
-    /// Splits of a sequence's context, where the batch has `others` pairs of a query and a KV head.
-    fn splits(&self, sequence: usize, others: usize, context: &Context) -> usize {
-        let seq_len = self.seq_lens[sequence] as usize;
+    /// Splits of the `seq_len` tokens that a sequence's query sees, where the batch has `others` pairs of
+    /// a query and a KV head.
+    fn splits(&self, sequence: usize, seq_len: usize, others: usize, context: &Context) -> usize {
         if self.rows(sequence).len() != 1 || seq_len == 0 {
             return 1;
         }

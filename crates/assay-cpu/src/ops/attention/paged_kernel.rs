@@ -1,10 +1,10 @@
 //! The paged attention kernel: a tile of queries of one sequence over its context.
 
 use super::kv_cache::CacheShape;
-use super::shape::AttentionShape;
+use super::shape::{AttentionShape, ScoreOptions};
 use crate::ops::element::{self, Load};
 use crate::ops::softmax::{exponentials, largest, scale};
-use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial};
+use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial, tanh};
 use crate::threads::DisjointSlice;
 use std::ops::Range;
 
@@ -18,6 +18,7 @@ pub(super) const MAX_QUERY_TILE: usize = 32;
 /// Query i is head i % group of row i / group.
 pub(crate) struct PagedTile<'a, T> {
     pub(super) shape: AttentionShape,
+    pub(super) options: ScoreOptions<'a>,
     pub(super) cache: CacheShape,
     pub(super) query: &'a [f32],
     pub(super) keys: &'a [T],
@@ -39,6 +40,10 @@ pub(crate) struct PagedTile<'a, T> {
 struct QueryState {
     query: usize,
     out: usize,
+    head: usize,
+    /// The first visible token.
+    first: usize,
+    /// The end of the visible tokens.
     visible: usize,
     largest: f32,
     weight: f32,
@@ -74,13 +79,16 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
             let (row, head) = (query / group, self.kv_head * group + query % group);
             let row_head = (self.rows.start + row) * self.shape.heads + head;
             let query = row_head * self.shape.head_size;
+            let visible = (self.seq_len + row + 1).saturating_sub(self.rows.len());
             *states = QueryState {
                 query,
                 out: match self.partial {
                     None => query,
                     Some(first) => first + head * (self.shape.head_size + 2),
                 },
-                visible: (self.seq_len + row + 1).saturating_sub(self.rows.len()),
+                head,
+                first: self.options.first_visible(visible),
+                visible,
                 largest: f32::NEG_INFINITY,
                 weight: 0.0,
             };
@@ -91,7 +99,10 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
         }
         let longest = states.last().map_or(0, |last| last.visible);
         let end = longest.min(self.tokens.end);
-        for start in (self.tokens.start..end).step_by(KV_TILE) {
+        // Tiles before every query's window are skipped; the others stay where they are, so that a
+        // query's result does not depend on the rest of its tile.
+        let skipped = states.first().map_or(0, |first| first.first) / KV_TILE * KV_TILE;
+        for start in (self.tokens.start.max(skipped)..end).step_by(KV_TILE) {
             let runs = self.runs(start, end.min(start + KV_TILE));
             let (fours, rest) = states.as_chunks_mut::<4>();
             for four in fours {
@@ -107,7 +118,11 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
         }
         for states in states {
             if self.partial.is_none() {
-                scale(v, self.out(states), 1.0 / states.weight);
+                let factor = match self.options.sinks {
+                    None => 1.0 / states.weight,
+                    Some(sinks) => sink_factor(states.largest, states.weight, sinks[states.head]),
+                };
+                scale(v, self.out(states), factor);
                 continue;
             }
             let ends = states.out + self.shape.head_size;
@@ -116,6 +131,27 @@ impl<T: Load> Kernel for PagedTile<'_, T> {
             ends.copy_from_slice(&[states.largest, states.weight]);
         }
     }
+}
+
+/// Bounds scores: cap * tanh(score / cap).
+#[inline(always)]
+fn soften<V: Vector>(v: V, scores: &mut [f32], cap: f32) {
+    let bounded = |x: V::F| v.mul(v.splat(cap), tanh(v, v.mul(x, v.splat(1.0 / cap))));
+    let (whole, rest) = scores.as_chunks_mut::<LANES>();
+    for lanes in whole {
+        v.store(bounded(v.load(lanes)), lanes);
+    }
+    if !rest.is_empty() {
+        let last = bounded(load_partial(v, rest, 0.0));
+        store_partial(v, last, rest);
+    }
+}
+
+/// One over the sum of weights with a sink's, for weights relative to `largest`.
+fn sink_factor(largest: f32, weight: f32, sink: f32) -> f32 {
+    let most = largest.max(sink);
+    let rescale = (largest - most).exp();
+    rescale / (weight * rescale + (sink - most).exp())
 }
 
 impl<T: Load> PagedTile<'_, T> {
@@ -193,7 +229,14 @@ impl<T: Load> PagedTile<'_, T> {
         }
         for (states, scores) in states.iter_mut().zip(&mut scores) {
             let count = states.visible.saturating_sub(start).min(tokens_visible);
-            self.update_softmax(v, &mut scores[..tokens_visible], count, states);
+            let first = states.first.saturating_sub(start).min(count);
+            self.update_softmax(
+                v,
+                start,
+                &mut scores[..tokens_visible],
+                first..count,
+                states,
+            );
         }
         let mut from = 0;
         while from < self.shape.head_size {
@@ -289,13 +332,27 @@ impl<T: Load> PagedTile<'_, T> {
     fn update_softmax<V: Vector>(
         &self,
         v: V,
+        start: usize,
         scores: &mut [f32],
-        count: usize,
+        visible: Range<usize>,
         states: &mut QueryState,
     ) {
-        let (visible, hidden) = scores.split_at_mut(count);
+        let first = start + visible.start;
+        let (rest, hidden) = scores.split_at_mut(visible.end);
+        hidden.fill(0.0);
+        let (hidden, visible) = rest.split_at_mut(visible.start);
         hidden.fill(0.0);
         scale(v, visible, self.shape.scale);
+        if self.options.softcap > 0.0 {
+            soften(v, visible, self.options.softcap);
+        }
+        if let Some(slopes) = self.options.alibi_slopes {
+            let slope = slopes[states.head];
+            for (token, score) in visible.iter_mut().enumerate() {
+                let distance = states.visible - 1 - (first + token);
+                *score -= slope * distance as f32;
+            }
+        }
         // The maximum ignores NaN; the sum below propagates it.
         let tokens_visible = largest(v, visible).max(states.largest);
         if tokens_visible > states.largest {

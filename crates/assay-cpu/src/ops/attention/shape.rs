@@ -1,6 +1,6 @@
 //! Head counts and sizes of attention.
 
-use crate::error::{Result, check_value};
+use crate::error::{Result, check_length, check_value};
 
 /// Head counts, head size and scale of attention.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -13,6 +13,41 @@ pub struct AttentionShape {
     pub head_size: usize,
     /// The factor on scores, usually 1 / sqrt(head_size).
     pub scale: f32,
+}
+
+/// Which tokens a query sees, and what is done to its scores besides scaling.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ScoreOptions<'a> {
+    /// Tokens that a query sees, itself included (sliding window); 0: all before it too.
+    pub window: usize,
+    /// Bounds scaled scores: cap * tanh(score / cap); 0: no bound.
+    pub softcap: f32,
+    /// A logit for each head that takes part in the softmax without a value (attention sink).
+    pub sinks: Option<&'a [f32]>,
+    /// For each head, what a score loses for each token between key and query (ALiBi).
+    pub alibi_slopes: Option<&'a [f32]>,
+}
+
+impl ScoreOptions<'_> {
+    pub(crate) fn check(&self, operation: &'static str, heads: usize) -> Result<()> {
+        let valid = self.softcap >= 0.0 && self.softcap.is_finite();
+        check_value(operation, "softcap", valid, "0 or more", self.softcap)?;
+        for (argument, values) in [("sinks", self.sinks), ("alibi_slopes", self.alibi_slopes)] {
+            if let Some(values) = values {
+                check_length(operation, argument, values.len(), &[heads])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first token that a query sees, of those before the end `visible`.
+    #[inline(always)]
+    pub(crate) fn first_visible(&self, visible: usize) -> usize {
+        match self.window {
+            0 => 0,
+            window => visible.saturating_sub(window),
+        }
+    }
 }
 
 impl AttentionShape {

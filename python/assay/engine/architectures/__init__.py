@@ -1,0 +1,1 @@
+"""The architectures of language models as data, one file each: configuration keys and layers."""

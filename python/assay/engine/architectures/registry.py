@@ -1,0 +1,47 @@
+"""Every architecture that runs, by its `model_type`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from assay.engine.architectures import (
+    cohere2,
+    gemma2,
+    gemma3,
+    glm4,
+    gpt2,
+    granite,
+    llama,
+    mistral,
+    mixtral,
+    olmo2,
+    phi3,
+    qwen2,
+    qwen2_moe,
+    qwen3,
+    qwen3_moe,
+    smollm3,
+    starcoder2,
+)
+from assay.engine.architectures.schema import Architecture
+
+ARCHITECTURES: Final[dict[str, Architecture]] = {
+    "llama": llama.ARCHITECTURE,
+    "mistral": mistral.ARCHITECTURE,
+    "qwen2": qwen2.ARCHITECTURE,
+    "qwen3": qwen3.ARCHITECTURE,
+    "gpt2": gpt2.ARCHITECTURE,
+    "gemma2": gemma2.ARCHITECTURE,
+    "gemma3_text": gemma3.ARCHITECTURE,
+    "phi3": phi3.ARCHITECTURE,
+    "smollm3": smollm3.ARCHITECTURE,
+    "olmo2": olmo2.ARCHITECTURE,
+    "granite": granite.ARCHITECTURE,
+    "glm4": glm4.ARCHITECTURE,
+    "cohere2": cohere2.ARCHITECTURE,
+    "starcoder2": starcoder2.ARCHITECTURE,
+    "mixtral": mixtral.ARCHITECTURE,
+    "qwen2_moe": qwen2_moe.ARCHITECTURE,
+    "qwen3_moe": qwen3_moe.ARCHITECTURE,
+}
+"""Architectures in the order of the documentation."""

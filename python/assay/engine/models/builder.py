@@ -1,0 +1,159 @@
+"""From an architecture's data and a file's tensors to a model in device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay import ops
+from assay.engine.architectures import decoder as spec
+from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.models.experts import Experts
+from assay.engine.models.head_padding import HeadPadding, head_padding
+from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
+from assay.engine.models.model import Model
+from assay.engine.models.model_shape import model_shape
+from assay.engine.models.rotary_embedding import RopeTables
+from assay.engine.models.weights import Change, WeightSource
+from assay.runtime import Array
+
+
+def build(source: WeightSource, head_dims: Sequence[int] | None = None) -> Model:
+    """The model of a file; heads are padded to one of these sizes, by default the device's."""
+    files = source.files
+    if head_dims is None:
+        head_dims = source.device.capabilities.attention_head_dims
+    architecture = ARCHITECTURES[files.architecture]
+    decoder = architecture.decoder(files.config)
+    offset = 0.0 if files.norms_include_offset else architecture.norm_offset
+    padding = head_padding(decoder.blocks[0].attention.head_dim, head_dims)
+    if padding.is_needed:
+        source.notes.append(f"heads of {padding.size} computed as heads of {padding.padded}")
+    builder = _Builder(source, decoder, offset, padding)
+    embedding = source.table(decoder.embedding)
+    blocks = [builder.block(block) for block in decoder.blocks]
+    head = embedding if decoder.head is None else source.matrix(decoder.head)
+    return Model(
+        architecture=files.architecture,
+        shape=model_shape(decoder)._replace(head_dim=padding.padded),
+        embedding=embedding,
+        positions=None if decoder.positions is None else source.table(decoder.positions),
+        blocks=blocks,
+        norm=builder.norm(decoder.norm),
+        head=Linear(head),
+        embedding_scale=decoder.embedding_scale,
+        logits_scale=decoder.logits_scale,
+        logits_softcap=decoder.logits_softcap,
+        weight_format=source.format or blocks[0].mlp.down.weights.format,
+        weight_bytes=source.nbytes,
+        notes=tuple(source.notes),
+    )
+
+
+class _Builder:
+    """Builds layers from their descriptions."""
+
+    def __init__(
+        self,
+        source: WeightSource,
+        decoder: spec.Decoder,
+        norm_offset: float,
+        padding: HeadPadding,
+    ) -> None:
+        self._source = source
+        self._padding = padding
+        self._decoder = decoder
+        self._norm_offset = norm_offset
+        self._ropes = RopeTables(source.files, source.device, decoder.context)
+
+    def block(self, block: spec.Block) -> Block:
+        return Block(
+            attention_norm=self._optional_norm(block.attention_norm),
+            attention=self._attention(block.attention),
+            attention_post_norm=self._optional_norm(block.attention_post_norm),
+            mlp_norm=self._optional_norm(block.mlp_norm),
+            mlp=self._mlp(block.mlp)
+            if isinstance(block.mlp, spec.Mlp)
+            else self._experts(block.mlp),
+            mlp_post_norm=self._optional_norm(block.mlp_post_norm),
+            residual_scale=self._decoder.residual_scale,
+            parallel=block.parallel,
+        )
+
+    def norm(self, norm: spec.Norm) -> Norm:
+        offset = 0.0 if norm.layer_norm else self._norm_offset
+        weight = self._source.vector(f"{norm.name}.weight", offset=offset)
+        bias = self._source.vector(f"{norm.name}.bias") if norm.bias else None
+        return Norm(weight, self._decoder.epsilon, bias, norm.layer_norm)
+
+    def _optional_norm(self, norm: spec.Norm | None) -> Norm | None:
+        return None if norm is None else self.norm(norm)
+
+    def _linear(
+        self,
+        linear: spec.Linear,
+        activation: str | None = None,
+        *,
+        rows: Change | None = None,
+        columns: Change | None = None,
+    ) -> Linear:
+        bias = None
+        if linear.bias:
+            names = (f"{name}.bias" for name in linear.names)
+            bias = self._source.vector(*names, change=rows)
+        matrix = self._source.matrix(*linear.names, change=rows or columns)
+        return Linear(matrix, bias, activation)
+
+    def _attention(self, attention: spec.Attention) -> Attention:
+        norms = attention.query_norm, attention.key_norm
+        padding, is_padded = self._padding, self._padding.is_needed
+        weights = [None if norm is None else self._head_norm(norm) for norm in norms]
+        scale = attention.scale
+        if is_padded and scale is None:
+            scale = float(attention.head_dim**-0.5)
+        by_head = norms[0] is not None and norms[0].width == attention.head_dim
+        # A single head is all heads together, too.
+        return Attention(
+            qkv=self._linear(attention.qkv, rows=padding.rows if is_padded else None),
+            output=self._linear(attention.output, columns=padding.columns if is_padded else None),
+            heads=attention.heads,
+            kv_heads=attention.kv_heads,
+            head_dim=padding.padded,
+            rotation=self._rope(attention.rotary),
+            query_norm=weights[0] if by_head else None,
+            key_norm=weights[1] if by_head else None,
+            query_row_norm=None if by_head else weights[0],
+            key_row_norm=None if by_head else weights[1],
+            epsilon=self._decoder.epsilon * padding.share,
+            scale=scale,
+            window=attention.window,
+            softcap=attention.softcap,
+            sinks=None if attention.sinks is None else self._source.float_vector(attention.sinks),
+        )
+
+    def _head_norm(self, norm: spec.Norm) -> Array:
+        change = self._padding.norm if self._padding.is_needed else None
+        name = f"{norm.name}.weight"
+        return self._source.vector(name, offset=self._norm_offset, change=change)
+
+    def _rope(self, rotary: spec.Rotary | None) -> ops.RopeTable | None:
+        return None if rotary is None else self._ropes.table(rotary)
+
+    def _mlp(self, mlp: spec.Mlp) -> Mlp:
+        return Mlp(
+            up=self._linear(mlp.up, mlp.activation),
+            down=self._linear(mlp.down),
+            name="gate_up" if len(mlp.up.names) > 1 else "up",
+        )
+
+    def _experts(self, experts: spec.Experts) -> Experts:
+        routing = experts.routing
+        bias = None if routing.bias is None else self._source.float_vector(routing.bias)
+        return Experts(
+            routing=routing,
+            routing_bias=bias,
+            router=self._linear(experts.router),
+            up=self._linear(experts.up, experts.activation),
+            down=self._linear(experts.down),
+            shared=None if experts.shared is None else self._mlp(experts.shared),
+            shared_gate=None if experts.shared_gate is None else self._linear(experts.shared_gate),
+        )

@@ -1,0 +1,184 @@
+"""Mixture of experts: routing, the grouped GEMM of the experts, and their weighted sum."""
+
+from __future__ import annotations
+
+from assay._native import ACTIVATIONS
+from assay.errors import InputError, ShapeError
+from assay.ops import counting
+from assay.ops.counting import Count
+from assay.ops.linear import GATED_ACTIVATIONS, activation_code
+from assay.ops.operands import F32, I32, call, check, nbytes, result
+from assay.ops.weights import Weights
+from assay.runtime import allocation, dtypes
+from assay.runtime.array import Array
+
+
+def route(
+    logits: Array,
+    top_k: int,
+    *,
+    bias: Array | None = None,
+    sigmoid: bool = False,
+    normalize: bool = True,
+    groups: int = 1,
+    top_groups: int = 1,
+    top_two_groups: bool = False,
+    factor: float = 1.0,
+    experts_out: Array | None = None,
+    weights_out: Array | None = None,
+    label: str | None = None,
+) -> tuple[Array, Array]:
+    """The `top_k` experts of each row, best first, and their weights.
+
+    Scores are the softmax of the logits, or their sigmoids. The bias is added for the choice only
+    (auxiliary-loss-free balancing). With groups, only the experts of the best `top_groups` are
+    considered; groups are ranked by their best expert, or by the sum of the best two. The weights
+    are the scores, divided by their sum where `normalize`, times `factor`.
+    """
+    check("route", "logits", logits, (None, None), F32)
+    rows, count = logits.shape
+    if not 0 < top_k <= count:
+        raise InputError(f"route: expected top_k from 1 to {count}, got {top_k}")
+    if groups < 1 or count % groups or not 0 < top_groups <= groups:
+        raise InputError(
+            f"route: expected groups that divide {count} experts, got {groups} and {top_groups}"
+        )
+    if bias is not None:
+        check("route", "bias", bias, (count,), F32)
+    device = logits.device
+    shape = (rows, top_k)
+    if experts_out is None:
+        experts_out = allocation.empty(device, shape, dtypes.int32, "route")
+    if weights_out is None:
+        weights_out = allocation.empty(device, shape, dtypes.float32, "route")
+    check("route", "experts_out", experts_out, shape, I32)
+    check("route", "weights_out", weights_out, shape, F32)
+    call(
+        "route",
+        [("logits", logits), ("bias", bias), ("experts", experts_out), ("weights", weights_out)],
+        (
+            rows,
+            count,
+            top_k,
+            int(sigmoid),
+            int(normalize),
+            groups,
+            top_groups,
+            int(top_two_groups),
+            float(factor),
+        ),
+        device,
+        counting.memory_traffic(nbytes(logits, bias, experts_out, weights_out)),
+        label,
+    )
+    return experts_out, weights_out
+
+
+def grouped_linear(
+    x: Array,
+    weights: Weights,
+    experts: Array,
+    *,
+    experts_count: int,
+    bias: Array | None = None,
+    activation: str | None = None,
+    out: Array | None = None,
+    label: str | None = None,
+    batch_invariant: bool = False,
+) -> Array:
+    """Grouped GEMM: a row of `x` times the weights of each of its experts.
+
+    `weights` has the matrices of `experts_count` experts, one below the other, and `bias` their
+    biases, one row for each expert. `experts` has one expert for each row of `x`, or several, row
+    after row; the result has a row for each.
+    """
+    name = "grouped_linear"
+    check(name, "experts", experts, experts.shape, I32)
+    check(name, "x", x, (None, weights.shape[1]))
+    assignments, (rows, inputs) = experts.size, x.shape
+    if not rows or assignments % rows:
+        raise ShapeError(f"{name}: expected experts in multiples of {rows} rows, got {assignments}")
+    if experts_count < 1 or weights.shape[0] % experts_count:
+        raise ShapeError(
+            f"{name}: expected weights in multiples of {experts_count} experts, "
+            f"got {weights.shape[0]} rows"
+        )
+    outputs = weights.shape[0] // experts_count
+    gated = activation in GATED_ACTIVATIONS
+    if gated and outputs % 2:
+        raise ShapeError(f"{name}: expected an even number of outputs, got {outputs}")
+    code = ACTIVATIONS[activation] if gated and activation else activation_code(name, activation)
+    if bias is not None:
+        check(name, "bias", bias, (experts_count, outputs))
+    width = outputs // 2 if gated else outputs
+    out = result(name, x.device, out, (assignments, width), x.dtype)
+    # Which experts are read is known on the device only: each assignment at most reads one.
+    read = min(assignments, experts_count)
+    count = counting.gemm(assignments, outputs, inputs, weights.element_bytes)
+    more = round((read - 1) * outputs * inputs * weights.element_bytes)
+    call(
+        name,
+        [
+            ("x", x),
+            ("weights", weights.operand()),
+            ("bias", bias),
+            ("experts", experts),
+            ("out", out),
+        ],
+        (
+            assignments,
+            assignments // rows,
+            inputs,
+            outputs,
+            experts_count,
+            code,
+            int(batch_invariant),
+        ),
+        x.device,
+        count + Count(0.0, more + nbytes(bias)),
+        label,
+    )
+    return out
+
+
+def combine_experts(
+    outputs: Array,
+    weights: Array,
+    *,
+    residual: Array | None = None,
+    shared: Array | None = None,
+    gates: Array | None = None,
+    out: Array | None = None,
+    label: str | None = None,
+) -> Array:
+    """The weighted sum of the outputs of each row's experts, plus residual and shared experts.
+
+    `gates` are logits, one for each row, whose sigmoids multiply the shared output.
+    """
+    name = "combine_experts"
+    rows, top_k = check(name, "weights", weights, (None, None), F32).shape
+    columns = check(name, "outputs", outputs, (rows * top_k, None)).shape[1]
+    for key, array in (("residual", residual), ("shared", shared)):
+        if array is not None:
+            check(name, key, array, (rows, columns))
+    if gates is not None:
+        check(name, "gates", gates, (rows, 1), F32)
+        if shared is None:
+            raise InputError(f"{name}: expected gates beside a shared output, got no shared output")
+    out = result(name, outputs.device, out, (rows, columns), outputs.dtype)
+    call(
+        name,
+        [
+            ("outputs", outputs),
+            ("weights", weights),
+            ("residual", residual),
+            ("shared", shared),
+            ("gates", gates),
+            ("out", out),
+        ],
+        (rows, columns, top_k),
+        outputs.device,
+        counting.memory_traffic(nbytes(outputs, weights, residual, shared, gates, out)),
+        label,
+    )
+    return out
