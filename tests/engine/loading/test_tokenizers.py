@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from assay._native import GgufFile
 from assay.engine.loading.gguf_metadata import GgufMetadata
-from assay.engine.loading.gguf_tokenizer import PRE_TOKENIZERS, tokenizer_from_gguf
+from assay.engine.loading.gguf_pre_tokenizers import PRE_TOKENIZERS
+from assay.engine.loading.gguf_tokenizer import tokenizer_from_gguf
 from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
 from assay.errors import AssayError, InputError

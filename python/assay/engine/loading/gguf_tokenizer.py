@@ -1,14 +1,14 @@
 """The tokenizer of a GGUF file, rebuilt for the `tokenizers` library from the metadata.
 
-Pre-tokenizer patterns, defaults and end-of-generation tokens are those of llama.cpp's
-`llama-vocab.cpp` (which has the patterns from the models' tokenizer.json).
+Defaults and end-of-generation tokens are those of llama.cpp's `llama-vocab.cpp`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from assay.engine.loading.gguf_pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
 from assay.engine.loading.once import Once
 from assay.engine.loading.tokenizer import SPACE, Tokenizer, byte_alphabet
 from assay.engine.loading.vocabulary import LibraryVocabulary, Vocabulary, library_errors
@@ -19,53 +19,6 @@ if TYPE_CHECKING:
 
     from assay._native import StoredTexts
     from assay.engine.loading.gguf_metadata import GgufMetadata
-
-_GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
-_CONTRACTIONS: Final = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-_BREAKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-_WORDS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-_SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-
-
-class PreTokenizer(NamedTuple):
-    """The patterns that split text before BPE, applied in order, and the options of the model."""
-
-    patterns: tuple[str, ...]
-    ignore_merges: bool = False
-    add_bos: bool = False
-
-
-_LLAMA3: Final = PreTokenizer(
-    (f"{_CONTRACTIONS}|{_WORDS}|\\p{{N}}{{1,3}}|{_SIGNS}|{_BREAKS}",),
-    ignore_merges=True,
-    add_bos=True,
-)
-_QWEN2: Final = PreTokenizer((f"{_CONTRACTIONS}|{_WORDS}|\\p{{N}}|{_SIGNS}|{_BREAKS}",))
-_DIGITS_THEN_GPT2: Final = PreTokenizer((r"\p{N}", _GPT2))
-
-PRE_TOKENIZERS: Final[dict[str, PreTokenizer]] = {
-    "default": PreTokenizer((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
-    "gpt-2": PreTokenizer((_GPT2,)),
-    "olmo": PreTokenizer((_GPT2,)),
-    "smollm": _DIGITS_THEN_GPT2,
-    "starcoder": _DIGITS_THEN_GPT2,
-    "refact": _DIGITS_THEN_GPT2,
-    "llama3": _LLAMA3,
-    "llama-v3": _LLAMA3,
-    "llama-bpe": _LLAMA3,
-    "qwen2": _QWEN2,
-    "deepseek-r1-qwen": _QWEN2,
-    "tekken": PreTokenizer(
-        (
-            rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
-            rf"|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_BREAKS}",
-        ),
-        ignore_merges=True,
-        add_bos=True,
-    ),
-}
-"""Pre-tokenizers by their names in `tokenizer.ggml.pre`."""
 
 _EOG_TOKENS: Final = (
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|eom_id|>", "<end_of_turn>", "<|endoftext|>"),
