@@ -110,8 +110,8 @@ def serve_command(
 ) -> int:
     """Serve a model over HTTP.
 
-    OpenAI-compatible: /v1/models, /v1/completions, /v1/chat/completions and /v1/embeddings,
-    besides /tokenize, /detokenize, /health and /metrics. Listens on the loopback address by
+    OpenAI-compatible: /v1/models, /v1/completions, /v1/chat/completions, /v1/responses and
+    /v1/embeddings, besides /tokenize, /detokenize, /health and /metrics. Listens on the loopback address by
     default; beyond it an API key is needed. SIGTERM or ctrl-c drains the requests under way and
     exits with 0; a second ctrl-c exits at once with 130. With --json, the URL is printed to stdout.
     """

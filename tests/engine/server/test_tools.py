@@ -3,21 +3,17 @@
 import dataclasses
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import jsonschema_rs
 import openai
 import pytest
-from fake_engine import FakeEngine, fake_model
-from running_server import Running, running, running_engine
+from running_server import running_engine
+from scripted_server import client_of, scripted
 
 from assay.engine import Engine
 from assay.engine.loading.synthetic import synthetic_model
-from assay.engine.server import ServedModel
 from assay.engine.server.reasoning import FORMATS, ReasoningSplit
-from assay.engine.server.tools import FAMILIES
 
 PARAMETERS = {
     "type": "object",
@@ -35,22 +31,6 @@ TEMPLATE = (
     "{% for call in message.tool_calls or [] %}{{ call.function.arguments.city }}{% endfor %}"
     "<|end|>\n{% endfor %}assistant:<tool_call>"
 )
-
-
-def client_of(served: Running) -> openai.OpenAI:
-    http = httpx.Client(trust_env=False)
-    return openai.OpenAI(
-        base_url=f"{served.url}/v1", api_key="none", http_client=http, max_retries=0, timeout=30
-    )
-
-
-@contextmanager
-def scripted(script: str, **fields: Any) -> Iterator[openai.OpenAI]:
-    """A client of a server whose every output is the script."""
-    options = {"renders_tools": True, "tool_family": FAMILIES["hermes"], **fields}
-    model: ServedModel = dataclasses.replace(fake_model(), **options)
-    with running(FakeEngine(script=script), model=model) as served, client_of(served) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,8 @@ from assay.engine.server.request_schemas import (
     EmbeddingRequest,
     TokenizeRequest,
 )
+from assay.engine.server.responses_api import respond_to
+from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
 from assay.engine.server.service import ServedModel, Service
 from assay.engine.server.tokenizing import detokenize, tokenize
 
@@ -161,6 +163,15 @@ def create_app(
     ) -> Response:
         """Complete a conversation."""
         return await chat(service, body, request)
+
+    @app.post(
+        "/v1/responses",
+        response_model=ResponseObject,
+        responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
+    )
+    async def responses(body: ResponsesRequest, request: Request, service: FromService) -> Response:
+        """Respond to a conversation; nothing is stored."""
+        return await respond_to(service, body, request)
 
     @app.post("/v1/embeddings", responses=_ERROR_RESPONSES)
     async def embed(body: EmbeddingRequest, service: FromService) -> response_schemas.Embeddings:

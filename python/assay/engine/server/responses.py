@@ -58,7 +58,7 @@ async def _full(
     with service.open(generation) as stream:
         choices = await stream.collect()
     tokens = sum(choice.token_count for choice in choices)
-    return JSONResponse(formatter.full(choices, _usage(generation, stream, tokens)).model_dump())
+    return JSONResponse(formatter.full(choices, usage_of(generation, stream, tokens)).model_dump())
 
 
 async def _events(
@@ -75,11 +75,12 @@ async def _events(
             for chunk in formatter.chunks(index, delta):
                 yield event(chunk.model_dump())
     if with_usage:
-        yield event(formatter.usage_chunk(_usage(generation, stream, tokens)).model_dump())
+        yield event(formatter.usage_chunk(usage_of(generation, stream, tokens)).model_dump())
     yield DONE
 
 
-def _usage(generation: GenerationRequest, stream: OutputStream, tokens: int) -> Usage:
+def usage_of(generation: GenerationRequest, stream: OutputStream, tokens: int) -> Usage:
+    """The token counts of a request."""
     # A prompt counts once, by its first choice; the others find all of it in the prefix cache.
     cached = sum(stream.cached_tokens[:: generation.choices_per_prompt])
     return Usage.of(generation.prompt_tokens, tokens, cached)

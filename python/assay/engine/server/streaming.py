@@ -47,6 +47,11 @@ def event(data: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
 
 
+def named_event(name: str, data: dict[str, Any]) -> bytes:
+    """One server-sent event with its name on a line of its own."""
+    return f"event: {name}\n".encode() + event(data)
+
+
 class EventStream(Response):
     """Server-sent events from a generator, which is closed however the response ends.
 
