@@ -70,6 +70,11 @@ def fit_spreads(
             continue
         own = [one for one in residuals if one.level == level]
         spreads[level] = _calibrated(own, level, spreads)
+    for level in levels:
+        if level not in fixed and len({one.source for one in residuals if one.level == level}) < 2:
+            # One source says how its own figures scatter, not how sources differ.
+            others = [spreads[other] for other in levels if other != level]
+            spreads[level] = max((spreads[level], *others))
     return spreads
 
 

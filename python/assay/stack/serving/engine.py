@@ -144,6 +144,10 @@ step_share = scope.variable(
     "step_share", "s_a", "1", "share of a batch that arrives together after its first request",
     bounds=(0, 1), reference=_CLIENT, boundary="needs-source",
 )  # fmt: skip
+run_requests = scope.variable(
+    "run_requests", "N_r", "request", "requests of the whole run, whose end drains the batch",
+    bounds=("positive", None), reference=_CLIENT, boundary="needs-source",
+)  # fmt: skip
 memory_share = scope.variable(
     "memory_share", "u", "1", "share of GPU memory that the engine allocates", bounds=(0, 1),
     reference=_SETTING, boundary="needs-source",

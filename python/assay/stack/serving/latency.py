@@ -148,9 +148,20 @@ request_rate = scope.variable(
     "request_rate", "lambda", "request/s", "completed requests per second under saturation",
     equals=worked_on / answer_time, reference=_LITTLE,
 )  # fmt: skip
+# After its last prompt a run decodes on with fewer and fewer requests, for one answer's time.
+drain_time = scope.variable(
+    "drain_time", "t_d", "s", "time from the last prompt of a run to its end", display="s",
+    equals=d.output / ONE_TOKEN * engine.further_error * engine.step_error * loads.decode.time,
+    reference=_ORCA,
+)  # fmt: skip
 throughput = scope.variable(
-    "throughput", "X", "token/s", "output tokens per second of the deployment",
-    equals=request_rate * d.output / ONE_REQUEST, reference=_LITTLE, target=True,
+    "throughput", "X", "token/s", "output tokens per second of the deployment, over the whole run",
+    equals=request_rate
+    * d.output
+    / ONE_REQUEST
+    * engine.run_requests
+    / (engine.run_requests + request_rate * drain_time),
+    reference=_LITTLE, target=True,
 )  # fmt: skip
 prompt_throughput = scope.variable(
     "prompt_throughput", "X_p", "token/s",

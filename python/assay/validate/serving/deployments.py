@@ -103,6 +103,8 @@ def deployment_of(case: Case) -> Deployment:
         **_placement(inputs, "", notes),
         **experts,
     }
+    if inputs.get("num_prompts"):
+        values["serving.run_requests"] = float(parse_count(inputs["num_prompts"]))
     values["serving.concurrency"], more = _concurrency(case, mode)
     notes += more
     found = Deployment(

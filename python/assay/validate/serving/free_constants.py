@@ -51,15 +51,16 @@ SHARED = (
     Free("request_time", 0.012, 0.7, 0.7, "s", "inferencex"),
     Free("layer_kernels", 5.0, 0.3, 0.08, "1"),
     Free("expert_kernels", 4.0, 0.4, 0.1, "1"),
-    Free("reduction_wait", 4e-6, 0.7, 0.25, "s"),
+    Free("reduction_wait", 4e-6, 0.3, 0.2, "s"),
     # Kernels in a stream against kernels in a graph, NVIDIA's launch benchmarks: 1 to 3 us.
-    Free("kernel_gap", 2e-6, 0.3, 0.1, "s"),
+    Free("kernel_gap", 2e-6, 0.4, 0.1, "s"),
     # vLLM's blog on 0.6: a third of the time of an 8B model on an H100 in the API server.
     Free("stream_time", 4e-5, 0.4, 0.1, "s", "server"),
     # Tables time kernels launched one by one; vLLM's decode steps of Qwen3-30B-A3B on an H200, in
     # CUDA graphs, take 0.8 of the time above the roofline.
     Free("expert_slowdown", 0.8, 0.2, 0.1, "1"),
-    Free("prompt_expert_slowdown", 1.2, 0.2, 0.15, "1"),
+    # Uneven routing and untuned tiles only slow them.
+    Free("prompt_expert_slowdown", 1.15, 0.1, 0.1, "1"),
     Free("decode_slowdown", 1.0, 0.1, 0.1, "1"),
     Free("casting", 0.4, 0.5, 0.2, "1", most=1.0),
     Free("queue_factor", 0.3, 0.7, 0.3, "1"),
