@@ -12,6 +12,9 @@ from typing import Any
 
 Shapes = dict[str, tuple[int, ...]]
 
+MXFP4_BLOCK = 32
+"""Values that share a scale."""
+
 
 @dataclass(frozen=True, slots=True)
 class Linear:
@@ -132,14 +135,39 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True)
+class StackedLinear:
+    """The linear layers of all experts, stored as one tensor, with biases."""
+
+    name: str
+    experts: int
+    outputs: int
+    """Of one expert."""
+    inputs: int
+    packed: bool
+    """Whether it is stored as MXFP4 blocks and their scales, rather than as inputs by outputs."""
+    interleaved: bool = False
+    """Whether gates and ups alternate, rather than gates coming first."""
+
+    def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes."""
+        yield f"{self.name}_bias", (self.experts, self.outputs)
+        if not self.packed:
+            yield self.name, (self.experts, self.inputs, self.outputs)
+            return
+        blocks = self.inputs // MXFP4_BLOCK
+        yield f"{self.name}_blocks", (self.experts, self.outputs, blocks, MXFP4_BLOCK // 2)
+        yield f"{self.name}_scales", (self.experts, self.outputs, blocks)
+
+
+@dataclass(frozen=True, slots=True)
 class Experts:
     """A mixture of experts, with shared experts beside them where an architecture has some."""
 
     routing: Routing
     router: Linear
-    up: Linear
+    up: Linear | StackedLinear
     """Gate and up of every expert, one expert below the other."""
-    down: Linear
+    down: Linear | StackedLinear
     inner: int
     """Width of one expert."""
     activation: str

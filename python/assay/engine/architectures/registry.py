@@ -10,6 +10,7 @@ from assay.engine.architectures import (
     gemma3,
     glm4,
     gpt2,
+    gpt_oss,
     granite,
     llama,
     mistral,
@@ -43,5 +44,6 @@ ARCHITECTURES: Final[dict[str, Architecture]] = {
     "mixtral": mixtral.ARCHITECTURE,
     "qwen2_moe": qwen2_moe.ARCHITECTURE,
     "qwen3_moe": qwen3_moe.ARCHITECTURE,
+    "gpt_oss": gpt_oss.ARCHITECTURE,
 }
 """Architectures in the order of the documentation."""

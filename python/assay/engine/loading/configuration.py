@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from assay.engine.architectures.decoder import MXFP4_BLOCK
 from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.architectures.schema import ConfigSchema
 from assay.engine.loading.configuration_keys import check_keys, short
@@ -118,6 +119,8 @@ def validated(
     if architecture != "gpt2":
         _check_layers(where, schema, config)
         _check_experts(where, schema, config)
+    if config.get("quantization_config") is not None:
+        _check_quantization(where, config)
     notes += _derive_heads(where, architecture, config)
     if architecture != "gpt2":
         _check_rotary(where, config)
@@ -152,6 +155,19 @@ def _check_experts(where: str, schema: ConfigSchema, config: dict[str, Any]) -> 
         raise InputError(f"{where}: expected {key} of at most {MAX_EXPERTS}, got {count}")
     if used > count:
         raise InputError(f"{where}: expected num_experts_per_tok of at most {count}, got {used}")
+
+
+def _check_quantization(where: str, config: dict[str, Any]) -> None:
+    """Check the one method that an architecture reads: MXFP4 of the experts."""
+    given = config["quantization_config"]
+    method = given.get("quant_method") if isinstance(given, dict) else given
+    if method != "mxfp4":
+        raise UnsupportedError(f'{where}: expected quant_method "mxfp4", got {short(method)}')
+    for key in ("hidden_size", "intermediate_size"):
+        if config[key] % MXFP4_BLOCK:
+            raise InputError(
+                f"{where}: expected {key} in multiples of {MXFP4_BLOCK}, got {config[key]}"
+            )
 
 
 def _check_rotary(where: str, config: dict[str, Any]) -> None:

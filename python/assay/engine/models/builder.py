@@ -145,6 +145,14 @@ class _Builder:
             name="gate_up" if len(mlp.up.names) > 1 else "up",
         )
 
+    def _expert_linear(
+        self, linear: spec.Linear | spec.StackedLinear, activation: str | None = None
+    ) -> Linear:
+        if isinstance(linear, spec.Linear):
+            return self._linear(linear, activation)
+        weights, bias = self._source.stacked(linear)
+        return Linear(weights, bias, activation)
+
     def _experts(self, experts: spec.Experts) -> Experts:
         routing = experts.routing
         bias = None if routing.bias is None else self._source.float_vector(routing.bias)
@@ -152,8 +160,8 @@ class _Builder:
             routing=routing,
             routing_bias=bias,
             router=self._linear(experts.router),
-            up=self._linear(experts.up, experts.activation),
-            down=self._linear(experts.down),
+            up=self._expert_linear(experts.up, experts.activation),
+            down=self._expert_linear(experts.down),
             shared=None if experts.shared is None else self._mlp(experts.shared),
             shared_gate=None if experts.shared_gate is None else self._linear(experts.shared_gate),
         )

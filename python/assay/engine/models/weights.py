@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from assay import ops
+from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import ModelFiles, Tensor, dequantize
+from assay.engine.models.stacked_experts import EXACT_FORMAT, stacked_bias, stacked_values
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import LazyModule
@@ -100,6 +102,20 @@ class WeightSource:
             weights = pack_values(values, format, self.device)
         self.nbytes += weights.nbytes
         return weights
+
+    def stacked(self, linear: StackedLinear) -> tuple[ops.Weights, Array]:
+        """The matrices of all experts, one below the other, and their biases, a row for each."""
+        tensors = self.files.tensors
+        format = self.format or (EXACT_FORMAT if linear.packed else tensors[linear.name].format)
+        if self.device.capabilities.packs_weights_on_device and format not in QUANTIZED_ON_GPU:
+            format = GPU_DENSE
+        note = f"mxfp4 computed as {format}"
+        if linear.packed and note not in self.notes:
+            self.notes.append(note)
+        weights = pack_values(stacked_values(linear, tensors), format, self.device)
+        self.nbytes += weights.nbytes
+        bias = stacked_bias(linear, tensors)
+        return weights, transfer.store("weights", self.device, bias, activation_type(self.device))
 
     def table(self, name: str) -> ops.Weights:
         """A matrix that is gathered by row; the same name gives the same matrix."""

@@ -1,0 +1,63 @@
+"""The matrices of all experts of a layer, stored as one tensor: gpt-oss, in MXFP4 or unquantized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from assay.engine.architectures.decoder import StackedLinear
+from assay.engine.loading import Tensor
+from assay.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy", globals(), "np")
+
+EXACT_FORMAT = "bf16"
+"""A dense format that holds every MXFP4 value: four bits times a power of two."""
+
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+_SCALE_BIAS = 127
+
+
+def mxfp4_values(
+    blocks: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.float32]:
+    """Values of MXFP4 (OCP Microscaling 1.0): blocks of 16 bytes, low half first, and a scale each.
+
+    `blocks` has one more axis than `scales`; the last two axes become one.
+    """
+    table = np.array([*_E2M1, *(-value for value in _E2M1)], np.float32)
+    pairs = np.stack([table[blocks & 15], table[blocks >> 4]], axis=-1)
+    values = pairs.reshape(*blocks.shape[:-1], 2 * blocks.shape[-1])
+    exponents = scales.astype(np.int32) - _SCALE_BIAS
+    scaled = np.ldexp(values, exponents[..., None])
+    joined: npt.NDArray[np.float32] = scaled.reshape(*scaled.shape[:-2], -1).astype(np.float32)
+    return joined
+
+
+def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
+    """The matrices of all experts, outputs by inputs, one below the other; gates before ups."""
+    if linear.packed:
+        stored = [tensors[f"{linear.name}{suffix}"] for suffix in ("_blocks", "_scales")]
+        blocks, scales = (
+            np.frombuffer(tensor.bytes, np.uint8).reshape(tensor.shape) for tensor in stored
+        )
+        values = mxfp4_values(blocks, scales)
+    else:
+        # Unquantized matrices are inputs by outputs.
+        values = tensors[linear.name].to_float32().swapaxes(1, 2)
+    return np.ascontiguousarray(_gates_first(linear, values).reshape(-1, linear.inputs))
+
+
+def stacked_bias(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
+    """The biases of all experts, a row for each."""
+    return np.ascontiguousarray(_gates_first(linear, tensors[f"{linear.name}_bias"].to_float32()))
+
+
+def _gates_first(linear: StackedLinear, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if not linear.interleaved:
+        return values
+    return np.concatenate([values[:, ::2], values[:, 1::2]], axis=1)
