@@ -31,7 +31,7 @@ from assay.validate.training.jobs import Job, read_job
 from assay.validate.training.kinds import kind_of
 from assay.validate.training.shapes import NotPredictable
 from training_document import Fold, counts, write, write_folds
-from training_priors import H100, PRIORS
+from training_priors import H100, LOAD, PRIORS, board_factor
 
 Array = NDArray[np.float64]
 SCALE = 0.05
@@ -113,7 +113,7 @@ class Problem:
 
     def at(self, logs: Array) -> dict[str, Array]:
         """All inputs at a point of the fit."""
-        return {**self.table, **override(logs, self.families)}
+        return {**self.table, **override(logs, self.jobs)}
 
     def residuals(self, logs: Array) -> Array:
         """Soft-L1 errors, then deviations from the priors."""
@@ -130,8 +130,9 @@ class Problem:
         time = function(*values)[0]
         slopes = dict(zip(names, function.jacobian(*values, wrt=names)[0], strict=True))
         errors = (np.log(time) - self.observed) * self.weights
+        boards = boards_of(self.jobs)
         rows = [
-            slopes[prior.name] * np.exp(log) / time * mask
+            slopes[prior.name] * np.exp(log) / time * mask * (boards if prior.name == LOAD else 1)
             for prior, log, mask in zip(PRIORS, logs, self.masks, strict=True)
         ]
         inner = np.array(rows).T * (self.weights * _slope(errors))[:, None]
@@ -153,8 +154,14 @@ def families_of(jobs: Sequence[Job]) -> list[str]:
     return [system if system in known else H100 for system in systems]
 
 
-def override(logs: Array, families: Sequence[str]) -> dict[str, Array]:
+def boards_of(jobs: Sequence[Job]) -> Array:
+    """What each job's board sustains over the board whose constants it uses."""
+    return np.array([board_factor(job.system) for job in jobs])
+
+
+def override(logs: Array, jobs: Sequence[Job]) -> dict[str, Array]:
     """Columns of the fitted constants."""
+    families = families_of(jobs)
     found: dict[str, Array] = {}
     for prior, log, mask in zip(PRIORS, logs, masks(families), strict=True):
         column = found.setdefault(prior.name, np.full(len(families), np.nan))
@@ -164,6 +171,7 @@ def override(logs: Array, families: Sequence[str]) -> dict[str, Array]:
         column = found[prior.name]
         if prior.system == H100:
             column[np.isnan(column)] = math.exp(log)
+    found[LOAD] = found[LOAD] * boards_of(jobs)
     return found
 
 
@@ -187,7 +195,7 @@ def start() -> Array:
 def tuned(cases: Sequence[Observed], logs: Array) -> list[dict[str, float]]:
     """The best layout of every case at a point of the fit."""
     jobs = [case.job for case in cases]
-    columns = override(logs, families_of(jobs))
+    columns = override(logs, jobs)
     chosen = training.best_layouts(jobs, columns)
     return [job.layouts[index] for job, index in zip(jobs, chosen, strict=True)]
 
@@ -266,7 +274,7 @@ def held_out_errors(
 def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[float, float]:
     """The yield of published runs of some tiers, and its spread, at a point of the fit."""
     found = training_hours.runs(everything, tiers)
-    hours = training_hours.ideal_hours(found, lambda jobs: override(logs, families_of(jobs)))
+    hours = training_hours.ideal_hours(found, lambda jobs: override(logs, jobs))
     return training_hours.yields(found, hours)
 
 
@@ -314,16 +322,16 @@ def hold_out(
 
     def ideal(source: str) -> Array:
         point = without.get(source, logs)
-        return training_hours.ideal_hours(found, lambda jobs: override(point, families_of(jobs)))
+        return training_hours.ideal_hours(found, lambda jobs: override(point, jobs))
 
     training_hours.report(found, ideal)
     for tiers in ("B", "AB"):
         share, share_spread = run_yield(everything, tiers, logs)
         print(f"yield     {share:.3f}, log spread {share_spread:.3f} (tiers {tiers})")
     if folder:
-        fitted = {case.job.case.id for case in cases}
-        inputs = inputs_hash([case for case in everything if case.id in fitted])
-        write_folds(folder, _folds(cases, found, without, logs, ideal), inputs)
+        folds = _folds(cases, found, without, logs, ideal)
+        fitted = {name for fold in folds for name in fold.cases}
+        write_folds(folder, folds, inputs_hash([case for case in everything if case.id in fitted]))
         provenance = {
             "method": "most probable constants, log residuals, scale 0.05, 1.5 cases a group",
             "tier": "A, B",

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import json_records
+from assay.catalog import constants
 from calibration_covariance import correlation_block
-from training_priors import FACTS, H100, PRIORS, Prior
+from training_priors import BOARDS, FACTS, H100, LOAD, PRIORS, Prior, board_factor
 
 FOLDS = "held_out_training.json"
 _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
@@ -52,6 +53,35 @@ def write(
         own = {prior.name: entry for prior, entry in entries if prior.system == system}
         correlations = _correlations(entries, covariance, system)
         _file(folder / f"training_{system}.json", system, own, provenance, correlations)
+    for system in BOARDS:
+        _derived(
+            folder, system, {prior.system: entry for prior, entry in entries if prior.name == LOAD}
+        )
+
+
+def _derived(folder: Path, system: str, shares: Mapping[str, Mapping[str, Any]]) -> None:
+    """The share of a board that uses another's constants, under its own power limit."""
+    other = constants.source_system(system)
+    share = shares[other if other in shares else H100]
+    document = {
+        "system": system,
+        "provenance": {
+            "kind": "derived",
+            "date": datetime.date.today().isoformat(),
+            "command": "python scripts/fit_training.py",
+            "method": "the fitted share of the board with the same die, times what its power limit and "
+            "peak change (board_factor in scripts/training_priors.py)",
+        },
+        "constants": {
+            LOAD: {
+                "value": float(f"{share['value'] * board_factor(system):.6g}"),
+                "unit": "1",
+                "log_standard_error": share["log_standard_error"],
+            }
+        },
+    }
+    path = folder / f"training_{system}.json"
+    path.write_text(json_records.dumps(document, depth=3) + "\n")
 
 
 def _correlations(
@@ -82,7 +112,7 @@ def _entry(prior: Prior, log: float, error: float) -> dict[str, Any]:
 def _file(
     path: Path,
     system: str,
-    constants: Mapping[str, Any],
+    entries: Mapping[str, Any],
     provenance: Mapping[str, Any],
     correlations: Mapping[str, Any],
 ) -> None:
@@ -94,7 +124,7 @@ def _file(
             "command": "python scripts/fit_training.py",
             **provenance,
         },
-        "constants": constants,
+        "constants": entries,
         "correlations": [correlations],
     }
     path.write_text(json_records.dumps(document, depth=3) + "\n")
@@ -126,15 +156,18 @@ def write_folds(folder: Path, folds: Sequence[Fold], inputs: str) -> None:
 
 
 def _fold(fold: Fold) -> dict[str, Any]:
-    constants: dict[str, dict[str, float]] = {"common": {}}
+    found: dict[str, dict[str, float]] = {"common": {}}
     for prior, log in zip(PRIORS, fold.logs, strict=True):
         value = float(f"{math.exp(log):.6g}")
         if prior.system in ("", H100):
-            constants["common"][prior.name] = value
+            found["common"][prior.name] = value
         if prior.system:
-            constants.setdefault(prior.system, {})[prior.name] = value
-    constants["common"]["training.run_yield"] = float(f"{fold.run_yield:.4g}")
-    return {"group": fold.group, "cases": list(fold.cases), "constants": constants}
+            found.setdefault(prior.system, {})[prior.name] = value
+    found["common"]["training.run_yield"] = float(f"{fold.run_yield:.4g}")
+    for system in BOARDS:
+        share = found.get(constants.source_system(system), found["common"])[LOAD]
+        found[system] = {LOAD: float(f"{share * board_factor(system):.6g}")}
+    return {"group": fold.group, "cases": list(fold.cases), "constants": found}
 
 
 def counts(suites: Sequence[str]) -> dict[str, int]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from assay.catalog import accelerators, constants
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,11 @@ class Fact:
     reason: str
 
 
-A100, H100, B200 = "a100_sxm", "h100_sxm", "b200_sxm"
+A100, H100, H200, B200 = "a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm"
+
+LOAD = "training.load_share"
+BOARDS = (H200, "gb200", "gb300", "b300_sxm")
+"""Boards with the die of another whose constants were fitted."""
 
 PRIORS = (
     Prior("training.load_share", 0.98, 0.05, "tables were measured for milliseconds, cool", A100),
@@ -55,6 +62,35 @@ PRIORS = (
     Prior("interconnect.nic.share", 0.75, 0.12, "NCCL tests on several nodes", limit=1.0),
     Prior("interconnect.nic.latency", 1e-5, 0.50, "a step between nodes through NCCL"),
 )  # fmt: skip
+
+POWER_EXPONENT = 0.5
+"""Sustained rate by power limit: an H200 at 500 and 600 W has 0.835 and 0.932 of its rate at 700 W."""
+
+
+def board_factor(system: str) -> float:
+    """Share of peak that a board sustains over that of the one whose kernels it borrows.
+
+    The same die sustains more under a higher power limit, and has a peak of its own.
+    """
+    measured = constants.source_system(system)
+    if measured == system:
+        if system in (A100, H100, B200):
+            return 1.0
+        # Its benchmarks and the H100's are of one die at one limit: the rate in training is the same.
+        name = "kernels.gemm.sustained_share"
+        return (
+            constants.given(H100)[name] / constants.given(system)[name] if system == H200 else 1.0
+        )
+    own, other = (accelerators.find(name).given for name in (system, measured))
+    if own["gpu.flops_per_cycle"] != other["gpu.flops_per_cycle"] or measured != B200:
+        return 1.0
+    power = own["gpu.power.limit"] / other["gpu.power.limit"]
+    return float(power**POWER_EXPONENT * _peak(other) / _peak(own))
+
+
+def _peak(given: Mapping[str, float]) -> float:
+    return given["gpu.multiprocessors"] * given["gpu.flops_per_cycle"] * given["gpu.clock"]
+
 
 FACTS = {
     "software.maturing_time": Fact(1.5 * 31557600.0, "s", "libraries follow hardware within a few years"),

@@ -21,6 +21,9 @@ from assay.errors import unknown_name
 
 _FOLDER = Path(__file__).parent / "calibration"
 COMMON = "common"
+_MEASURED = "kernels.gemm.sustained_share"
+"""A constant that every accelerator with measured kernels has."""
+
 _TRANSFER = "model_error.transfer"
 """Ending of the names of model errors on accelerators that no fit has seen."""
 
@@ -71,8 +74,9 @@ class Calibration:
 
 
 def calibrated() -> list[str]:
-    """Names of the accelerators that have fitted constants of their own."""
-    return sorted({str(data["system"]) for data in _files()} - {COMMON})
+    """Names of the accelerators whose own kernels were measured."""
+    own = {str(data["system"]) for data in _files() if _MEASURED in data["constants"]}
+    return sorted(own - {COMMON})
 
 
 def engines(system: str) -> list[str]:

@@ -20,7 +20,7 @@ from assay.validate.training.shapes import (
     shapes_of,
 )
 from assay.validate.training.siblings import completed, with_layout
-from assay.validate.training.software import Software, software_of
+from assay.validate.training.software import PARALLEL_FOLDING, Software, software_of
 
 DEFAULT_BATCH_TOKENS = 4e6
 BATCH_TOKENS_PER_GPU = 1e3
@@ -81,8 +81,8 @@ def read_job(case: Case, siblings: Sequence[Case]) -> Job:
         "parallelism.expert": float(inputs.get("ep") or 1),
         **_board(inputs, notes),
     }
-    if inputs.get("etp"):
-        values["parallelism.expert_tensor"] = float(inputs["etp"])
+    if inputs.get("etp") or software.date > PARALLEL_FOLDING:
+        values["parallelism.expert_tensor"] = float(inputs.get("etp") or 1)
     layouts = tuple(layouts_of(case, software, values, counts, notes))
     if not layouts:
         raise NotPredictable("no layout divides the job as stated")

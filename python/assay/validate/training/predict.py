@@ -165,8 +165,8 @@ def held_out_jobs(jobs: Sequence[Job]) -> dict[str, Predicted]:
 
 
 def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
-    own = fold.constants.get(constants.source_system(system), {})
-    return {**fold.constants[constants.COMMON], **own}
+    chain = (constants.COMMON, constants.source_system(system), system)
+    return {name: value for part in chain for name, value in fold.constants.get(part, {}).items()}
 
 
 def _row(

@@ -47,6 +47,10 @@ EXPERT_FUSION = (2025.5, 2026.4)
 """Then padding, quantization and activation were fused into the GEMMs of experts, in kernels for
 tensor cores with block-scaled formats only."""
 
+PARALLEL_FOLDING = 2025.25
+"""Since MoE parallel folding (Liu et al., April 2025) experts are not split over the tensor ranks of
+attention unless stated."""
+
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
@@ -164,7 +168,9 @@ def software_of(
         # BLOOM's configuration sets hidden_dropout and attention_dropout to 0.
         "software.dropout": 1.0 if date < DROPOUT and "bigscience" not in words else 0.0,
         "software.score_bias": 1.0 if "bloom" in words or "alibi" in words else 0.0,
-        "software.expert_fusion": _expert_fusion(date, has_block_formats),
+        "software.expert_fusion": (
+            1.0 if _has_own_dispatch(inputs) else _expert_fusion(date, has_block_formats)
+        ),
         "software.age": max(0.0, date - launched) * 31557600.0,
         "optimizer.weight_bytes": 2.0,
         "optimizer.gradient_bytes": _gradient_bytes(inputs, date),
@@ -206,6 +212,14 @@ def _attention(words: str, date: float, native: bool) -> float:
     if "flash" in words or date >= FLASH_ATTENTION:
         return 1.0
     return 0.0
+
+
+def _has_own_dispatch(inputs: dict[str, Any]) -> bool:
+    """Whether tokens go to experts by the engine's own kernels, as under DualPipe.
+
+    DeepSeek-V3 Technical Report, sec. 3.2.2 and 3.3: they dispatch, quantize and activate.
+    """
+    return "dualpipe" in str(inputs.get("schedule") or "").lower()
 
 
 def _expert_fusion(date: float, has_block_formats: bool) -> float:
