@@ -202,6 +202,11 @@ function Body(props: {
   const lines = useMemo(() => new Map(receipt.lines.map((line) => [line.name, line])), [receipt]);
   const line = selected ? (lines.get(selected) ?? null) : null;
 
+  function change(name: string, text: string): void {
+    setChanging(null);
+    props.change(name, text);
+  }
+
   function toggle(path: string): void {
     setOpened((now) => {
       const next = new Set(now);
@@ -250,7 +255,7 @@ function Body(props: {
               name={name}
               value=""
               unit={unit}
-              apply={(text) => props.change(name, text)}
+              apply={(text) => change(name, text)}
               close={() => setChanging(null)}
             />
           ) : (
@@ -285,7 +290,7 @@ function Body(props: {
             select={select}
             toggle={toggle}
             startChange={setChanging}
-            change={props.change}
+            change={change}
           />
         </Card>
         {selected && (

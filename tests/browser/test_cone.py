@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser_pages import check_narrow
+
+PRESET = "dense_training_cost_fixture"
+TARGET = "thermal.dc.pue"
+ADDRESS = f"#/cone/{TARGET}?preset={PRESET}"
+MAP = ".cone-canvas[data-ready=true]"
+FRAME_MS = 16.0
+
+
+def opened(open_page: Callable[..., Any], address: str = ADDRESS, **how: Any) -> Any:
+    page = open_page(address, **how)
+    page.locator(MAP).wait_for(timeout=60_000)
+    return page
+
+
+def nodes_in_view(page: Any) -> int:
+    return int(page.locator(MAP).get_attribute("data-nodes"))
+
+
+def test_map_draws_what_the_table_lists(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = opened(open_page)
+    shown = nodes_in_view(page)
+    assert shown > 5
+    check_accessibility(page)
+    page.get_by_role("tab", name="Table").click()
+    page.get_by_role("region", name=f"Variables in view: {shown}").wait_for()
+    page.get_by_role("button", name="thermal.dc.power", exact=True).click()
+    page.get_by_role("region", name="About thermal.dc.power").wait_for()
+    check_accessibility(page)
+
+
+def test_cone_of_an_unknown_variable_is_an_error(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/cone/thermal.dc.pui", may_fail=True)
+    page.get_by_text('unknown variable "thermal.dc.pui"').first.wait_for()
+
+
+@pytest.mark.slow
+def test_expand_collapse_and_filter(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page)
+    before = nodes_in_view(page)
+    page.get_by_role("button", name="Collapse").click()
+    page.wait_for_function("() => document.querySelector('.cone-canvas').dataset.nodes === '1'")
+    page.get_by_role("button", name="Expand").click()
+    page.wait_for_function(
+        f"() => document.querySelector('.cone-canvas').dataset.nodes === '{before}'"
+    )
+    page.get_by_label("Relations deep").select_option("all")
+    page.wait_for_function(
+        f"() => Number(document.querySelector('.cone-canvas').dataset.nodes) > {2 * before}"
+    )
+    everything = nodes_in_view(page)
+    assert "depth=all" in page.url
+    page.get_by_text("Layers:").click()
+    page.get_by_role("checkbox", name="serving").uncheck()
+    page.wait_for_function(
+        f"() => Number(document.querySelector('.cone-canvas').dataset.nodes) < {everything}"
+    )
+    assert "hide=serving" in page.url
+
+
+@pytest.mark.slow
+def test_path_between_two_variables_by_its_address(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page, f"{ADDRESS}&from=gpu.power")
+    path = page.get_by_role("navigation", name="Path between two variables")
+    names = path.get_by_role("listitem").all_inner_texts()
+    assert names[0] == "gpu.power"
+    assert names[-1] == TARGET
+    path.get_by_role("button", name="Clear the path").click()
+    path.wait_for(state="detached")
+
+
+@pytest.mark.slow
+def test_find_selects_and_opens_the_way(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page)
+    page.get_by_role("combobox", name="Find in the cone").fill("cooling")
+    page.locator(".picker-option .mono").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**node=thermal.**")
+    page.get_by_role("region", name="About thermal.").wait_for()
+
+
+@pytest.mark.slow
+def test_trace_lists_equations_constraints_and_missing_roots(
+    open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
+) -> None:
+    page = open_page("#/cone/econ.cost.per_token?preset=llama3_70b_64_h100&view=trace")
+    page.get_by_role("heading", name="Equations fired").wait_for(timeout=60_000)
+    assert page.get_by_role("heading", name="Roots missing: 0").count() == 0
+    assert page.locator("tr.is-missing").count() > 3
+    check_accessibility(page)
+
+
+@pytest.mark.slow
+def test_input_depends_on_nothing(open_page: Callable[..., Any]) -> None:
+    page = open_page("#/cone/econ.serving.load")
+    page.get_by_role("heading", name="It depends on nothing").wait_for()
+
+
+@pytest.mark.slow
+def test_cone_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page, width=390, height=844)
+    check_narrow(page)
+
+
+def large_cone(count: int, inputs_each: int) -> dict[str, Any]:
+    """A cone like those of the stack: most inputs stand near, some far below."""
+    names = [f"s{at * 20 // count}.v{at}" for at in range(count)]
+    relations = []
+    for at in range(count - 1):
+        own = {min(at * 3 + 1 + step, count - 1) for step in range(3)}
+        own |= {(at * 7919 + 31 * step) % (count - at - 1) + at + 1 for step in range(inputs_each)}
+        inputs = [names[one] for one in sorted(own) if one > at]
+        relations.append(
+            {"name": names[at], "kind": "equation", "variable": names[at], "inputs": inputs}
+        )
+    variables = [
+        {
+            "name": name, "role": "computed", "symbol": "v", "meaning": "a <b>variable</b>",
+            "display": "1", "scope": name.split(".")[0],
+        }
+        for name in names
+    ]  # fmt: skip
+    return {
+        "variable": names[0], "direction": "up", "depth": None,
+        "variables": variables, "relations": relations,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_thousand_nodes_keep_frames_short(open_page: Callable[..., Any], browser: Any) -> None:
+    """Main-thread work by the processor time of tasks: other programs and painting do not count."""
+    page = open_page("#/cone", may_fail=True)
+    page.get_by_role("heading", name="Cone", exact=True).wait_for()
+    cone = large_cone(2000, 4)
+    page.route("**/api/v1/cone/**", lambda route: route.fulfill(json=cone))
+    page.evaluate("location.hash = '#/cone/s0.v0?depth=2'")
+    page.locator(MAP).wait_for(timeout=60_000)
+    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    page.get_by_label("Relations deep").select_option("all")
+    page.wait_for_function("() => document.querySelector('.cone-canvas').dataset.nodes === '2000'")
+    page.wait_for_timeout(1500)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    tasks = main_thread_tasks(events)
+    print(f"longest tasks: {[round(one, 1) for one in tasks[:5]]} ms, all: {sum(tasks):.0f} ms")
+    assert sum(tasks) < 1000
+    assert tasks[0] <= FRAME_MS
+
+
+def main_thread_tasks(events: list[dict[str, Any]]) -> list[float]:
+    """Processor milliseconds of the tasks of the page's main thread, longest first."""
+    threads = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        event.get("tdur", 0) / 1000
+        for event in events
+        if event["name"] in ("RunTask", "ThreadControllerImpl::RunTask")
+        and (event["pid"], event["tid"]) in threads
+    ]
+    return sorted(tasks, reverse=True)
