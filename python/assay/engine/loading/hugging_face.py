@@ -10,6 +10,7 @@ from typing import Any, Final
 from assay._native import SafeTensorsFile, StoredTensor
 from assay.engine.loading.configuration import known_architecture, validated
 from assay.engine.loading.model_files import ModelFiles, Tensor
+from assay.engine.loading.quantized_layers import scheme_of, with_computed_layers
 from assay.engine.loading.tensor_shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
 from assay.engine.loading.vocabulary import LibraryVocabulary, library_errors
@@ -28,6 +29,7 @@ def open_folder(folder: Path) -> ModelFiles:
     if "model_type" not in raw:
         raise InputError(f'{where}: expected the key "model_type", got none')
     architecture = known_architecture(f"{where}: model_type", raw["model_type"])
+    scheme = scheme_of(where, raw.pop("quantization_config", None))
     config, notes = validated(where, architecture, raw)
     tensors = {}
     for stored in _stored_tensors(folder):
@@ -37,6 +39,8 @@ def open_folder(folder: Path) -> ModelFiles:
             continue
         transposed = architecture == "gpt2" and _is_conv1d(name)
         tensors[name] = Tensor.stored(name, stored, transposed=transposed)
+    if scheme is not None:
+        tensors = with_computed_layers(str(folder), scheme, tensors)
     check_tensors(str(folder), architecture, config, tensors)
     settings = _optional_json(folder / "tokenizer_config.json")
     return ModelFiles(

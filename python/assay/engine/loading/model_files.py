@@ -38,6 +38,10 @@ class Tensor:
     bytes: memoryview
     transposed: bool = False
     permuted: bool = False
+    compute: Callable[[], NDArray[np.float32]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Computes the values of a quantized layer, whose `bytes` are only its codes."""
 
     @classmethod
     def stored(

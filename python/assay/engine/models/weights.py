@@ -78,14 +78,17 @@ class WeightSource:
         if len(formats) > 1 and self.format is None:
             self._note(f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}")
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
-        if format in dequantize.FORMATS:
+        computed = any(tensor.compute for tensor in tensors)
+        if format in dequantize.FORMATS or (computed and self.format is None):
             self._note(f"{format} computed as {MIXED_FORMAT}")
             format = MIXED_FORMAT
         on_gpu = self.device.capabilities.packs_weights_on_device
         if on_gpu and not _has_gpu_kernel(self.device, format, inputs, gathered):
             self._note(f"{format} computed as {GPU_DENSE}")
             format = GPU_DENSE
-        stored_as = {None if tensor.transposed else tensor.format for tensor in tensors}
+        stored_as = {
+            None if tensor.transposed or tensor.compute else tensor.format for tensor in tensors
+        }
         same = stored_as == {format}
         if change is not None:
             values = change(np.concatenate([self._values(tensor) for tensor in tensors]))
@@ -179,6 +182,8 @@ class WeightSource:
         return self.files.tensors[name]
 
     def _values(self, tensor: Tensor) -> npt.NDArray[np.float32]:
+        if tensor.compute is not None:
+            return tensor.compute()
         if tensor.format in DENSE:
             values = tensor.to_float32()
             return np.ascontiguousarray(values.T) if tensor.transposed else values
