@@ -23,6 +23,8 @@ TELEMETRY = {
     "observe/telemetry/sinks/s3.py": {"obstore"},
 }
 """What `assay telemetry` connects to; nothing else is imported from there for the network."""
+UI_SERVER = "ui/server.py"
+"""Serves the pages on a socket that `assay ui` listens on."""
 SERVER_PROFILER = "observe/attach/server.py"
 """Has a server that was named record itself: `assay trace attach --url`."""
 PROBES = "diagnose/live/client.py"
@@ -67,6 +69,7 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     used = {name: modules for name, modules in users.items() if modules}
     assert used == {
         SERVER: {"socket"},
+        UI_SERVER: {"socket"},
         STORE: {"obstore"},
         SERVER_PROFILER: {"urllib"},
         PROBES: {"http", "ssl"},

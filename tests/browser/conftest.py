@@ -135,7 +135,9 @@ def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
         def said(message: Any) -> None:
             # A refused request is what tests of refusals ask for; the browser logs it by itself.
             refused = may_fail and "Failed to load resource" in message.text
-            if message.type in ("error", "warning") and not refused:
+            # Chromium without a GPU warns of its own software rendering.
+            rendering = "GL Driver Message" in message.text
+            if message.type in ("error", "warning") and not refused and not rendering:
                 problems.append(f"{message.type}: {message.text}")
 
         def asked(request: Any) -> None:

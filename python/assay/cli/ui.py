@@ -3,8 +3,8 @@
 import importlib.util
 import ipaddress
 import os
+import platform
 import secrets
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -61,14 +61,16 @@ def ui_command(
     with listen(host, port) as listener:
         address, bound_port = listener.getsockname()[:2]
         is_loopback = ipaddress.ip_address(address).is_loopback
-        host_names = [host, *(() if is_loopback else (socket.gethostname(), socket.getfqdn()))]
+        host_names = [host, *(() if is_loopback else (platform.node(),))]
         app = create_app(token, host_names)
         fragment = f"token={token}" + (f"&to=/{page.lstrip('/')}" if page else "")
         link = f"http://{_shown(host, address)}:{bound_port}/#{fragment}"
         sys.stdout.write((to_json({"url": link}) if as_json else link) + "\n")
         sys.stdout.flush()
         if not is_loopback:
-            show_note("others can connect: whoever has this address can use it, over plain HTTP")
+            show_note(
+                "others can connect: everybody who has this address can use it, over plain HTTP"
+            )
         show_progress("serving until ctrl-c")
         # Commands that answer requests would draw their progress over each other.
         verbosity.reset()
@@ -81,7 +83,7 @@ def ui_command(
 def _shown(host: str, address: str) -> str:
     """The host of the printed address; every interface is reached by the machine's name."""
     if ipaddress.ip_address(address).is_unspecified:
-        return socket.gethostname()
+        return platform.node()
     return f"[{host}]" if ":" in host else host
 
 

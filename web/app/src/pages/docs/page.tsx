@@ -95,7 +95,7 @@ function Section(props: {
               href={href("docs", one.name.split("/"))}
               aria-current={one.name === props.current ? "page" : undefined}
             >
-              {one.title}
+              {one.title.replaceAll("`", "")}
             </a>
           </li>
         ))}
@@ -110,7 +110,7 @@ function Document(props: { readonly name: string }) {
     <Shown of={loaded}>
       {(document) => (
         <>
-          <PageHead title={document.title} />
+          <PageHead title={document.title.replaceAll("`", "")} />
           <Markdown
             text={document.text.replace(/^# .*\n/, "")}
             links={(target) => resolved(props.name, target)}

@@ -9,7 +9,11 @@ const COLUMNS: readonly Column<RunSummary>[] = [
     name: "started",
     title: "Started (UTC)",
     key: (run) => run.started_at,
-    cell: (run) => <a href={href("runs", [run.run])}>{when(run.started_at)}</a>,
+    cell: (run) => (
+      <a className="when" href={href("runs", [run.run])}>
+        {when(run.started_at)}
+      </a>
+    ),
   },
   {
     name: "model",
