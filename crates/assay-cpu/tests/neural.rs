@@ -6,6 +6,9 @@ use assay_cpu::ops::*;
 use common::{Numbers, assert_close, everywhere};
 use proptest::prelude::*;
 
+/// A gated activation of a gate and a value, as a reference computes it.
+type Gate = fn(f64, f64) -> f64;
+
 fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
@@ -100,7 +103,7 @@ proptest! {
             let scaled = rms(&centered);
             scaled.iter().zip(&bias).map(|(x, b)| x + f64::from(*b)).collect()
         };
-        let gates: [(Activation, fn(f64, f64) -> f64); 4] = [
+        let gates: [(Activation, Gate); 4] = [
             (Activation::Swiglu, |gate, up| gate / (1.0 + (-gate).exp()) * up),
             (Activation::Geglu, |gate, up| gate * normal_distribution(gate) * up),
             (Activation::GegluTanh, |gate, up| {

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _REFUSED: Final = {
     "bitsandbytes": "its codes depend on tables that the package computes",
-    "aqlm": "codebooks are not read",
+    "aqlm": "tables of codes are not read",
     "hqq": "its layout depends on the package's version",
-    "quip": "codebooks are not read",
+    "quip": "tables of codes are not read",
     "eetq": "its layout is that of a kernel",
 }
 """Methods that are known and not read, and why."""
