@@ -15,13 +15,20 @@ from assay.model.graphs.subgraph import Direction, Subgraph
 from assay.model.registry import Registry
 
 FORMATS: Final = ("dot", "graphml", "json", "latex", "tape")
+SITE: Final = "site"
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
 
 def export_command(
     variable: Annotated[
         str | None,
-        typer.Argument(metavar="[VARIABLE]", help="Only the subgraph around this variable."),
+        typer.Argument(
+            metavar="[VARIABLE|site]",
+            help="Only the subgraph around this variable; `site` writes pages instead.",
+        ),
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="site: the folder to write.")
     ] = None,
     form: Annotated[
         str, typer.Option("--format", metavar="|".join(FORMATS), help="The format to write.")
@@ -30,7 +37,16 @@ def export_command(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write a file instead of stdout."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file or site.")] = False,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--preset",
+            metavar="PRESET",
+            help="site: receipts and cones of this scenario; of one that serves and one that trains "
+            "if not given. May be repeated.",
+        ),
+    ] = None,
     direction: Annotated[
         str,
         typer.Option(
@@ -50,7 +66,15 @@ def export_command(
     """Write the graph as DOT, GraphML, JSON, LaTeX or tapes.
 
     The format `tape` has every relation as a lowered program, for evaluators elsewhere; pages use it.
+    `assay export site DIR` writes lab, receipts, cones, atlas and validation as pages that a
+    browser opens from files, without a server.
     """
+    if variable == SITE:
+        from assay.cli.export_site import site_report
+
+        return site_report(folder, preset, as_json, force=force)
+    if folder is not None:
+        raise InputError(f'unexpected argument "{folder}"', f"assay export {SITE} DIR writes pages")
     one_of("format", form, FORMATS)
     registry = stack.registry()
     if form == "tape" and variable is not None:

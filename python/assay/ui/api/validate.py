@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -10,7 +11,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from assay.catalog import accelerators
-from assay.cli.output import Report, json_text, to_json
+from assay.cli.output import Report, json_text
 from assay.cli.validate import validate_command
 from assay.errors import AssayError
 from assay.ui.api.reports import REFUSALS, alone, send
@@ -37,8 +38,8 @@ def validate_cases() -> Response:
 
 def exported() -> Iterator[tuple[str, str]]:
     """The answers that the page needs in an exported site, as JSON, by request."""
-    yield "validate", _scores()
-    yield "validate/cases", to_json(case_list())
+    yield "validate", json.dumps(json.loads(_scores()), separators=(",", ":"))
+    yield "validate/cases", json.dumps(case_list(), separators=(",", ":"), allow_nan=False)
 
 
 def case_list() -> list[dict[str, Any]]:

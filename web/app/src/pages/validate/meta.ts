@@ -4,6 +4,6 @@ export const meta: PageMeta = {
   path: "validate",
   title: "Validate",
   about: "Every published figure against its prediction, and how far off it is.",
-  order: 50,
+  order: 60,
   group: "model",
 };

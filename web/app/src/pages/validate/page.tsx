@@ -72,8 +72,8 @@ function Ready(props: { readonly validation: Validation; readonly cases: readonl
           label="Predicted by"
           value={basis}
           options={[
-            ["held_out", "constants that never saw the source"],
-            ["shipped", "the shipped constants"],
+            ["held_out", "held-out constants"],
+            ["shipped", "shipped constants"],
           ]}
           choose={(value) => set("basis", value === "held_out" ? "" : value)}
         />
@@ -115,7 +115,7 @@ function Ready(props: { readonly validation: Validation; readonly cases: readonl
         <div className="validate-charts">
           <Card
             title="Predicted against observed"
-            about="Both axes are observed units over decades; on the line a prediction is exact."
+            about="Held-out constants never saw the source of a figure. On the line a prediction is exact; the dashed ones are 20 % off."
           >
             <Scatter points={points} chosen={chosen} choose={(key) => set("case", key)} />
           </Card>

@@ -1,0 +1,35 @@
+"""`assay export site`: pages that a browser opens without a server."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay import stack
+from assay.cli.output import Report, working
+from assay.cli.question import one_of
+from assay.errors import InputError
+
+
+def site_report(
+    folder: str | None, presets: Sequence[str] | None, as_json: bool, *, force: bool
+) -> Report:
+    """Write the site and say what it has."""
+    if folder is None:
+        raise InputError("export site needs a folder", "assay export site DIR")
+    if importlib.util.find_spec("fastapi") is None:
+        raise InputError(
+            "assay export site needs fastapi, which is not installed",
+            "install it with: pip install 'assay[ui]'",
+        )
+    from assay.ui.site import PAGES, PRESETS, export_site
+
+    chosen = [one_of("preset", name, list(stack.presets())) for name in presets or PRESETS]
+
+    with working("exporting") as progress:
+        site = export_site(Path(folder), chosen, progress, force=force)
+    data = {
+        "folder": str(site.folder), "pages": list(PAGES), "files": site.files,
+        "answers": site.answers, "bytes": site.size,
+    }  # fmt: skip
+    line = f"{site.folder}/index.html: {len(PAGES)} pages, {site.files:,} files, {site.size / 1e6:.1f} MB"
+    return Report(data, lambda _: [line], as_json)

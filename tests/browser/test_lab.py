@@ -1,0 +1,96 @@
+"""The scenario lab in a browser: its numbers are those of `assay resolve`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+from browser_pages import check_narrow
+
+from assay import stack
+from assay.cli.app import run
+
+SERVING = "llama3_8b_h200_serving"
+COST = "econ.cost.per_output_token"
+HERO = "[data-testid=hero-A]"
+FRAME = 16.0
+"""Milliseconds that a move of a slider may take."""
+
+
+def opened(open_page: Callable[..., Any], query: str = "", **how: Any) -> Any:
+    page = open_page(f"#/lab{query}", **how)
+    page.locator(HERO).or_(page.locator(".figure-missing")).first.wait_for(timeout=90_000)
+    return page
+
+
+def figure(target: str, preset: str = SERVING) -> str:
+    """What the page should show before it knows the interval: four digits and the unit."""
+    variable = stack.registry().variables[target]
+    resolution = stack.registry().resolve(
+        target, stack.preset(preset).inputs, stack.preset(preset).variants, intervals=False
+    )
+    return variable.figure(resolution.require_value()).text
+
+
+def test_lab_shows_the_numbers_of_the_command_and_moves_them(
+    open_page: Callable[..., Any],
+    check_accessibility: Callable[[Any], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = opened(open_page)
+    assert page.locator(HERO).inner_text().replace("\n", " ") == figure(COST)
+    page.locator("[data-input]").first.wait_for(timeout=60_000)
+    check_accessibility(page)
+    slider = page.locator('[data-input="econ.serving.load"] input[type=range]')
+    times = []
+    for place in range(300, 700, 10):
+        slider.fill(str(place))
+        times.append(float(page.get_by_test_id("constraints").get_attribute("data-took")))
+    assert median(times) < FRAME, f"a move takes {median(times):.1f} ms"
+    page.get_by_role("button", name="Copy as command").click()
+    command = page.get_by_test_id("shared").inner_text()
+    assert command.startswith(f"assay resolve {COST} --preset {SERVING} --assign")
+    assert run([*shlex.split(command)[1:], "--no-interval", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)["value"]
+    variable = stack.registry().variables[COST]
+    shown = page.locator(HERO).inner_text()
+    assert (
+        shown.split()[0].strip("$")[:3] in variable.figure(variable.display.to_coherent(value)).text
+    )
+
+
+def test_links_open_scenarios_side_by_side_and_solve(open_page: Callable[..., Any]) -> None:
+    page = opened(
+        open_page,
+        f"?preset={SERVING}&preset2={SERVING}&with2=accelerators/h100_sxm"
+        "&set2=econ.serving.load=90 %25&target=serving.throughput",
+    )
+    assert page.locator("[data-testid=hero-B]").inner_text().split()[1] == "token/s"
+    assert page.locator("input[name=scenario]").count() == 2
+    page.get_by_role("button", name="Remove scenario B").click()
+    page.locator("[data-testid=hero-B]").wait_for(state="detached")
+    page.get_by_role("button", name="cost per output token").click()
+    page.get_by_role("tab", name="Solve for").click()
+    page.get_by_label("Wanted, in $ per million tokens").fill("1")
+    page.get_by_label("By changing").select_option("econ.gpu.price")
+    page.get_by_role("button", name="Solve").click()
+    solved = page.get_by_test_id("solved").inner_text()
+    assert "per GPU" in solved
+    page.get_by_label("Wanted, in $ per million tokens").fill("0.000001")
+    page.get_by_role("button", name="Solve").click()
+    assert "The nearest is" in page.get_by_test_id("solved").inner_text()
+
+
+def test_missing_inputs_bad_links_and_narrow_screens(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page, "?preset=llama3_70b_64_h100&target=econ.cost.per_token", width=390)
+    assert "more inputs" in page.locator(".figure-missing").first.inner_text()
+    assert page.get_by_role("region", name="Missing inputs").locator("li").count() > 3
+    check_narrow(page)
+    for query in ("?preset=%3Cimg src=x%3E", "?set=a=b", "?target=nothing"):
+        page = open_page(f"#/lab{query}")
+        page.get_by_text("This link cannot be opened").wait_for(timeout=60_000)
+        assert page.locator("img[src=x]").count() == 0
