@@ -611,6 +611,38 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {"dry_run": FLAG, "removed": Each(KIND, some=False)},
     ),
     (
+        ("ask", "time to first token of Llama 3 8B"),
+        {
+            "question": TEXT,
+            "intent": TEXT,
+            "candidates": Each(
+                {
+                    "name": TEXT,
+                    "meaning": TEXT,
+                    "unit": TEXT,
+                    "score": NUMBER,
+                    "words": Each(TEXT),
+                }
+            ),
+            "entries": Each({"entry": TEXT, "title": TEXT, "words": Each(TEXT)}),
+            "presets": Each(TEXT),
+            "not_understood": Each(TEXT, some=False),
+            "answer": {
+                "target": TEXT,
+                "preset": TEXT,
+                "with": Each(TEXT),
+                "command": TEXT,
+                "value": NUMBER,
+                "unit": TEXT,
+                "lo": NUMBER,
+                "hi": NUMBER,
+                "text": TEXT,
+                "missing": Each(TEXT, some=False),
+                "problem": MAYBE_TEXT,
+            },
+        },
+    ),
+    (
         ("config", "serve"),
         {
             "files": Each({"path": TEXT, "exists": FLAG}, some=False),
@@ -801,6 +833,8 @@ def test_every_command_is_listed_here() -> None:
         "run",
         "report",
         "serve",
+        # It serves until it is ended; tests/browser reads its address.
+        "ui",
         "verify-report",
         "whatif",
     }
