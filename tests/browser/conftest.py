@@ -43,9 +43,12 @@ def find_chromium() -> str | None:
     return own if Path(own).exists() else None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests of a worker."""
+    """One browser for the tests of a file.
+
+    While it lives, an event loop runs in this thread, and tests of other files could not start theirs.
+    """
     path = find_chromium()
     if path is None:
         pytest.skip("no Chromium: ASSAY_CHROMIUM names one, make test-web installs one")

@@ -30,10 +30,13 @@ def test_spread_holds_nine_in_ten_draws_of_a_known_distribution() -> None:
 
 def test_a_feature_takes_what_its_residuals_have_more() -> None:
     random = np.random.default_rng(1)
-    plain = [residual(float(log)) for log in random.normal(0, 0.1, 1500)]
+    # Of two sources each: a level that one source alone knows takes the spread of the others.
+    plain = [
+        residual(float(log), f"source{n % 2}") for n, log in enumerate(random.normal(0, 0.1, 1500))
+    ]
     wide = [
-        residual(float(log), level="kind", kind=1.0)
-        for log in random.normal(0, math.hypot(0.1, 0.3), 1500)
+        residual(float(log), f"source{n % 2}", level="kind", kind=1.0)
+        for n, log in enumerate(random.normal(0, math.hypot(0.1, 0.3), 1500))
     ]
     found = fit_spreads([*plain, *wide])
     assert found["base"] == pytest.approx(0.1, rel=0.1)

@@ -22,7 +22,7 @@ def atlas_command(
     includes: options.With = None,
     as_json: options.Json = False,
 ) -> Report:
-    """List the layers of the stack and what crosses their borders.
+    """List the layers of the stack and their borders.
 
     Layers go from the site down to the transistor. With a target, each shows how many variables
     the target depends on there; with a scenario, also how many of its inputs have a value.

@@ -84,7 +84,7 @@ def predict_load_command(
     ] = None,
     as_json: options.Json = False,
 ) -> Report:
-    """Predict latencies and goodput of a server at each arrival rate.
+    """Predict latencies and goodput by arrival rate.
 
     Requests arrive as a Poisson process and have one length. Nothing runs: no GPU is needed.
     """

@@ -1,5 +1,6 @@
 """Time that threads wait for a core."""
 
+import hashlib
 import os
 import threading
 import time
@@ -25,11 +26,14 @@ def test_threads_that_share_a_core_wait() -> None:
         pytest.skip("this system does not count waiting")
     allowed = os.sched_getaffinity(0)
 
+    block = bytes(1 << 18)
+
     def spin() -> None:
         os.sched_setaffinity(0, {min(allowed)})
         end = time.thread_time() + 0.05
         while time.thread_time() < end:
-            sum(range(1000))
+            # Hashing releases the interpreter's lock, for which threads wait without a core.
+            hashlib.sha256(block)
 
     # Four threads on one core: the last one waits for the others at least once.
     threads = [threading.Thread(target=spin) for _ in range(4)]
