@@ -131,6 +131,7 @@ def test_missing_inputs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gaps["serving-h100_sxm-llama-3.1-8b-1"] == ""
 
 
+@pytest.mark.slow
 def test_training_rows_do_not_depend_on_the_order_of_the_file() -> None:
     cases = [case for case in read_cases(published_cases()) if case.kind == "training"]
     forward, backward = training.predict(cases), training.predict(cases[::-1])
