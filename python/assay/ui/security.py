@@ -29,8 +29,7 @@ SHORTEST_TOKEN: Final = 16
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
-        # WebAssembly evaluates tapes; it needs no eval of text.
-        "script-src 'self' 'wasm-unsafe-eval'",
+        "script-src 'self'",
         "style-src 'self'",
         "font-src 'self'",
         "img-src 'self' data: blob:",
