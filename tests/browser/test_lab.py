@@ -17,6 +17,7 @@ from assay.cli.app import run
 SERVING = "llama3_8b_h200_serving"
 COST = "econ.cost.per_output_token"
 HERO = "[data-testid=hero-A]"
+SLIDER = '[data-input="econ.serving.load"] input[type=range]'
 FRAME = 16.0
 """Milliseconds that a move of a slider may take."""
 
@@ -45,12 +46,7 @@ def test_lab_shows_the_numbers_of_the_command_and_moves_them(
     assert page.locator(HERO).inner_text().replace("\n", " ") == figure(COST)
     page.locator("[data-input]").first.wait_for(timeout=60_000)
     check_accessibility(page)
-    slider = page.locator('[data-input="econ.serving.load"] input[type=range]')
-    times = []
-    for place in range(300, 700, 10):
-        slider.fill(str(place))
-        times.append(float(page.get_by_test_id("constraints").get_attribute("data-took")))
-    assert median(times) < FRAME, f"a move takes {median(times):.1f} ms"
+    page.locator(SLIDER).fill("600")
     page.get_by_role("button", name="Copy as command").click()
     command = page.get_by_test_id("shared").inner_text()
     assert command.startswith(f"assay resolve {COST} --preset {SERVING} --assign")
@@ -61,6 +57,18 @@ def test_lab_shows_the_numbers_of_the_command_and_moves_them(
     assert (
         shown.split()[0].strip("$")[:3] in variable.figure(variable.display.to_coherent(value)).text
     )
+
+
+@pytest.mark.slow
+def test_a_move_of_a_slider_fits_into_a_frame(open_page: Callable[..., Any]) -> None:
+    # Wall time: it holds where no other test runs beside it.
+    page = opened(open_page)
+    page.locator("[data-input]").first.wait_for(timeout=60_000)
+    times = []
+    for place in range(300, 700, 10):
+        page.locator(SLIDER).fill(str(place))
+        times.append(float(page.get_by_test_id("constraints").get_attribute("data-took")))
+    assert median(times) < FRAME, f"a move takes {median(times):.1f} ms"
 
 
 def test_links_open_scenarios_side_by_side_and_solve(open_page: Callable[..., Any]) -> None:
