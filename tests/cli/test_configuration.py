@@ -87,7 +87,7 @@ def test_chosen_file_replaces_the_others(
     [
         ("[serv]\n", 'unknown command "serv"', "did you mean serve?"),
         ("[serve]\nprot = 1\n", 'serve: unknown option "prot"', "did you mean port?"),
-        ('[serve]\nport = "x"\n', "serve: port: 'x' is not a valid int", None),
+        ('[serve]\nport = "x"\n', "serve: port: got 'x': ", None),
         ("[serve]\nport = true\n", "serve: port: expected a text or a number, got True", None),
         ("[serve]\nport = [1, 2]\n", "serve: port: expected one value, got 2", None),
         ("[resolve]\njson = 1\n", "resolve: json: expected true or false, got 1", None),

@@ -169,13 +169,22 @@ def _checked(parameter: Any, setting: Setting) -> Any:
             expected = "true or false" if parameter.is_flag else "a text or a number"
             raise InputError(f"{where}: expected {expected}, got {value!r}")
         try:
-            parameter.type.convert(value, parameter, None)
+            _convert(parameter, value)
         except Exception as error:
             # Typer's own errors can format themselves.
             if not hasattr(error, "format_message"):
                 raise
-            raise InputError(f"{where}: {error.message.rstrip('.')}") from None  # type: ignore[attr-defined]
+            raise InputError(f"{where}: got {value!r}: {error.message.rstrip('.')}") from None  # type: ignore[attr-defined]
     return values if parameter.multiple else values[0]
+
+
+def _convert(parameter: Any, value: Any) -> None:
+    """Let Typer read one value; before 0.29 a parameter has a type, since then a coercion."""
+    if hasattr(parameter, "type"):
+        parameter.type.convert(value, parameter, None)
+    elif not isinstance(value, bool):
+        given = [str(value)] if parameter.multiple else str(value)
+        parameter.get_runtime_param().coerce(given, param=parameter, ctx=None)
 
 
 def environment_variable(command: str, option: str) -> str:
