@@ -39,7 +39,7 @@ def step_ms(graph: Graph) -> float:
     ("file", "model", "median", "worst"),
     [
         ("vllm_h200_decode_llama8b.json", "llama-3.1-8b", 0.01, 0.03),
-        # No fit has seen this model.
+        # Both are in the fit of serving: these are errors of a fit.
         ("vllm_h200_decode_qwen3_30b_a3b.json", "qwen3-30b-a3b", 0.05, 0.10),
     ],
 )

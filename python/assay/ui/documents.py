@@ -1,4 +1,4 @@
-"""The documentation: Markdown files beside the package in a checkout, inside it in a wheel."""
+"""The documentation: Markdown files beside the package in a checkout; wheels do not carry them yet."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-PACKAGED: Final = Path(__file__).parent / "documents"
-"""Where a wheel has them; scripts/build_backend.py puts them there."""
 IN_CHECKOUT: Final = Path(__file__).parents[3] / "docs"
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^\| ([^|\n]+) \| ([^|\n]+) \| `([^`|\n]+)` \| `([^`|\n]+)` \|$", re.M)
@@ -26,10 +24,7 @@ class Document(NamedTuple):
 
 def folder() -> Path | None:
     """The folder of the documentation; None where an installation has none."""
-    for path in (PACKAGED, IN_CHECKOUT):
-        if (path / "README.md").is_file():
-            return path
-    return None
+    return IN_CHECKOUT if (IN_CHECKOUT / "README.md").is_file() else None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Decode steps of a mixture of experts that no fit has seen, vLLM on one H200."""
+"""Decode steps of a mixture of experts in the fit of serving, vLLM on one H200."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BANDWIDTH = 4.8e12
 LAYERS, EXPERTS, CHOSEN, EXPERT_BYTES = 48, 128, 8, 3 * 2048 * 768 * 2
 
 
-def test_steps_of_an_unseen_mixture() -> None:
+def test_steps_of_a_fitted_mixture() -> None:
     cases = [
         Case(
             f"mixture-{point['batch']}", "inference",
