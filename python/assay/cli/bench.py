@@ -74,6 +74,14 @@ def bench_command(
             "if not given, with all of them that are installed.",
         ),
     ] = None,
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case",
+            metavar="TEXT",
+            help="Measure only cases whose name contains TEXT. May be repeated.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FILE", help="Write the result as JSON, after each case."),
@@ -115,7 +123,14 @@ def bench_command(
 
     chosen = bench.suite(suite)
     settings = bench.settings(
-        chosen, device, quick=quick, sizes=sizes, dtypes=dtypes, model=model, rivals=rival or ()
+        chosen,
+        device,
+        quick=quick,
+        sizes=sizes,
+        dtypes=dtypes,
+        model=model,
+        rivals=rival or (),
+        cases=case or (),
     )
     # Measuring takes minutes: check the files first.
     earlier = None if compare is None else bench.load(compare)

@@ -1,9 +1,9 @@
-"""`--sizes` and `--dtypes`."""
+"""`--sizes`, `--dtypes` and `--case`."""
 
 import pytest
 
 from assay.bench.harness import selection
-from assay.bench.harness.case import Suite
+from assay.bench.harness.case import Case, PreparedCase, Suite
 from assay.errors import AssayError
 
 SUITE = Suite(
@@ -49,3 +49,14 @@ def test_suite_without_choices_raises() -> None:
         selection.sizes(PLAIN, "1")
     with pytest.raises(AssayError, match="the suite plain has no dtypes to choose"):
         selection.dtypes(PLAIN, "f32")
+
+
+def test_cases_are_chosen_by_parts_of_their_names() -> None:
+    def prepare() -> PreparedCase:
+        raise AssertionError("choosing cases prepares none")
+
+    cases = [Case(name, "ms", prepare) for name in ("batch 1, short", "batch 8, short", "start")]
+    assert selection.cases(cases, ()) == cases
+    assert selection.cases(cases, ["batch 8", "start"]) == cases[1:]
+    with pytest.raises(AssayError, match='unknown case "batch 2"'):
+        selection.cases(cases, ["batch 2"])

@@ -1,5 +1,6 @@
 """Models of a published shape with dummy weights."""
 
+import math
 import os
 
 import numpy as np
@@ -7,6 +8,9 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading import dummy_weights, open_model
+from assay.engine.loading.configuration import validated
+from assay.engine.loading.description import describe_model
+from assay.engine.loading.tensor_shapes import expected_shapes
 
 SMALL = {
     "hidden_size": 64,
@@ -53,3 +57,30 @@ def test_dummy_model_generates_tokens(small):
         [answer] = engine.generate(["abc"], params)
         assert len(answer.token_ids) == 8
         assert engine.describe()["weight_format"] == "bf16"
+
+
+@pytest.mark.parametrize("name", dummy_weights.SHAPES)
+def test_every_shape_has_as_many_parameters_as_the_model_it_is_named_for(name: str) -> None:
+    published = {"llama-3-8b-shape": 8_030_261_248, "qwen3-30b-a3b-shape": 30_532_122_624}
+    config = dict(dummy_weights.SHAPES[name])
+    architecture = config.pop("model_type")
+    shapes = expected_shapes(architecture, validated(name, architecture, config)[0])
+    assert sum(math.prod(shape) for shape in shapes.values()) == published[name]
+    assert describe_model(name).model.shapes["layers"] == config["num_hidden_layers"]
+
+
+def test_mixture_of_experts_streams_the_experts_that_a_step_touches(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    shape = dummy_weights.SHAPES["qwen3-30b-a3b-shape"] | SMALL | experts
+    monkeypatch.setitem(dummy_weights.SHAPES, "small-moe-shape", shape)
+    with Engine.load("small-moe-shape") as engine:
+        model = engine.model
+        one_expert = 2 * 3 * 64 * 32 * 2  # layers, matrices, elements, bytes
+        everything = model.weight_bytes - model.embedding.nbytes
+        assert model.step_bytes(8) == everything
+        assert model.streamed_bytes == everything - 6 * one_expert
+        engine.generate(["abc"], SamplingParams(max_tokens=4, temperature=0.0))
+        [chosen] = engine.routed_experts(1)
+        assert len(set(chosen)) == 2
+        assert all(0 <= expert < 8 for expert in chosen)

@@ -133,6 +133,8 @@ class Settings:
     dtypes: tuple[str, ...] = ()
     model: str | None = None
     rivals: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    """Parts of the names of the cases to measure; none means all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from assay.bench.harness.case import Size, Suite
+from assay.bench.harness.case import Case, Size, Suite
 from assay.errors import InputError, unknown_name
 
 _MULTIPLES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -64,3 +64,12 @@ def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
         if name not in suite.rivals:
             raise unknown_name(f"rival of the suite {suite.name}", name, suite.rivals)
     return tuple(names)
+
+
+def cases(found: Sequence[Case], parts: Sequence[str]) -> list[Case]:
+    """The cases whose name contains one of these parts; all where none is given."""
+    names = [case.name for case in found]
+    for part in parts:
+        if not any(part in name for name in names):
+            raise unknown_name("case", part, names)
+    return [case for case in found if not parts or any(part in case.name for part in parts)]

@@ -36,6 +36,7 @@ def settings(
     dtypes: str | None = None,
     model: str | None = None,
     rivals: Sequence[str] = (),
+    cases: Sequence[str] = (),
 ) -> Settings:
     """Settings of a run, parsed from command-line options."""
     # A new device object, so that its records, pool and clock are not shared.
@@ -52,6 +53,7 @@ def settings(
         dtypes=selection.dtypes(chosen, dtypes),
         model=selection.model(chosen, model),
         rivals=selection.rivals(chosen, rivals),
+        cases=tuple(cases),
     )
 
 
@@ -71,7 +73,7 @@ def run(
     load_before, start, background = os.getloadavg(), time.perf_counter(), BackgroundLoad()
     about, commit = versions(options.device), _commit()
     plan = QUICK if options.quick else FULL_GPU if options.device.capabilities.is_gpu else FULL
-    cases = chosen.cases(options)
+    cases = selection.cases(chosen.cases(options), options.cases)
     figures: list[Figure] = []
 
     def so_far() -> Result:

@@ -16,11 +16,12 @@ from assay.bench.suites.engine_cache import BATCHES, OUTPUT, PROMPT, EngineCache
 
 if TYPE_CHECKING:
     from assay.engine import Engine
+    from assay.engine.models.model_shape import ModelShape
 
 LONG: Final = 12_000
 DETERMINISTIC: Final = (1, 8)
 """Batch sizes that are measured in deterministic mode too."""
-FORMATS: Final = ("fp8",)
+FORMATS: Final = ("fp8", "int4")
 """Weight formats measured at batch 1, besides the model's own."""
 
 STEPS: Final = 16
@@ -45,6 +46,7 @@ class Batch:
         self.prompts: list[list[int]] = []
         self.tokens: dict[str, list[int]] = {}
         self._left = 0
+        self._distinct: list[int] = []
 
     def advance(self, number: int) -> float:
         """Mean seconds of `STEPS` steps."""
@@ -57,6 +59,9 @@ class Batch:
             self._step()
         seconds = (time.perf_counter() - begun) / STEPS
         self._left -= STEPS + 1
+        if self.engine.model.shape.experts is not None:
+            chosen = self.engine.routed_experts(self.requests)
+            self._distinct.append(len({expert for row in chosen for expert in row}))
         return seconds
 
     def start(self, number: int) -> None:
@@ -83,6 +88,15 @@ class Batch:
             self.engine.step()
         self.tokens = {}
         self._left = 0
+
+    def routed(self) -> list[str]:
+        """How many experts of the last layer the measured steps touched, as a note."""
+        if not self._distinct:
+            return []
+        mean = sum(self._distinct) / len(self._distinct)
+        return [
+            f"{mean:.1f} distinct experts in the last layer, mean of {len(self._distinct)} steps"
+        ]
 
     def error(self, number: int) -> float:
         """Largest logit gap of some requests' tokens in a separate forward pass."""
@@ -157,7 +171,11 @@ def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> P
     shape = engine.model.shape
     kv = 2 * shape.kv_values
     context = prompt + OUTPUT // 2
-    nbytes = engine.model.streamed_bytes + requests * context * kv
+    touched = touched_experts(shape, requests)
+    nbytes = engine.model.step_bytes(touched) + requests * context * kv
+    note = "the floor reads weights, keys and values once at the ceiling of the same rounds"
+    if shape.experts is not None:
+        note += f", of {shape.experts.experts} experts in each layer {touched:.1f} expected ones"
     # In deterministic mode another pass gives the same bits.
     tolerance = 0.0 if engine.settings.deterministic else LOGIT_TOLERANCE
     return PreparedCase(
@@ -165,9 +183,24 @@ def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> P
         Check("another pass over prompt and output, in logits", batch.error, tolerance),
         ceiling=_reading(engines, nbytes),
         bytes=nbytes,
-        note="the floor reads weights, keys and values once at the ceiling of the same rounds",
-        degradations=lambda: engine.describe()["degradations"],
+        note=note,
+        degradations=lambda: [*batch.routed(), *engine.describe()["degradations"]],
     )
+
+
+def touched_experts(shape: ModelShape, tokens: int) -> float:
+    """Experts of a layer that a batch is expected to touch, by the stack's occupancy equation."""
+    if shape.experts is None:
+        return 0.0
+    from assay import stack
+
+    scope = "kernels.experts"
+    given = {"tokens": tokens, "experts": shape.experts.experts, "chosen": shape.experts.top_k}
+    found = stack.registry().resolve(
+        f"{scope}.touched", {f"{scope}.{name}": float(value) for name, value in given.items()}
+    )
+    assert found.value is not None, found.missing
+    return found.value
 
 
 def _reading(engines: EngineCache, nbytes: int) -> Subject:

@@ -41,9 +41,15 @@ def cases(engines: EngineCache) -> list[Case]:
 
 
 def prefill_flops(shape: ModelShape, tokens: int) -> float:
-    """FLOPs of the GEMMs of every layer, of causal attention, and of the logits of one row."""
+    """FLOPs of the GEMMs of every layer, of causal attention, and of the logits of one row.
+
+    Every layer of a mixture of experts is taken to have experts.
+    """
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     layer = shape.hidden * (2 * queries + 2 * keys + 3 * shape.inner)
+    if shape.experts is not None:
+        layer += shape.hidden * (3 * shape.experts.top_k * shape.experts.inner)
+        layer += shape.hidden * shape.experts.experts
     attention = 4 * queries * tokens * (tokens + 1) / 2
     return shape.layers * (2 * layer * tokens + attention) + 2 * shape.hidden * shape.vocabulary
 

@@ -348,6 +348,12 @@ class Engine:
         return probing.profile(self._state, sequences, context)
 
     @exclusive
+    def routed_experts(self, rows: int) -> list[list[int]]:
+        """The experts of the first rows of the latest step in the last layer that has experts."""
+        self._check_open()
+        return probing.routed_experts(self._state, rows)
+
+    @exclusive
     def reserve_kv_cache(self, tokens: int) -> int:
         """Grow the KV cache to hold this many tokens, as far as it may; returns how many it holds."""
         self._check_idle("reserve_kv_cache")

@@ -119,3 +119,13 @@ def profile(state: EngineState, sequences: int, context: int) -> list[NodeTime]:
     finally:
         for sequence in scheduled:
             block_manager.close(sequence.request.sequence_id or 0)
+
+
+def routed_experts(state: EngineState, rows: int) -> list[list[int]]:
+    """The experts that the router of the last such layer chose for the first rows of a step."""
+    arrays = state.runner.workspace.expert_arrays
+    if not arrays:
+        raise InputError("routed_experts: expected a mixture of experts, got a dense model")
+    state.device.synchronize()
+    chosen: list[list[int]] = arrays["experts"].to_numpy()[:rows].tolist()
+    return chosen

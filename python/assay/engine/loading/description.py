@@ -36,8 +36,7 @@ def describe_model(source: str | Path) -> ModelDescription:
     text = str(source)
     if text in SHAPES:
         # Opening it would generate a gigabyte of random weights.
-        config = {"model_type": "llama", **SHAPES[text]}
-        return ModelDescription(models.from_config(config, text), "bf16")
+        return ModelDescription(models.from_config(SHAPES[text], text), "bf16")
     is_own = text == SYNTHETIC or text.endswith(DUMMY_SUFFIX)
     if is_own or Path(source).suffix == ".gguf" or (text in SOURCES and is_pulled(text)):
         files = open_model(source)

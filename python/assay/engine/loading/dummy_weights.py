@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SHAPES: Final[dict[str, dict[str, Any]]] = {
     "llama-3-8b-shape": {
+        "model_type": "llama",
         "hidden_size": 4096,
         "intermediate_size": 14336,
         "num_hidden_layers": 32,
@@ -47,8 +48,32 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
         "bos_token_id": 128000,
         "eos_token_id": 128001,
     },
+    "qwen3-30b-a3b-shape": {
+        "model_type": "qwen3_moe",
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "moe_intermediate_size": 768,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "max_position_embeddings": 40960,
+        "rms_norm_eps": 1e-6,
+        "hidden_act": "silu",
+        "rope_theta": 1000000.0,
+        "rope_scaling": None,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "bos_token_id": 151643,
+        "eos_token_id": 151645,
+    },
 }
-"""Configurations by name, all of the Llama architecture, in bf16."""
+"""Configurations by name, each with its architecture, in bf16."""
 
 SEED: Final = 20_240_418
 _ITEM: Final = 2
@@ -58,8 +83,10 @@ _CHUNK: Final = 1 << 22
 
 def dummy_model(name: str) -> ModelFiles:
     """The model of this shape; its random file is generated in the scratch folder if missing."""
-    config, _ = validated(name, "llama", SHAPES[name])
-    shapes = expected_shapes("llama", config)
+    stated = dict(SHAPES[name])
+    architecture = stated.pop("model_type")
+    config, _ = validated(name, architecture, stated)
+    shapes = expected_shapes(architecture, config)
     largest = max(math.prod(shape) for shape in shapes.values())
     path = _random_file(largest, config["hidden_size"])
     with path.open("rb") as file:
@@ -70,7 +97,7 @@ def dummy_model(name: str) -> ModelFiles:
     return ModelFiles(
         name=name,
         path=None,
-        architecture="llama",
+        architecture=architecture,
         config=config,
         tensors=tensors,
         rope_pairs="half",

@@ -23,6 +23,11 @@ class Experts(NamedTuple):
     shared: Mlp | None
     shared_gate: Linear | None
 
+    @property
+    def routed_bytes(self) -> int:
+        """Bytes of the weights of all experts, of which a token reads a few."""
+        return self.up.weights.nbytes + self.down.weights.nbytes
+
     def forward(self, step: StepBuffers, label: str, block: Block) -> None:
         """Write `step.hidden`: the residual stream plus the experts' sum over it."""
         buffers, norm = step.experts, block.mlp_norm

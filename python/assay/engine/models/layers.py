@@ -221,6 +221,11 @@ class Mlp(NamedTuple):
     name: str
     """The label of the first GEMM."""
 
+    @property
+    def routed_bytes(self) -> int:
+        """Every token reads all of the weights."""
+        return 0
+
     def forward(self, step: StepBuffers, label: str, block: Block) -> None:
         """Write `step.hidden`: the residual stream plus the MLP of it."""
         x, norm = step.attention_residual, block.mlp_norm
@@ -258,6 +263,10 @@ class SparseMlp(Protocol):
     @property
     def down(self) -> Linear:
         """The down projections of all experts."""
+
+    @property
+    def routed_bytes(self) -> int:
+        """Bytes of the weights of all experts, of which a token reads a few."""
 
     def forward(self, step: StepBuffers, label: str, block: Block) -> None:
         """Write `step.hidden`."""

@@ -33,12 +33,25 @@ class Model:
 
     @property
     def streamed_bytes(self) -> int:
-        """Bytes of weights that one decode step reads: all but tables that are gathered by row."""
+        """Bytes of weights that the decode step of one sequence reads."""
+        experts = self.shape.experts
+        return self.step_bytes(experts.top_k if experts else 0)
+
+    def step_bytes(self, touched_experts: float) -> int:
+        """Bytes of weights that a decode step reads which touches so many experts in each layer.
+
+        Tables that are gathered by row are not counted.
+        """
         gathered = 0
         for table in (self.embedding, self.positions):
             if table is not None and table is not self.head.weights:
                 gathered += table.nbytes
-        return self.weight_bytes - gathered
+        experts = self.shape.experts
+        untouched = 0.0
+        if experts is not None:
+            untouched = 1.0 - touched_experts / experts.experts
+        routed = sum(block.mlp.routed_bytes for block in self.blocks)
+        return self.weight_bytes - gathered - round(untouched * routed)
 
     def forward(self, step: StepBuffers) -> None:
         """Queue the forward pass, from input IDs to the logits of the sampled rows."""
