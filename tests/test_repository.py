@@ -20,8 +20,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:home|root|Users|tmp|work|workspace|m
 
 # Words that only this project used for things that have a name in the field, and British spelling.
 PRIVATE_WORDS = re.compile(
-    r"few_rows|some_rows|matrix unit|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
-    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|\w*[Bb]ooks\b|\bchances\b|"
+    r"few_rows|some_rows|start_next_kernel|extreme_place|\b(?:TAKEN|MADE|EVEN)\b|"
+    r"neighbou?rs?_?(?=pair)|NEIGHBO|Telling|\bFlight\b|\breveal|\bAssembly\b|[Bb]ooks\b|\bchances\b|"
     r"[Ww]hoever|(?:quant|normal|optim|initial|minim|vector|token)is(?:e|ed|es|er|ing|ation)\b|"
     r"[Bb]ehaviour|[Cc]olour|[Nn]eighbour|[Cc]entre\b|[Cc]atalogue|[Mm]odelled"
 )
@@ -56,10 +56,9 @@ def tracked(root: Path) -> dict[str, str]:
 
 def lines_with(pattern: re.Pattern[str], texts: dict[str, str]) -> list[str]:
     return [
-        f"{name}:{number}: {found.group()}"
+        f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found.group()}"
         for name, text in texts.items()
-        for number, line in enumerate(text.splitlines(), start=1)
-        for found in pattern.finditer(line)
+        for found in pattern.finditer(text)
     ]
 
 
@@ -86,7 +85,12 @@ def test_no_file_names_a_folder_of_one_machine(tracked: dict[str, str]) -> None:
 
 def test_no_file_uses_a_private_word(tracked: dict[str, str]) -> None:
     texts = {name: text for name, text in tracked.items() if not name.startswith(WORDS_KEPT)}
-    assert lines_with(PRIVATE_WORDS, texts) == []
+    # Most words stand in many files: each is looked at once, and its places only where it is private.
+    words = {word for text in texts.values() for word in text.split()}
+    private = {name: text for name, text in texts.items() if "matrix unit" in text}
+    if PRIVATE_WORDS.search("\n".join(words)):
+        private = texts
+    assert lines_with(re.compile(f"{PRIVATE_WORDS.pattern}|matrix unit"), private) == []
 
 
 @pytest.mark.parametrize(

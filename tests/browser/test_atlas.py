@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from browser_pages import check_narrow, check_picture
 
+pytestmark = pytest.mark.slow
+
 STACK = "Layers from the site down to the transistor"
 
 
@@ -27,7 +29,6 @@ def test_slider_walks_from_the_site_to_the_transistor(
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_layer_by_its_address_has_counts_coverage_and_borders(
     open_page: Callable[..., Any],
 ) -> None:
@@ -42,7 +43,6 @@ def test_layer_by_its_address_has_counts_coverage_and_borders(
     ).wait_for()
 
 
-@pytest.mark.slow
 def test_pressure_of_a_target_spreads_with_distance(
     open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
 ) -> None:
@@ -65,26 +65,22 @@ def test_pressure_of_a_target_spreads_with_distance(
     assert page.locator(".atlas-layers .is-chosen .number").inner_text() == whole
 
 
-@pytest.mark.slow
 def test_target_that_does_not_exist_is_an_error(open_page: Callable[..., Any]) -> None:
     page = open_page("#/atlas?target=econ.nothing", may_fail=True)
     page.get_by_text('unknown variable "econ.nothing"').wait_for()
 
 
-@pytest.mark.slow
 def test_layer_without_relations_says_so(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/atlas/physics")
     page.get_by_text("This layer has no relations").wait_for()
     page.get_by_text("Nothing crosses its borders").wait_for()
 
 
-@pytest.mark.slow
 def test_atlas_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/atlas/serving", width=390, height=844)
     check_narrow(page)
 
 
-@pytest.mark.slow
 def test_atlas_looks_as_it_did(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/atlas/gpu?target=thermal.dc.pue")
     page.get_by_role("heading", name="Across its borders").wait_for()

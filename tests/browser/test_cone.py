@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from browser_pages import check_narrow
 
+pytestmark = pytest.mark.slow
+
 PRESET = "dense_training_cost_fixture"
 TARGET = "thermal.dc.pue"
 ADDRESS = f"#/cone/{TARGET}?preset={PRESET}"
@@ -43,7 +45,6 @@ def test_cone_of_an_unknown_variable_is_an_error(open_page: Callable[..., Any]) 
     page.get_by_text('unknown variable "thermal.dc.pui"').first.wait_for()
 
 
-@pytest.mark.slow
 def test_expand_collapse_and_filter(open_page: Callable[..., Any]) -> None:
     page = opened(open_page)
     before = nodes_in_view(page)
@@ -67,7 +68,6 @@ def test_expand_collapse_and_filter(open_page: Callable[..., Any]) -> None:
     assert "hide=serving" in page.url
 
 
-@pytest.mark.slow
 def test_path_between_two_variables_by_its_address(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, f"{ADDRESS}&from=gpu.power")
     path = page.get_by_role("navigation", name="Path between two variables")
@@ -78,7 +78,6 @@ def test_path_between_two_variables_by_its_address(open_page: Callable[..., Any]
     path.wait_for(state="detached")
 
 
-@pytest.mark.slow
 def test_find_selects_and_opens_the_way(open_page: Callable[..., Any]) -> None:
     page = opened(open_page)
     page.get_by_role("combobox", name="Find in the cone").fill("cooling")
@@ -88,7 +87,6 @@ def test_find_selects_and_opens_the_way(open_page: Callable[..., Any]) -> None:
     page.get_by_role("region", name="About thermal.").wait_for()
 
 
-@pytest.mark.slow
 def test_trace_lists_equations_constraints_and_missing_roots(
     open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
 ) -> None:
@@ -99,13 +97,11 @@ def test_trace_lists_equations_constraints_and_missing_roots(
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_input_depends_on_nothing(open_page: Callable[..., Any]) -> None:
     page = open_page("#/cone/econ.serving.load")
     page.get_by_role("heading", name="It depends on nothing").wait_for()
 
 
-@pytest.mark.slow
 def test_cone_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, width=390, height=844)
     check_narrow(page)
@@ -135,7 +131,6 @@ def large_cone(count: int, inputs_each: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_two_thousand_nodes_keep_frames_short(open_page: Callable[..., Any], browser: Any) -> None:
     """Main-thread work by the processor time of tasks: other programs and painting do not count."""
     page = open_page("#/cone", may_fail=True)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from browser_pages import check_narrow
 
+pytestmark = pytest.mark.slow
+
 PRESET = "dense_training_cost_fixture"
 TILES = ".debt-tile"
 
@@ -26,14 +28,12 @@ def test_tile_says_what_it_would_take(
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_root_by_its_address(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/debt/econ.serving.load")
     page.get_by_role("region", name="About econ.serving.load").wait_for()
     page.get_by_text("replace the assumption of llama3_8b_h200_serving").wait_for()
 
 
-@pytest.mark.slow
 def test_scenario_shows_what_is_missing_or_assumed(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, f"#/debt?preset={PRESET}&target=econ.cost.per_token")
     few = page.locator(TILES).count()
@@ -42,7 +42,6 @@ def test_scenario_shows_what_is_missing_or_assumed(open_page: Callable[..., Any]
     page.wait_for_function(f"() => document.querySelectorAll('{TILES}').length >= {few}")
 
 
-@pytest.mark.slow
 def test_tiles_follow_the_share_of_variance(open_page: Callable[..., Any]) -> None:
     page = opened(
         open_page,
@@ -61,7 +60,6 @@ def test_tiles_follow_the_share_of_variance(open_page: Callable[..., Any]) -> No
     assert large[0][1] / large[1][1] == pytest.approx(large[0][0] / large[1][0], rel=0.35)
 
 
-@pytest.mark.slow
 def test_tiles_move_by_keyboard(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/debt?target=thermal.dc.pue")
     page.locator(f"{TILES}[tabindex='0']").focus()
@@ -70,13 +68,11 @@ def test_tiles_move_by_keyboard(open_page: Callable[..., Any]) -> None:
     page.get_by_role("heading", name="What it would take").wait_for()
 
 
-@pytest.mark.slow
 def test_computed_variable_is_an_error(open_page: Callable[..., Any]) -> None:
     page = open_page("#/debt/econ.cost.per_token", may_fail=True)
     page.get_by_text("expected a root, got a variable that the model computes").wait_for()
 
 
-@pytest.mark.slow
 def test_nothing_assumed_is_said(open_page: Callable[..., Any]) -> None:
     page = open_page("#/debt")
     page.get_by_role("heading", name="Root debt").wait_for()
@@ -91,7 +87,6 @@ def test_nothing_assumed_is_said(open_page: Callable[..., Any]) -> None:
     page.get_by_role("heading", name="Nothing is missing or assumed").wait_for(timeout=60_000)
 
 
-@pytest.mark.slow
 def test_debt_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/debt?target=thermal.dc.pue", width=390, height=844)
     check_narrow(page)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from browser_pages import check_narrow, check_picture
 
+pytestmark = pytest.mark.slow
+
 HEADLINE = ".headline"
 
 
@@ -32,7 +34,6 @@ def test_without_a_token_the_page_says_what_to_do(open_page: Callable[..., Any])
     page.get_by_text("open the link that assay ui printed").first.wait_for()
 
 
-@pytest.mark.slow
 def test_a_question_is_understood_and_leads_on(
     open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
 ) -> None:
@@ -54,7 +55,6 @@ def test_a_question_is_understood_and_leads_on(
     page.get_by_text("Understood", exact=True).wait_for(timeout=60_000)
 
 
-@pytest.mark.slow
 def test_headlines_have_values_intervals_and_lines(open_page: Callable[..., Any]) -> None:
     page = open_page("#/")
     page.locator(HEADLINE).first.wait_for(timeout=120_000)
@@ -64,7 +64,6 @@ def test_headlines_have_values_intervals_and_lines(open_page: Callable[..., Any]
     check_picture(page, "home")
 
 
-@pytest.mark.slow
 def test_home_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = open_page("#/", width=390, height=844)
     page.get_by_role("link", name="2026-11-16 17:19").wait_for()
@@ -75,13 +74,11 @@ def test_home_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     assert not page.get_by_role("navigation").is_visible()
 
 
-@pytest.mark.slow
 def test_home_of_somebody_who_ran_nothing(open_page: Callable[..., Any], empty_server: Any) -> None:
     page = open_page("#/", at=empty_server)
     page.get_by_role("heading", name="No runs yet").wait_for()
 
 
-@pytest.mark.slow
 def test_a_question_that_matches_nothing(open_page: Callable[..., Any]) -> None:
     page = open_page("#/?q=xyzzy%20plugh")
     page.get_by_text("No variable matches this question").wait_for(timeout=60_000)

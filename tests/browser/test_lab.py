@@ -14,6 +14,8 @@ from browser_pages import check_narrow
 from assay import stack
 from assay.cli.app import run
 
+pytestmark = pytest.mark.slow
+
 SERVING = "llama3_8b_h200_serving"
 COST = "econ.cost.per_output_token"
 HERO = "[data-testid=hero-A]"
@@ -59,7 +61,6 @@ def test_lab_shows_the_numbers_of_the_command_and_moves_them(
     )
 
 
-@pytest.mark.slow
 def test_a_move_of_a_slider_fits_into_a_frame(open_page: Callable[..., Any]) -> None:
     # Wall time: it holds where no other test runs beside it.
     page = opened(open_page)

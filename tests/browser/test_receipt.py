@@ -7,6 +7,8 @@ from urllib.parse import unquote
 import pytest
 from browser_pages import check_narrow, check_picture
 
+pytestmark = pytest.mark.slow
+
 PRESET = "dense_training_cost_fixture"
 TARGET = "econ.cost.per_token"
 ADDRESS = f"#/receipt/{TARGET}?preset={PRESET}"
@@ -54,7 +56,6 @@ def test_unknown_and_hostile_names_are_refused_as_text(open_page: Callable[..., 
     assert page.locator("img[src=x]").count() == 0
 
 
-@pytest.mark.slow
 def test_names_of_the_data_come_out_escaped(open_page: Callable[..., Any]) -> None:
     """What the server says is text, whatever it holds."""
     tag = "<img src=x onerror=alert(1)>"
@@ -76,7 +77,6 @@ def test_names_of_the_data_come_out_escaped(open_page: Callable[..., Any]) -> No
     assert page.locator("img[src=x]").count() == 0
 
 
-@pytest.mark.slow
 def test_from_home_in_three_clicks(open_page: Callable[..., Any]) -> None:
     page = open_page("#/")
     page.locator('a[href^="#/receipt/"]').first.click(timeout=120_000)
@@ -89,7 +89,6 @@ def test_from_home_in_three_clicks(open_page: Callable[..., Any]) -> None:
     page.get_by_role("heading", name="The difference").wait_for(timeout=120_000)
 
 
-@pytest.mark.slow
 def test_tree_opens_and_closes_by_keyboard(open_page: Callable[..., Any]) -> None:
     page = opened(open_page)
     page.get_by_role("button", name="Close all").click()
@@ -106,7 +105,6 @@ def test_tree_opens_and_closes_by_keyboard(open_page: Callable[..., Any]) -> Non
     assert rows.count() == 1
 
 
-@pytest.mark.slow
 def test_link_to_a_line_opens_the_way_to_it(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, f"{ADDRESS}&line=gpu.power")
     line = page.locator('tr[data-name="gpu.power"]').first
@@ -115,7 +113,6 @@ def test_link_to_a_line_opens_the_way_to_it(open_page: Callable[..., Any]) -> No
     page.get_by_role("region", name="About gpu.power").wait_for()
 
 
-@pytest.mark.slow
 def test_two_scenarios_line_by_line(open_page: Callable[..., Any]) -> None:
     page = opened(
         open_page,
@@ -127,7 +124,6 @@ def test_two_scenarios_line_by_line(open_page: Callable[..., Any]) -> None:
     assert page.get_by_text("was ").count() > 2
 
 
-@pytest.mark.slow
 def test_start_lists_scenarios_and_finds_variables(
     open_page: Callable[..., Any], check_accessibility: Callable[[Any], None]
 ) -> None:
@@ -140,13 +136,11 @@ def test_start_lists_scenarios_and_finds_variables(
     page.wait_for_url("**/#/receipt/thermal.dc.pue**")
 
 
-@pytest.mark.slow
 def test_receipt_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, width=390, height=844)
     check_narrow(page)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_receipt_looks_as_it_did(open_page: Callable[..., Any], dark: bool) -> None:
     page = opened(open_page, dark=dark)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from browser_pages import RUN, check_narrow, check_picture
 
+pytestmark = pytest.mark.slow
+
 SUMMARY = "What assay run tried, kept and proved"
 
 
@@ -33,7 +35,6 @@ def test_an_unknown_run_is_an_error_that_names_it(open_page: Callable[..., Any])
     page.get_by_text('unknown run "20200101-000000-nothing-0000"').wait_for()
 
 
-@pytest.mark.slow
 def test_where_the_time_goes(open_page: Callable[..., Any]) -> None:
     page = open_page(f"#/runs/{RUN}")
     page.locator(".waterfall-row").first.wait_for()
@@ -45,7 +46,6 @@ def test_where_the_time_goes(open_page: Callable[..., Any]) -> None:
     check_picture(page, "run")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tab", ["experiments", "levers", "journal"])
 def test_parts_of_a_run(
     open_page: Callable[..., Any], check_accessibility: Callable[[Any], None], tab: str
@@ -56,7 +56,6 @@ def test_parts_of_a_run(
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_tabs_move_by_keyboard(open_page: Callable[..., Any]) -> None:
     page = open_page(f"#/runs/{RUN}")
     page.get_by_role("tab", name="Where time goes").focus()
@@ -65,7 +64,6 @@ def test_tabs_move_by_keyboard(open_page: Callable[..., Any]) -> None:
     assert page.url.endswith(f"#/runs/{RUN}/experiments")
 
 
-@pytest.mark.slow
 def test_the_timeline_of_a_run(open_page: Callable[..., Any]) -> None:
     page = open_page(f"#/runs/{RUN}/timeline")
     page.locator(".at canvas").first.wait_for(timeout=60_000)
@@ -74,7 +72,6 @@ def test_the_timeline_of_a_run(open_page: Callable[..., Any]) -> None:
     assert page.locator(".at-found").inner_text()
 
 
-@pytest.mark.slow
 def test_rolling_back_asks_first(open_page: Callable[..., Any], server: Any) -> None:
     copied = RUN.replace("171932", "171933")
     shutil.copytree(server.scratch / "runs" / RUN, server.scratch / "runs" / copied)
@@ -94,7 +91,6 @@ def test_rolling_back_asks_first(open_page: Callable[..., Any], server: Any) -> 
         shutil.rmtree(server.scratch / "runs" / copied)
 
 
-@pytest.mark.slow
 def test_runs_fit_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     for address in ("#/runs", f"#/runs/{RUN}", f"#/runs/{RUN}/experiments"):
         page = open_page(address, width=390, height=844)
@@ -103,7 +99,6 @@ def test_runs_fit_a_narrow_screen(open_page: Callable[..., Any]) -> None:
         check_narrow(page)
 
 
-@pytest.mark.slow
 def test_no_runs_and_no_traces(open_page: Callable[..., Any], empty_server: Any) -> None:
     page = open_page("#/runs", at=empty_server)
     page.get_by_role("heading", name="No runs yet").wait_for()

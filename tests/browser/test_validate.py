@@ -12,6 +12,8 @@ from browser_pages import check_narrow
 from assay.cli.output import json_text
 from assay.cli.validate import validate_command
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def scores() -> dict[str, Any]:

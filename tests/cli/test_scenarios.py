@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from assay import stack
+
 NAME = "dense_training_cost_fixture"
 SCENARIO = """
 name = "partial"
@@ -34,12 +38,24 @@ def test_report_of_the_worked_example(cli: Any) -> None:
     )
 
 
-def test_preset_is_accepted_as_argument_or_option(cli: Any) -> None:
+def test_preset_is_accepted_as_argument_or_option(
+    cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All of them take many seconds: two stand for them.
+    two = {name: stack.presets()[name] for name in (NAME, "pythia_70m_energy_floor")}
+    monkeypatch.setattr(stack, "presets", lambda: two)
     by_argument, by_option, all_of_them = (
         cli("scenario-report", *words, "--json").data for words in ((NAME,), ("--preset", NAME), ())
     )
     assert by_argument == by_option
     assert by_argument["reports"][0] in all_of_them["reports"]
+    assert [report["preset"] for report in all_of_them["reports"]] == list(two)
+
+
+@pytest.mark.slow
+def test_every_preset_has_a_report(cli: Any) -> None:
+    reports = cli("scenario-report", "--json").data["reports"]
+    assert [report["preset"] for report in reports] == list(stack.presets())
 
 
 def test_incomplete_scenario(cli: Any, tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def test_shared_formulas_compute_what_the_expressions_say(stored: Registry) -> N
         scenario = stack.preset(preset)
         values = dict(scenario.inputs.values)
         for _, target in scenario.targets:
-            values |= scenario.registry.resolve(target, scenario.inputs, scenario.variants).values
+            values |= scenario.registry.resolve(
+                target, scenario.inputs, scenario.variants, intervals=False
+            ).values
         for name, record in stored.records.relations.items():
             relation = stored.relations[name]
             if record.formula is None or not set(relation.inputs) <= values.keys():
@@ -54,3 +56,11 @@ def test_a_formula_without_a_finite_value_names_the_operation(stored: Registry) 
     relation = stored.relations[name]
     with pytest.raises(Exception, match="has no finite value"):
         relation.evaluate_rhs(dict.fromkeys(relation.inputs, float("nan")))
+
+
+def test_a_value_alone_is_that_of_its_account() -> None:
+    scenario = stack.preset("dense_training_cost_fixture")
+    for _, target in scenario.targets:
+        account = scenario.registry.resolve(target, scenario.inputs, scenario.variants)
+        assert scenario.registry.value(target, scenario.inputs, scenario.variants) == account.value
+    assert stack.registry().value("econ.cost.per_token") is None

@@ -65,6 +65,21 @@ class Registry(Declarations):
             self, target, given or {}, variants or {}, switch=switch, intervals=intervals
         )
 
+    def value(
+        self,
+        target: str,
+        given: Inputs | Mapping[str, Given] | None = None,
+        variants: Mapping[str, str] | None = None,
+    ) -> float | None:
+        """The value that `resolve` would find, in base units, without an account of it.
+
+        Verdicts and conflicts look at all that is given, most of which one value does not need.
+        """
+        from assay.model.resolving.resolve import make_resolver
+
+        self.variable(target)
+        return make_resolver(self, given or {}, variants or {}).value(target)
+
     def solve(
         self,
         unknown: Sequence[str],

@@ -167,7 +167,7 @@ def compiled() -> Compiled:
 @cache
 def link_bandwidth(system: str) -> float:
     """Rate of a GPU's links in one direction, from the catalog."""
-    found = registry().resolve("gpu.link.bandwidth", accelerators.find(system).given).value
+    found = registry().value("gpu.link.bandwidth", accelerators.find(system).given)
     if found is None:
         raise InputError(f"the rate of the links of {system} is not in the catalog")
     return found

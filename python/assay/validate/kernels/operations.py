@@ -166,10 +166,10 @@ def device(system: str) -> dict[str, float]:
 
 def solved(name: str, given: Mapping[str, Any]) -> float:
     """The value of a variable; raises if the given ones do not determine it."""
-    result = registry().resolve(name, given)
-    if result.value is None:
+    value = registry().value(name, given)
+    if value is None:
         raise InputError(f"{name} cannot be resolved from what the catalog gives")
-    return result.value
+    return value
 
 
 @cache

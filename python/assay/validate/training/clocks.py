@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assay.catalog import accelerators
-from assay.stack import registry
+from assay.validate.kernels.operations import solved
 
 LIMIT, RATED = "gpu.power.limit", "gpu.power.rated"
 WORK = (
@@ -40,7 +40,4 @@ def clock_ratio(system: str, values: Mapping[str, float], work: Mapping[str, flo
         "gpu.work.memory_use": min(1.0, work["training.kernels_size"] / (busy * bandwidth)),
         "gpu.work.clock_share": min(1.0, work["training.clock_bound_time"] / busy),
     }
-    known = registry()
-    under = known.resolve("gpu.throttle", given).require_value()
-    rated = known.resolve("gpu.throttle_reference", given).require_value()
-    return under / rated
+    return solved("gpu.throttle", given) / solved("gpu.throttle_reference", given)

@@ -40,7 +40,7 @@ def accelerator_of(case: Case) -> CatalogEntry:
 def rates_of(name: str) -> dict[str, float]:
     """Memory and link bandwidth, stated in the catalog or resolved from it."""
     given, known = accelerators.find(name).given, registry()
-    found = {rate: known.resolve(rate, given).value for rate in RATES}
+    found = {rate: known.value(rate, given) for rate in RATES}
     return {rate: value for rate, value in found.items() if value is not None}
 
 
