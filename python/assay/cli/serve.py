@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options, sampling
-from assay.cli.output import show_progress, to_json, working
+from assay.cli import options, sampling, serve_models
+from assay.cli.completion import complete_models
+from assay.cli.output import show_progress, to_json
 from assay.cli.verbosity import is_quiet
 from assay.errors import InputError
 
@@ -19,7 +20,14 @@ KEY_VARIABLE = "ASSAY_API_KEY"
 
 
 def serve_command(
-    model: sampling.Model,
+    model: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            autocompletion=complete_models,
+            help="A GGUF file, a Hugging Face folder, or a name; several as NAME=MODEL.",
+        ),
+    ],
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
@@ -103,17 +111,37 @@ def serve_command(
             help="Let pages of ORIGIN use the server (CORS), such as http://localhost:3000.",
         ),
     ] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--share",
+            metavar="NAME=PERCENT...",
+            help="Share of device time of each of several models; equal if not given.",
+        ),
+    ] = None,
+    guarantee: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guarantee",
+            metavar="NAME",
+            help="Reserve the share of this model: its steps go before those of others.",
+        ),
+    ] = None,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
     as_json: options.Json = False,
 ) -> int:
-    """Serve a model over HTTP.
+    """Serve models over HTTP.
 
     OpenAI-compatible: /v1/models, /v1/completions, /v1/chat/completions, /v1/responses and
-    /v1/embeddings, besides /tokenize, /detokenize, /health and /metrics. Listens on the loopback address by
-    default; beyond it an API key is needed. SIGTERM or ctrl-c drains the requests under way and
-    exits with 0; a second ctrl-c exits at once with 130. With --json, the URL is printed to stdout.
+    /v1/embeddings, besides /tokenize, /detokenize, /health and /metrics. Listens on the loopback
+    address by default; beyond it an API key is needed. SIGTERM or ctrl-c drains the requests under
+    way and exits with 0; a second ctrl-c exits at once with 130. With --json, the URL is printed to
+    stdout.
+
+    Several models share one device: serve a=MODEL b=MODEL --share a=70 b=30 --guarantee a. Requests
+    choose by "model"; --knob b.max_batch=8 sets a knob of one of them.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -121,7 +149,7 @@ def serve_command(
             f"assay serve needs {', '.join(missing)}, which is not installed",
             "install them with: pip install 'assay[serve]'",
         )
-    from assay.engine.server import Limits, check_key, create_app, listen, serve, served_model
+    from assay.engine.server import Limits, check_key, create_app, listen, serve
 
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
     if key is not None:
@@ -133,23 +161,31 @@ def serve_command(
                 f"--host {host}: expected an API key to listen beyond the loopback, got none",
                 f"set {KEY_VARIABLE} or --api-key; --insecure serves everybody who can connect",
             )
-        with working(f"loading {model}"):
-            engine = sampling.load(model, device, kv_tokens, knob)
-        described = served_model(
-            engine,
-            name or Path(model).name.removesuffix(".gguf"),
+        served = serve_models.load(
+            serve_models.parse(model, name=name, shares=share or (), guaranteed=guarantee or ()),
+            device=device,
+            kv_tokens=kv_tokens,
+            knobs=knob or (),
             tool_call_parser=tool_call_parser,
             reasoning_parser=reasoning_parser,
         )
-        sampling.show_notes(engine)
+        if trace is not None and len(served.hosted) > 1:
+            raise InputError(
+                f"--trace: expected one model, got {len(served.hosted)}",
+                "traces of engines that share a device are not supported",
+            )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"
+        names = [one.model.name for one in served.hosted]
+        first = served.hosted[0]
         if as_json:
-            facts = {"url": url, "model": described.name, "synthetic": engine.files.synthetic}
-            sys.stdout.write(to_json(facts) + "\n")
+            facts = {"url": url, "model": names[0], "synthetic": served.synthetic}
+            sys.stdout.write(
+                to_json(facts if len(names) == 1 else {**facts, "models": names}) + "\n"
+            )
             sys.stdout.flush()
         else:
-            show_progress(f"serving {described.name} on {engine.device} at {url}")
+            show_progress(f"serving {', '.join(names)} on {served.device} at {url}")
         _log_to_stderr(access_log=access_log)
         limits = Limits(requests=max_requests, body_bytes=max_body)
         profiler = None
@@ -158,8 +194,11 @@ def serve_command(
 
             profiler = TraceProfiler(trace)
         app = create_app(
-            engine,
-            described,
+            first.engine,
+            first.model,
+            others=served.hosted[1:],
+            place=first.place,
+            sharing=served.sharing,
             api_key=key,
             limits=limits,
             profiler=profiler,

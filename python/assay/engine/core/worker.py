@@ -13,6 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -66,6 +67,23 @@ class SteppedEngine(Protocol):
         """Free the memory."""
 
 
+class Place(AbstractContextManager[object], Protocol):
+    """Where an engine runs, entered by the worker thread: a share of a device, for example."""
+
+    def stepped(self, *, has_work: bool) -> None:
+        """A step has ended; `has_work` says whether another follows at once."""
+
+
+class WholeDevice(Place):
+    """The place of an engine that shares its device with no other."""
+
+    def stepped(self, *, has_work: bool) -> None:
+        """Nothing is measured."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing is held."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failed request, and why it failed."""
@@ -97,8 +115,11 @@ class EngineWorker:
     block. At most `limit` requests are unfinished at once, waiting ones included.
     """
 
-    def __init__(self, engine: SteppedEngine, sink: Sink, *, limit: int = 1024) -> None:
+    def __init__(
+        self, engine: SteppedEngine, sink: Sink, *, limit: int = 1024, place: Place | None = None
+    ) -> None:
         self._engine = engine
+        self._place = place or WholeDevice()
         self._sink = sink
         self.limit = limit
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -191,16 +212,8 @@ class EngineWorker:
 
     def _run(self) -> None:
         try:
-            while not self._closing:
-                if not self._engine.has_work:
-                    self._commands.get()()
-                self._run_commands()
-                if self._engine.has_work:
-                    self._deliver(self._engine.step())
-            self._run_commands()
-            for name in self._unfinished:
-                self._engine.abort(name)
-            self._end_all(self._refusal or StoppedError("the engine is closed"))
+            with self._place:
+                self._serve()
         except Exception as error:
             # The engine's state is unknown after a failure: no request is accepted again.
             _LOGGER.error("the engine failed", exc_info=error)
@@ -208,6 +221,20 @@ class EngineWorker:
         with self._lock:
             self._ended = True
         self._run_commands()
+
+    def _serve(self) -> None:
+        """Step the engine until it closes, and abort what is unfinished then."""
+        while not self._closing:
+            if not self._engine.has_work:
+                self._commands.get()()
+            self._run_commands()
+            if self._engine.has_work:
+                self._deliver(self._engine.step())
+                self._place.stepped(has_work=self._engine.has_work)
+        self._run_commands()
+        for name in self._unfinished:
+            self._engine.abort(name)
+        self._end_all(self._refusal or StoppedError("the engine is closed"))
 
     def _run_commands(self) -> None:
         """Run the commands queued so far, but none that are queued meanwhile."""

@@ -4,5 +4,15 @@ from assay.engine.server.app import Limits, create_app
 from assay.engine.server.guards import check_key
 from assay.engine.server.http_server import listen, serve
 from assay.engine.server.service import ServedModel, served_model
+from assay.engine.server.services import HostedModel
 
-__all__ = ["Limits", "ServedModel", "check_key", "create_app", "listen", "serve", "served_model"]
+__all__ = [
+    "HostedModel",
+    "Limits",
+    "ServedModel",
+    "check_key",
+    "create_app",
+    "listen",
+    "serve",
+    "served_model",
+]

@@ -14,15 +14,14 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from assay import __version__
-from assay.engine.core.worker import SteppedEngine
+from assay.engine.core.device_sharing import DeviceSharing
+from assay.engine.core.worker import Place, SteppedEngine
 from assay.engine.server import errors, response_schemas
 from assay.engine.server.access_log import AccessLog
-from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
 from assay.engine.server.embeddings import embeddings
 from assay.engine.server.guards import Guards, check_key
-from assay.engine.server.metrics import Metrics
 from assay.engine.server.request_schemas import (
     ChatRequest,
     CompletionRequest,
@@ -32,7 +31,8 @@ from assay.engine.server.request_schemas import (
 )
 from assay.engine.server.responses_api import respond_to
 from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
-from assay.engine.server.service import ServedModel, Service
+from assay.engine.server.service import ServedModel
+from assay.engine.server.services import HostedModel, Services
 from assay.engine.server.tokenizing import detokenize, tokenize
 
 
@@ -66,30 +66,34 @@ def create_app(
     engine: SteppedEngine,
     model: ServedModel,
     *,
+    others: Sequence[HostedModel] = (),
+    place: Place | None = None,
+    sharing: DeviceSharing | None = None,
     api_key: str | None = None,
     limits: Limits | None = None,
     profiler: Profiler | None = None,
     allowed_origins: Sequence[str] = (),
 ) -> FastAPI:
-    """An application that serves one model; it owns the engine and closes it on shutdown.
+    """An application that serves a model; it owns the engine and closes it on shutdown.
 
-    With a `profiler` clients can capture traces, by `/start_profile` and `/stop_profile`. Pages of
-    `allowed_origins` may read responses (CORS).
+    It serves `others` beside it: requests choose by the name of the model. Engines that share a
+    device have a `place` there, and `sharing` tells how they do. With a `profiler` clients can
+    capture traces, by `/start_profile` and `/stop_profile`. Pages of `allowed_origins` may read
+    responses (CORS).
     """
     if api_key is not None:
         check_key(api_key)
     limits = limits or Limits()
-    metrics = Metrics(model.name)
+    hosted = (HostedModel(engine, model, place), *others)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async_engine = AsyncEngine(engine, metrics, limit=limits.requests)
-        service = app.state.service = Service(model, async_engine)
+        services = Services(hosted, limit=limits.requests, sharing=sharing)
+        app.state.services = services
         try:
             yield
         finally:
-            await asyncio.to_thread(service.close)
-            await asyncio.to_thread(async_engine.worker.close)
+            await services.close()
 
     # FastAPI's documentation pages would load scripts from other hosts.
     app = FastAPI(title="Assay", docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -106,41 +110,37 @@ def create_app(
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=_ERROR_RESPONSES)
-    async def health(service: FromService) -> dict[str, str]:
+    async def health(services: FromServices) -> dict[str, str]:
         """Whether the server accepts requests."""
-        if refusing := service.async_engine.worker.refusing:
-            raise refusing
+        services.check_accepting()
         return {"status": "ok"}
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_ERROR_RESPONSES})
-    async def metrics_text(service: FromService) -> Response:
+    async def metrics_text(services: FromServices) -> Response:
         """Metrics in Prometheus text format."""
-        statistics = await asyncio.wrap_future(service.async_engine.worker.call(engine.statistics))
-        return Response(metrics.text(statistics), media_type=CONTENT_TYPE_LATEST)
+        return Response(await services.metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/server_info", responses=_ERROR_RESPONSES)
-    async def server_info(service: FromService) -> response_schemas.ServerInfo:
-        """The engine's release, device and settings, as they are now."""
-        worker = service.async_engine.worker
+    async def server_info(services: FromServices) -> response_schemas.ServerInfo:
+        """The engine's release, device and settings, as they are now; the first model's."""
+        worker = services.default.async_engine.worker
         return await asyncio.wrap_future(worker.call(lambda: _server_info(engine)))
 
     @app.post("/reset_prefix_cache", responses=_ERROR_RESPONSES)
-    async def reset_prefix_cache(service: FromService) -> dict[str, str]:
+    async def reset_prefix_cache(services: FromServices) -> dict[str, str]:
         """Empty the prefix cache: later prompts are computed from their first token on."""
-        worker = service.async_engine.worker
-        await asyncio.wrap_future(worker.call(engine.reset_prefix_cache))
+        await services.reset_prefix_caches()
         return {"status": "ok"}
 
     @app.get("/v1/models", responses=_ERROR_RESPONSES)
-    async def models(service: FromService) -> response_schemas.Models:
-        """The served model."""
-        return response_schemas.Models(data=[_model_card(service.model)])
+    async def models(services: FromServices) -> response_schemas.Models:
+        """The served models."""
+        return response_schemas.Models(data=[_model_card(one.model) for one in services.all])
 
     @app.get("/v1/models/{name:path}", responses=_ERROR_RESPONSES)
-    async def model_by_name(name: str, service: FromService) -> response_schemas.Model:
-        """The served model, by its name."""
-        service.check_model(name)
-        return _model_card(service.model)
+    async def model_by_name(name: str, services: FromServices) -> response_schemas.Model:
+        """A served model, by its name."""
+        return _model_card(services.named(name).model)
 
     @app.post(
         "/v1/completions",
@@ -148,10 +148,10 @@ def create_app(
         responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
     )
     async def completions(
-        body: CompletionRequest, request: Request, service: FromService
+        body: CompletionRequest, request: Request, services: FromServices
     ) -> Response:
         """Complete prompts."""
-        return await complete(service, body, request)
+        return await complete(services.named(body.model), body, request)
 
     @app.post(
         "/v1/chat/completions",
@@ -159,34 +159,36 @@ def create_app(
         responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
     )
     async def chat_completions(
-        body: ChatRequest, request: Request, service: FromService
+        body: ChatRequest, request: Request, services: FromServices
     ) -> Response:
         """Complete a conversation."""
-        return await chat(service, body, request)
+        return await chat(services.named(body.model), body, request)
 
     @app.post(
         "/v1/responses",
         response_model=ResponseObject,
         responses={200: {"content": _STREAM}, **_ERROR_RESPONSES},
     )
-    async def responses(body: ResponsesRequest, request: Request, service: FromService) -> Response:
+    async def responses(
+        body: ResponsesRequest, request: Request, services: FromServices
+    ) -> Response:
         """Respond to a conversation; nothing is stored."""
-        return await respond_to(service, body, request)
+        return await respond_to(services.named(body.model), body, request)
 
     @app.post("/v1/embeddings", responses=_ERROR_RESPONSES)
-    async def embed(body: EmbeddingRequest, service: FromService) -> response_schemas.Embeddings:
+    async def embed(body: EmbeddingRequest, services: FromServices) -> response_schemas.Embeddings:
         """Embed texts."""
-        return await embeddings(service, body)
+        return await embeddings(services.named(body.model), body)
 
     @app.post("/tokenize", responses=_ERROR_RESPONSES)
-    async def tokens(body: TokenizeRequest, service: FromService) -> response_schemas.Tokens:
+    async def tokens(body: TokenizeRequest, services: FromServices) -> response_schemas.Tokens:
         """The tokens of a prompt or conversation."""
-        return await tokenize(service, body)
+        return await tokenize(services.named(body.model), body)
 
     @app.get("/tokenizer_info", responses=_ERROR_RESPONSES)
-    async def tokenizer_info(service: FromService) -> response_schemas.TokenizerInfo:
+    async def tokenizer_info(services: FromServices) -> response_schemas.TokenizerInfo:
         """The special tokens and the chat template, which evaluation harnesses ask for."""
-        served = service.model
+        served = services.default.model
         return response_schemas.TokenizerInfo(
             bos_token=served.special_names.get("bos_token"),
             eos_token=served.special_names.get("eos_token"),
@@ -195,10 +197,10 @@ def create_app(
 
     @app.post("/detokenize", responses=_ERROR_RESPONSES)
     async def text(
-        body: DetokenizeRequest, service: FromService
+        body: DetokenizeRequest, services: FromServices
     ) -> response_schemas.DetokenizedPrompt:
         """The text of tokens."""
-        return await detokenize(service, body)
+        return await detokenize(services.named(body.model), body)
 
     if profiler is not None:
 
@@ -215,12 +217,12 @@ def create_app(
     return app
 
 
-async def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
 
 
-FromService = Annotated[Service, Depends(_service)]
+FromServices = Annotated[Services, Depends(_services)]
 
 
 def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:

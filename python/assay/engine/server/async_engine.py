@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from assay.engine.core.outputs import Chunk, StepOutput
 from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.worker import EngineWorker, Failure, SteppedEngine, StoppedError
+from assay.engine.core.worker import EngineWorker, Failure, Place, SteppedEngine, StoppedError
 from assay.engine.server.metrics import Metrics
 
 T = TypeVar("T")
@@ -146,12 +146,14 @@ class _ChoiceTiming:
 class AsyncEngine:
     """Submits prompts to the worker thread and routes its outputs to their streams."""
 
-    def __init__(self, engine: SteppedEngine, metrics: Metrics, *, limit: int) -> None:
+    def __init__(
+        self, engine: SteppedEngine, metrics: Metrics, *, limit: int, place: Place | None = None
+    ) -> None:
         self.metrics = metrics
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._streams: dict[str, OutputStream] = {}
-        self.worker = EngineWorker(engine, self._sink, limit=limit)
+        self.worker = EngineWorker(engine, self._sink, limit=limit, place=place)
 
     def open(
         self,

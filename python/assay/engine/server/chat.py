@@ -63,7 +63,6 @@ async def chat(service: Service, body: ChatRequest, request: Request) -> Respons
 
 async def prepare_chat(service: Service, body: ChatRequest) -> PreparedChat:
     """Check a conversation, render it and compile what its answer must look like."""
-    service.check_model(body.model)
     _check(body)
     plan = tool_plan(body, service.model)
     messages = [message.for_template() for message in body.messages]

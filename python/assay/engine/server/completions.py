@@ -29,7 +29,6 @@ DEFAULT_MAX_TOKENS = 16
 
 async def complete(service: Service, body: CompletionRequest, request: Request) -> Response:
     """Respond to a completion request."""
-    service.check_model(body.model)
     prompts = await service.prompts(body.prompt)
     constraint = structured_output_of(body)
     await service.compile_grammar(constraint)

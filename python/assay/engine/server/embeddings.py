@@ -14,7 +14,6 @@ from assay.engine.server.service import Service
 
 async def embeddings(service: Service, body: EmbeddingRequest) -> Embeddings:
     """Respond to an embedding request; inputs are computed one after the other."""
-    service.check_model(body.model)
     prompts = await service.prompts(body.input)
     for prompt in prompts:
         service.check_prompt(prompt, 0, "input")

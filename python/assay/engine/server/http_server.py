@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -16,9 +15,9 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from assay.engine.core.worker import EngineWorker
 from assay.engine.server.errors import LOGGER
 from assay.engine.server.guards import TimeoutProtocol
+from assay.engine.server.services import Services
 from assay.errors import InputError
 
 _GRACE_SECONDS: Final = 5
@@ -60,15 +59,15 @@ class DrainingServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain running requests, abort those that take too long, then stop listening."""
-        worker: EngineWorker = self._app.state.service.async_engine.worker
-        count = worker.under_way
+        services: Services = self._app.state.services
+        count = services.under_way()
         LOGGER.info(
             "draining, requests under way: %d; they have %g s; a second ctrl-c ends at once",
             count,
             self._drain_seconds,
         )
         # Clients can connect meanwhile: a load balancer reads from /health that it should not.
-        unfinished = await asyncio.to_thread(worker.finish, self._drain_seconds)
+        unfinished = await services.finish(self._drain_seconds)
         LOGGER.info("drained, requests finished: %d, aborted: %d", count - unfinished, unfinished)
         await super().shutdown(sockets)
 

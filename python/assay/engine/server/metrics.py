@@ -6,12 +6,15 @@ OpenTelemetry's names become underscores, as in its Prometheus exporter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from assay.engine.core.device_sharing import ShareStatistics
 
 # The buckets of OpenTelemetry's semantic conventions for generative AI.
 _FIRST_TOKEN: Final = (
@@ -30,130 +33,218 @@ _OTEL: Final = (
 )
 
 
-class Metrics:
-    """Counters and histograms of one server that serves one model."""
+class Families:
+    """The counters and histograms of a server, labeled by model."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._registry = CollectorRegistry()
-        self._prompt_tokens = self._counter(
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.prompt_tokens = self._counter(
             "prompt_tokens",
             "Prompt tokens of accepted requests; a prompt of several choices counts once.",
         )
-        self._tokens = self._counter(
+        self.tokens = self._counter(
             "generation_tokens",
             "Tokens generated, also those of requests that were aborted or failed.",
         )
-        self._finished = self._counter(
+        self.finished = self._counter(
             "request_success", "Finished requests by finish reason.", "finished_reason"
         )
-        self._prompt_length = self._histogram(
+        self.prompt_length = self._histogram(
             "vllm:request_prompt_tokens", "Tokens of a prompt.", _TOKENS
         )
-        self._length = self._histogram(
+        self.length = self._histogram(
             "vllm:request_generation_tokens", "Tokens of an output.", _TOKENS
         )
-        self._queue = self._histogram(
+        self.queue = self._histogram(
             "vllm:request_queue_time_seconds", "Seconds from arrival to the first step.", _DURATION
         )
         first = "Seconds from arrival to the first token."
-        self._first = self._histogram("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
-        self._first_otel = self._histogram(
+        self.first = self._histogram("vllm:time_to_first_token_seconds", first, _FIRST_TOKEN)
+        self.first_otel = self._histogram(
             "gen_ai_server_time_to_first_token_seconds", first, _FIRST_TOKEN, _OTEL
         )
-        self._gap = self._histogram(
+        self.gap = self._histogram(
             "vllm:inter_token_latency_seconds", "Seconds from token to token.", _FIRST_TOKEN
         )
-        self._gap_otel = self._histogram(
+        self.gap_otel = self._histogram(
             "gen_ai_server_time_per_output_token_seconds",
             "Seconds for each token after the first, averaged over an output.",
             _NEXT_TOKEN,
             _OTEL,
         )
         latency = "Seconds from arrival to the last token."
-        self._latency = self._histogram("vllm:e2e_request_latency_seconds", latency, _DURATION)
-        self._latency_otel = self._histogram(
+        self.latency = self._histogram("vllm:e2e_request_latency_seconds", latency, _DURATION)
+        self.latency_otel = self._histogram(
             "gen_ai_server_request_duration_seconds", latency, _DURATION, (*_OTEL, "error_type")
         )
 
-    def arrived(self, prompt_tokens: int) -> None:
-        """A prompt was accepted."""
-        self._prompt_tokens.labels(self._model).inc(prompt_tokens)
-        self._prompt_length.labels(self._model).observe(prompt_tokens)
-
-    def queued(self, seconds: float) -> None:
-        """A finished request was queued for this long before its first step."""
-        self._queue.labels(self._model).observe(seconds)
-
-    def first_token(self, operation: str, seconds: float, tokens: int) -> None:
-        """The first tokens of an output arrived."""
-        self._tokens.labels(self._model).inc(tokens)
-        self._first.labels(self._model).observe(seconds)
-        self._first_otel.labels(*self._otel(operation)).observe(seconds)
-
-    def next_tokens(self, seconds: float, tokens: int) -> None:
-        """More tokens of an output arrived, this long after the last ones."""
-        self._tokens.labels(self._model).inc(tokens)
-        self._gap.labels(self._model).observe(seconds / tokens)
-
-    def finished(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
-        """A request finished: why, its tokens, and its seconds to the first and to the last one."""
-        self._finished.labels(self._model, reason).inc()
-        self._length.labels(self._model).observe(tokens)
-        self._latency.labels(self._model).observe(last)
-        error = reason if reason in ("abort", "error") else ""
-        self._latency_otel.labels(*self._otel(operation), error).observe(last)
-        if tokens > 1:
-            each = (last - first) / (tokens - 1)
-            self._gap_otel.labels(*self._otel(operation)).observe(each)
-
-    def text(self, statistics: Mapping[str, Any]) -> bytes:
-        """All metrics in Prometheus text format, with the engine's statistics."""
-        engine = CollectorRegistry()
-        engine.register(_Engine(self._model, statistics))
-        return generate_latest(engine) + generate_latest(self._registry)
-
-    def _otel(self, operation: str) -> tuple[str, ...]:
-        return (operation, "assay", self._model, self._model)
-
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(f"vllm:{name}", meaning, (*_VLLM, *labels), registry=self._registry)
+        return Counter(f"vllm:{name}", meaning, (*_VLLM, *labels), registry=self.registry)
 
     def _histogram(
         self, name: str, meaning: str, buckets: Sequence[float], labels: Sequence[str] = _VLLM
     ) -> Histogram:
-        return Histogram(name, meaning, labels, registry=self._registry, buckets=buckets)
+        return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
 
 
-class _Engine(Collector):
-    """Collects the engine's statistics for a registry."""
+class Metrics:
+    """The counters and histograms of one model; models of one server share the families."""
 
-    def __init__(self, model: str, statistics: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, families: Families | None = None) -> None:
         self._model = model
+        self._families = families or Families()
+
+    def arrived(self, prompt_tokens: int) -> None:
+        """A prompt was accepted."""
+        self._families.prompt_tokens.labels(self._model).inc(prompt_tokens)
+        self._families.prompt_length.labels(self._model).observe(prompt_tokens)
+
+    def queued(self, seconds: float) -> None:
+        """A finished request was queued for this long before its first step."""
+        self._families.queue.labels(self._model).observe(seconds)
+
+    def first_token(self, operation: str, seconds: float, tokens: int) -> None:
+        """The first tokens of an output arrived."""
+        self._families.tokens.labels(self._model).inc(tokens)
+        self._families.first.labels(self._model).observe(seconds)
+        self._families.first_otel.labels(*self._otel(operation)).observe(seconds)
+
+    def next_tokens(self, seconds: float, tokens: int) -> None:
+        """More tokens of an output arrived, this long after the last ones."""
+        self._families.tokens.labels(self._model).inc(tokens)
+        self._families.gap.labels(self._model).observe(seconds / tokens)
+
+    def finished(self, operation: str, reason: str, tokens: int, first: float, last: float) -> None:
+        """A request finished: why, its tokens, and its seconds to the first and to the last one."""
+        self._families.finished.labels(self._model, reason).inc()
+        self._families.length.labels(self._model).observe(tokens)
+        self._families.latency.labels(self._model).observe(last)
+        error = reason if reason in ("abort", "error") else ""
+        self._families.latency_otel.labels(*self._otel(operation), error).observe(last)
+        if tokens > 1:
+            each = (last - first) / (tokens - 1)
+            self._families.gap_otel.labels(*self._otel(operation)).observe(each)
+
+    def text(self, statistics: Mapping[str, Any]) -> bytes:
+        """All metrics in Prometheus text format, with the statistics of the one engine."""
+        return exposition(self._families, {self._model: statistics})
+
+    def _otel(self, operation: str) -> tuple[str, ...]:
+        return (operation, "assay", self._model, self._model)
+
+
+def exposition(
+    families: Families,
+    statistics: Mapping[str, Mapping[str, Any]],
+    shares: Sequence[ShareStatistics] = (),
+) -> bytes:
+    """All metrics in Prometheus text format, with the statistics of each model's engine."""
+    engines = CollectorRegistry()
+    engines.register(_Engines(statistics, shares))
+    return generate_latest(engines) + generate_latest(families.registry)
+
+
+class _Engines(Collector):
+    """Collects the engines' statistics for a registry."""
+
+    def __init__(
+        self, statistics: Mapping[str, Mapping[str, Any]], shares: Sequence[ShareStatistics]
+    ) -> None:
         self._statistics = statistics
+        self._shares = shares
 
     def collect(self) -> Iterator[Metric]:
-        return engine_families(self._model, self._statistics)
+        yield from engine_families(self._statistics)
+        if self._shares:
+            yield from share_families(self._shares)
 
 
-def engine_families(model: str, statistics: Mapping[str, Any]) -> Iterator[Metric]:
-    """The engine's statistics under vLLM's names."""
-    used = statistics["used"] / statistics["blocks"]
-    gauges = {
-        "num_requests_running": ("Requests in the running batch.", statistics["running"]),
-        "num_requests_waiting": ("Requests in the waiting queue.", statistics["waiting"]),
-        "kv_cache_usage_perc": ("Share of the KV cache in use; 1 is all.", used),
+def engine_families(statistics: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    """The statistics of each model's engine under vLLM's names."""
+    gauges: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
+        "num_requests_running": ("Requests in the running batch.", itemgetter("running")),
+        "num_requests_waiting": ("Requests in the waiting queue.", itemgetter("waiting")),
+        "kv_cache_usage_perc": (
+            "Share of the KV cache in use; 1 is all.",
+            lambda counts: counts["used"] / counts["blocks"],
+        ),
     }
     counters = {
-        "num_preemptions": ("Requests preempted to free KV blocks.", statistics["preemptions"]),
-        "prefix_cache_queries": ("Prompt tokens looked up.", statistics["queried_tokens"]),
-        "prefix_cache_hits": ("Prompt tokens found in the prefix cache.", statistics["hit_tokens"]),
+        "num_preemptions": ("Requests preempted to free KV blocks.", "preemptions"),
+        "prefix_cache_queries": ("Prompt tokens looked up.", "queried_tokens"),
+        "prefix_cache_hits": ("Prompt tokens found in the prefix cache.", "hit_tokens"),
     }
-    for name, (meaning, value) in gauges.items():
+    for name, (meaning, value_of) in gauges.items():
         gauge = GaugeMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
-        gauge.add_metric((model,), value)
+        for model, counts in statistics.items():
+            gauge.add_metric((model,), value_of(counts))
         yield gauge
-    for name, (meaning, value) in counters.items():
+    for name, (meaning, key) in counters.items():
         counter = CounterMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
-        counter.add_metric((model,), value)
+        for model, counts in statistics.items():
+            counter.add_metric((model,), counts[key])
         yield counter
+
+
+def share_families(shares: Sequence[ShareStatistics]) -> Iterator[Metric]:
+    """What models that share a device were promised and what they got."""
+
+    def family(kind: Any, name: str, meaning: str, values: Sequence[float | None]) -> Metric:
+        metric: Metric = kind(f"assay:{name}", meaning, labels=_VLLM)
+        for one, value in zip(shares, values, strict=True):
+            if value is not None:
+                metric.add_metric((one.share.name,), value)  # type: ignore[attr-defined]
+        return metric
+
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    yield family(
+        gauge,
+        "device_share_requested",
+        "Share of device time while every model has work; 1 is all.",
+        [one.share.percent / 100 for one in shares],
+    )
+    yield family(
+        gauge,
+        "device_share_achieved",
+        "Share of all models' device time in the last second in which the model had work.",
+        [one.achieved for one in shares],
+    )
+    yield family(
+        counter,
+        "device_time_seconds",
+        "Device time of the model's work.",
+        [one.device_seconds for one in shares],
+    )
+    yield family(
+        gauge,
+        "device_share_guaranteed",
+        "1 if the share is guaranteed, else 0.",
+        [float(one.share.guaranteed) for one in shares],
+    )
+    yield family(
+        counter,
+        "device_share_windows",
+        "Seconds under load in which the share was measured.",
+        [one.windows for one in shares],
+    )
+    yield family(
+        counter,
+        "guarantee_misses",
+        "Those seconds in which a guaranteed model got less while others got more than the rest.",
+        [one.misses for one in shares],
+    )
+    yield family(
+        gauge,
+        "memory_quota_bytes",
+        "Device memory it may use.",
+        [one.quota_bytes for one in shares],
+    )
+    yield family(
+        gauge, "memory_used_bytes", "Device memory it uses.", [one.used_bytes for one in shares]
+    )
+    yield family(
+        gauge,
+        "task_admitted",
+        "1 if the scheduler has admitted the model's task, else 0.",
+        [float(one.state in ("admitted", "running", "paused")) for one in shares],
+    )

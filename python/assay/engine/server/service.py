@@ -131,16 +131,6 @@ class Service:
             request.operation, request.prompts, request.params, request.choices_per_prompt
         )
 
-    def check_model(self, name: str) -> None:
-        """Refuse a model that is not served."""
-        if name != self.model.name:
-            raise ApiError(
-                f'the model "{name}" is not served here; "{self.model.name}" is',
-                status=404,
-                param="model",
-                code="model_not_found",
-            )
-
     async def encode(self, text: str) -> Sequence[int]:
         """Tokenize a prompt; a long one in a thread, off the event loop."""
         return await run_off_loop(len(text), self.model.encode, text)

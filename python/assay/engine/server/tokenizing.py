@@ -11,8 +11,6 @@ from assay.engine.server.service import Service, run_off_loop
 async def tokenize(service: Service, body: TokenizeRequest) -> Tokens:
     """The tokens of a prompt, or of a conversation as the chat template renders it."""
     model = service.model
-    if body.model is not None:
-        service.check_model(body.model)
     if (body.prompt is None) == (body.messages is None):
         raise ApiError("expected prompt or messages, one of them", param="prompt")
     text = body.prompt
@@ -32,8 +30,6 @@ async def tokenize(service: Service, body: TokenizeRequest) -> Tokens:
 
 async def detokenize(service: Service, body: DetokenizeRequest) -> DetokenizedPrompt:
     """The text of tokens, special ones included."""
-    if body.model is not None:
-        service.check_model(body.model)
     service.check_tokens(body.tokens, "tokens")
     data = await run_off_loop(len(body.tokens), _bytes, service, body.tokens)
     return DetokenizedPrompt(prompt=data.decode("utf-8", "replace"))

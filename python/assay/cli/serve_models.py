@@ -1,0 +1,177 @@
+"""The models of `assay serve`: their names, shares and engines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.cli import sampling
+from assay.cli.output import working
+from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.engine import Engine
+    from assay.engine.core.device_sharing import DeviceSharing, ModelShare
+    from assay.engine.server import HostedModel
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+_PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?")
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A model to serve: its name in the API, where it is, and its share of several."""
+
+    name: str
+    source: str
+    share: ModelShare | None = None
+
+
+@dataclass(frozen=True)
+class Served:
+    """The loaded models."""
+
+    hosted: Sequence[HostedModel]
+    device: str
+    synthetic: bool
+    """Whether any of them has random weights."""
+    sharing: DeviceSharing | None
+
+
+def parse(
+    models: Sequence[str],
+    *,
+    name: str | None = None,
+    shares: Sequence[str] = (),
+    guaranteed: Sequence[str] = (),
+) -> list[ModelRequest]:
+    """The models of the command's arguments.
+
+    An option takes one value, so the shares that follow the first one of `--share a=70 b=30` come
+    as arguments: a number is never a model.
+    """
+    given = [text for text in models if not _is_share(text)]
+    percents = _percents([*shares, *(text for text in models if _is_share(text))])
+    named = [_split(text) for text in given]
+    if len(named) < 2:
+        if percents or guaranteed:
+            raise InputError(
+                f"--{'share' if percents else 'guarantee'}: expected several models, got one",
+                "name them: assay serve a=MODEL b=MODEL --share a=70 b=30",
+            )
+        if not given:
+            raise InputError("MODEL: expected a model, got none")
+        own, source = named[0]
+        return [ModelRequest(name or own or Path(source).name.removesuffix(".gguf"), source)]
+    if name is not None:
+        raise InputError("--name: expected one model, got several", "name each: NAME=MODEL")
+    for text, (own, _) in zip(given, named, strict=True):
+        if own is None:
+            raise InputError(
+                f'MODEL: expected NAME=MODEL for each of several models, got "{text}"',
+                "requests choose a model by its name",
+            )
+    names = [own for own, _ in named if own is not None]
+    if repeated := sorted({own for own in names if names.count(own) > 1}):
+        raise InputError(f'MODEL: expected different names, got "{repeated[0]}" twice')
+    from assay.engine.core.device_sharing import shares_of
+
+    chosen = shares_of(names, percents, guaranteed)
+    sources = [source for _, source in named]
+    return [
+        ModelRequest(one.name, source, one) for one, source in zip(chosen, sources, strict=True)
+    ]
+
+
+def load(
+    models: Sequence[ModelRequest],
+    *,
+    device: str | None,
+    kv_tokens: int | None,
+    knobs: Sequence[str],
+    tool_call_parser: str,
+    reasoning_parser: str,
+) -> Served:
+    """Load the models, one after the other; several are admitted to the device together."""
+    from assay.engine import Engine
+    from assay.engine.core.device_sharing import DeviceSharing, engine_settings
+    from assay.engine.server import HostedModel, served_model
+    from assay.runtime import device as device_named
+
+    place = device_named(sampling.chosen_device(device))
+    shares = [one.share for one in models if one.share is not None]
+    sharing = DeviceSharing(place, shares) if shares else None
+    settings = _knobs_by_model(knobs, [one.name for one in models])
+    for share in shares:
+        settings[share.name] = engine_settings(share) | settings[share.name]
+    engines: list[Engine] = []
+    with ExitStack() as stack:
+        for one in models:
+            with (
+                working(f"loading {one.source}"),
+                nullcontext() if sharing is None else sharing.loading(one.name),
+            ):
+                engine = Engine.load(one.source, place, kv_tokens=kv_tokens, **settings[one.name])
+            stack.callback(engine.close)
+            sampling.show_notes(engine)
+            engines.append(engine)
+        if sharing is not None:
+            sharing.admit()
+        hosted = [
+            HostedModel(
+                engine,
+                served_model(
+                    engine,
+                    one.name,
+                    tool_call_parser=tool_call_parser,
+                    reasoning_parser=reasoning_parser,
+                ),
+                None if sharing is None else sharing.places[one.name],
+            )
+            for one, engine in zip(models, engines, strict=True)
+        ]
+        # The application closes the engines from here on.
+        stack.pop_all()
+    return Served(hosted, place.name, any(one.files.synthetic for one in engines), sharing)
+
+
+def _is_share(text: str) -> bool:
+    """Whether an argument is NAME=PERCENT, and no file is called so."""
+    named = _NAMED.fullmatch(text)
+    is_number = named is not None and _PERCENT.fullmatch(named[2]) is not None
+    return is_number and not Path(text).exists()
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """The name and the source of NAME=MODEL; no name if it is the path of a file."""
+    named = None if Path(text).exists() else _NAMED.fullmatch(text)
+    return (None, text) if named is None else (named[1], named[2])
+
+
+def _percents(given: Sequence[str]) -> dict[str, float]:
+    percents: dict[str, float] = {}
+    for text in (part for one in given for part in one.split(",")):
+        named = _NAMED.fullmatch(text)
+        if named is None or _PERCENT.fullmatch(named[2]) is None:
+            raise InputError(f'--share: expected NAME=PERCENT, such as a=70, got "{text}"')
+        if named[1] in percents:
+            raise InputError(f'--share: expected one share of "{named[1]}", got two')
+        percents[named[1]] = float(named[2])
+    return percents
+
+
+def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The knobs of each model: those for all, and those given as NAME.KNOB=VALUE."""
+    common: list[str] = []
+    own: dict[str, list[str]] = {name: [] for name in names}
+    for text in given:
+        name = text.partition("=")[0].rpartition(".")[0]
+        if name in own:
+            own[name].append(text[len(name) + 1 :])
+        else:
+            common.append(text)
+    return {name: sampling.knobs(common) | sampling.knobs(own[name]) for name in names}
