@@ -33,7 +33,7 @@ def bench_command(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler, "
+            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler, sharing, "
             "graph, tracing (its overhead), trace (reading traces) or improve (searches and "
             "experiments over recorded blocks).",
         ),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,16 @@ class _Timing:
     first: float | None = None
     last: float = 0.0
     tokens: int = 0
+
+
+class MeasuredShare(NamedTuple):
+    """The device time of one model."""
+
+    of_device_time: float
+    """Over that of all models."""
+    of_wall_time: float
+    busy: float
+    """The device time of all models over wall time."""
 
 
 class Client:
@@ -206,19 +216,17 @@ class SharedModels:
             first.wait_idle()
         return time.perf_counter() - begun
 
-    def shares(self, seconds: float) -> tuple[float, float]:
-        """The first model's part of the device time, and all device time over wall time.
-
-        Both models have requests all the time.
-        """
+    def shares(self, seconds: float, warm_up: float = WARM_UP_SECONDS) -> MeasuredShare:
+        """The first model's share while both have requests all the time."""
         first, second = self.clients
         with first.flooding(), second.flooding():
-            time.sleep(WARM_UP_SECONDS)
+            time.sleep(warm_up)
             before, start = self._device_ns(), time.perf_counter_ns()
             time.sleep(seconds)
             after, end = self._device_ns(), time.perf_counter_ns()
         gained = [late - early for early, late in zip(before, after, strict=True)]
-        return gained[0] / max(sum(gained), 1), sum(gained) / (end - start)
+        total, wall = max(sum(gained), 1), end - start
+        return MeasuredShare(gained[0] / total, gained[0] / wall, total / wall)
 
     def paced(self, count: int, *, flooded: bool, seed: int = 0) -> Latencies:
         """Latencies of the first model at half load, beside a flood of the second or alone."""
