@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="number of the first repetition")
     parser.add_argument("--blocks", type=int, default=3, help="blocks of a visit")
     parser.add_argument("--waves", type=int, default=1, help="requests of each client in a block")
     parser.add_argument("--output-tokens", type=int, default=24)
@@ -98,7 +99,7 @@ def main() -> None:
             blocks = [loop.block(options.waves) for _ in range(options.noise)]
             visits.append({"settings": {}, "repetition": 0, "start_s": 0.0, "blocks": blocks})
         points = [] if options.noise else list(configurations())
-        for repetition in range(options.repetitions):
+        for repetition in range(options.first, options.first + options.repetitions):
             random.Random(repetition).shuffle(points)
             for place, settings in enumerate(points):
                 engine.configure(settings)

@@ -18,6 +18,12 @@ from assay.improve.workloads.measurement import Setting
 FOLDER: Final = Path(__file__).resolve().parents[4] / "bench" / "results"
 """Where the repository keeps measured figures; an installed package has none."""
 GRID: Final = "improve-grid-cpu.json"
+"""A quiet machine; the surrogate's constants were chosen with a look at it."""
+FURTHER_GRIDS: Final = {
+    "loaded": "improve-grid-loaded-cpu.json",
+    "second host": "improve-grid-second-host-cpu.json",
+}
+"""Recorded after the search was written: beside other programs, and on another machine."""
 NOISE: Final = ("improve-noise-cpu.json", "improve-noise-loaded-cpu.json")
 """Blocks of the engine's defaults: on a quiet machine, and beside other programs."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from assay.bench.harness.case import Absent, Case, Check, PreparedCase, Settings, Subject, Suite
@@ -16,7 +17,7 @@ from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.replays import recordings, searches
 from assay.bench.replays.mixture import quadrature_error
 from assay.bench.replays.promotions import Promotions, promotions
-from assay.bench.replays.recordings import RecordedGrid, RecordedNoise
+from assay.bench.replays.recordings import RecordedNoise
 from assay.bench.replays.regret import WITHIN, Curve, Searcher, curve, median_curve, plain
 
 SEEDS: Final = 20
@@ -37,8 +38,9 @@ _CLOCK: Final = SelfTimedClock()
 class _Race:
     """The loop's search and its rival over one grid; each seed is run once."""
 
-    def __init__(self, grid: RecordedGrid, quick: bool) -> None:
-        self.grid = grid
+    def __init__(self, path: Path, quick: bool) -> None:
+        self.path = path
+        self.grid = grid = recordings.grid(path)
         self.seeds = QUICK_SEEDS if quick else SEEDS
         self.most = round((SHARES[-1] if quick else HORIZON) * len(grid.points))
         self._curves: dict[tuple[str, int], Curve] = {}
@@ -68,34 +70,40 @@ class _Race:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Regret over the recorded grid, then experiments over recorded noise."""
-    grid = recordings.grid(recordings.FOLDER / recordings.GRID)
-    race = _Race(grid, settings.quick)
-    rounds = race.seeds
-    size = {"configurations": len(grid.points), "repetitions": grid.repetitions}
+    """Regret over the recorded grids, then experiments over recorded noise."""
+    found = _regrets(_Race(recordings.FOLDER / recordings.GRID, settings.quick), "")
+    if not settings.quick:
+        for name, file in recordings.FURTHER_GRIDS.items():
+            found += _regrets(_Race(recordings.FOLDER / file, settings.quick), f"{name}: ")
+    for path in (recordings.FOLDER / name for name in recordings.NOISE):
+        if path.is_file():
+            found += _experiments(recordings.noise(path), settings.quick)
+    return found
+
+
+def _regrets(race: _Race, label: str) -> list[Case]:
+    size = {"configurations": len(race.grid.points), "repetitions": race.grid.repetitions}
+    arrival = functools.partial(_raced, race, lambda one: float(one.arrived))
     found = [
         Case(
-            f"trials to within {WITHIN:.0%} of the best",
+            f"{label}trials to within {WITHIN:.0%} of the best",
             "trials",
-            functools.partial(_raced, race, lambda one: float(one.arrived)),
+            arrival,
             {**size, "most": race.most},
-            rounds=rounds,
+            rounds=race.seeds,
         )
     ]
     for share in SHARES:
         trials = race.trials(share)
         found.append(
             Case(
-                f"true rate of the choice after {trials} trials, of the best",
+                f"{label}true rate of the choice after {trials} trials, of the best",
                 "%",
                 functools.partial(_raced, race, functools.partial(_share_of_best, trials)),
                 size,
-                rounds=rounds,
+                rounds=race.seeds,
             )
         )
-    for path in (recordings.FOLDER / name for name in recordings.NOISE):
-        if path.is_file():
-            found += _experiments(recordings.noise(path), settings.quick)
     return found
 
 
@@ -114,15 +122,15 @@ def _raced(race: _Race, measured: Callable[[Curve], float]) -> PreparedCase:
         notes.append(race.note(searches.TPE, searches.tpe))
     return PreparedCase(
         subject("assay", searches.loop_search),
-        Check("a recount of the raw recording", lambda _: _recount_error(race.grid), 1e-12),
+        Check("a recount of the raw recording", lambda _: _recount_error(race), 1e-12),
         rivals=[rival],
         note="; ".join(notes),
     )
 
 
-def _recount_error(grid: RecordedGrid) -> float:
+def _recount_error(race: _Race) -> float:
     """Largest difference of the start's true rate from one that is summed up from the file."""
-    raw = recordings.raw(recordings.FOLDER / recordings.GRID)
+    raw, grid = recordings.raw(race.path), race.grid
     start = plain(grid)
     rates = {
         visit["repetition"]: math.fsum(tokens / seconds for tokens, seconds in visit["blocks"])
