@@ -255,7 +255,7 @@ SLOW_SUITES = ("graph", "trace")
     ],
 )
 def test_every_suite_runs_quickly(cli: Any, name: str) -> None:
-    model = ("--model", "synthetic") if registry.suite(name).rivals else ()
+    model = ("--model", "synthetic") if registry.suite(name).has_model else ()
     found = cli(name, "--quick", "--json", *model)
     assert found.code == 0, found.err
     data = found.data

@@ -9,10 +9,10 @@ from assay.engine.core.batch_scheduler import POLICIES, BatchScheduler
 from assay.engine.core.output_text import OutputText
 from assay.engine.core.request import Request
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.speculation import PromptLookup
+from assay.engine.speculation.ngram import NgramProposer
 
 
-def request(number, prompt, tokens, *, priority=0, speculates=False):
+def request(number, prompt, tokens, *, priority=0):
     return Request(
         request_id=f"r{number}",
         tokens=list(prompt),
@@ -25,7 +25,6 @@ def request(number, prompt, tokens, *, priority=0, speculates=False):
         stop_token_ids=frozenset(),
         text=OutputText(),
         arrival_time=0.0,
-        draft_proposer=PromptLookup(list(prompt)) if speculates else None,
     )
 
 
@@ -58,8 +57,6 @@ def step(scheduler):
         item.num_computed_tokens += computed
         item.draft_tokens = []
         item.tokens += accepted
-        if item.draft_proposer is not None:
-            item.draft_proposer.extend(accepted)
         if len(item.tokens) >= item.max_total_tokens:
             scheduler.remove(item)
     scheduler.block_manager.verify()
@@ -102,10 +99,11 @@ def test_batched_requests_have_the_outputs_of_single_requests(
         token_budget=budget,
         policy=policy,
         speculation_depth=depth,
+        proposer=NgramProposer() if depth else None,
     )
     coming = []
     for number, (prompt, tokens, priority, wait) in enumerate(plans):
-        item = request(number, prompt, tokens, priority=priority, speculates=depth > 0)
+        item = request(number, prompt, tokens, priority=priority)
         coming.append((wait, item))
     items = [item for _, item in coming]
     for steps in range(1000):

@@ -152,6 +152,8 @@ class Suite:
     devices: tuple[str, ...] = ("cpu", "cuda")
     """Kinds of devices that the suite runs on."""
     rivals: tuple[str, ...] = ()
-    """Programs that `--rival` can choose from; such a suite has `--model` too."""
+    """Programs that `--rival` can choose from."""
+    has_model: bool = False
+    """Whether `--model` names what it measures."""
     finish: Callable[[Any, Device], str] | None = None
     """Called with the result; returns a line to print."""

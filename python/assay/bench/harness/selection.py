@@ -51,7 +51,7 @@ def dtypes(suite: Suite, text: str | None) -> tuple[str, ...]:
 
 def model(suite: Suite, name: str | None) -> str | None:
     """The model of a suite that takes one."""
-    if name is not None and not suite.rivals:
+    if name is not None and not suite.has_model:
         raise InputError(f"the suite {suite.name} has no model to choose", "leave out --model")
     return name
 

@@ -288,4 +288,5 @@ SUITE: Final = Suite(
     "a language model from prompt to tokens, beside the floor and other programs",
     cases,
     rivals=tuple(decoders.RIVALS),
+    has_model=True,
 )

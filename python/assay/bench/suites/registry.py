@@ -9,8 +9,8 @@ from assay.bench.harness.case import Suite
 from assay.errors import unknown_name
 
 SUITES: Final = (
-    "ceilings", "ops", "gemm", "gemv", "attention", "decode", "pool", "scheduler", "sharing", "graph",
-    "tracing", "trace", "load", "improve",
+    "ceilings", "ops", "gemm", "gemv", "attention", "decode", "speculation", "pool", "scheduler",
+    "sharing", "graph", "tracing", "trace", "load", "improve",
 )  # fmt: skip
 """Every suite; each is a module of `assay.bench.suites` with a `SUITE`."""
 

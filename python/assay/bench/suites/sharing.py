@@ -134,5 +134,8 @@ def _checked(pair: SharedModels, error: Callable[[], float]) -> Callable[[int], 
 
 
 SUITE = Suite(
-    "sharing", "two models on one device: shares of its time, latencies under a guarantee", cases
+    "sharing",
+    "two models on one device: shares of its time, latencies under a guarantee",
+    cases,
+    has_model=True,
 )

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from assay._native import BlockManager
 from assay.engine.core.request import Request
+from assay.engine.speculation.proposer import DraftWanted, Proposer
 from assay.errors import OutOfMemoryError
 
 Policy = Literal["fcfs", "priority", "shortest"]
@@ -51,12 +52,14 @@ class BatchScheduler:
         token_budget: int,
         policy: str,
         speculation_depth: int,
+        proposer: Proposer | None = None,
     ) -> None:
-        """Start without requests; blocks come from this block manager."""
+        """Start without requests; blocks come from this block manager, drafts from a proposer."""
         self.block_manager = block_manager
         self.max_batch = max_batch
         self.token_budget = token_budget
         self.speculation_depth = speculation_depth
+        self._proposer = proposer
         self._policy = policy
         self.waiting: list[Request] = []
         self.running: list[Request] = []
@@ -91,6 +94,8 @@ class BatchScheduler:
     def remove(self, request: Request) -> None:
         """Remove a waiting or running request and free its blocks."""
         (self.waiting if request.sequence_id is None else self.running).remove(request)
+        if self._proposer is not None:
+            self._proposer.release(request)
         self._free_blocks(request)
 
     def preempt(self, request: Request) -> None:
@@ -103,6 +108,8 @@ class BatchScheduler:
         """Move a running request back to the queue and free its blocks."""
         self.running.remove(request)
         self._free_blocks(request)
+        if self._proposer is not None:
+            self._proposer.release(request)
         self.add(request)
 
     def requeue_all(self) -> None:
@@ -125,7 +132,10 @@ class BatchScheduler:
         num_preemptions = self.num_preemptions
         self.ran_out_of_blocks = False
         budget = self.token_budget
-        for request in self._running_by_urgency():
+        running = self._running_by_urgency()
+        if self._proposer is not None and self.speculation_depth:
+            self._propose(self._proposer, running)
+        for request in running:
             # A preempted request has no sequence any more; one whose last token is pending has
             # nothing left to compute.
             if budget > 0 and request.sequence_id is not None and not request.is_full:
@@ -143,19 +153,35 @@ class BatchScheduler:
             self.running, key=lambda request: (request.num_uncomputed_tokens > 1, key(request))
         )
 
+    def _propose(self, proposer: Proposer, running: list[Request]) -> None:
+        """Draft for the requests that decode, all at once, within the token budget."""
+        decoding = [
+            request
+            for request in running
+            if request.num_uncomputed_tokens == 1 and not request.is_full
+        ]
+        budget = self.token_budget - len(decoding)
+        wanted = []
+        for request in decoding:
+            request.draft_tokens = []
+            # Penalties change logits with each token of the output, draft tokens included.
+            if request.params.penalized:
+                continue
+            count = request.max_total_tokens - request.num_tokens - 1
+            count = min(self.speculation_depth, budget, count)
+            if count > 0:
+                budget -= count
+                wanted.append(DraftWanted(request, count))
+        if wanted:
+            for (request, count), draft in zip(wanted, proposer.propose(wanted), strict=True):
+                request.set_draft(draft[:count])
+
     def _schedule_running(
         self, request: Request, budget: int, scheduled: dict[str, ScheduledSequence]
     ) -> int:
         """Schedule a running request; returns its tokens less those of requests it preempted."""
         uncomputed = request.num_uncomputed_tokens
         num_returned = 0
-        if uncomputed == 1 and request.draft_proposer is not None and self.speculation_depth:
-            depth = min(
-                self.speculation_depth,
-                budget - 1,
-                request.max_total_tokens - request.num_tokens - 1,
-            )
-            request.propose_draft(depth)
         sequence_id = request.sequence_id
         assert sequence_id is not None
         while True:

@@ -299,8 +299,6 @@ class Engine:
         self._synchronize()
         before = self.settings.as_dict()
         self._state.configure(self.settings.changed(changes))
-        for request in self._requests.values():
-            request.set_speculation(bool(self.settings.speculation_depth))
         return Undo(self.configure, {name: before[name] for name in changes})
 
     @exclusive
@@ -528,7 +526,6 @@ class Engine:
             priority=priority,
             grammar=None if constraint is None else self.compile_grammar(constraint),
         )
-        request.set_speculation(bool(self.settings.speculation_depth))
         if self._state.can_grow(max_total_tokens):
             self._synchronize()
             self._state.grow(max_total_tokens)

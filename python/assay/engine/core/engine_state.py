@@ -18,6 +18,8 @@ from assay.engine.loading.once import Once
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
+from assay.engine.speculation import methods
+from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, OutOfMemoryError
 from assay.lazy_import import LazyModule
 from assay.runtime import Device
@@ -63,8 +65,9 @@ class EngineState:
         self.grammars = Once(lambda: GrammarCompiler(files.tokenizer, vocabulary))
         """Compiles what outputs must look like, from the first request that says so."""
         self.kv = self._build_cache()
-        self.scheduler = self._build_scheduler()
         self._runner: ModelRunner | None = self._build_runner()
+        self.proposer: Proposer | None = self._build_proposer()
+        self.scheduler = self._build_scheduler()
         self.in_flight: InFlightStep | None = None
         """The step that was launched and whose sampled tokens are not read back yet."""
 
@@ -108,6 +111,8 @@ class EngineState:
     def degradations(self) -> list[str]:
         """What the engine does less well than configured, one line each."""
         found = [*self._degradations, *(self._runner.degradations if self._runner else ())]
+        if self.proposer is not None:
+            found += self.proposer.degradations
         if (
             self.device.capabilities.uses_cublaslt
             and (absent := cuda.cublaslt().missing) is not None
@@ -173,6 +178,7 @@ class EngineState:
 
     def close(self) -> None:
         """Free the memory; the weights stay for other engines."""
+        self._drop_proposer()
         self._drop_runner()
         self.kv.free()
 
@@ -191,6 +197,7 @@ class EngineState:
     def _build(self, components: Collection[str]) -> None:
         """Rebuild components from the settings; the old ones free their memory first."""
         before = self.scheduler
+        self._drop_proposer()
         if not {"cache", "weights", "graphs"}.isdisjoint(components):
             self._drop_runner()
         if not {"cache", "weights"}.isdisjoint(components):
@@ -199,15 +206,21 @@ class EngineState:
             if "weights" in components:
                 self.model = self._build_model()
             self.kv = self._build_cache()
-        self.scheduler = self._build_scheduler()
-        self.scheduler.adopt_requests(before)
         if self._runner is None:
             self._runner = self._build_runner()
+        self.proposer = self._build_proposer()
+        self.scheduler = self._build_scheduler()
+        self.scheduler.adopt_requests(before)
 
     def _drop_runner(self) -> None:
         if self._runner is not None:
             self._runner.close()
             self._runner = None
+
+    def _drop_proposer(self) -> None:
+        if self.proposer is not None:
+            self.proposer.close()
+            self.proposer = None
 
     def _build_model(self) -> Model:
         format = self.settings.weight_format
@@ -239,6 +252,24 @@ class EngineState:
             token_budget=settings.token_budget,
             policy=settings.policy,
             speculation_depth=settings.speculation_depth,
+            proposer=self.proposer,
+        )
+
+    def _build_proposer(self) -> Proposer | None:
+        # Kept from one proposer to the next, so that its weights are packed once.
+        self._draft_model = methods.draft_model(self.files, self.device, self.settings)
+        if not self.settings.speculation_depth:
+            return None
+        return methods.proposer(
+            methods.Target(
+                self.device,
+                self.settings,
+                self.model,
+                self.kv,
+                self.context_limit,
+                self._prefix_caching,
+                self._draft_model,
+            )
         )
 
     def _build_runner(self) -> ModelRunner:

@@ -39,6 +39,10 @@ class Knob(NamedTuple):
                     f"{self.name}: expected one of {', '.join(self.choices)}, got {value!r}"
                 )
             return str(value)
+        if isinstance(self.default, str):
+            if not isinstance(value, str):
+                raise InputError(f"{self.name}: expected a text, got {value!r}")
+            return value
         if isinstance(self.default, bool):
             if not isinstance(value, bool):
                 raise InputError(f"{self.name}: expected True or False, got {value!r}")
@@ -91,11 +95,36 @@ KNOBS: dict[str, Knob] = {
         ),
         Knob(
             "speculation_depth",
-            "draft tokens of speculative decoding by prompt lookup; 0 disables it",
+            "draft tokens of speculative decoding (num_speculative_tokens in vLLM); 0 disables it",
             0,
             0,
             32,
             rebuilds="graphs",
+        ),
+        Knob(
+            "speculation_method",
+            "what drafts: the request's text (ngram), Jacobi iterations (lookahead), a draft model, "
+            "or some of the model's own layers (layer_skip)",
+            "ngram",
+            choices=("ngram", "lookahead", "draft_model", "layer_skip"),
+        ),
+        Knob(
+            "draft_model",
+            "model that drafts: a GGUF file, a folder or a known name; empty is the same weights",
+            "",
+        ),
+        Knob(
+            "draft_weight_format",
+            "format of the draft model's weight matrices; file keeps the format of its file",
+            AS_STORED,
+            choices=(AS_STORED, *WEIGHT_FORMATS),
+        ),
+        Knob(
+            "draft_layers",
+            "layers that draft with layer_skip, the first and the last ones; 0 is half of them",
+            0,
+            0,
+            1024,
         ),
         Knob(
             "graph_buckets",
@@ -142,6 +171,10 @@ class Settings(NamedTuple):
     weight_format: str
     attention_split: int
     speculation_depth: int
+    speculation_method: str
+    draft_model: str
+    draft_weight_format: str
+    draft_layers: int
     graph_buckets: int
     overlap: str
     policy: str

@@ -17,8 +17,6 @@ def append_token(
 ) -> Chunk:
     """Append a sampled token to a request; returns what it adds to the output."""
     request.tokens.append(token)
-    if request.draft_proposer is not None:
-        request.draft_proposer.extend([token])
     if request.first_token_time is None:
         request.first_token_time = time.perf_counter()
     text = ""

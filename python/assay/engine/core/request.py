@@ -12,7 +12,6 @@ from assay.engine.core.output_text import OutputText
 from assay.engine.core.outputs import FinishReason
 from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.speculation import PromptLookup
 from assay.errors import AssayError
 from assay.lazy_import import LazyModule
 
@@ -57,7 +56,6 @@ class Request:
     finish_reason: FinishReason | None = None
     error: AssayError | None = None
     """Why it failed, where the finish reason is an error."""
-    draft_proposer: PromptLookup | None = None
     draft_tokens: list[int] = field(default_factory=list)
     """Draft tokens that the scheduled step verifies."""
     num_preemptions: int = 0
@@ -154,9 +152,8 @@ class Request:
         self._num_counted_tokens = len(self.tokens)
         return self._output_counts, self._prompt_mask
 
-    def propose_draft(self, depth: int) -> None:
-        """Draft at most `depth` tokens, up to the first that the grammar does not allow."""
-        draft = self.draft_proposer.propose(depth) if self.draft_proposer and depth > 0 else []
+    def set_draft(self, draft: list[int]) -> None:
+        """Draft these tokens, up to the first that the grammar does not allow."""
         if draft and self.grammar is not None:
             draft = draft[: self.grammar.count_allowed(draft)]
         self.draft_tokens = draft
@@ -169,14 +166,6 @@ class Request:
             self.grammar.fill_bias(rows, self.draft_tokens)
         for token, bias in self.params.biases:
             rows[:, token] += bias
-
-    def set_speculation(self, enabled: bool) -> None:
-        """Start or stop proposing draft tokens."""
-        # Penalties change logits with each token of the output, draft tokens included.
-        if not enabled or self.params.penalized:
-            self.draft_proposer = None
-        elif self.draft_proposer is None:
-            self.draft_proposer = PromptLookup(self.tokens)
 
 
 def _fresh_seed() -> int:

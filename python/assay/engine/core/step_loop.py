@@ -25,7 +25,14 @@ from assay.errors import AssayError
 RequestChunks = tuple[Request, list[Chunk]]
 """A request, and what a step added to its output."""
 
-COUNTERS = ("steps", "prompt_tokens", "generated_tokens", "drafted_tokens", "accepted_tokens")
+COUNTERS = (
+    "steps",
+    "prompt_tokens",
+    "generated_tokens",
+    "drafts",
+    "drafted_tokens",
+    "accepted_tokens",
+)
 """What the step loop counts."""
 
 
@@ -79,6 +86,8 @@ def collect_outputs(
         request = sequence.request
         request.pending = None
         num_known = len(request.tokens)
+        if request.draft_tokens and state.proposer is not None:
+            state.proposer.observe(request, tokens[rows])
         chunks = _append_sampled_tokens(
             sequence, tokens[rows], None if logprobs is None else logprobs[rows], top[rows]
         )
@@ -201,6 +210,7 @@ def _commit_computed_tokens(
     request.num_computed_tokens += num_computed
     num_prefilled = min(request.num_computed_tokens, request.num_prompt_tokens) - first
     counters["prompt_tokens"] += max(num_prefilled, 0)
+    counters["drafts"] += bool(request.draft_tokens)
     counters["drafted_tokens"] += len(request.draft_tokens)
     counters["accepted_tokens"] += max(num_accepted - 1, 0)
     request.draft_tokens = []

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
 from assay.engine.core import recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.kv_memory import KvMemory
 from assay.engine.core.recording import EngineRecorder
 from assay.engine.core.request import Request
 from assay.engine.runner.step_buffers import InputLayout, StepShape, Workspace
@@ -43,13 +42,22 @@ _FIELDS: Final = {
 }
 
 
+class Slots(Protocol):
+    """Knows where the keys and values of a step's tokens go: a block manager."""
+
+    def write_step(
+        self, batch: Sequence[tuple[int, int]], sizes: tuple[int, int, int], out: Any
+    ) -> None:
+        """Write positions, slot mapping, query starts, lengths and block tables, in order."""
+
+
 class InputBatch:
     """Writes the inputs of a step to the staging memory and uploads them."""
 
-    def __init__(self, workspace: Workspace, kv: KvMemory) -> None:
-        """Write to a workspace, with slots and block tables from a KV cache's block manager."""
+    def __init__(self, workspace: Workspace, slots: Slots) -> None:
+        """Write to a workspace, with slots and block tables from a block manager."""
         self._workspace = workspace
-        self._kv = kv
+        self.slots = slots
         self._shape: StepShape | None = None
         self._sampled: tuple[tuple[int, int], ...] = ()
         """The requests whose sampling parameters are staged, and the rows of each."""
@@ -101,7 +109,7 @@ class InputBatch:
         input_ids += [PADDING_ID] * (shape.num_tokens - len(input_ids))
         staging[layout.input_ids] = array("i", input_ids)
         sizes = (shape.num_tokens, shape.num_seqs, shape.block_table_width)
-        self._kv.block_manager.write_step(batch, sizes, staging[layout.attention_metadata])
+        self.slots.write_step(batch, sizes, staging[layout.attention_metadata])
 
     def _write_sampling(
         self, scheduled: Sequence[ScheduledSequence], layout: InputLayout, shape: StepShape

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from assay.engine.core import recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.degradations import Degradations
-from assay.engine.core.kv_memory import KvMemory
 from assay.engine.core.recording import EngineRecorder
 from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import (
@@ -24,7 +23,7 @@ from assay.engine.runner.graph_capture import (
     block_table_width,
     capture_size,
 )
-from assay.engine.runner.input_batch import InputBatch
+from assay.engine.runner.input_batch import InputBatch, Slots
 from assay.engine.runner.logits_bias import LogitsBias
 from assay.engine.runner.sampler import sample_tokens
 from assay.engine.runner.step_buffers import StepBuffers, StepShape, Workspace
@@ -37,6 +36,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 else:
     np = LazyModule("numpy", globals(), "np")
+
+
+class KvCache(Protocol):
+    """Keys and values of every layer, and the slots of new ones."""
+
+    @property
+    def keys(self) -> tuple[Array, ...]:
+        """Blocks of keys, by layer."""
+
+    @property
+    def values(self) -> tuple[Array, ...]:
+        """Blocks of values, by layer."""
+
+    @property
+    def block_manager(self) -> Slots:
+        """What hands blocks out."""
 
 
 class InFlightStep(NamedTuple):
@@ -62,7 +77,7 @@ class ModelRunner:
         self,
         model: Model,
         device: Device,
-        kv: KvMemory,
+        kv: KvCache,
         *,
         max_num_tokens: int,
         max_num_seqs: int,
@@ -98,7 +113,7 @@ class ModelRunner:
         self._graphs = GraphCache(
             device, self._enqueue, captures=bool(graph_buckets), degradations=self.degradations
         )
-        self._input_batch = InputBatch(self.workspace, kv)
+        self._input_batch = InputBatch(self.workspace, kv.block_manager)
         self._logits_bias = LogitsBias(self.workspace)
 
     @property
@@ -113,6 +128,15 @@ class ModelRunner:
         self._graphs.traced = (
             recorder is not None and recorder.times_kernels and self.device.capabilities.is_gpu
         )
+
+    @property
+    def slots(self) -> Slots:
+        """What writes the slots of a step: the block manager, or one that runs ahead of it."""
+        return self._input_batch.slots
+
+    @slots.setter
+    def slots(self, slots: Slots) -> None:
+        self._input_batch.slots = slots
 
     @property
     def delays(self) -> StepDelays | None:

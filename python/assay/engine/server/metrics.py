@@ -173,6 +173,9 @@ def engine_families(statistics: Mapping[str, Mapping[str, Any]]) -> Iterator[Met
         "num_preemptions": ("Requests preempted to free KV blocks.", "preemptions"),
         "prefix_cache_queries": ("Prompt tokens looked up.", "queried_tokens"),
         "prefix_cache_hits": ("Prompt tokens found in the prefix cache.", "hit_tokens"),
+        "spec_decode_num_drafts": ("Drafts that were verified.", "drafts"),
+        "spec_decode_num_draft_tokens": ("Draft tokens.", "drafted_tokens"),
+        "spec_decode_num_accepted_tokens": ("Draft tokens accepted.", "accepted_tokens"),
     }
     for name, (meaning, value_of) in gauges.items():
         gauge = GaugeMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from assay.engine.core.speculation import PromptLookup
+from assay.engine.speculation.ngram import PromptLookup
 from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known, Sample

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.engine.core.speculation import MAX_NGRAM, PromptLookup
+from assay.engine.speculation.ngram import MAX_NGRAM, PromptLookup
 
 
 def last_occurrence(tokens, count):
