@@ -18,7 +18,12 @@ export interface Palette {
 
 export function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
-  const color = (name: string) => style.getPropertyValue(name).trim();
+  // A canvas writes every opaque color as #rrggbb, however the style sheet was shortened.
+  const canvas = document.createElement("canvas").getContext("2d")!;
+  function color(name: string): string {
+    canvas.fillStyle = style.getPropertyValue(name).trim();
+    return canvas.fillStyle as string;
+  }
   return {
     ink: color("--ink"),
     raised: color("--raised"),
@@ -41,4 +46,10 @@ export function watchTheme(changed: () => void): () => void {
   const watcher = new MutationObserver(changed);
   watcher.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   return () => watcher.disconnect();
+}
+
+/** Red, green, blue and opacity of a color of the palette. */
+export function bytesOf(color: string): readonly [number, number, number, number] {
+  const whole = Number.parseInt(color.slice(1), 16);
+  return [(whole >> 16) & 255, (whole >> 8) & 255, whole & 255, 255];
 }
