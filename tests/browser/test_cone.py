@@ -192,6 +192,8 @@ def test_two_thousand_nodes_keep_frames_short(open_page: Callable[..., Any], bro
     page.route("**/api/v1/cone/**", lambda route: route.fulfill(json=cone))
     page.evaluate("location.hash = '#/cone/s0.v0?depth=2'")
     page.locator(MAP).wait_for(timeout=60_000)
+    # The first such call loads a program of Playwright into the page.
+    page.wait_for_function("() => true")
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
     page.get_by_label("Relations deep").select_option("all")
     page.wait_for_function("() => document.querySelector('.cone-canvas').dataset.nodes === '2000'")

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "react";
+import { useDeferredValue, useEffect, useMemo, useState } from "react";
 import { useApi } from "../../api/use-api";
 import { PageHead } from "../../components/page-head";
 import { Empty, Shown } from "../../components/states";
@@ -159,7 +159,10 @@ function Explorer(props: {
   readonly show: (view: Partial<View>) => void;
 }) {
   const { graph, receipt, view, show, scenario } = props;
-  const depth = view.depth === "all" ? Number.POSITIVE_INFINITY : Number(view.depth) || FIRST_DEPTH;
+  const wanted =
+    view.depth === "all" ? Number.POSITIVE_INFINITY : Number(view.depth) || FIRST_DEPTH;
+  // The controls answer at once; what is in view follows in a task of its own.
+  const depth = useDeferredValue(wanted);
   const [toggled, setToggled] = useState<ReadonlySet<number>>(new Set());
   const hidden = useMemo(() => new Set(view.hide.split(",").filter(Boolean)), [view.hide]);
   const lines = useMemo<ReadonlyMap<string, Line>>(
@@ -203,7 +206,7 @@ function Explorer(props: {
     <>
       <Controls
         graph={graph}
-        depth={depth}
+        depth={wanted}
         hidden={hidden}
         from={view.from}
         to={view.to}
