@@ -107,7 +107,7 @@ def load(
     sharing = DeviceSharing(place, shares) if shares else None
     settings = _knobs_by_model(knobs, [one.name for one in models])
     for share in shares:
-        settings[share.name] = engine_settings(share) | settings[share.name]
+        settings[share.name] = engine_settings(share, shares) | settings[share.name]
     engines: list[Engine] = []
     with ExitStack() as stack:
         for one in models:

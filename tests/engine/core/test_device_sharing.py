@@ -32,7 +32,9 @@ def test_the_kv_cache_grows_within_the_quota() -> None:
     engines = []
     for share in shares:
         with sharing.loading(share.name):
-            engines.append(Engine.load("synthetic", device, kv_tokens=64, **engine_settings(share)))
+            engines.append(
+                Engine.load("synthetic", device, kv_tokens=64, **engine_settings(share, shares))
+            )
     sharing.admit()
     limits = [one.quota_bytes - one.used_bytes for one in sharing.statistics()]
     assert limits[0] == pytest.approx(9 * limits[1], rel=0.01)
@@ -50,7 +52,7 @@ def test_steps_are_charged_to_the_model_that_takes_them() -> None:
     engines = []
     for share in shares:
         with sharing.loading(share.name):
-            engines.append(Engine.load("synthetic", device, **engine_settings(share)))
+            engines.append(Engine.load("synthetic", device, **engine_settings(share, shares)))
     sharing.admit()
     with sharing.places["a"]:
         engines[0].generate([[1, 2, 3]], SamplingParams(max_tokens=8, ignore_eos=True))

@@ -119,3 +119,23 @@ def test_graph_buckets_set_the_padding(buckets, sizes):
         engine.device.take_records()
         engine.step()
         assert {int(name.split(".")[1].split("x")[0]) for name, _ in graphs(engine)} == sizes
+
+
+def test_a_step_in_parts_is_the_same_step():
+    with fixture_engine("llama", overlap="off", deterministic=True) as engine:
+        [whole] = engine.generate([PROMPT], GREEDY)
+        labels = [node.label for node in engine.operations()]
+        layers = engine.model.shape.layers
+        engine.configure({"graphs_per_step": layers})
+        engine.device.take_records()
+        [split] = engine.generate([PROMPT], GREEDY)
+        assert split.token_ids == whole.token_ids
+        replayed = graphs(engine)
+        assert len(replayed) == GREEDY.max_tokens * layers
+        assert {name.rpartition(".")[2] for name, _ in replayed} == {
+            str(part) for part in range(layers)
+        }
+        # The listing of operations is of the whole step.
+        assert [node.label for node in engine.operations()] == labels
+        engine.configure({"graphs_per_step": 64})
+        assert engine.generate([PROMPT], GREEDY)[0].token_ids == whole.token_ids

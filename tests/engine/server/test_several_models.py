@@ -58,7 +58,7 @@ def test_engines_share_a_device_through_the_scheduler(serving: Serving) -> None:
     engines = {}
     for share in shares:
         with sharing.loading(share.name):
-            engines[share.name] = Engine.load("synthetic", device, **engine_settings(share))
+            engines[share.name] = Engine.load("synthetic", device, **engine_settings(share, shares))
     sharing.admit()
     alone = Engine.load("synthetic")
     prompt = list(range(5, 40))

@@ -193,7 +193,7 @@ class SharedModels:
                     prefix_caching=False,
                     max_batch=2 * load.requests,
                     weight_format=weight_format,
-                    **engine_settings(share),
+                    **engine_settings(share, shares),
                 )
             self.engines.append(engine)
         self.sharing.admit()

@@ -8,6 +8,7 @@ steps go first while the model uses less than it; `docs/design/several-models.md
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +19,19 @@ from assay.errors import InputError, OutOfMemoryError
 from assay.runtime import Device
 from assay.runtime.scheduling import SECOND_NS, Partition, Rate, Scheduler, Task
 
-BURST_NS: Final = SECOND_NS
+BURST_NS: Final = SECOND_NS // 2
 """Device time that a guaranteed model may use at once after idle time."""
+
+GRAPHS_PER_STEP: Final = 16
+"""Graphs of a step of a model beside a guaranteed one."""
+
+GUARANTEE_WINDOW_NS: Final = SECOND_NS // 2_000
+"""Work in flight beside a guaranteed model: about two of those graphs for an 8B model on an H200,
+so that the device never idles between them."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may keep Python's interpreter from the threads of other engines; Python's own
+default, 5 ms, is longer than a step."""
 
 MAX_GUARANTEED: Final = 95
 """Percent that can be guaranteed: the scheduler keeps the rest, so that no task starves."""
@@ -100,11 +112,15 @@ def shares_of(
     return [ModelShare(name, percents[name], name in guaranteed) for name in names]
 
 
-def engine_settings(share: ModelShare) -> dict[str, int | str | bool]:
+def engine_settings(share: ModelShare, shares: Sequence[ModelShare]) -> dict[str, int | str | bool]:
     """Knobs of an engine that shares its device, where the user gives none."""
     # A model with nothing queued when its step ends would lose its turn to the others, however
     # large its share is.
-    return {"overlap": "on"}
+    settings: dict[str, int | str | bool] = {"overlap": "on"}
+    if any(one.guaranteed for one in shares) and not share.guaranteed:
+        # What runs is not interrupted: a guaranteed model waits for a part of a step, not for all.
+        settings["graphs_per_step"] = GRAPHS_PER_STEP
+    return settings
 
 
 class DevicePlace:
@@ -169,10 +185,12 @@ class DeviceSharing:
         """Open an account for each model, on the whole memory until all are loaded."""
         self.device: Final = device
         self.shares: Final = tuple(shares)
+        any_guaranteed = any(one.guaranteed for one in shares)
         self._scheduler: Final = Scheduler(
             device,
             upload_bytes_per_second=LINK_BYTES_PER_SECOND,
             download_bytes_per_second=LINK_BYTES_PER_SECOND,
+            windows={"compute": GUARANTEE_WINDOW_NS} if any_guaranteed else None,
             # A share means the same for every class.
             class_weights=(1, 1, 1),
         )
@@ -196,6 +214,7 @@ class DeviceSharing:
 
     def admit(self) -> None:
         """Divide the memory that is left by share, and submit each model's task."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         report = self.device.memory_report()
         rest = self._capacity - sum(one.used_bytes for one in report.tenants)
         rest -= int(rest * UNRESERVED_MEMORY)

@@ -135,6 +135,14 @@ KNOBS: dict[str, Knob] = {
             rebuilds="graphs",
         ),
         Knob(
+            "graphs_per_step",
+            "graphs that a step is launched as: beside other models, each waits for its turn",
+            1,
+            1,
+            64,
+            rebuilds="graphs",
+        ),
+        Knob(
             "overlap",
             "async scheduling: launch a step before the sampled tokens of the last one are read; "
             "auto is on for GPUs",
@@ -176,6 +184,7 @@ class Settings(NamedTuple):
     draft_weight_format: str
     draft_layers: int
     graph_buckets: int
+    graphs_per_step: int
     overlap: str
     policy: str
     threads: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
@@ -55,6 +56,34 @@ class Model:
 
     def forward(self, step: StepBuffers) -> None:
         """Queue the forward pass, from input IDs to the logits of the sampled rows."""
+        for part in self.parts(step, 1):
+            part()
+
+    def parts(self, step: StepBuffers, count: int) -> list[Callable[[], None]]:
+        """The forward pass as functions to call in order, with about as many blocks each.
+
+        There are `count` of them, or fewer in a model of fewer blocks.
+        """
+        layers = len(self.blocks)
+        count = max(1, min(count, layers))
+        return [
+            partial(self._queue, step, layers * part // count, layers * (part + 1) // count)
+            for part in range(count)
+        ]
+
+    def _queue(self, step: StepBuffers, start: int, stop: int) -> None:
+        """Queue some of the blocks, with what comes before the first or after the last."""
+        if start == 0:
+            self._embed(step)
+        for index in range(start, stop):
+            block, label = self.blocks[index], f"layers.{index}"
+            block.attention.forward(step, index, f"{label}.attention", block)
+            block.mlp.forward(step, f"{label}.mlp", block)
+        if stop == len(self.blocks) and step.shape.num_samples:
+            self._project(step)
+
+    def _embed(self, step: StepBuffers) -> None:
+        """Queue the embeddings of the input IDs."""
         ops.embedding(
             step.input_ids,
             self.embedding,
@@ -73,12 +102,9 @@ class Model:
             first.forward(
                 step.attention_residual, step.normed, "add_positions", residual=step.hidden
             )
-        for index, block in enumerate(self.blocks):
-            label = f"layers.{index}"
-            block.attention.forward(step, index, f"{label}.attention", block)
-            block.mlp.forward(step, f"{label}.mlp", block)
-        if step.shape.num_samples == 0:
-            return
+
+    def _project(self, step: StepBuffers) -> None:
+        """Queue the logits of the sampled rows."""
         rows = step.hidden
         if self.norm.is_layer_norm:
             self.norm.forward(rows, step.normed, "norm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,11 +62,18 @@ class StepProgram:
     buffers: StepBuffers
     graph: Graph | None = None
     """None before capture, and where capture failed or is disabled."""
+    parts: tuple[Graph, ...] = ()
+    """What is launched in place of the graph, one after the other, where a step is split."""
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """What is launched, in order; nothing where operations are queued one by one."""
+        return self.parts or (() if self.graph is None else (self.graph,))
 
     def close(self) -> None:
-        """Destroy the graph."""
-        if self.graph is not None:
-            self.graph.close()
+        """Destroy the graphs."""
+        for graph in (*self.parts, *(() if self.graph is None else (self.graph,))):
+            graph.close()
 
 
 class StepDelays(Protocol):
@@ -76,22 +83,29 @@ class StepDelays(Protocol):
         """The graph with delays, captured on a stream."""
 
 
+Split = Callable[[StepBuffers, int], Sequence[Callable[[], None]]]
+"""The operations of a step, as functions to call in order: at most as many as asked for."""
+
+
 class GraphCache:
     """Step programs by shape and buffer index, each captured when it is first needed.
 
-    `enqueue` queues the operations of a step. Without capture they are queued anew every step.
+    `split` gives the operations of a step as functions to call in order, as many as it is asked for.
+    Without capture they are called anew every step; with several `parts`, each is a graph of its own.
     """
 
     def __init__(
         self,
         device: Device,
-        enqueue: Callable[[StepBuffers], None],
+        split: Split,
         *,
         captures: bool,
         degradations: Degradations,
+        parts: int = 1,
     ) -> None:
         """Start empty."""
-        self._enqueue = enqueue
+        self._split = split
+        self._parts = parts
         self._captures = captures
         self._degradations = degradations
         self._programs: OrderedDict[tuple[StepShape, int, bool, bool], StepProgram] = OrderedDict()
@@ -112,8 +126,11 @@ class GraphCache:
         program = StepProgram(InputLayout(shape), make_buffers())
         if self._captures:
             try:
-                self.capture(program)
-                self._inject(program)
+                if self._parts > 1 and not self._traced and self._delays is None:
+                    self._capture_parts(program)
+                else:
+                    self.capture(program)
+                    self._inject(program)
             except DeviceError as error:
                 self._degradations.note(f"{_label(shape)} runs without a graph", error.message)
         self._programs[key] = program
@@ -125,12 +142,24 @@ class GraphCache:
     def capture(self, program: StepProgram) -> Graph:
         """The graph of a program; capturing runs no kernel."""
         if program.graph is None:
-            program.graph = capture_graph(
-                lambda: self._enqueue(program.buffers),
-                stream=self._stream,
-                label=_label(program.buffers.shape),
-            )
+            [whole] = self._split(program.buffers, 1)
+            program.graph = self._graph_of(whole, _label(program.buffers.shape))
         return program.graph
+
+    def _capture_parts(self, program: StepProgram) -> None:
+        label = _label(program.buffers.shape)
+        graphs: list[Graph] = []
+        try:
+            for index, part in enumerate(self._split(program.buffers, self._parts)):
+                graphs.append(self._graph_of(part, f"{label}.{index}"))
+        except DeviceError:
+            for graph in graphs:
+                graph.close()
+            raise
+        program.parts = tuple(graphs)
+
+    def _graph_of(self, function: Callable[[], None], label: str) -> Graph:
+        return capture_graph(function, stream=self._stream, label=label)
 
     def _inject(self, program: StepProgram) -> None:
         if self._delays is not None and program.graph is not None:

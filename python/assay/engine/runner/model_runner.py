@@ -6,7 +6,7 @@ and tokens that are not read back yet pass from one step to the next in device m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -85,12 +85,13 @@ class ModelRunner:
         max_model_len: int,
         batch_invariant: bool,
         graph_buckets: int,
+        graphs_per_step: int = 1,
         num_splits: int,
     ) -> None:
         """Allocate for steps of up to this many tokens, sequences and samples.
 
         `graph_buckets` is how many capture sizes there are between a power of two and the next;
-        with 0, operations are queued one by one.
+        with 0, operations are queued one by one. A step is launched as `graphs_per_step` graphs.
         """
         self.model = model
         self.device = device
@@ -109,9 +110,13 @@ class ModelRunner:
             max_table_width=-(-max_model_len // kv.keys[0].shape[1]),
         )
         # Not a bound method: a reference cycle would keep the workspace after the runner is dropped.
-        self._enqueue = partial(_enqueue, model)
+        self._split = partial(_split, model)
         self._graphs = GraphCache(
-            device, self._enqueue, captures=bool(graph_buckets), degradations=self.degradations
+            device,
+            self._split,
+            captures=bool(graph_buckets),
+            degradations=self.degradations,
+            parts=graphs_per_step,
         )
         self._input_batch = InputBatch(self.workspace, kv.block_manager)
         self._logits_bias = LogitsBias(self.workspace)
@@ -166,10 +171,11 @@ class ModelRunner:
         if is_biased := _is_biased(scheduled):
             self._logits_bias.begin(scheduled)
         program = self._prepare(scheduled, logprobs, buffer_index)
-        if program.graph is None:
-            self._enqueue(program.buffers)
-        else:
-            program.graph.replay()
+        for graph in program.graphs:
+            graph.replay()
+        if not program.graphs:
+            for part in self._split(program.buffers, 1):
+                part()
         if is_biased:
             self._logits_bias.upload(program.buffers.shape.num_samples)
             sample_tokens(program.buffers)
@@ -299,8 +305,15 @@ def _is_biased(scheduled: Sequence[ScheduledSequence]) -> bool:
     return any(one.num_samples and one.request.params.biased for one in scheduled)
 
 
-def _enqueue(model: Model, buffers: StepBuffers) -> None:
-    """Queue the operations of a step; masks that are still being computed defer its sampling."""
-    model.forward(buffers)
-    if buffers.shape.num_samples and not buffers.shape.biased:
+def _split(model: Model, buffers: StepBuffers, count: int) -> list[Callable[[], None]]:
+    """What queues a step, in up to `count` parts; masks that are still computed defer its sampling."""
+    parts = model.parts(buffers, count)
+    if not buffers.shape.num_samples or buffers.shape.biased:
+        return parts
+    last = parts[-1]
+
+    def finish() -> None:
+        last()
         sample_tokens(buffers)
+
+    return [*parts[:-1], finish]
