@@ -4,6 +4,7 @@ import gguf
 import numpy as np
 import pytest
 
+from assay.engine.loading import exact_q8_0
 from assay.engine.loading.dequantize import FORMATS, dequantize
 from assay.errors import UnsupportedError
 
@@ -26,6 +27,16 @@ def test_values_are_those_of_the_gguf_package(name):
     found = dequantize(memoryview(data.reshape(-1)), name, expected.shape)
     assert found.dtype == np.float32
     assert found.tobytes() == expected.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("name", exact_q8_0.FORMATS)
+def test_blocks_as_q8_0_have_the_same_values(name):
+    kind = gguf.GGMLQuantizationType[name.upper()]
+    data = random_bytes(kind, 2000)
+    expected = gguf.quants.dequantize(data, kind).reshape(2000, 32)
+    blocks = exact_q8_0.as_q8_0(memoryview(data.reshape(-1)), name).reshape(2000, -1)
+    found = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType.Q8_0)
+    assert np.array_equal(found, expected)
 
 
 def test_values_do_not_depend_on_the_chunks(monkeypatch):

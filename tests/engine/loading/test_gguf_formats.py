@@ -10,7 +10,7 @@ from gguf_models import ARCHITECTURES, small, write
 from numpy.typing import NDArray
 
 from assay.engine import Engine
-from assay.engine.loading import ModelFiles, open_model
+from assay.engine.loading import ModelFiles, exact_q8_0, open_model
 from assay.errors import InputError
 
 QUANTIZED = ("q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q5_k", "iq4_xs")
@@ -51,6 +51,9 @@ def write_quantized(path: Path, model: ModelFiles, name: str, *, dense: bool) ->
     def add(writer: Any, stored: str, values: NDArray[Any], **options: Any) -> None:
         if stored not in blocks:
             plain(writer, stored, values, **options)
+        elif dense and name in exact_q8_0.FORMATS:
+            exact = exact_q8_0.as_q8_0(blocks[stored], name).reshape(len(blocks[stored]), -1)
+            plain(writer, stored, exact, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
         elif dense:
             exact = gguf.quants.dequantize(blocks[stored], kind).astype(np.float16)
             plain(writer, stored, exact)
@@ -63,7 +66,9 @@ def write_quantized(path: Path, model: ModelFiles, name: str, *, dense: bool) ->
 
 
 @pytest.mark.parametrize("name", QUANTIZED)
-def test_formats_without_kernels_are_computed_as_f16(name: str, tmp_path: Path) -> None:
+def test_formats_without_kernels_are_computed_as_f16_or_exactly_as_q8_0(
+    name: str, tmp_path: Path
+) -> None:
     model = small("llama")
     write_quantized(tmp_path / "blocks.gguf", model, name, dense=False)
     write_quantized(tmp_path / "dense.gguf", model, name, dense=True)
@@ -72,7 +77,8 @@ def test_formats_without_kernels_are_computed_as_f16(name: str, tmp_path: Path) 
         with Engine.load(tmp_path / file) as engine:
             logits.append(engine.logits("abc"))
             notes = engine.describe()["notes"]
-            assert (f"{name} computed as f16" in notes) == (file == "blocks.gguf")
+            format = "q8_0, which is exact" if name in exact_q8_0.FORMATS else "f16"
+            assert (f"{name} computed as {format}" in notes) == (file == "blocks.gguf")
     assert np.array_equal(*logits)
 
 

@@ -25,7 +25,7 @@ else:
 _CHUNK_BLOCKS: Final = 1 << 16
 """Blocks that are computed at once: intermediate arrays stay small beside the result."""
 
-_IQ4_VALUES: Final = (
+IQ4_VALUES: Final = (
     *(-127, -104, -83, -65, -49, -35, -22, -10),
     *(1, 13, 25, 38, 53, 69, 89, 113),
 )
@@ -59,24 +59,24 @@ def _halves(blocks: Bytes, first: int, count: int = 1) -> Values:
     return data.view("<f2").astype(np.float32)
 
 
-def _nibbles(codes: Bytes) -> Bytes:
+def nibbles(codes: Bytes) -> Bytes:
     """The lower halves of bytes, then the upper halves."""
     return np.concatenate([codes & 15, codes >> 4], axis=-1)
 
 
-def _fifth_bits(blocks: Bytes, first: int) -> Bytes:
+def fifth_bits(blocks: Bytes, first: int) -> Bytes:
     """The 32 highest bits of 5-bit codes, in order, as 16 or 0."""
     bits = np.unpackbits(blocks[:, first : first + 4], axis=1, bitorder="little")
     return bits << np.uint8(4)
 
 
 def _q5_0(blocks: Bytes) -> Values:
-    codes = (_nibbles(blocks[:, 6:]) | _fifth_bits(blocks, 2)).astype(np.float32) - 16
+    codes = (nibbles(blocks[:, 6:]) | fifth_bits(blocks, 2)).astype(np.float32) - 16
     return _halves(blocks, 0) * codes
 
 
 def _q5_1(blocks: Bytes) -> Values:
-    codes = (_nibbles(blocks[:, 8:]) | _fifth_bits(blocks, 4)).astype(np.float32)
+    codes = (nibbles(blocks[:, 8:]) | fifth_bits(blocks, 4)).astype(np.float32)
     return _halves(blocks, 0) * codes + _halves(blocks, 2)
 
 
@@ -122,7 +122,7 @@ def _scales_and_minima(stored: Bytes) -> tuple[Values, Values]:
 def _q5_k(blocks: Bytes) -> Values:
     scales, minima = _scales_and_minima(blocks[:, 4:16])
     planes = np.unpackbits(blocks[:, 16:48, None], axis=2, bitorder="little").transpose(0, 2, 1)
-    low = _nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
+    low = nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
     codes = (low | planes << 4).astype(np.float32)
     scale = (_halves(blocks, 0) * scales)[:, :, None]
     minimum = (_halves(blocks, 2) * minima)[:, :, None]
@@ -130,17 +130,17 @@ def _q5_k(blocks: Bytes) -> Values:
 
 
 def _iq4_nl(blocks: Bytes) -> Values:
-    table = np.array(_IQ4_VALUES, np.float32)
-    return _halves(blocks, 0) * table[_nibbles(blocks[:, 2:])]
+    table = np.array(IQ4_VALUES, np.float32)
+    return _halves(blocks, 0) * table[nibbles(blocks[:, 2:])]
 
 
 def _iq4_xs(blocks: Bytes) -> Values:
-    table = np.array(_IQ4_VALUES, np.float32)
+    table = np.array(IQ4_VALUES, np.float32)
     high_bits = np.ascontiguousarray(blocks[:, 2:4]).view("<u2")
     high = ((high_bits >> (2 * np.arange(8, dtype=np.uint16))) & 3).astype(np.uint8)
     low = blocks[:, 4:8, None] >> np.array([0, 4], np.uint8) & 15
     scales = (low.reshape(-1, 8) | high << 4).astype(np.float32) - 32
-    codes = _nibbles(blocks[:, 8:].reshape(-1, 8, 16))
+    codes = nibbles(blocks[:, 8:].reshape(-1, 8, 16))
     scale = _halves(blocks, 0) * scales
     return (scale[:, :, None] * table[codes]).reshape(len(blocks), 256)
 
@@ -149,7 +149,7 @@ def _mxfp4(blocks: Bytes) -> Values:
     table = np.array(_FP4_VALUES, np.float32)
     # The table holds twice the values, so that the exponent is one less.
     scale = np.ldexp(np.float32(1), blocks[:, :1].astype(np.int32) - 128)
-    return scale.astype(np.float32) * table[_nibbles(blocks[:, 1:])]
+    return scale.astype(np.float32) * table[nibbles(blocks[:, 1:])]
 
 
 FORMATS: Final[dict[str, Callable[[Bytes], Values]]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay import ops
 from assay.engine.architectures.decoder import StackedLinear
-from assay.engine.loading import ModelFiles, Tensor, dequantize
+from assay.engine.loading import ModelFiles, Tensor, dequantize, exact_q8_0
 from assay.engine.models.stacked_experts import EXACT_FORMAT, stacked_bias, stacked_values
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
@@ -75,6 +75,8 @@ class WeightSource:
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
         formats = {tensor.format for tensor in tensors}
+        if self.format is None and change is None and _is_exact_as_q8_0(tensors):
+            return self._as_q8_0(tensors, (outputs, inputs), gathered=gathered)
         if len(formats) > 1 and self.format is None:
             self._note(f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}")
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
@@ -103,6 +105,24 @@ class WeightSource:
         else:
             values = np.concatenate([self._values(tensor) for tensor in tensors])
             weights = pack_values(values, format, self.device)
+        self.nbytes += weights.nbytes
+        return weights
+
+    def _as_q8_0(
+        self, tensors: list[Tensor], shape: tuple[int, int], *, gathered: bool
+    ) -> ops.Weights:
+        """Fuse matrices whose blocks Q8_0 holds exactly."""
+        others = sorted({tensor.format for tensor in tensors} - {exact_q8_0.FORMAT})
+        if self.device.capabilities.packs_weights_on_device and not _has_gpu_kernel(
+            self.device, exact_q8_0.FORMAT, shape[1], gathered
+        ):
+            self._note(f"{', '.join(others)} computed as {GPU_DENSE}")
+            values = np.concatenate([self._values(tensor) for tensor in tensors])
+            weights = pack_values(values, GPU_DENSE, self.device)
+        else:
+            self._note(f"{', '.join(others)} computed as {exact_q8_0.FORMAT}, which is exact")
+            stored = [exact_q8_0.as_q8_0(tensor.bytes, tensor.format) for tensor in tensors]
+            weights = ops.pack(stored, exact_q8_0.FORMAT, shape, self.device)
         self.nbytes += weights.nbytes
         return weights
 
@@ -194,6 +214,16 @@ class WeightSource:
         values = packed.dequantize().to_numpy().copy()
         packed.free()
         return values
+
+
+def _is_exact_as_q8_0(tensors: list[Tensor]) -> bool:
+    """Whether matrices that need another format than their own have all their values in Q8_0."""
+    formats = {tensor.format for tensor in tensors}
+    if len(formats) == 1 and not formats <= dequantize.FORMATS.keys():
+        return False
+    return formats <= set(exact_q8_0.FORMATS) and not any(
+        tensor.transposed or tensor.compute for tensor in tensors
+    )
 
 
 def _has_gpu_kernel(device: Device, format: str, inputs: int, gathered: bool) -> bool:
