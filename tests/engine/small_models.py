@@ -34,6 +34,14 @@ def expected_outputs(folder: Path):
     return tokens, read("logits", np.float32), read("greedy", np.int32).tolist()
 
 
+def bf16_errors(folder: Path):
+    """Relative errors of transformers' logits in bfloat16, by token."""
+    stored = {
+        tensor.name: tensor for tensor in SafeTensorsFile(folder / "expected.safetensors").tensors()
+    }
+    return np.frombuffer(memoryview(stored["bf16_errors"]), np.float32)
+
+
 def fixture_files(name: str) -> ModelFiles:
     """A small model with the synthetic tokenizer, of whose vocabulary it has the first tokens."""
     files = open_model(FOLDER / name)

@@ -309,10 +309,10 @@ def test_rope_write_and_decode_attention_match_numpy(
     out = poisoned(device, (sequences, heads, head), kind)
     arguments = [
         q_out, cached_keys, cached_values, xp.asarray(tables, device=device),
-        integers(device, list(range(sequences + 1))), integers(device, seq_lens), out,
+        integers(device, list(range(sequences + 1))), integers(device, seq_lens), None, None, out,
     ]  # fmt: skip
     numbers = [sequences, sequences, heads, kv_heads, head, block, blocks, columns, 1, 0, 0]
-    numbers.append(head**-0.5)
+    numbers += [0, head**-0.5, 0.0]
     operate(device, "paged_attention", arguments, numbers)
     result = read(out)
     # By slot: (blocks x tokens, heads, head_dim).
@@ -345,9 +345,9 @@ def test_rope_write_and_decode_attention_match_numpy(
     unwritten_cache = [upload(device, one, kind)[0] for one in (keys, values)]
     operate(
         device, "decode_attention",
-        [qkv, None, None, None, *unwritten_cache, *arguments[3:6], out],
-        [sequences, sequences, heads, kv_heads, head, 0, 0, block, blocks, columns, 0, 1, 0.0,
-         head**-0.5],
+        [qkv, None, None, None, *unwritten_cache, *arguments[3:6], None, None, out],
+        [sequences, sequences, heads, kv_heads, head, 0, 0, block, blocks, columns, 0, 1, 0, 0.0,
+         head**-0.5, 0.0],
     )  # fmt: skip
     np.testing.assert_array_equal(out.to_numpy(), first)
     for written, expected_cache in zip(unwritten_cache, (cached_keys, cached_values), strict=True):
@@ -377,8 +377,9 @@ def test_paged_attention_mixes_prefill_and_decode(
     seq_lens = integers(device, [length for length, _ in contexts])
     operate(
         device, "paged_attention",
-        [q, keys, values, xp.asarray(tables, device=device), integers(device, query_start_loc), seq_lens, out],
-        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, 0, 0, head**-0.5],
+        [q, keys, values, xp.asarray(tables, device=device), integers(device, query_start_loc), seq_lens,
+         None, None, out],
+        [rows, len(contexts), heads, kv_heads, head, block, blocks, columns, 100, 0, 0, 0, head**-0.5, 0.0],
     )  # fmt: skip
     result = read(out)
     assert (result[query_start_loc[-1] :] == 0).all()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_models import EXACT_CACHE, expected_outputs
+from small_models import EXACT_CACHE, bf16_errors, expected_outputs
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.architectures.registry import ARCHITECTURES
@@ -19,8 +19,8 @@ from chosen_device import NAME, ON_GPU, cpu_only
 
 FOLDER = Path(__file__).parents[2] / "data" / "architectures"
 FIXTURES = sorted(folder.name for folder in FOLDER.iterdir())
-RELATIVE_ERROR = 0.03 if ON_GPU else 1e-5
-"""Of the largest logit; activations and cache of a GPU are bfloat16."""
+RELATIVE_ERROR = 1e-5
+"""Of the largest logit, in float32."""
 
 
 def fixture_engine(name: str, device: str = NAME, **settings: object) -> Engine:
@@ -35,7 +35,21 @@ def test_logits_match_transformers(name: str) -> None:
     with fixture_engine(name, kv_format=EXACT_CACHE) as engine:
         got = engine.logits(tokens)
     assert got.shape == logits.shape
-    assert np.abs(got - logits).max() < RELATIVE_ERROR * np.abs(logits).max()
+    if ON_GPU:
+        check_rounding(name, got, logits)
+    else:
+        assert np.abs(got - logits).max() < RELATIVE_ERROR * np.abs(logits).max()
+
+
+def check_rounding(name: str, got: np.ndarray, logits: np.ndarray) -> None:
+    """A GPU computes in bfloat16: about as far from float32 as transformers is in bfloat16.
+
+    The largest error of a mixture of experts is a token that a rounded router sends elsewhere.
+    """
+    errors = np.linalg.norm(got - logits, axis=1) / np.linalg.norm(logits, axis=1)
+    rounding = bf16_errors(FOLDER / name)
+    assert np.median(errors) < 1.5 * np.median(rounding)
+    assert errors.max() < 2.5 * rounding.max()
 
 
 @cpu_only

@@ -264,7 +264,8 @@ fn run(
     problem: &GemmProblem,
     pointers: &GemmPointers,
 ) -> Result<()> {
-    match blas::is_available() {
+    // It refuses some shapes, such as a bias of four outputs.
+    match blas::is_available() && queue.supports_gemm(problem, pointers)? {
         true => queue.gemm(problem, pointers),
         false => {
             queue.device().note_fallback_gemm();
