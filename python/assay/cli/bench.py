@@ -33,9 +33,10 @@ def bench_command(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, pool, scheduler, sharing, "
-            "graph, tracing (its overhead), trace (reading traces) or improve (searches and "
-            "experiments over recorded blocks).",
+            help="What to measure: ceilings, ops, gemm, gemv, attention, decode, speculation, pool, "
+            "scheduler, sharing (two models), graph, tracing (its overhead), trace (reading traces), "
+            "load (the client of assay load) or improve (searches and experiments over recorded "
+            "blocks).",
         ),
     ],
     device: Annotated[
