@@ -127,6 +127,14 @@ def serve_command(
             help="Reserve the share of this model: its steps go before those of others.",
         ),
     ] = None,
+    lora: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lora",
+            metavar="NAME=FOLDER",
+            help="Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
+        ),
+    ] = None,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -141,7 +149,8 @@ def serve_command(
     stdout.
 
     Several models share one device: serve a=MODEL b=MODEL --share a=70 b=30 --guarantee a. Requests
-    choose by "model"; --knob b.max_batch=8 sets a knob of one of them.
+    choose by "model"; --knob b.max_batch=8 sets a knob of one of them. LoRA adapters are chosen by
+    "model", too: serve FOLDER --lora sql=ADAPTER.
     """
     missing = [n for n in ("fastapi", "uvicorn", "prometheus_client") if not _is_installed(n)]
     if missing:
@@ -166,6 +175,7 @@ def serve_command(
             device=device,
             kv_tokens=kv_tokens,
             knobs=knob or (),
+            adapters=lora or (),
             tool_call_parser=tool_call_parser,
             reasoning_parser=reasoning_parser,
         )
@@ -176,7 +186,7 @@ def serve_command(
             )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"
-        names = [one.model.name for one in served.hosted]
+        names = [name for one in served.hosted for name in (one.model.name, *one.adapters)]
         first = served.hosted[0]
         if as_json:
             facts = {"url": url, "model": names[0], "synthetic": served.synthetic}
@@ -196,6 +206,7 @@ def serve_command(
         app = create_app(
             first.engine,
             first.model,
+            adapters=first.adapters,
             others=served.hosted[1:],
             place=first.place,
             sharing=served.sharing,

@@ -93,6 +93,7 @@ def load(
     device: str | None,
     kv_tokens: int | None,
     knobs: Sequence[str],
+    adapters: Sequence[str] = (),
     tool_call_parser: str,
     reasoning_parser: str,
 ) -> Served:
@@ -106,6 +107,7 @@ def load(
     shares = [one.share for one in models if one.share is not None]
     sharing = DeviceSharing(place, shares) if shares else None
     settings = _knobs_by_model(knobs, [one.name for one in models])
+    folders = _adapters_by_model(adapters, [one.name for one in models])
     for share in shares:
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
     engines: list[Engine] = []
@@ -115,7 +117,13 @@ def load(
                 working(f"loading {one.source}"),
                 nullcontext() if sharing is None else sharing.loading(one.name),
             ):
-                engine = Engine.load(one.source, place, kv_tokens=kv_tokens, **settings[one.name])
+                engine = Engine.load(
+                    one.source,
+                    place,
+                    kv_tokens=kv_tokens,
+                    adapters=folders[one.name],
+                    **settings[one.name],
+                )
             stack.callback(engine.close)
             sampling.show_notes(engine)
             engines.append(engine)
@@ -131,6 +139,7 @@ def load(
                     reasoning_parser=reasoning_parser,
                 ),
                 None if sharing is None else sharing.places[one.name],
+                engine.adapters,
             )
             for one, engine in zip(models, engines, strict=True)
         ]
@@ -175,3 +184,24 @@ def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
         else:
             common.append(text)
     return {name: sampling.knobs(common) | sampling.knobs(own[name]) for name in names}
+
+
+def _adapters_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The adapters of each model, from NAME=FOLDER, or MODEL:NAME=FOLDER where there are several."""
+    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    taken = set(names)
+    form = "NAME=FOLDER" if len(names) == 1 else "MODEL:NAME=FOLDER"
+    for text in given:
+        model, colon, rest = text.partition(":")
+        if len(names) == 1:
+            model, colon, rest = names[0], ":", text
+        named = _NAMED.fullmatch(rest)
+        if not colon or model not in found or named is None:
+            raise InputError(f'--lora: expected {form}, got "{text}"')
+        if named[1] in taken:
+            raise InputError(
+                f'--lora: expected a name that no model or adapter has, got "{named[1]}"'
+            )
+        taken.add(named[1])
+        found[model][named[1]] = named[2]
+    return found

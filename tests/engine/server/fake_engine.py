@@ -85,6 +85,7 @@ class FakeEngine:
         params: SamplingParams,
         request_id: str | None = None,
         priority: int = 0,
+        adapter: str | None = None,
     ) -> str:
         name = request_id or f"unnamed-{len(self._waiting)}"
         if name in self._waiting or name in self._running:
@@ -108,13 +109,15 @@ class FakeEngine:
         self.free += request.blocks
         self.aborted += 1
 
-    def score(self, prompt: Sequence[int], top: int = 0) -> PromptLogprobs:
+    def score(
+        self, prompt: Sequence[int], top: int = 0, adapter: str | None = None
+    ) -> PromptLogprobs:
         alternatives = [
             tuple((token, LOGPROB) for token in prompt[at : at + top]) for at in range(len(prompt))
         ]
         return PromptLogprobs([None, *[LOGPROB] * (len(prompt) - 1)], alternatives)
 
-    def embed(self, prompt: Sequence[int]) -> list[float]:
+    def embed(self, prompt: Sequence[int], adapter: str | None = None) -> list[float]:
         return [3.0 * len(prompt), 4.0 * len(prompt)]
 
     def describe(self) -> dict[str, object]:
@@ -134,6 +137,9 @@ class FakeEngine:
             "preemptions": 0,
             "queried_tokens": 0,
             "hit_tokens": 0,
+            "drafts": 0,
+            "drafted_tokens": 0,
+            "accepted_tokens": 0,
         }
 
     def close(self) -> None:

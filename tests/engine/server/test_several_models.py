@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 from fake_engine import FakeEngine, expected_text, fake_model
+from lora_folders import factors_of, write_adapter
 from running_server import Serving
+from small_models import fixture_files
 
-from assay.cli.serve_models import parse
-from assay.engine import Engine
+from assay.cli.serve_models import _adapters_by_model, parse
+from assay.engine import Engine, SamplingParams
 from assay.engine.core.device_sharing import DeviceSharing, engine_settings, shares_of
 from assay.engine.server import HostedModel, served_model
 from assay.errors import InputError
@@ -74,8 +77,6 @@ def test_engines_share_a_device_through_the_scheduler(serving: Serving) -> None:
         sharing=sharing,
     )
     with httpx.Client(base_url=served.url, trust_env=False, timeout=30) as http:
-        from assay.engine import SamplingParams
-
         [expected] = alone.generate([prompt], SamplingParams(max_tokens=20, temperature=0.0))
         for name in engines:
             body = {"model": name, "prompt": prompt, "max_tokens": 20, "temperature": 0}
@@ -99,6 +100,59 @@ def test_engines_share_a_device_through_the_scheduler(serving: Serving) -> None:
     quotas = [figures[f'assay:memory_quota_bytes{{model_name="{name}"}}'] for name in engines]
     # Weights are in the quota of the first model; the rest is divided 70 : 30.
     assert quotas[0] / quotas[1] == pytest.approx(7 / 3, rel=0.05)
+
+
+def test_adapters_are_models_of_their_own_name(serving: Serving, tmp_path: Path) -> None:
+    files = fixture_files("llama")
+    factors = factors_of(files, ("q_proj", "v_proj", "up_proj"), rank=4, seed=1)
+    folder = write_adapter(tmp_path / "adapter", factors)
+    engine = Engine.load(files, adapters={"tuned": folder})
+    prompt = [3, 17, 5, 90, 41, 8]
+    greedy = SamplingParams(max_tokens=6, temperature=0.0, ignore_eos=True)
+    expected = {
+        name: engine.generate([prompt], greedy, adapter=adapter)[0].text
+        for name, adapter in (("base", None), ("tuned", "tuned"))
+    }
+    assert expected["base"] != expected["tuned"]
+    served = serving(engine, model=served_model(engine, "base"), adapters=engine.adapters)
+    with httpx.Client(base_url=served.url, trust_env=False, timeout=30) as http:
+        cards = http.get("/v1/models").json()["data"]
+        assert [(one["id"], one["parent"]) for one in cards] == [("base", None), ("tuned", "base")]
+        for name, text in expected.items():
+            body = {"prompt": prompt, "max_tokens": 6, "temperature": 0, "ignore_eos": True}
+            answer = http.post("/v1/completions", json={"model": name, **body}).json()
+            assert (answer["model"], answer["choices"][0]["text"]) == (name, text)
+        embedded = [
+            http.post("/v1/embeddings", json={"model": name, "input": prompt}).json()
+            for name in expected
+        ]
+        assert embedded[0]["data"][0]["embedding"] != embedded[1]["data"][0]["embedding"]
+        assert http.get("/metrics").text.count("vllm:num_requests_running{") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "message"),
+    [
+        (["sql"], ["m"], 'expected NAME=FOLDER, got "sql"'),
+        (["sql=x", "sql=y"], ["m"], 'expected a name that no model or adapter has, got "sql"'),
+        (["m=x"], ["m"], 'expected a name that no model or adapter has, got "m"'),
+        (["sql=x"], ["a", "b"], 'expected MODEL:NAME=FOLDER, got "sql=x"'),
+        (["c:sql=x"], ["a", "b"], 'expected MODEL:NAME=FOLDER, got "c:sql=x"'),
+    ],
+)
+def test_adapters_of_the_command_are_checked(
+    given: list[str], names: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match="--lora") as caught:
+        _adapters_by_model(given, names)
+    assert message in caught.value.message
+
+
+def test_adapters_belong_to_a_model() -> None:
+    assert _adapters_by_model(["b:sql=c:/x", "a:chat=y"], ["a", "b"]) == {
+        "a": {"chat": "y"},
+        "b": {"sql": "c:/x"},
+    }
 
 
 def test_the_names_sources_and_shares_of_the_command() -> None:

@@ -211,15 +211,14 @@ class BatchScheduler:
         budget = self.token_budget - sum(one.num_scheduled_tokens for one in scheduled.values())
         while self.waiting and budget > 0 and len(self.running) < self.max_batch:
             request = self.waiting[0]
-            num_cached = self.block_manager.lookup(request.tokens)
+            keys = request.cache_keys(request.tokens)
+            num_cached = self.block_manager.lookup(keys)
             num_scheduled = min(len(request.tokens) - num_cached, budget)
             if not self._has_free_blocks(num_cached + num_scheduled):
                 self.ran_out_of_blocks = True
                 return
             try:
-                request.sequence_id, _ = self.block_manager.open(
-                    request.tokens, num_cached + num_scheduled
-                )
+                request.sequence_id, _ = self.block_manager.open(keys, num_cached + num_scheduled)
             except OutOfMemoryError:
                 self.ran_out_of_blocks = True
                 return

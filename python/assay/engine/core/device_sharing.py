@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from assay.errors import InputError, OutOfMemoryError
 from assay.runtime import Device
@@ -112,11 +112,11 @@ def shares_of(
     return [ModelShare(name, percents[name], name in guaranteed) for name in names]
 
 
-def engine_settings(share: ModelShare, shares: Sequence[ModelShare]) -> dict[str, int | str | bool]:
+def engine_settings(share: ModelShare, shares: Sequence[ModelShare]) -> dict[str, Any]:
     """Knobs of an engine that shares its device, where the user gives none."""
     # A model with nothing queued when its step ends would lose its turn to the others, however
     # large its share is.
-    settings: dict[str, int | str | bool] = {"overlap": "on"}
+    settings: dict[str, Any] = {"overlap": "on"}
     if any(one.guaranteed for one in shares) and not share.guaranteed:
         # What runs is not interrupted: a guaranteed model waits for a part of a step, not for all.
         settings["graphs_per_step"] = GRAPHS_PER_STEP

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import StepDelays
-from assay.errors import InputError
+from assay.errors import InputError, unknown_name
 from assay.runtime import Device
 from assay.runtime import device as device_named
 from assay.runtime.graphs import GraphNode, NodeTime
@@ -38,6 +39,8 @@ from assay.runtime.graphs import GraphNode, NodeTime
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from assay.engine.loading.lora_adapter import LoraAdapter
 
 
 class Engine:
@@ -60,12 +63,18 @@ class Engine:
         *,
         kv_tokens: int | None = None,
         prefix_caching: bool = True,
+        adapters: Sequence[LoraAdapter] = (),
     ) -> None:
         """Serve the model of these files; see `load`."""
         self.files = files
         self.device = device
         self._state = EngineState(
-            files, device, settings, kv_tokens=kv_tokens, prefix_caching=prefix_caching
+            files,
+            device,
+            settings,
+            kv_tokens=kv_tokens,
+            prefix_caching=prefix_caching,
+            adapters=adapters,
         )
         self._requests: dict[str, Request] = {}
         self._num_requests = 0
@@ -89,23 +98,36 @@ class Engine:
         *,
         kv_tokens: int | None = None,
         prefix_caching: bool = True,
+        adapters: Mapping[str, str | PathLike[str]] | None = None,
         **settings: int | str | bool,
     ) -> Engine:
         """Load a GGUF file, a Hugging Face folder, or a model known by name.
 
         `kv_tokens` is how many tokens the KV cache holds; by default it grows on demand, up to the
-        model's whole context. The other options are the knobs (`knobs()`), which can be changed
+        model's whole context. `adapters` are folders of LoRA adapters by name, which requests choose
+        from. The other options are the knobs (`knobs()`), which can be changed
         later.
         """
         files = source if isinstance(source, ModelFiles) else open_model(source)
         files.prepare()
+        opened = []
+        if adapters:
+            from assay.engine.loading.lora_adapter import open_adapter
+
+            opened = [open_adapter(name, Path(path)) for name, path in adapters.items()]
         return cls(
             files,
             device_named(device),
             Settings.of(settings),
             kv_tokens=kv_tokens,
             prefix_caching=prefix_caching,
+            adapters=opened,
         )
+
+    @property
+    def adapters(self) -> list[str]:
+        """The names of the LoRA adapters."""
+        return [adapter.name for adapter in self._state.adapters]
 
     @property
     def model(self) -> Model:
@@ -139,14 +161,20 @@ class Engine:
         params: SamplingParams | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        adapter: str | None = None,
     ) -> str:
-        """Queue a prompt and return its request ID; a lower priority runs first."""
+        """Queue a prompt and return its request ID; a lower priority runs first.
+
+        `adapter` is the name of a LoRA adapter; requests with different ones share a batch.
+        """
         self._check_open()
         params = params or SamplingParams()
         tokens = prompting.token_ids(self._state, prompt)
         limit = prompting.max_total_tokens(self._state, tokens, params)
         prompting.check_logit_bias(self._state, params)
-        request = self._new_request(tokens, len(tokens), params, request_id, priority, limit)
+        request = self._new_request(
+            tokens, len(tokens), params, request_id, priority, limit, self._adapter(adapter)
+        )
         self._state.scheduler.add(request)
         return request.request_id
 
@@ -171,7 +199,13 @@ class Engine:
                 f'"{request_id}" has already, got {params.max_tokens}'
             )
         request = self._new_request(
-            list(source.tokens), len(prompt), params, new_id, source.priority, limit
+            list(source.tokens),
+            len(prompt),
+            params,
+            new_id,
+            source.priority,
+            limit,
+            source.adapter,
         )
         self._state.scheduler.fork(source, request)
         return request.request_id
@@ -220,6 +254,7 @@ class Engine:
         self,
         prompts: Prompt | Sequence[Prompt],
         params: SamplingParams | Sequence[SamplingParams] | None = None,
+        adapter: str | None = None,
     ) -> list[Completion]:
         """Complete prompts as one batch, and return when all have finished.
 
@@ -230,7 +265,7 @@ class Engine:
         names: list[str] = []
         try:
             for prompt, prompt_params in inputs:
-                names.append(self.add_request(prompt, prompt_params))
+                names.append(self.add_request(prompt, prompt_params, adapter=adapter))
                 self._mailboxes[names[-1]] = []
             while any(name in self._requests for name in names):
                 self._advance()
@@ -262,23 +297,25 @@ class Engine:
                     self._abort_abandoned()
 
     @exclusive
-    def logits(self, prompt: Prompt) -> npt.NDArray[np.float32]:
+    def logits(self, prompt: Prompt, adapter: str | None = None) -> npt.NDArray[np.float32]:
         """The logits after each token of a prompt, without the prefix cache: tokens by vocabulary."""
         self._check_idle("logits")
-        return probing.logits(self._state, prompting.token_ids(self._state, prompt))
+        tokens = prompting.token_ids(self._state, prompt)
+        return probing.logits(self._state, tokens, self._adapter(adapter))
 
     @exclusive
-    def score(self, prompt: Prompt, top: int = 0) -> PromptLogprobs:
+    def score(self, prompt: Prompt, top: int = 0, adapter: str | None = None) -> PromptLogprobs:
         """The log-probability of each token of a prompt, with `top` alternatives at each position.
 
         Other requests wait for it. `max_batch` tokens are computed at a time: a larger one is faster.
         """
         self._check_open()
         self._synchronize()
-        return probing.score(self._state, prompting.token_ids(self._state, prompt), top)
+        tokens = prompting.token_ids(self._state, prompt)
+        return probing.score(self._state, tokens, top, self._adapter(adapter))
 
     @exclusive
-    def embed(self, prompt: Prompt) -> npt.NDArray[np.float32]:
+    def embed(self, prompt: Prompt, adapter: str | None = None) -> npt.NDArray[np.float32]:
         """The embedding of a prompt: its last token's hidden state after the final norm.
 
         Other requests wait for it. It is not normalized to length one.
@@ -286,7 +323,7 @@ class Engine:
         self._check_open()
         self._synchronize()
         tokens = prompting.token_ids(self._state, prompt)
-        return probing.last_hidden_state(self._state, tokens)
+        return probing.last_hidden_state(self._state, tokens, self._adapter(adapter))
 
     def knobs(self) -> list[Knob]:
         """The settings that can be changed while the engine runs."""
@@ -316,6 +353,7 @@ class Engine:
             "weight_format": self.model.weight_format,
             "weight_bytes": self.model.weight_bytes,
             "streamed_bytes": self.model.streamed_bytes,
+            "adapters": self.adapters,
             "kv_bytes": self._state.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
             "degradations": self._state.degradations,
@@ -508,6 +546,7 @@ class Engine:
         request_id: str | None,
         priority: int,
         max_total_tokens: int,
+        adapter: int,
     ) -> Request:
         """A request with a unique ID; the KV cache grows if it could not hold it."""
         self._num_requests += 1
@@ -525,12 +564,22 @@ class Engine:
             max_total_tokens=max_total_tokens,
             priority=priority,
             grammar=None if constraint is None else self.compile_grammar(constraint),
+            adapter=adapter,
         )
         if self._state.can_grow(max_total_tokens):
             self._synchronize()
             self._state.grow(max_total_tokens)
         self._requests[name] = request
         return request
+
+    def _adapter(self, name: str | None) -> int:
+        """The number of an adapter in requests; 0 without one."""
+        if name is None:
+            return 0
+        names = self.adapters
+        if name not in names:
+            raise unknown_name("adapter", name, names)
+        return 1 + names.index(name)
 
     def _active_request(self, request_id: str) -> Request:
         request = self._requests.get(request_id)

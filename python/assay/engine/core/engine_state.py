@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from assay._native import kernel_threads, limit_kernel_threads
@@ -25,6 +25,7 @@ from assay.lazy_import import LazyModule
 from assay.runtime import Device
 
 if TYPE_CHECKING:
+    from assay.engine.loading.lora_adapter import LoraAdapter
     from assay.runtime import cuda
 else:
     cuda = LazyModule("assay.runtime.cuda", globals(), "cuda")
@@ -44,6 +45,7 @@ class EngineState:
         *,
         kv_tokens: int | None,
         prefix_caching: bool,
+        adapters: Sequence[LoraAdapter] = (),
     ) -> None:
         """Build all components; without `kv_tokens` the cache grows up to the model's context."""
         gpu_limits.check_settings(device, settings)
@@ -53,6 +55,8 @@ class EngineState:
         self._grows = kv_tokens is None
         self._kv_tokens = kv_tokens
         self._prefix_caching = prefix_caching
+        self.adapters = tuple(adapters)
+        """LoRA adapters; a request's number is one more than an index here."""
         self._growth_failed = False
         self._degradations = Degradations()
         self._recorder: EngineRecorder | None = None
@@ -224,7 +228,12 @@ class EngineState:
 
     def _build_model(self) -> Model:
         format = self.settings.weight_format
-        return build_model(self.files, self.device, None if format == AS_STORED else format)
+        model = build_model(self.files, self.device, None if format == AS_STORED else format)
+        if not self.adapters:
+            return model
+        from assay.engine.models.adapters import with_adapters
+
+        return with_adapters(model, self.files, self.adapters, self.device)
 
     def _build_cache(self) -> KvMemory:
         tokens = self._kv_tokens
@@ -234,6 +243,7 @@ class EngineState:
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < size:
             raise InputError(f"kv_tokens: expected at least one block of {size}, got {tokens!r}")
         files, weight_format = self.files, self.settings.weight_format
+        digests = tuple(adapter.digest for adapter in self.adapters)
         return KvMemory(
             self.device,
             self.model.shape,
@@ -241,7 +251,7 @@ class EngineState:
             block_tokens=size,
             format=self.settings.kv_format,
             prefix_caching=self._prefix_caching,
-            owner=lambda: (fingerprint(files), weight_format),
+            owner=lambda: (fingerprint(files), weight_format, *digests),
         )
 
     def _build_scheduler(self) -> BatchScheduler:

@@ -33,19 +33,21 @@ class PromptLogprobs(NamedTuple):
     """The most likely tokens at each position, best first; none for the first."""
 
 
-def logits(state: EngineState, tokens: list[int]) -> npt.NDArray[np.float32]:
+def logits(state: EngineState, tokens: list[int], adapter: int = 0) -> npt.NDArray[np.float32]:
     """The logits after each token, without the prefix cache: tokens by vocabulary."""
     chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
-    passes = _passes(state, tokens, chunk, sampled=True)
+    passes = _passes(state, tokens, chunk, sampled=True, adapter=adapter)
     return np.concatenate([state.runner.logits(count) for _, count in passes])
 
 
-def score(state: EngineState, tokens: list[int], count_top: int) -> PromptLogprobs:
+def score(
+    state: EngineState, tokens: list[int], count_top: int, adapter: int = 0
+) -> PromptLogprobs:
     """The log-probability of each token of a text, with `count_top` alternatives."""
     chunk = min(state.runner.workspace.max_shape.num_samples, state.settings.token_budget)
     logprobs: list[float | None] = [None]
     top: list[TopLogprobs] = [()]
-    for first, count in _passes(state, tokens, chunk, sampled=True):
+    for first, count in _passes(state, tokens, chunk, sampled=True, adapter=adapter):
         rows = state.runner.logits(count)
         following = tokens[first + 1 : first + count + 1]
         exact = log_softmax(rows)
@@ -56,10 +58,13 @@ def score(state: EngineState, tokens: list[int], count_top: int) -> PromptLogpro
     return PromptLogprobs(logprobs, top)
 
 
-def last_hidden_state(state: EngineState, tokens: list[int]) -> npt.NDArray[np.float32]:
+def last_hidden_state(
+    state: EngineState, tokens: list[int], adapter: int = 0
+) -> npt.NDArray[np.float32]:
     """The last token's hidden state after the final norm."""
     last = 0
-    for _, count in _passes(state, tokens, state.settings.token_budget, sampled=False):
+    budget = state.settings.token_budget
+    for _, count in _passes(state, tokens, budget, sampled=False, adapter=adapter):
         last = count - 1
     row, norm = state.runner.hidden_row(last), state.model.norm
     if norm.is_layer_norm:
@@ -71,14 +76,14 @@ def last_hidden_state(state: EngineState, tokens: list[int]) -> npt.NDArray[np.f
 
 
 def _passes(
-    state: EngineState, tokens: list[int], chunk: int, *, sampled: bool
+    state: EngineState, tokens: list[int], chunk: int, *, sampled: bool, adapter: int
 ) -> Iterator[tuple[int, int]]:
     """Forward passes over a text in chunks; yields the first token and the count after each.
 
     No prefix is looked up: cached tokens would have no logits.
     """
     state.grow(prompts.max_total_tokens(state, tokens, SamplingParams(max_tokens=1)))
-    request = Request.forward_only(tokens)
+    request = Request.forward_only(tokens, adapter)
     block_manager = state.kv.block_manager
     request.sequence_id, _ = block_manager.open([], len(tokens))
     try:
@@ -87,7 +92,8 @@ def _passes(
             count = min(chunk, request.num_uncomputed_tokens)
             state.runner.run([ScheduledSequence(request, count, count if sampled else 0)])
             yield first, count
-            block_manager.commit(request.sequence_id, tokens[first : first + count])
+            keys = request.cache_keys(tokens[first : first + count])
+            block_manager.commit(request.sequence_id, keys)
             request.num_computed_tokens += count
     finally:
         block_manager.close(request.sequence_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assay.engine.core.grammar import GrammarMatcher
 from assay.engine.core.output_text import OutputText
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from assay.engine.loading.tokenizer import Tokenizer
 else:
     np = LazyModule("numpy", globals(), "np")
+
+
+_TOKEN_BITS: Final = 24
+"""Bits of a token ID; what comes above them in a key of the prefix cache is the adapter."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +63,8 @@ class Request:
     draft_tokens: list[int] = field(default_factory=list)
     """Draft tokens that the scheduled step verifies."""
     num_preemptions: int = 0
+    adapter: int = 0
+    """The number of its LoRA adapter; 0 is none."""
     grammar: GrammarMatcher | None = None
     """Where its output is in the grammar that constrains it."""
     _output_counts: npt.NDArray[np.int32] | None = None
@@ -78,6 +84,7 @@ class Request:
         max_total_tokens: int,
         priority: int,
         grammar: GrammarMatcher | None = None,
+        adapter: int = 0,
     ) -> Request:
         """A request that arrives now; tokens beyond its prompt are the output of its source."""
         eos_ids = () if params.ignore_eos else tokenizer.stop_ids
@@ -100,10 +107,11 @@ class Request:
             text=text,
             arrival_time=time.perf_counter(),
             grammar=grammar,
+            adapter=adapter,
         )
 
     @classmethod
-    def forward_only(cls, tokens: list[int]) -> Request:
+    def forward_only(cls, tokens: list[int], adapter: int = 0) -> Request:
         """A request outside the scheduler: its tokens run through the model, nothing more."""
         return cls(
             request_id="forward_only",
@@ -117,7 +125,15 @@ class Request:
             stop_token_ids=frozenset(),
             text=OutputText(),
             arrival_time=0.0,
+            adapter=adapter,
         )
+
+    def cache_keys(self, tokens: list[int]) -> list[int]:
+        """What the prefix cache knows tokens by: keys and values depend on the adapter, too."""
+        if not self.adapter:
+            return tokens
+        first = self.adapter << _TOKEN_BITS
+        return [first | token for token in tokens]
 
     @property
     def num_tokens(self) -> int:

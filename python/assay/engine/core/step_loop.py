@@ -206,7 +206,8 @@ def _commit_computed_tokens(
     num_computed = sequence.num_scheduled_tokens - max(sequence.num_samples - num_accepted, 0)
     known = request.tokens[first:num_known] + request.draft_tokens
     if request.sequence_id is not None:
-        state.kv.block_manager.commit(request.sequence_id, known[:num_computed])
+        keys = request.cache_keys(known[:num_computed])
+        state.kv.block_manager.commit(request.sequence_id, keys)
     request.num_computed_tokens += num_computed
     num_prefilled = min(request.num_computed_tokens, request.num_prompt_tokens) - first
     counters["prompt_tokens"] += max(num_prefilled, 0)

@@ -38,7 +38,12 @@ class SteppedEngine(Protocol):
         """Whether there is anything to compute or deliver."""
 
     def add_request(
-        self, prompt: Sequence[int], params: SamplingParams, request_id: str | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        request_id: str | None = None,
+        *,
+        adapter: str | None = None,
     ) -> str:
         """Queue a prompt; raises without side effects if it is refused."""
 
@@ -48,10 +53,12 @@ class SteppedEngine(Protocol):
     def abort(self, request_id: str) -> object:
         """Abort a request and free its blocks."""
 
-    def score(self, prompt: Sequence[int], top: int = 0) -> PromptLogprobs:
+    def score(
+        self, prompt: Sequence[int], top: int = 0, adapter: str | None = None
+    ) -> PromptLogprobs:
         """The log-probability of each token of a prompt."""
 
-    def embed(self, prompt: Sequence[int]) -> Any:
+    def embed(self, prompt: Sequence[int], adapter: str | None = None) -> Any:
         """The embedding of a prompt."""
 
     def statistics(self) -> Mapping[str, Any]:
@@ -146,7 +153,10 @@ class EngineWorker:
         return self._refusal
 
     def submit(
-        self, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: Sequence[SamplingParams],
+        adapter: str | None = None,
     ) -> list[str]:
         """Accept all of these requests or none, and return their IDs."""
         with self._lock:
@@ -162,7 +172,7 @@ class EngineWorker:
             self._unfinished.update(names)
             self._idle.clear()
             for request in zip(names, prompts, params, strict=True):
-                self._commands.put(partial(self._add, *request))
+                self._commands.put(partial(self._add, *request, adapter))
         return names
 
     def cancel(self, names: Sequence[str]) -> None:
@@ -241,11 +251,13 @@ class EngineWorker:
         for _ in range(self._commands.qsize()):
             self._commands.get()()
 
-    def _add(self, name: str, prompt: Sequence[int], params: SamplingParams) -> None:
+    def _add(
+        self, name: str, prompt: Sequence[int], params: SamplingParams, adapter: str | None
+    ) -> None:
         if name not in self._unfinished:
             return
         try:
-            self._engine.add_request(prompt, params, request_id=name)
+            self._engine.add_request(prompt, params, request_id=name, adapter=adapter)
         except Exception as error:
             self._forget([name])
             self._sink([Failure(name, error)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from assay import ops
-from assay.engine.runner.step_buffers import StepBuffers, narrowed
+from assay.engine.runner.step_buffers import AdapterBuffers, StepBuffers, narrowed
 from assay.runtime import Array
 
 
@@ -28,12 +28,24 @@ class Norm(NamedTuple):
         )
 
 
+class AdapterFactors(NamedTuple):
+    """The factors of a layer's LoRA adapters, one below the other; the first are zero."""
+
+    a: ops.Weights
+    """Of each adapter: rank by inputs."""
+    b: ops.Weights
+    """Of each adapter: outputs by rank, scaled."""
+    adapters: int
+    """How many there are, with the zero ones."""
+
+
 class Linear(NamedTuple):
     """A linear layer, with a fused norm before it and bias, activation and residual behind it."""
 
     weights: ops.Weights
     bias: Array | None = None
     activation: str | None = None
+    adapters: AdapterFactors | None = None
 
     def forward(
         self,
@@ -46,6 +58,9 @@ class Linear(NamedTuple):
         residual: Array | None = None,
     ) -> None:
         """Write x @ weights.T of the normed rows, with the epilogue applied."""
+        if self.adapters is not None and step.adapters is not None:
+            self._forward_adapted(self.adapters, step.adapters, x, out, label, step, norm, residual)
+            return
         if norm is not None and norm.is_layer_norm:
             norm.forward(x, step.normed, f"{label}.norm")
             x, norm = step.normed, None
@@ -61,6 +76,47 @@ class Linear(NamedTuple):
             label=label,
             batch_invariant=step.batch_invariant,
         )
+
+    def _forward_adapted(
+        self,
+        factors: AdapterFactors,
+        buffers: AdapterBuffers,
+        x: Array,
+        out: Array,
+        label: str,
+        step: StepBuffers,
+        norm: Norm | None,
+        residual: Array | None,
+    ) -> None:
+        """Add B A x of each row's adapter, before the activation; norm and epilogue are not fused."""
+        if norm is not None:
+            norm.forward(x, step.normed, f"{label}.norm")
+            x = step.normed
+        outputs = self.weights.shape[0]
+        product = narrowed(buffers.product, outputs)
+        plain = self._replace(activation=None, adapters=None)
+        plain.forward(x, product, label, step, residual=residual)
+        low = narrowed(buffers.low, factors.b.shape[1])
+        delta = narrowed(buffers.delta, outputs)
+        for name, source, weights, target in (
+            ("lora_a", x, factors.a, low),
+            ("lora_b", low, factors.b, delta),
+        ):
+            ops.grouped_linear(
+                source,
+                weights,
+                buffers.indices,
+                experts_count=factors.adapters,
+                out=target,
+                label=f"{label}.{name}",
+                batch_invariant=step.batch_invariant,
+            )
+        total = out if self.activation is None else narrowed(buffers.total, outputs)
+        ops.add_residual(delta, product, out=total, label=f"{label}.lora_add")
+        if self.activation == "swiglu":
+            ops.swiglu(total, out, label=f"{label}.swiglu")
+        elif self.activation is not None:
+            ops.activate(total, self.activation, out, label=f"{label}.activation")
 
     def add(
         self,

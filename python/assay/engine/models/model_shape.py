@@ -18,6 +18,16 @@ class ExpertShape(NamedTuple):
     """Whether there are shared experts beside them."""
 
 
+class AdapterShape(NamedTuple):
+    """Dimensions of a model's LoRA adapters: the largest of all layers."""
+
+    adapters: int
+    rank: int
+    outputs: int
+    activated: int
+    """Outputs of the layers with an activation, before it."""
+
+
 class ModelShape(NamedTuple):
     """Dimensions that decide how much memory a model and its KV cache take."""
 
@@ -31,6 +41,7 @@ class ModelShape(NamedTuple):
     context: int
     """Maximum positions: longer texts cannot be computed."""
     experts: ExpertShape | None = None
+    adapters: AdapterShape | None = None
 
     @property
     def kv_values(self) -> int:

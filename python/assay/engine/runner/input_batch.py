@@ -108,6 +108,12 @@ class InputBatch:
             batch.append((request.sequence_id or 0, count))
         input_ids += [PADDING_ID] * (shape.num_tokens - len(input_ids))
         staging[layout.input_ids] = array("i", input_ids)
+        if shape.adapted:
+            indices = [
+                one.request.adapter for one in scheduled for _ in range(one.num_scheduled_tokens)
+            ]
+            indices += [0] * (shape.num_tokens - len(indices))
+            staging[layout.adapters] = array("i", indices)
         sizes = (shape.num_tokens, shape.num_seqs, shape.block_table_width)
         self.slots.write_step(batch, sizes, staging[layout.attention_metadata])
 

@@ -275,6 +275,8 @@ class ModelRunner:
             biased=_is_biased(scheduled),
             logprobs=logprobs,
             decode_only=decode_only,
+            adapted=self.model.shape.adapters is not None
+            and any(one.request.adapter for one in scheduled),
         )
         program = self._program(shape, buffer_index)
         if self._recorder is not None:

@@ -38,6 +38,8 @@ class StepShape(NamedTuple):
     logprobs: bool = False
     decode_only: bool = False
     """Whether every sequence has one new token."""
+    adapted: bool = False
+    """Whether any sequence has a LoRA adapter."""
 
 
 class ExpertBuffers(NamedTuple):
@@ -53,6 +55,21 @@ class ExpertBuffers(NamedTuple):
     outputs: Array
     shared_output: Array
     shared_gates: Array
+
+
+class AdapterBuffers(NamedTuple):
+    """The arrays of LoRA adapters, for one layer at a time."""
+
+    indices: Array
+    """The adapter of each token; 0 is none."""
+    low: Array
+    """A x."""
+    delta: Array
+    """B A x."""
+    product: Array
+    """W x, with the layer's bias and residual."""
+    total: Array
+    """The sum of both, where an activation follows."""
 
 
 class StepBuffers(NamedTuple):
@@ -94,6 +111,8 @@ class StepBuffers(NamedTuple):
     value_caches: tuple[Array, ...]
     experts: ExpertBuffers | None = None
     """Where the model has a mixture of experts."""
+    adapters: AdapterBuffers | None = None
+    """Where any sequence of the step has an adapter."""
 
 
 def activation_type(device: Device) -> DType:
@@ -120,6 +139,7 @@ class InputLayout:
 
         self.seeds = words(2 * samples)
         self.input_ids = words(tokens)
+        self.adapters = words(tokens if shape.adapted else 0)
         metadata = end
         self.positions, self.slot_mapping = words(tokens), words(tokens)
         self.query_start_loc, self.seq_lens = words(seqs + 1), words(seqs)
@@ -147,7 +167,13 @@ class Workspace:
         """Allocate for steps of up to this many tokens, sequences and samples."""
         self.device = device
         self.model_shape = model_shape
-        self.max_shape = StepShape(max_num_tokens, max_num_seqs, max_num_samples, max_table_width)
+        self.max_shape = StepShape(
+            max_num_tokens,
+            max_num_seqs,
+            max_num_samples,
+            max_table_width,
+            adapted=model_shape.adapters is not None,
+        )
         words = InputLayout(self.max_shape).num_words
         self.staging = memoryview(array("i", bytes(4 * words)))
         """The inputs in host memory."""
@@ -181,6 +207,10 @@ class Workspace:
         self.prompt_mask: Array | None = None
         self.logits_bias: Array | None = None
         self.expert_arrays = self._allocate_experts()
+        self.adapter_arrays = {
+            name: self._array((max_num_tokens, width), self.activation_type)
+            for name, width in self._adapter_widths().items()
+        }
 
     def allocate_bias(self) -> Array:
         """What is added to logits, allocated when the first request needs it."""
@@ -203,6 +233,27 @@ class Workspace:
             "shared_output": ((tokens if shape.shared else 1, self.model_shape.hidden), kind),
             "shared_gates": ((tokens if shape.shared else 1, 1), dtypes.float32),
         }
+
+    def _adapter_widths(self) -> dict[str, int]:
+        """The widths of the arrays of `AdapterBuffers` that a layer writes."""
+        shape = self.model_shape.adapters
+        if shape is None:
+            return {}
+        return {
+            "low": shape.rank,
+            "delta": shape.outputs,
+            "product": shape.outputs,
+            "total": shape.activated,
+        }
+
+    def _adapter_buffers(self, tokens: int, indices: Array) -> AdapterBuffers | None:
+        if not self.adapter_arrays:
+            return None
+        views = {
+            name: _view(self.adapter_arrays[name], self.activation_type, (tokens, width))
+            for name, width in self._adapter_widths().items()
+        }
+        return AdapterBuffers(indices, **views)
 
     def _allocate_experts(self) -> dict[str, Array]:
         extents = self._expert_extents(self.max_shape.num_tokens)
@@ -284,6 +335,9 @@ class Workspace:
             key_caches=key_caches,
             value_caches=value_caches,
             experts=self._expert_buffers(shape.num_tokens),
+            adapters=self._adapter_buffers(shape.num_tokens, integers(layout.adapters))
+            if shape.adapted
+            else None,
             **{
                 name: _view(array, self.activation_type, (shape.num_tokens, self.widths[name]))
                 for name, array in self.activations.items()

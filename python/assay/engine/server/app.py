@@ -66,6 +66,7 @@ def create_app(
     engine: SteppedEngine,
     model: ServedModel,
     *,
+    adapters: Sequence[str] = (),
     others: Sequence[HostedModel] = (),
     place: Place | None = None,
     sharing: DeviceSharing | None = None,
@@ -76,7 +77,7 @@ def create_app(
 ) -> FastAPI:
     """An application that serves a model; it owns the engine and closes it on shutdown.
 
-    It serves `others` beside it: requests choose by the name of the model. Engines that share a
+    It serves the engine's LoRA `adapters` and `others` beside it: requests choose by name. Engines that share a
     device have a `place` there, and `sharing` tells how they do. With a `profiler` clients can
     capture traces, by `/start_profile` and `/stop_profile`. Pages of `allowed_origins` may read
     responses (CORS).
@@ -84,7 +85,7 @@ def create_app(
     if api_key is not None:
         check_key(api_key)
     limits = limits or Limits()
-    hosted = (HostedModel(engine, model, place), *others)
+    hosted = (HostedModel(engine, model, place, adapters), *others)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -237,5 +238,8 @@ def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:
 
 def _model_card(model: ServedModel) -> response_schemas.Model:
     return response_schemas.Model(
-        id=model.name, created=model.created, max_model_len=model.context_limit
+        id=model.name,
+        created=model.created,
+        max_model_len=model.context_limit,
+        parent=model.parent,
     )

@@ -161,9 +161,10 @@ class AsyncEngine:
         prompts: Sequence[Sequence[int]],
         params: Sequence[SamplingParams],
         choices_per_prompt: int = 1,
+        adapter: str | None = None,
     ) -> OutputStream:
         """Submit prompts to the engine, all or none; each stands there once for each choice."""
-        names = self.worker.submit(prompts, params)
+        names = self.worker.submit(prompts, params, adapter)
         stream = OutputStream(self, operation, names)
         self._streams.update(dict.fromkeys(names, stream))
         # A prompt counts once, however many choices it has, as in the usage of the response.
@@ -171,13 +172,13 @@ class AsyncEngine:
             self.metrics.arrived(len(prompt))
         return stream
 
-    async def score(self, prompt: Sequence[int], top: int) -> PromptLogprobs:
+    async def score(self, prompt: Sequence[int], top: int, adapter: str | None) -> PromptLogprobs:
         """The log-probability of each token of a prompt, computed between two steps."""
-        return await self._between_steps(partial(self._engine.score, prompt, top))
+        return await self._between_steps(partial(self._engine.score, prompt, top, adapter))
 
-    async def embed(self, prompt: Sequence[int]) -> Sequence[float]:
+    async def embed(self, prompt: Sequence[int], adapter: str | None) -> Sequence[float]:
         """The embedding of a prompt, computed between two steps."""
-        embedding = await self._between_steps(partial(self._engine.embed, prompt))
+        embedding = await self._between_steps(partial(self._engine.embed, prompt, adapter))
         return [float(value) for value in embedding]
 
     async def _between_steps(self, function: Callable[[], T]) -> T:

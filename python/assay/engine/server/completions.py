@@ -49,7 +49,7 @@ async def complete(service: Service, body: CompletionRequest, request: Request) 
         for index, text in enumerate(texts):
             scored = None
             if body.logprobs is not None:
-                scored = await service.async_engine.score(prompts[index], body.logprobs)
+                scored = await service.score(prompts[index], body.logprobs)
             for choice in range(generation.choices_per_prompt):
                 number = index * generation.choices_per_prompt + choice
                 formatter.echo(number, Echo(text, prompts[index], scored))

@@ -19,7 +19,7 @@ async def embeddings(service: Service, body: EmbeddingRequest) -> Embeddings:
         service.check_prompt(prompt, 0, "input")
     data = []
     for index, prompt in enumerate(prompts):
-        values = await service.async_engine.embed(prompt)
+        values = await service.embed(prompt)
         if body.normalize is not False:
             values = _normalized(values)
         is_base64 = body.encoding_format == "base64"

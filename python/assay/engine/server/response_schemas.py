@@ -15,6 +15,8 @@ class Model(BaseModel):
     created: int
     owned_by: str = "assay"
     max_model_len: int
+    parent: str | None = None
+    """The model that an adapter belongs to."""
 
 
 class Models(BaseModel):

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.engine.core.grammar_vetting import GrammarVetting
+from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.server import reasoning, tools
@@ -61,6 +62,10 @@ class ServedModel:
     """The texts of the BOS and EOS tokens, as `bos_token` and `eos_token`."""
     compile_grammar: Callable[[StructuredOutput], object] | None = None
     """Compiles what an output must look like; None if the engine cannot constrain outputs."""
+    adapter: str | None = None
+    """The LoRA adapter that its requests use."""
+    parent: str | None = None
+    """The model that the adapter belongs to."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -116,10 +121,19 @@ class GenerationRequest:
 class Service:
     """One model behind one engine."""
 
-    def __init__(self, model: ServedModel, async_engine: AsyncEngine) -> None:
+    def __init__(
+        self,
+        model: ServedModel,
+        async_engine: AsyncEngine,
+        vetting: GrammarVetting | None = None,
+    ) -> None:
         self.model = model
         self.async_engine = async_engine
-        self._vetting = GrammarVetting()
+        self._vetting = vetting or GrammarVetting()
+
+    def of_adapter(self, model: ServedModel) -> Service:
+        """The same engine under the name of an adapter."""
+        return Service(model, self.async_engine, self._vetting)
 
     def close(self) -> None:
         """End what the service has started besides the engine."""
@@ -128,8 +142,20 @@ class Service:
     def open(self, request: GenerationRequest) -> OutputStream:
         """Submit a generation request to the engine."""
         return self.async_engine.open(
-            request.operation, request.prompts, request.params, request.choices_per_prompt
+            request.operation,
+            request.prompts,
+            request.params,
+            request.choices_per_prompt,
+            self.model.adapter,
         )
+
+    async def score(self, prompt: Sequence[int], top: int) -> PromptLogprobs:
+        """The log-probability of each token of a prompt."""
+        return await self.async_engine.score(prompt, top, self.model.adapter)
+
+    async def embed(self, prompt: Sequence[int]) -> Sequence[float]:
+        """The embedding of a prompt."""
+        return await self.async_engine.embed(prompt, self.model.adapter)
 
     async def encode(self, text: str) -> Sequence[int]:
         """Tokenize a prompt; a long one in a thread, off the event loop."""
