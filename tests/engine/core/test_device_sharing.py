@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.engine import Engine, SamplingParams
+from assay.engine.core import device_sharing
 from assay.engine.core.device_sharing import DeviceSharing, engine_settings, shares_of
 from assay.errors import OutOfMemoryError
 from assay.runtime import Device
@@ -43,6 +44,19 @@ def test_the_kv_cache_grows_within_the_quota() -> None:
         device.allocate(limits[1] + (1 << 20))
     for engine in engines:
         engine.close()
+
+
+def test_a_model_that_is_not_admitted_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # More memory than there is: the quota of the second model cannot be reserved.
+    monkeypatch.setattr(device_sharing, "UNRESERVED_MEMORY", -0.5)
+    sharing = DeviceSharing(Device("cpu", pool_bytes=1 << 20), shares_of(["a", "b"], {}, []))
+    with pytest.raises(OutOfMemoryError) as caught:
+        sharing.admit()
+    assert 'model "b": expected to be admitted to cpu, got: 786432 bytes of memory requested' in (
+        caught.value.message
+    )
 
 
 def test_steps_are_charged_to_the_model_that_takes_them() -> None:

@@ -216,12 +216,17 @@ class DeviceSharing:
         """Divide the memory that is left by share, and submit each model's task."""
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         report = self.device.memory_report()
-        rest = self._capacity - sum(one.used_bytes for one in report.tenants)
+        rest = self._capacity - sum(
+            max(one.used_bytes, one.reserved_bytes) for one in report.tenants
+        )
         rest -= int(rest * UNRESERVED_MEMORY)
         for share in self.shares:
             tenant = self._tenants[share.name]
             tenant.limit = tenant.usage().used_bytes + int(rest * share.percent / 100)
-            self.places[share.name] = DevicePlace(self, share, self._submit(share))
+            task = self._submit(share)
+            if task.state == "pending":
+                self._refuse(task)
+            self.places[share.name] = DevicePlace(self, share, task)
 
     def device_ns(self) -> int:
         """Device time measured so far, of all models."""
@@ -267,6 +272,17 @@ class DeviceSharing:
             memory_bytes=quota,
             reservable={"compute": reserved, "upload": 0, "download": 0},
             tenant=self._tenants[share.name],
+        )
+
+    def _refuse(self, task: Task) -> None:
+        """Raise why the scheduler does not admit a task; a model waits for nothing that could end."""
+        decisions = self._scheduler.take_decisions().decisions
+        reasons = [one.reason for one in decisions if one.action == "defer"]
+        for other in (*(place.task for place in self.places.values()), task):
+            other.cancel()
+        raise OutOfMemoryError(
+            f'model "{task.name}": expected to be admitted to {self.device}, got: '
+            f"{reasons[-1] if reasons else 'no reason'}; {self._memory_text()}"
         )
 
     def _memory_text(self) -> str:
