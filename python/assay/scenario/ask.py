@@ -7,10 +7,8 @@ a role in the result, and those without one are listed as not understood.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,17 +17,16 @@ from typing import Any, Final
 from assay.catalog import entries
 from assay.model.registry import Registry
 from assay.scenario.preset import Preset
+from assay.scenario.variable_search import VariableSearch, meanings, parts, plain
 
 LONGEST: Final = 400
 """Characters of a question that are read."""
-MOST_CANDIDATES: Final = 5
 _LONGEST_NAME: Final = 6
 """Words of the longest name of an entry."""
 _GROUPS: Final = ("models", "accelerators", "sites", "tariffs", "grids", "rents")
 """Groups of the catalog that people name in questions."""
 
 _WORD: Final = re.compile(r"[a-z0-9]+(?:[.\-_/][a-z0-9]+)*")
-_PART: Final = re.compile(r"[a-z]+|[0-9]+")
 _NOT_IN_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -39,10 +36,13 @@ def _words(text: str) -> frozenset[str]:
 
 _FILLER: Final = _words(
     """a an the of on in at for to by with from is are was be does do did it its this that my our we
-    i you what which how when where who and or as can could would should will if me show tell
-    give please under using use run running gpu gpus model system one"""
+    i you what which how when where who and or as can could would should will if me show tell so
+    give please under using use one per during while there has have get gets take takes need needs
+    needed see sees"""
 )
 """Words that carry no meaning here."""
+_COMMON: Final = _words("gpu gpus model models system run running whole")
+"""Words that say little, which nobody expects in the list of those not understood."""
 
 INTENTS: Final[Mapping[str, frozenset[str]]] = {
     "explain": _words(
@@ -55,32 +55,6 @@ INTENTS: Final[Mapping[str, frozenset[str]]] = {
 }
 """What is asked for, by the words that say so."""
 
-SYNONYMS: Final[Mapping[str, str]] = {
-    "ttft": "time first token",
-    "tpot": "time per output token",
-    "itl": "time per output token",
-    "mfu": "mfu",
-    "price": "cost",
-    "prices": "cost",
-    "dollars": "cost",
-    "usd": "cost",
-    "expensive": "cost",
-    "co2": "carbon",
-    "emissions": "carbon",
-    "emission": "carbon",
-    "watts": "power",
-    "electricity": "energy",
-    "speed": "throughput",
-    "generating": "output",
-    "inference": "serving",
-    "serve": "serving",
-    "train": "training",
-    "trained": "training",
-    "latency": "time",
-    "hbm": "hbm",
-}
-"""Words of the field for words that variables are described in."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -90,6 +64,7 @@ class Candidate:
     meaning: str
     unit: str
     score: float
+    """Its probability among all variables."""
     words: tuple[str, ...]
     """Words of the question that it explains."""
 
@@ -142,23 +117,20 @@ class Understanding:
 
 def understand(registry: Registry, presets: Sequence[Preset], question: str) -> Understanding:
     """Match the words of a question with variables, entries and scenarios."""
-    text = " ".join(question.split())[:LONGEST]
-    words = _WORD.findall(text.lower())
-    named = _named_entries(words)
-    taken = {place for places, _ in named for place in places}
-    rest = [word for place, word in enumerate(words) if place not in taken]
+    text = _shortened(question)
+    named, rest = _read(text)
     intent = next(
         (name for name, known in INTENTS.items() if any(one in known for one in rest)), "value"
     )
-    asked = [one for one in rest if one not in _FILLER]
-    candidates = _candidates(registry, presets, asked)
+    asked, groups = asked_words(question)
+    candidates = _candidates(registry, presets, asked, groups)
     known = set(candidates[0].words) if candidates else set()
     intent_words = frozenset().union(*INTENTS.values())
     topics = {topic for one in presets for topic in _topics(one)}
     unknown = [
         one
         for one in asked
-        if one not in known and one not in intent_words and _plain(one) not in topics
+        if one not in known | intent_words | _COMMON and plain(one) not in topics
     ]
     target = candidates[0].name if candidates else None
     return Understanding(
@@ -169,6 +141,25 @@ def understand(registry: Registry, presets: Sequence[Preset], question: str) -> 
         presets=tuple(_ranked(presets, target, rest, [entry for _, entry in named])),
         unknown=tuple(dict.fromkeys(unknown)),
     )
+
+
+def asked_words(question: str) -> tuple[list[str], set[str]]:
+    """Words of a question that a variable may explain, and groups of the entries that it names."""
+    named, rest = _read(_shortened(question))
+    groups = {entry.path.split("/")[0] for _, entry in named}
+    return [one for one in rest if one not in _FILLER], groups
+
+
+def _shortened(question: str) -> str:
+    return " ".join(question.split())[:LONGEST]
+
+
+def _read(text: str) -> tuple[list[tuple[range, NamedEntry]], list[str]]:
+    """The entries that a text names, and its other words."""
+    words = _WORD.findall(text.lower())
+    named = _named_entries(words)
+    taken = {place for places, _ in named for place in places}
+    return named, [word for place, word in enumerate(words) if place not in taken]
 
 
 def _named_entries(words: Sequence[str]) -> list[tuple[range, NamedEntry]]:
@@ -225,68 +216,24 @@ def _spellings() -> dict[str, str]:
 
 
 def _candidates(
-    registry: Registry, presets: Sequence[Preset], asked: Sequence[str]
+    registry: Registry, presets: Sequence[Preset], asked: Sequence[str], groups: Collection[str]
 ) -> list[Candidate]:
-    """Variables by how much of the question they explain: rare words count more than common ones."""
-    wanted: dict[str, set[str]] = {}
-    for word in asked:
-        for part in SYNONYMS.get(word, word).split():
-            for one in _parts(part):
-                wanted.setdefault(one, set()).add(word)
-    if not wanted:
-        return []
-    described = {
-        name: (_parts(name), _parts(variable.meaning))
-        for name, variable in registry.variables.items()
-    }
-    labels: dict[str, list[set[str]]] = {}
-    for preset in presets:
-        for label, target in preset.targets:
-            labels.setdefault(target, []).append(set(_parts(label)))
-    counts = Counter(word for name, meaning in described.values() for word in {*name, *meaning})
-    weight = {one: math.log(len(described) / (1 + counts[one])) for one in wanted if counts[one]}
-    total = sum(weight.values())
-    found = []
-    for name, (in_name, in_meaning) in described.items():
-        explained = {one for one in weight if one in in_name or one in in_meaning}
-        if not explained:
-            continue
-        score = sum(weight[one] * (1.0 if one in in_name else 0.8) for one in explained) / total
-        # Of two variables that explain the same words, the one that says less besides is meant.
-        score -= 0.02 * len(set(in_name) - explained) + 0.004 * len(set(in_meaning) - explained)
-        # Targets of scenarios are what people ask for.
-        if any(label <= set(weight) | {"per"} for label in labels.get(name, ())):
-            score += 0.3
-        elif name in labels:
-            score += 0.03
-        # Unless it says training, a question is about a model in use.
-        if "training" in {*in_name, *in_meaning} and "training" not in wanted:
-            score -= 0.4
-        variable = registry.variables[name]
-        words = {word for one in explained for word in wanted[one]}
-        ordered = tuple(one for one in dict.fromkeys(asked) if one in words)
-        found.append(Candidate(name, variable.meaning, variable.display.text, score, ordered))
-    best = sorted(found, key=lambda one: (-one.score, one.name))[:MOST_CANDIDATES]
-    return [one for one in best if one.score > 0.25]
-
-
-def _parts(text: str) -> list[str]:
-    return [_plain(one) for one in _PART.findall(text.lower())]
-
-
-def _plain(word: str) -> str:
-    """A word without the ending of a plural.
-
-    >>> _plain("tokens"), _plain("busses"), _plain("gas")
-    ('token', 'buss', 'gas')
-    """
-    if len(word) > 4 and word.endswith("sses"):
-        return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    found = VariableSearch(registry, presets).find(asked, groups)
+    variables = registry.variables
+    return [
+        Candidate(
+            one.name,
+            variables[one.name].meaning,
+            variables[one.name].display.text,
+            one.probability,
+            one.words,
+        )
+        for one in found
+    ]
 
 
 def _topics(preset: Preset) -> Iterator[str]:
-    yield from _parts(preset.name)
+    yield from parts(preset.name)
 
 
 def _ranked(
@@ -296,7 +243,7 @@ def _ranked(
     named: Sequence[NamedEntry],
 ) -> list[str]:
     """Scenarios that report on the target first, then those that share words and entries."""
-    asked = {part for word in words for part in _parts(SYNONYMS.get(word, word))}
+    asked = {part for word in words for part in meanings(word)}
     paths = {one.path for one in named}
     groups = {one.path.split("/")[0] for one in named}
 

@@ -20,6 +20,9 @@ _LARGEST: Final = 10_000.0
 _DIGITS: Final = 4
 """Significant digits of a value without an interval."""
 
+_ROUNDING: Final = 1e-12
+"""Relative width of an interval that says nothing but how sums were rounded."""
+
 _MOST_WHOLE: Final = 1e7
 """Whole numbers below this are printed in full."""
 
@@ -65,14 +68,21 @@ def figure(
     '$0.060 per million tokens'
     >>> figure(25e-3, parse_unit("us")).text
     '25 ms'
+    >>> figure(700.0, parse_unit("W"), 700.0, 700.0000000000002).text
+    '700 W'
     """
-    ends = () if lower is None or upper is None or lower == upper else (lower, upper)
+    ends = () if lower is None or upper is None or _is_one(lower, upper) else (lower, upper)
     chosen = _Scale.of(value, unit)
     shown = [chosen.convert(number) for number in (value, *ends)]
     # Cents count in plain sums and prices, not in millions of dollars.
     texts = _round(shown, money=bool(chosen.sign) and chosen.factor >= 1)
     low, high = texts[1:] if ends else ("", "")
     return Figure(texts[0], low, high, chosen.sign, chosen.suffix)
+
+
+def _is_one(lower: float, upper: float) -> bool:
+    """Whether an interval is as narrow as the rounding of what computed it."""
+    return math.isclose(lower, upper, rel_tol=_ROUNDING)
 
 
 def figure_column(values: Sequence[float], unit: Unit) -> tuple[str, list[str]]:

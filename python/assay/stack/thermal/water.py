@@ -82,6 +82,7 @@ makeup = scope.variable(
     equals=total(evaporation, drift, blowdown), reference=_MAKEUP,
 )  # fmt: skip
 wue = scope.variable(
-    "dc.wue", "WUE", "m^3/J", "water consumption over IT energy (WUE)", display="L/kWh",
+    "dc.wue", "WUE", "m^3/J", "water usage effectiveness (WUE): water consumption over IT energy",
+    display="L/kWh",
     equals=makeup / cluster.it_power, reference=_WUE, target=True,
 )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Questions in words: what they are about, on questions that chose the weights and on held-out ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fit_ask
+from assay import stack
+from assay.scenario.ask import asked_words, understand
+from assay.scenario.variable_search import WEIGHTS, VariableSearch
+
+QUESTIONS = json.loads(
+    (Path(__file__).parents[1] / "data" / "questions.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(scope="module")
+def presets() -> list[Any]:
+    return [stack.preset(name) for name in stack.presets()]
+
+
+@pytest.fixture(scope="module")
+def search(presets: list[Any]) -> VariableSearch:
+    return VariableSearch(stack.registry(), presets)
+
+
+def accuracy(search: VariableSearch, rows: list[dict[str, Any]]) -> float:
+    right = 0
+    for row in rows:
+        found = search.find(*asked_words(row["question"]))
+        right += bool(found) and found[0].name in row["accepted"]
+    return right / len(rows)
+
+
+def test_questions_are_of_variables_that_exist() -> None:
+    assert len(QUESTIONS) >= 40
+    assert {name for row in QUESTIONS for name in row["accepted"]} <= set(
+        stack.registry().variables
+    )
+
+
+def test_most_questions_find_their_variable(search: VariableSearch) -> None:
+    # Questions at even places chose the weights; those at odd places were held out.
+    chosen, held_out = accuracy(search, QUESTIONS[::2]), accuracy(search, QUESTIONS[1::2])
+    print(f"choosing {chosen:.0%}, held out {held_out:.0%}")
+    assert chosen >= 0.9
+    assert held_out >= 0.8
+
+
+def test_weights_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_ask.main()
+    assert capsys.readouterr().out.splitlines()[-1] == str(WEIGHTS)
+
+
+def test_unknown_words_are_named_and_entries_found(presets: list[Any]) -> None:
+    found = understand(
+        stack.registry(), presets, "cost per token of Llama-3-70B on H200 while frobnicating?"
+    )
+    assert found.unknown == ("frobnicating",)
+    assert [one.path for one in found.entries] == ["models/llama-3.1-70b", "accelerators/h200_sxm"]
+    assert found.candidates[0].name == "econ.cost.per_output_token"
+    nothing = understand(stack.registry(), presets, "xyzzy plugh")
+    assert (nothing.candidates, nothing.unknown) == ((), ("xyzzy", "plugh"))
+
+
+def test_the_unit_decides_between_power_and_its_cost(search: VariableSearch) -> None:
+    power = search.find(*asked_words("how much power does an H100 draw"))[0].name
+    cost = search.find(*asked_words("what does the power of a training run cost"))[0].name
+    assert stack.registry().variables[power].unit.text.startswith("W")
+    assert stack.registry().variables[cost].unit.text.startswith("USD")
