@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+TOKEN = "the-token-of-the-browser-tests"
 RUN = "20261116-171932-assay-decode-4284"
 """The run of docs/examples/h200-own-engine."""
 BASELINES = Path(__file__).parent / "baselines"

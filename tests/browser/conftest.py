@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from browser_pages import TOKEN
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the extra dev has it")
-
-TOKEN = "the-token-of-the-browser-tests"
 
 
 class Server(NamedTuple):

@@ -1,7 +1,7 @@
 // Requests to /api/v1, or, in an exported site, the same answers from files beside the page.
 
 import type { Params } from "../shell/route";
-import { authorization } from "./session";
+import { authorization, setRefused } from "./session";
 import { isStatic, staticAnswer } from "./static";
 
 /** What the server says of a request that it refuses, as the command line would. */
@@ -43,6 +43,7 @@ async function request(path: string, init: RequestInit): Promise<Response> {
     throw new ApiError(0, "the server does not answer", "assay ui starts it again");
   }
   if (response.ok) return response;
+  if (response.status === 401) setRefused(true);
   const body = await response.json().catch(() => null);
   const { message, hint } = body?.error ?? {};
   throw new ApiError(response.status, message ?? `status ${response.status}`, hint ?? null);

@@ -2,6 +2,7 @@
 // send to nobody, and is kept for this origin (host and port) only. No cookie: other servers on
 // the same host would receive it.
 
+import { useSyncExternalStore } from "react";
 import { recall, remember } from "../shell/memory";
 
 const KEY = "assay.token";
@@ -19,6 +20,27 @@ export function startSession(): void {
 export function setToken(value: string): void {
   token = value;
   remember(KEY, value);
+  setRefused(false);
+}
+
+let isRefused = false;
+const listeners = new Set<() => void>();
+
+/** Say whether the server refuses the token, which every page then waits for. */
+export function setRefused(value: boolean): void {
+  if (isRefused === value) return;
+  isRefused = value;
+  for (const listener of listeners) listener();
+}
+
+export function useRefused(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => isRefused,
+  );
 }
 
 export function authorization(): Record<string, string> {

@@ -1,10 +1,13 @@
 // The frame of every page: navigation, search, theme, and the page of the address.
 
 import { Component, type ReactNode, Suspense, useEffect, useRef } from "react";
+import { useRefused } from "../api/session";
 import { Empty, ErrorState, Loading } from "../components/states";
 import { PAGES } from "../routes";
 import { Navigation } from "./navigation";
+import { Palette, usePalette } from "./palette";
 import { href, useRoute } from "./route";
+import { TokenForm } from "./token-form";
 
 class Guard extends Component<{ readonly children: ReactNode }, { error: Error | null }> {
   override state: { error: Error | null } = { error: null };
@@ -25,6 +28,8 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const page = PAGES.find((one) => one.path === route.page);
   const isFirst = useRef(true);
+  const isRefused = useRefused();
+  const [isPaletteOpen, openPalette] = usePalette();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page takes the focus.
   useEffect(() => {
     if (!isFirst.current) main.current?.focus();
@@ -44,21 +49,26 @@ export function App() {
         Skip to the page
       </a>
       <div className="frame">
-        <Navigation current={route.page} />
+        <Navigation current={route.page} search={() => openPalette(true)} />
         <main className="page" ref={main} tabIndex={-1}>
-          <Guard key={route.page}>
-            <Suspense fallback={<Loading />}>
-              {page ? (
-                <page.Component />
-              ) : (
-                <Empty title={`There is no page "${route.page}"`}>
-                  <a href={href("")}>Home</a>
-                </Empty>
-              )}
-            </Suspense>
-          </Guard>
+          {isRefused ? (
+            <TokenForm />
+          ) : (
+            <Guard key={route.page}>
+              <Suspense fallback={<Loading />}>
+                {page ? (
+                  <page.Component />
+                ) : (
+                  <Empty title={`There is no page "${route.page}"`}>
+                    <a href={href("")}>Home</a>
+                  </Empty>
+                )}
+              </Suspense>
+            </Guard>
+          )}
         </main>
       </div>
+      {isPaletteOpen && !isRefused && <Palette close={() => openPalette(false)} />}
     </>
   );
 }

@@ -9,7 +9,7 @@ const GROUPS: readonly (readonly [PageMeta["group"], string])[] = [
   ["help", "Help"],
 ];
 
-export function Navigation(props: { readonly current: string }) {
+export function Navigation(props: { readonly current: string; readonly search: () => void }) {
   const theme = useTheme();
   const [isOpen, setOpen] = useState(false);
   const other = theme === "dark" ? "light" : "dark";
@@ -36,6 +36,14 @@ export function Navigation(props: { readonly current: string }) {
         </button>
       </div>
       <nav id="navigation" aria-label="Pages">
+        <button
+          type="button"
+          className="search-button"
+          aria-keyshortcuts="Control+K Meta+K"
+          onClick={props.search}
+        >
+          Go to <kbd>Ctrl K</kbd>
+        </button>
         {GROUPS.map(([group, title]) => {
           const pages = PAGES.filter((page) => page.group === group);
           if (!pages.length) return null;
