@@ -1,4 +1,4 @@
-"""The build backend of the package: maturin, and the injected library before each wheel."""
+"""The build backend of the package: maturin, and what a wheel has besides: library and documents."""
 
 import os
 import shlex
@@ -16,6 +16,7 @@ from maturin import (
 )
 
 import inject_library
+import wheel_documents
 
 __all__ = [
     "build_editable",
@@ -50,9 +51,10 @@ def build_wheel(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """A wheel with both libraries."""
+    """A wheel with both libraries and the documentation."""
     _build_library()
-    return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
+    with wheel_documents.placed():
+        return str(maturin.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
 def build_editable(

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import bundled_tests
 import inject_library
+import wheel_documents
 from host_packages import (
     UNUSED,
     Packages,
@@ -87,7 +88,7 @@ def build_wheel(folder: Path) -> None:
     # The interpreter argument applies to wheels only.
     target = compiler.arguments if compiler.arguments[0] == "--target" else ()
     library = inject_library.build("release", target, environment)
-    with inject_library.placed(library):
+    with inject_library.placed(library), wheel_documents.placed():
         run(
             *(sys.executable, "-m", "maturin", "build", "--release", "--out", folder),
             *compiler.arguments,

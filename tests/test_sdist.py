@@ -41,6 +41,9 @@ def test_sdist_holds_what_its_build_reads(root: Path, sdist: Path) -> None:
     others = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE"}
     # The build backend, which builds the library for traced programs before the wheel.
     others |= {"scripts/build_backend.py", "scripts/inject_library.py"}
+    # What the pages of an installed Assay show as its documentation.
+    others |= {"scripts/wheel_documents.py"}
+    others |= {name for name in tracked(root, "docs") if name.endswith(".md")}
     assert sorted((crates | kernels | package | others) - names) == []
     # Nothing that was built here, and nothing of the tests' data.
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
@@ -89,7 +92,10 @@ def test_wheel_built_from_the_sdist_explains(root: Path, sdist: Path, tmp_path: 
     run(*uv, "build", "--wheel", "--out-dir", str(tmp_path), str(source))
     [wheel] = tmp_path.glob("assay-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        assert "assay/libassay_inject.so" in archive.namelist()
+        names = set(archive.namelist())
+    assert "assay/libassay_inject.so" in names
+    documents = {name for name in tracked(root, "docs") if name.endswith(".md")}
+    assert {f"assay/ui/documents/{name.removeprefix('docs/')}" for name in documents} <= names
     run(*uv, "venv", "--python", sys.executable, str(tmp_path / "empty"))
     python = str(tmp_path / "empty" / "bin" / "python")
     run(*uv, "pip", "install", "--python", python, str(wheel))

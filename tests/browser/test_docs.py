@@ -32,6 +32,7 @@ def test_document_by_its_address_and_links_between_documents(
     page.locator("article h1").wait_for()
     assert page.locator("article").inner_text().count("assay ui") > 1
     check_accessibility(page)
+    page.evaluate("location.hash = '#/docs/README'")
     link = page.locator("article a[href^='#/docs/']").first
     address = link.get_attribute("href")
     link.click()
@@ -69,11 +70,13 @@ def test_installation_without_documents_says_so(open_page: Callable[..., Any]) -
 
 
 def test_terms_are_explained_in_place(open_page: Callable[..., Any]) -> None:
-    page = open_page("#/live")
-    term = page.locator(".term").first
-    term.wait_for()
+    page = open_page("#/receipt/thermal.dc.pue?preset=llama3_8b_h200_serving")
+    term = page.locator(".term", has_text="PUE").first
+    term.wait_for(timeout=60_000)
+    assert not page.get_by_role("tooltip").first.is_visible()
     term.focus()
     page.get_by_role("tooltip").first.wait_for()
+    assert "power of the site" in page.get_by_role("tooltip").first.inner_text()
 
 
 def test_docs_fit_a_narrow_screen(open_page: Callable[..., Any]) -> None:

@@ -83,11 +83,6 @@ def test_few_requests_of_every_operation(schema: Any, path: str, method: str) ->
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
 @pytest.mark.parametrize(("path", "method"), operations((*ENDLESS, *HEAVY)))
 def test_no_request_is_a_server_error(schema: Any, path: str, method: str, mode: str) -> None:
-    from schemathesis.core.errors import SchemathesisError
-
-    try:
-        try_operation(schema, path, method, mode, 15 if path.endswith(LONGER) else 60)
-    except SchemathesisError as error:
-        if mode == "NEGATIVE":
-            pytest.skip(f"takes nothing that could be invalid: {error}")
-        raise
+    if mode == "NEGATIVE" and not APP.openapi()["paths"][path][method.lower()].get("parameters"):
+        pytest.skip("takes nothing that could be invalid")
+    try_operation(schema, path, method, mode, 10 if path.endswith(LONGER) else 40)

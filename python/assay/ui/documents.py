@@ -1,4 +1,4 @@
-"""The documentation: Markdown files beside the package in a checkout; wheels do not carry them yet."""
+"""The documentation: Markdown files beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 IN_CHECKOUT: Final = Path(__file__).parents[3] / "docs"
+IN_WHEEL: Final = Path(__file__).with_name("documents")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^\| ([^|\n]+) \| ([^|\n]+) \| `([^`|\n]+)` \| `([^`|\n]+)` \|$", re.M)
 GLOSSARY: Final = "reference/glossary"
@@ -24,7 +25,7 @@ class Document(NamedTuple):
 
 def folder() -> Path | None:
     """The folder of the documentation; None where an installation has none."""
-    return IN_CHECKOUT if (IN_CHECKOUT / "README.md").is_file() else None
+    return next((one for one in (IN_CHECKOUT, IN_WHEEL) if (one / "README.md").is_file()), None)
 
 
 @cache

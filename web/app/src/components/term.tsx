@@ -20,6 +20,16 @@ function glossary(): Promise<ReadonlyMap<string, string>> {
   return known;
 }
 
+const ACRONYM = /\b([A-Z]{2,5})\b/;
+
+/** A sentence whose acronyms, such as MFU or PUE, are explained where the glossary has them. */
+export function Terms(props: { readonly text: string }) {
+  return props.text.split(ACRONYM).map((part, at) =>
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts of one sentence do not move.
+    at % 2 === 1 ? <Term key={at}>{part}</Term> : part,
+  );
+}
+
 /** A term; without an entry in the glossary it is plain text. */
 export function Term(props: { readonly name?: string; readonly children: ReactNode }) {
   const id = useId();

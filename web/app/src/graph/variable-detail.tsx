@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { useApi } from "../api/use-api";
 import { Shown } from "../components/states";
 import { Tag, type Tone } from "../components/tag";
+import { Terms } from "../components/term";
 import { href } from "../shell/route";
 import { Formula } from "./formula";
 import { paramsOf, type Scenario } from "./scenario";
@@ -90,7 +91,9 @@ function Facts(props: {
   const others = found.defined_by.filter((one) => one !== used);
   return (
     <>
-      <p>{found.meaning}</p>
+      <p>
+        <Terms text={found.meaning} />
+      </p>
       {used && (
         <>
           <Formula latex={used.latex} text={used.text} />
