@@ -198,10 +198,10 @@ class PinnedBuffer:
         self.device._context.memory.read_pinned(self._buffer, offset, into)
         return bytes(into)
 
-    def copy_to(self, array: DeviceArray, offset: int = 0) -> None:
+    def copy_to(self, array: DeviceArray, offset: int = 0, *, label: str = "copy_to") -> None:
         """Queue a copy into a contiguous array on the current stream."""
         start = _contiguous(array, self.device, "copy_to")
-        self.device.copy("copy_to", self._buffer, offset, array.buffer, start, array.nbytes)
+        self.device.copy(label, self._buffer, offset, array.buffer, start, array.nbytes)
 
     def copy_from(self, array: DeviceArray, offset: int = 0) -> None:
         """Queue a copy of a contiguous array's elements on the current stream."""

@@ -44,6 +44,7 @@ CHANGES = [
         "draft_model": "",
         "draft_weight_format": "q8_0",
     },
+    {"offload_layers": 1},
     {"policy": "priority"},
     {"threads": 1},
     {"overlap": "on"},

@@ -354,6 +354,9 @@ class Engine:
             "weight_bytes": self.model.weight_bytes,
             "streamed_bytes": self.model.streamed_bytes,
             "adapters": self.adapters,
+            "offloaded_bytes": 0
+            if self.model.layer_stream is None
+            else self.model.layer_stream.host_bytes,
             "kv_bytes": self._state.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
             "degradations": self._state.degradations,

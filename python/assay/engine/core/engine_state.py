@@ -15,6 +15,7 @@ from assay.engine.core.kv_memory import KvMemory
 from assay.engine.core.recording import EngineRecorder
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.once import Once
+from assay.engine.models import offloading
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
@@ -227,13 +228,27 @@ class EngineState:
             self.proposer = None
 
     def _build_model(self) -> Model:
-        format = self.settings.weight_format
-        model = build_model(self.files, self.device, None if format == AS_STORED else format)
+        model = self._build_base_model()
         if not self.adapters:
             return model
         from assay.engine.models.adapters import with_adapters
 
         return with_adapters(model, self.files, self.adapters, self.device)
+
+    def _build_base_model(self) -> Model:
+        """The model of the files, without adapters."""
+        format, offload_layers = self.settings.weight_format, self.settings.offload_layers
+        offloading.check_layers(self.files, offload_layers)
+        try:
+            return build_model(
+                self.files,
+                self.device,
+                None if format == AS_STORED else format,
+                offload_layers=offload_layers,
+            )
+        except OutOfMemoryError as error:
+            capacity = self.device.memory_report().pool_capacity_bytes
+            raise offloading.explained(self.files, capacity, error) from None
 
     def _build_cache(self) -> KvMemory:
         tokens = self._kv_tokens

@@ -85,6 +85,15 @@ KNOBS: dict[str, Knob] = {
             rebuilds="weights",
         ),
         Knob(
+            "offload_layers",
+            "layers, the last ones, whose weights stay in pinned host memory and are copied in each "
+            "step, for models larger than device memory",
+            0,
+            0,
+            1024,
+            rebuilds="weights",
+        ),
+        Knob(
             "attention_split",
             "splits of one long context in attention (Flash-Decoding); 0 lets the device choose",
             0,
@@ -177,6 +186,7 @@ class Settings(NamedTuple):
     block_tokens: int
     kv_format: str
     weight_format: str
+    offload_layers: int
     attention_split: int
     speculation_depth: int
     speculation_method: str

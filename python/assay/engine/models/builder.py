@@ -9,6 +9,7 @@ from assay.engine.architectures import decoder as spec
 from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.models.experts import Experts
 from assay.engine.models.head_padding import HeadPadding, head_padding
+from assay.engine.models.layer_stream import LayerStream, streamed_layers
 from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
 from assay.engine.models.model import Model
 from assay.engine.models.model_shape import model_shape
@@ -17,8 +18,13 @@ from assay.engine.models.weights import Change, WeightSource
 from assay.runtime import Array
 
 
-def build(source: WeightSource, head_dims: Sequence[int] | None = None) -> Model:
-    """The model of a file; heads are padded to one of these sizes, by default the device's."""
+def build(
+    source: WeightSource, head_dims: Sequence[int] | None = None, *, offload_layers: int = 0
+) -> Model:
+    """The model of a file; heads are padded to one of these sizes, by default the device's.
+
+    The weights of `offload_layers` layers stay in host memory.
+    """
     files = source.files
     if head_dims is None:
         head_dims = source.device.capabilities.attention_head_dims
@@ -30,7 +36,19 @@ def build(source: WeightSource, head_dims: Sequence[int] | None = None) -> Model
         source.notes.append(f"heads of {padding.size} computed as heads of {padding.padded}")
     builder = _Builder(source, decoder, offset, padding)
     embedding = source.table(decoder.embedding)
-    blocks = [builder.block(block) for block in decoder.blocks]
+    stream = LayerStream(source.device) if offload_layers else None
+    offloaded = streamed_layers(len(decoder.blocks), offload_layers)
+    blocks = []
+    for index, description in enumerate(decoder.blocks):
+        block = builder.block(description)
+        if stream is not None and index in offloaded:
+            block = stream.take(index, block)
+        blocks.append(block)
+    if stream is not None:
+        source.notes.append(
+            f"{stream.num_layers} of {len(blocks)} layers are copied from host memory in every step: "
+            f"{stream.host_bytes / 1e6:.0f} MB"
+        )
     head = embedding if decoder.head is None else source.matrix(decoder.head)
     return Model(
         architecture=files.architecture,
@@ -46,6 +64,7 @@ def build(source: WeightSource, head_dims: Sequence[int] | None = None) -> Model
         weight_format=source.format or blocks[0].mlp.down.weights.format,
         weight_bytes=source.nbytes,
         notes=tuple(source.notes),
+        layer_stream=stream,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from assay import ops
+from assay.engine.models.layer_stream import LayerStream
 from assay.engine.models.layers import Block, Linear, Norm
 from assay.engine.models.model_shape import ModelShape
 from assay.engine.runner.step_buffers import StepBuffers
@@ -31,6 +32,8 @@ class Model:
     weight_bytes: int
     """Bytes of all weight matrices."""
     notes: tuple[str, ...] = ()
+    layer_stream: LayerStream | None = None
+    """Layers whose weights are copied from host memory in every step, if there are any."""
 
     @property
     def streamed_bytes(self) -> int:
@@ -73,9 +76,14 @@ class Model:
 
     def _queue(self, step: StepBuffers, start: int, stop: int) -> None:
         """Queue some of the blocks, with what comes before the first or after the last."""
+        stream = self.layer_stream
+        if stream is not None:
+            stream.begin_part(is_first=start == 0)
         if start == 0:
             self._embed(step)
         for index in range(start, stop):
+            if stream is not None:
+                stream.begin_layer(index)
             block, label = self.blocks[index], f"layers.{index}"
             block.attention.forward(step, index, f"{label}.attention", block)
             block.mlp.forward(step, f"{label}.mlp", block)

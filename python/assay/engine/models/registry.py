@@ -17,16 +17,25 @@ _SHARED: weakref.WeakValueDictionary[Key, Model] = weakref.WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
-def build_model(files: ModelFiles, device: Device, weight_format: str | None = None) -> Model:
+def build_model(
+    files: ModelFiles,
+    device: Device,
+    weight_format: str | None = None,
+    *,
+    offload_layers: int = 0,
+) -> Model:
     """The model of these files on this device; `weight_format` None keeps the file's.
+
+    The weights of `offload_layers` layers stay in host memory and are copied in every step.
 
     Weights are immutable: engines over the same files share one model while any of them lives.
     """
-    key = (*_identity(files), id(device), weight_format)
+    key = (*_identity(files), id(device), weight_format, offload_layers)
     with _LOCK:
         model = _SHARED.get(key)
         if model is None:
-            model = build(WeightSource(files, device, weight_format))
+            source = WeightSource(files, device, weight_format)
+            model = build(source, offload_layers=offload_layers)
             _SHARED[key] = model
         return model
 

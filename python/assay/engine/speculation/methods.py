@@ -92,6 +92,11 @@ def _draft_model(target: Target) -> Proposer:
 
 def _layer_skip(target: Target) -> Proposer:
     model, kv = target.model, target.kv
+    if model.layer_stream is not None:
+        raise InputError(
+            "speculation_method: expected one beside offload_layers, got layer_skip",
+            "a draft would copy the layers again: draft with ngram, lookahead or draft_model",
+        )
     layers = model.shape.layers
     count = target.settings.draft_layers or max(layers // 2, 1)
     if count > layers:
