@@ -47,8 +47,9 @@ def with_adapters(
     if len(adapters) > MAX_ADAPTERS:
         raise InputError(f"adapters: expected at most {MAX_ADAPTERS}, got {len(adapters)}")
     decoder = ARCHITECTURES[files.architecture].decoder(files.config)
-    _check_modules(decoder, files, adapters)
+    _check_modules(decoder, adapters)
     size = decoder.blocks[0].attention.head_dim
+    adapters = [_with_rows_of(files, adapter, size) for adapter in adapters]
     stacker = _Stacker(adapters, device, HeadPadding(size, model.shape.head_dim))
     blocks = [
         stacker.block(block, declared)
@@ -67,9 +68,7 @@ def _linears(block: spec.Block) -> Iterator[spec.Linear]:
         yield block.mlp.down
 
 
-def _check_modules(
-    decoder: spec.Decoder, files: ModelFiles, adapters: Sequence[LoraAdapter]
-) -> None:
+def _check_modules(decoder: spec.Decoder, adapters: Sequence[LoraAdapter]) -> None:
     """Refuse modules that the model does not have, or whose shapes differ."""
     known = {
         name: (rows, linear.inputs)
@@ -92,12 +91,25 @@ def _check_modules(
                     f"{known[module][1]} inputs, got {shape[0]} of {shape[1]}",
                     "an adapter fits the model that it was trained on",
                 )
-            if files.tensors[f"{module}.weight"].permuted:
-                raise UnsupportedError(
-                    f'adapter "{adapter.name}": "{module}": llama.cpp stores its rows in another '
-                    "order",
-                    "serve the model's Hugging Face folder",
-                )
+
+
+def _with_rows_of(files: ModelFiles, adapter: LoraAdapter, head_dim: int) -> LoraAdapter:
+    """The adapter with the rows of each head in the order of the file.
+
+    llama.cpp stores pairs that RoPE rotates next to each other, PEFT half a head apart.
+    """
+
+    def reordered(b: NDArray[np.float32]) -> NDArray[np.float32]:
+        halves = b.reshape(-1, 2, head_dim // 2, b.shape[1])
+        return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(b.shape))
+
+    modules = {
+        module: LowRank(pair.a, reordered(pair.b))
+        if files.tensors[f"{module}.weight"].permuted
+        else pair
+        for module, pair in adapter.modules.items()
+    }
+    return replace(adapter, modules=modules)
 
 
 class _Stacker:
