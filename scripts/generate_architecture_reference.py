@@ -10,7 +10,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from assay.engine.architectures.decoder import Decoder, Experts
+from assay.engine.architectures.decoder import (
+    Attention,
+    Decoder,
+    Experts,
+    LatentAttention,
+    StateSpace,
+)
 from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.loading.synthetic import synthetic_model
 from generated_pages import write_or_check
@@ -48,7 +54,7 @@ def _lines() -> Iterator[str]:
 def _features(decoder: Decoder, config: object) -> Iterator[str]:
     """What the layers of a small model show, and keys that the small one does not use."""
     blocks = decoder.blocks
-    attentions = [block.attention for block in blocks]
+    attentions = [block.attention for block in blocks if isinstance(block.attention, Attention)]
     keys = config if isinstance(config, dict) else {}
     if decoder.positions is not None:
         yield "learned positions"
@@ -60,6 +66,11 @@ def _features(decoder: Decoder, config: object) -> Iterator[str]:
         yield "none before them"
     if any(block.parallel for block in blocks):
         yield "attention and MLP in parallel"
+    if any(isinstance(block.attention, LatentAttention) for block in blocks):
+        yield "latent attention (MLA)"
+    if any(isinstance(block.attention, StateSpace) for block in blocks):
+        yield "state-space layers, no attention"
+        return
     if any(attention.query_norm for attention in attentions):
         by_head = attentions[0].query_norm and attentions[0].query_norm.width == keys["head_dim"]
         yield "QK norm by head" if by_head else "QK norm of all heads"
@@ -83,8 +94,8 @@ def _features(decoder: Decoder, config: object) -> Iterator[str]:
     sparse = [block.mlp for block in blocks if isinstance(block.mlp, Experts)]
     if sparse:
         yield "shared expert beside experts" if sparse[0].shared else "mixture of experts"
-    elif blocks[0].mlp.activation not in ("swiglu",):
-        yield f"{blocks[0].mlp.activation} MLP"
+    elif (mlp := blocks[0].mlp) is not None and mlp.activation not in ("swiglu",):
+        yield f"{mlp.activation} MLP"
 
 
 def main(arguments: Sequence[str]) -> int:

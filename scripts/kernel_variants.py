@@ -198,6 +198,23 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):
                     yield {"ELEMENT": element, "CACHE_ELEMENT": element, "INTERLEAVED": interleaved, "VECTOR": vector,
                            "LANES_PER_HEAD": lanes, "THREADS": 128, "METADATA_READY": interleaved}  # fmt: skip
+        case "latent_write.cu":
+            for element, interleaved in product(HALF, (1, 0)):
+                yield {"ELEMENT": element, "INTERLEAVED": interleaved, "THREADS": 256}
+        case "latent_attention.cu":
+            shapes = ((64, 2, 2), (32, 4, 2), (16, 4, 2), (32, 4, 1), (16, 4, 1))
+            for element, split, (queries, warps, stages) in product(HALF, (0, 1), shapes):
+                yield {"ELEMENT": element, "RANK": 512, "ROTARY": 64, "QUERIES": queries, "N_WARPS": warps,
+                       "TILE_TOKENS": 32, "STAGES": stages, "SPLIT": split}  # fmt: skip
+        case "latent_combine.cu":
+            yield from ({"ELEMENT": element, "THREADS": 128} for element in HALF)
+        case "causal_convolution.cu":
+            for element, taps in product(FLOATS, (4, 2)):
+                yield {"ELEMENT": element, "KERNEL_TAPS": taps, "THREADS": 128, "CHUNK_ROWS": 64}
+        case "selective_scan.cu":
+            for element, (head, state, lanes) in product(FLOATS, ((64, 128, 8), (64, 16, 4))):
+                yield {"ELEMENT": element, "HEAD_DIM": head, "STATE_SIZE": state, "LANES_PER_ELEMENT": lanes,
+                       "CHUNK_ROWS": 8}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 4, 2, 1))
         case "gather.cu":

@@ -41,6 +41,22 @@ SMALL = {
 # Without a head_dim of their own these derive it.
 DERIVED = {**{key: value for key, value in SMALL.items() if key != "head_dim"}, "hidden_size": 128}
 THREE_LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
+# Latent attention, a dense layer first, then experts.
+DEEPSEEK = {
+    **SMALL,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "q_lora_rank": 48,
+    "kv_lora_rank": 64,
+    "qk_nope_head_dim": 32,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 48,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1,
+}
 PLAIN_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 
 
@@ -159,6 +175,58 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
                 "original_max_position_embeddings": 32,
                 "truncate": False,
             },
+        },
+    ),
+    "deepseek_v2": (
+        "DeepseekV2",
+        {
+            **DEEPSEEK,
+            "n_shared_experts": 2,
+            "n_group": 4,
+            "topk_group": 2,
+            "topk_method": "group_limited_greedy",
+            "routed_scaling_factor": 4.0,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 10_000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+                "beta_fast": 32,
+                "beta_slow": 1,
+                "mscale": 0.707,
+                "mscale_all_dim": 1.5,
+            },
+        },
+    ),
+    "deepseek_v2_lite": ("DeepseekV2", {**DEEPSEEK, "q_lora_rank": None, "n_shared_experts": 1}),
+    "deepseek_v3": (
+        "DeepseekV3",
+        {
+            **DEEPSEEK,
+            "n_shared_experts": 1,
+            "n_group": 2,
+            "topk_group": 1,
+            "rms_norm_eps": 1e-3,
+            "attention_bias": True,
+        },
+    ),
+    "mamba2": (
+        "Mamba2",
+        {
+            "vocab_size": 96,
+            "hidden_size": 64,
+            "num_hidden_layers": 3,
+            "num_heads": 4,
+            "head_dim": 32,
+            "state_size": 16,
+            "n_groups": 2,
+            "expand": 2,
+            "conv_kernel": 4,
+            "chunk_size": 16,
+            "tie_word_embeddings": False,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
         },
     ),
     "qwen3_moe": (

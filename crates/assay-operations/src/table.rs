@@ -5,7 +5,7 @@ use super::signature::{
 };
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 40] = [
+pub static TABLE: [Signature; 44] = [
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -218,6 +218,118 @@ pub static TABLE: [Signature; 40] = [
             integer("head_dim"),
             integer("causal"),
             float("scale"),
+        ],
+    },
+    // Multi-head latent attention (DeepSeek-V2). A row of `kv` is a latent of `rank` elements, which
+    // RMSNorm normalizes, and a key of `rotary_dim` elements that all heads share, which RoPE rotates.
+    // Both go to the row's slot of the cache, [blocks, block_tokens, rank + rotary_dim]; a slot of -1
+    // skips its row. The rotary part of each query head is rotated in place.
+    Signature {
+        name: "latent_write",
+        operands: &[
+            reads("kv"),
+            reads("positions"),
+            reads("slot_mapping"),
+            reads("table"),
+            reads("norm"),
+            changes("q_rope"),
+            changes("cache"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("heads"),
+            integer("rank"),
+            integer("rotary_dim"),
+            integer("table_positions"),
+            integer("interleaved"),
+            integer("block_tokens"),
+            integer("blocks"),
+            float("epsilon"),
+        ],
+    },
+    // Attention of queries in latent space: a key is a row of the cache, and its first `rank` elements
+    // are its value. The other arguments are those of `paged_attention`.
+    Signature {
+        name: "latent_attention",
+        operands: &[
+            reads("q_latent"),
+            reads("q_rope"),
+            reads("cache"),
+            reads("block_tables"),
+            reads("query_start_loc"),
+            reads("seq_lens"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("sequences"),
+            integer("heads"),
+            integer("rank"),
+            integer("rotary_dim"),
+            integer("block_tokens"),
+            integer("blocks"),
+            integer("table_columns"),
+            integer("max_query_len"),
+            integer("num_splits"),
+            float("scale"),
+        ],
+    },
+    // Causal depthwise convolution over the rows of each sequence, then SiLU: out[t] = silu(bias + sum
+    // over k of weight[k] * x[t - kernel + 1 + k]). x is the `channels` columns from `first` on of rows
+    // of `columns`; what precedes a sequence's rows is in its slot of the state, [slots, kernel - 1,
+    // channels], and zero before its first token; the state is updated. Slot, rows and length of a
+    // sequence are as for `paged_attention`, whose block tables have one column here.
+    Signature {
+        name: "causal_convolution",
+        operands: &[
+            reads("x"),
+            reads("weight"),
+            may_read("bias"),
+            reads("slots"),
+            reads("query_start_loc"),
+            reads("seq_lens"),
+            changes("state"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("sequences"),
+            integer("columns"),
+            integer("first"),
+            integer("channels"),
+            integer("kernel"),
+            integer("states"),
+        ],
+    },
+    // The recurrence of Mamba-2 (Dao and Gu 2024) over the rows of each sequence, for every head:
+    // state = exp(-exp(a_log) dt) state + dt x B^T, y = state C + d x, with dt = clamp(softplus(raw +
+    // dt_bias), dt_min, dt_max); out = y silu(z). A row of `projected` is z (heads x head_dim), what was
+    // convolved, and the raw dt of every head; a row of `convolved` is x, then B and C of every group.
+    // The state is [slots, heads, head_dim, state_size].
+    Signature {
+        name: "selective_scan",
+        operands: &[
+            reads("projected"),
+            reads("convolved"),
+            reads("a_log"),
+            reads("d"),
+            reads("dt_bias"),
+            reads("slots"),
+            reads("query_start_loc"),
+            reads("seq_lens"),
+            changes("state"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("sequences"),
+            integer("heads"),
+            integer("head_dim"),
+            integer("groups"),
+            integer("state_size"),
+            integer("states"),
+            float("dt_min"),
+            float("dt_max"),
         ],
     },
     // Row rows[i] of x; a row of -1 gives zeros.

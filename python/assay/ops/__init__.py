@@ -4,6 +4,7 @@ from assay.ops.activations import activate, softmax, swiglu
 from assay.ops.attention import attention, decode_attention, paged_attention
 from assay.ops.experts import combine_experts, grouped_linear, route
 from assay.ops.gather import embedding, gather_rows
+from assay.ops.latent_attention import latent_attention, latent_write
 from assay.ops.linear import linear
 from assay.ops.matmul import batched_matmul
 from assay.ops.norms import layer_norm, rms_norm
@@ -12,6 +13,7 @@ from assay.ops.quantization import dequantize, quantize
 from assay.ops.residual import add_residual, norm_columns, scale
 from assay.ops.rope import RopeTable, rope, rope_table, rope_write
 from assay.ops.sampling import penalize, sample
+from assay.ops.state_space import causal_convolution, selective_scan
 from assay.ops.weights import Weights
 
 __all__ = [
@@ -21,12 +23,15 @@ __all__ = [
     "add_residual",
     "attention",
     "batched_matmul",
+    "causal_convolution",
     "combine_experts",
     "decode_attention",
     "dequantize",
     "embedding",
     "gather_rows",
     "grouped_linear",
+    "latent_attention",
+    "latent_write",
     "layer_norm",
     "linear",
     "norm_columns",
@@ -41,6 +46,7 @@ __all__ = [
     "route",
     "sample",
     "scale",
+    "selective_scan",
     "softmax",
     "swiglu",
 ]

@@ -81,10 +81,39 @@ def test_unknown_keys_are_noted_by_name() -> None:
         ("qwen2", {"use_mrope": False, "max_window_layers": 24, "sliding_window": 32768}),  # 2.5
         ("llama", {"attn_implementation": "flash_attention_2", "max_sequence_length": 2048}),
         ("gpt2", {"_num_labels": 1, "n_ctx": 1024, "task_specific_params": {}}),  # DistilGPT-2
+        (
+            "deepseek_v2",  # Lite
+            {
+                "auto_map": {"AutoModelForCausalLM": "modeling_deepseek.DeepseekV2ForCausalLM"},
+                "aux_loss_alpha": 0.001,
+                "ep_size": 1,
+                "moe_layer_freq": 1,
+                "n_group": 1,
+                "q_lora_rank": None,
+                "scoring_func": "softmax",
+                "seq_aux": True,
+                "topk_group": 1,
+            },
+        ),
+        ("deepseek_v3", {"num_nextn_predict_layers": 1, "topk_method": "noaux_tc"}),
+        (
+            "mamba2",  # Codestral Mamba
+            {
+                "intermediate_size": 512,
+                "norm_before_gate": True,
+                "rms_norm": True,
+                "time_step_init_scheme": "random",
+                "time_step_scale": 1.0,
+            },
+        ),
     ],
 )
 def test_keys_of_published_models_are_accepted(architecture: str, keys: dict[str, Any]) -> None:
     check(architecture, **keys)
+
+
+def test_layers_of_multi_token_prediction_are_left_out() -> None:
+    assert "multi-token prediction" in check("deepseek_v3", num_nextn_predict_layers=1)[1][-1]
 
 
 def test_model_code_is_refused() -> None:
@@ -151,6 +180,39 @@ def test_windows_of_layers(architecture: str, changes: dict[str, Any], windows: 
         ("qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": "x"},
          "max_window_layers"),
         ("llama", {"hidden_act": "quick_gelu"}, "hidden_act"),
+        ("deepseek_v2", {"kv_lora_rank": None}, "kv_lora_rank as an integer"),
+        ("deepseek_v2", {"q_lora_rank": 0}, "q_lora_rank as an integer"),
+        ("deepseek_v2", {"q_lora_rank": "64"}, "q_lora_rank as an integer"),
+        ("deepseek_v2", {"qk_rope_head_dim": 31}, "an even qk_rope_head_dim"),
+        ("deepseek_v2", {"num_key_value_heads": 2}, "num_key_value_heads 4"),
+        ("deepseek_v2", {"first_k_dense_replace": -1}, "first_k_dense_replace"),
+        ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method greedy or"),
+        ("deepseek_v2", {"scoring_func": "sigmoid"}, "scoring_func softmax"),
+        ("deepseek_v2", {"norm_topk_prob": True}, "norm_topk_prob False"),
+        ("deepseek_v2", {"moe_layer_freq": 2}, "moe_layer_freq 1"),
+        ("deepseek_v2", {"n_routed_experts": 2**20}, "n_routed_experts of at most"),
+        ("deepseek_v2", {"n_group": 3, "topk_group": 1}, "n_routed_experts as a multiple"),
+        ("deepseek_v2", {"n_group": 2, "topk_group": None}, "topk_group as an integer"),
+        ("deepseek_v3", {"n_group": 4, "topk_group": 1}, "topk_group of at most 4"),
+        ("deepseek_v3", {"n_group": 4, "topk_group": 4}, "n_group with two experts"),
+        ("deepseek_v3", {"n_group": 2, "topk_group": 3}, "topk_group of at most 2"),
+        ("deepseek_v3", {"routed_scaling_factor": -1.0}, "routed_scaling_factor as a positive"),
+        ("deepseek_v3", {"rope_interleave": "yes"}, "rope_interleave as true, false"),
+        ("deepseek_v3", {"num_nextn_predict_layers": -3}, "num_nextn_predict_layers"),
+        ("deepseek_v3", {"n_shared_experts": 0}, "n_shared_experts"),
+        ("mamba2", {"n_groups": 3}, "num_heads as a multiple of n_groups"),
+        ("mamba2", {"conv_kernel": 1}, "conv_kernel from 2 to 8"),
+        ("mamba2", {"conv_kernel": 2**30}, "conv_kernel from 2 to 8"),
+        ("mamba2", {"expand": 3}, "num_heads times head_dim of 768"),
+        ("mamba2", {"expand": "2"}, "expand as a positive"),
+        ("mamba2", {"state_size": 0}, "state_size"),
+        ("mamba2", {"time_step_limit": [0.0]}, "time_step_limit as two numbers"),
+        ("mamba2", {"time_step_limit": [0.1, float("nan")]}, "time_step_limit as two numbers"),
+        ("mamba2", {"time_step_limit": [0.2, 0.1]}, "a rising time_step_limit"),
+        ("mamba2", {"time_step_limit": [-1, 1]}, "time_step_limit as two numbers"),
+        ("mamba2", {"use_conv_bias": 1}, "use_conv_bias as true or false"),
+        ("mamba2", {"hidden_act": "gelu"}, "hidden_act"),
+        ("mamba2", {"sliding_window_size_of_attention": 4}, "known keys of the computation"),
     ],
 )  # fmt: skip
 def test_impossible_values_are_refused(

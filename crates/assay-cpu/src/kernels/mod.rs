@@ -10,6 +10,7 @@ mod attention;
 mod call;
 mod experts;
 mod gather;
+mod latent;
 mod linear;
 mod matmul;
 mod norm;
@@ -18,6 +19,7 @@ mod residual;
 mod roofline;
 mod rope;
 mod sampling;
+mod state_space;
 mod weights;
 
 pub use weights::{dequantize_weights, pack_weights, weights_bytes};
@@ -31,7 +33,7 @@ use call::Call;
 type Body = fn(Context, &Call<'_>) -> Result<()>;
 
 /// The operations with CPU kernels.
-const BODIES: [(&str, Body); 26] = [
+const BODIES: [(&str, Body); 30] = [
     ("linear", linear::linear),
     ("embedding", gather::embedding),
     ("rms_norm", norm::rms_norm),
@@ -43,6 +45,10 @@ const BODIES: [(&str, Body); 26] = [
     ("rope_write", rope::rope_write),
     ("paged_attention", attention::paged_attention),
     ("attention", attention::attention),
+    ("latent_write", latent::latent_write),
+    ("latent_attention", latent::latent_attention),
+    ("causal_convolution", state_space::causal_convolution),
+    ("selective_scan", state_space::selective_scan),
     ("gather_rows", gather::gather_rows),
     ("sample", sampling::sample),
     ("penalize", sampling::penalize),

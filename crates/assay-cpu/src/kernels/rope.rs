@@ -4,7 +4,7 @@ use super::call::{Call, for_element, op_error};
 use crate::ops::{self, AttentionShape, CacheShape, Context, HeadTransform, RopeLayout, Rotary};
 use assay_runtime::backend::Result;
 
-fn layout(call: &Call<'_>) -> Result<RopeLayout> {
+pub(super) fn layout(call: &Call<'_>) -> Result<RopeLayout> {
     Ok(match call.flag("interleaved")? {
         true => RopeLayout::Interleaved,
         false => RopeLayout::Halves,

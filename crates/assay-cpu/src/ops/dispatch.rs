@@ -2,7 +2,7 @@
 //!
 //! The instances are compiled here once, not again in every crate that calls a generic operation.
 
-use super::attention::{PagedTile, PrefillTile};
+use super::attention::{LatentTile, PagedTile, PrefillTile};
 use super::element::{Bf16, F16, Load};
 use super::gemm::{Gemv, SmallMGemm};
 use crate::simd::Level;
@@ -13,6 +13,7 @@ pub(crate) trait ElementKernels: Load {
     fn small_m_gemm(level: Level, kernel: SmallMGemm<Self>);
     fn prefill_attention(level: Level, kernel: PrefillTile<Self>);
     fn paged_attention(level: Level, kernel: PagedTile<Self>);
+    fn latent_attention(level: Level, kernel: LatentTile<Self>);
 }
 
 /// An element type of dense operands: `f32`, [`F16`] or [`Bf16`].
@@ -33,6 +34,9 @@ macro_rules! element {
                     level.run(kernel);
                 }
                 fn paged_attention(level: Level, kernel: PagedTile<Self>) {
+                    level.run(kernel);
+                }
+                fn latent_attention(level: Level, kernel: LatentTile<Self>) {
                     level.run(kernel);
                 }
             }

@@ -14,12 +14,14 @@ mod residual;
 mod rope;
 mod sampling;
 mod softmax;
+mod state_space;
 
 pub use crate::context::Context;
 pub use activation::{activate, gate};
 pub use assay_operations::Activation;
 pub use attention::{
-    AttentionShape, CacheShape, PagedBatch, ScoreOptions, paged_attention, prefill_attention,
+    AttentionShape, CacheShape, LatentShape, PagedBatch, ScoreOptions, latent_attention,
+    paged_attention, prefill_attention,
 };
 pub use dispatch::Element;
 pub(crate) use element::convert_from_f32;
@@ -33,6 +35,12 @@ pub(crate) use gemm::{
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use penalties::{Penalties, penalize};
 pub use residual::{add_residual, norm_columns, scale};
-pub use rope::{HeadTransform, RopeLayout, RopeScaling, RopeTable, Rotary, rope, rope_write};
+pub use rope::{
+    HeadTransform, LatentNorm, RopeLayout, RopeScaling, RopeTable, Rotary, latent_write, rope,
+    rope_write,
+};
 pub use sampling::{Sampling, argmax, log_probability, sample, uniform};
 pub use softmax::softmax;
+pub use state_space::{
+    Convolution, ScanShape, StateBatch, StepSize, causal_convolution, selective_scan,
+};

@@ -20,6 +20,7 @@ mod fallback_gemm;
 mod gemv;
 mod grid;
 mod indexing;
+mod latent;
 mod layers;
 mod linear;
 mod linear_arguments;
@@ -33,6 +34,7 @@ mod sampling;
 mod scan;
 mod small_m_gemm;
 mod sort;
+mod state_space;
 mod type_names;
 
 pub use attention_limits::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
@@ -48,7 +50,7 @@ use std::sync::Arc;
 type Body = fn(&OperationContext, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 40] = [
+const BODIES: [(&str, Body); 44] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -63,6 +65,10 @@ const BODIES: [(&str, Body); 40] = [
     ("paged_attention", attention::paged_attention),
     ("decode_attention", attention_decode::decode_attention),
     ("attention", attention::attention),
+    ("latent_write", latent::latent_write),
+    ("latent_attention", latent::latent_attention),
+    ("causal_convolution", state_space::causal_convolution),
+    ("selective_scan", state_space::selective_scan),
     ("scale", residual::scale),
     ("add_residual", residual::add_residual),
     ("norm_columns", residual::norm_columns),

@@ -48,6 +48,8 @@ class Norm:
     width: int
     layer_norm: bool = False
     bias: bool = False
+    epsilon: float | None = None
+    """None: that of the model."""
 
     def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes."""
@@ -99,6 +101,88 @@ class Attention:
                 yield from norm.tensors()
         if self.sinks is not None:
             yield self.sinks, (self.heads,)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434) of one layer.
+
+    Keys and values of all heads are made from one latent of each token, which the cache holds with
+    a key of a few dimensions that has RoPE and that all heads share.
+    """
+
+    query: Linear
+    """A head is `nope_dim` dimensions without RoPE, then `rope_dim` with it."""
+    kv_down: Linear
+    """To the latent, and to the shared key behind it."""
+    kv_norm: Norm
+    kv_up: Linear
+    """From the latent to `nope_dim` dimensions of a key, and to a value, for every head."""
+    output: Linear
+    heads: int
+    rank: int
+    """Dimensions of the latent."""
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    rotary: Rotary
+    scale: float
+    query_down: Linear | None = None
+    """To a latent of queries, which `query` reads normed; None: `query` reads the hidden state."""
+    query_norm: Norm | None = None
+
+    def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes."""
+        for part in (
+            self.query_down,
+            self.query_norm,
+            self.query,
+            self.kv_down,
+            self.kv_norm,
+            self.kv_up,
+            self.output,
+        ):
+            if part is not None:
+                yield from part.tensors()
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpace:
+    """A Mamba-2 mixer (Dao and Gu 2024, arXiv:2405.21060) in the place of attention."""
+
+    input: Linear
+    """To a gate, to x, B and C, which are convolved, and to a step size for each head."""
+    convolution: str
+    """The tensor of the filters without ".weight": channels x 1 x taps."""
+    convolution_bias: bool
+    scan: str
+    """How the names of the scan's vectors begin: A_log, D and dt_bias, a number for each head."""
+    norm: Norm
+    """Of the scan's output times the gate."""
+    output: Linear
+    heads: int
+    head_dim: int
+    groups: int
+    """Of heads that share B and C."""
+    state_size: int
+    taps: int
+    dt_limit: tuple[float, float]
+
+    @property
+    def channels(self) -> int:
+        """Columns that are convolved."""
+        return self.heads * self.head_dim + 2 * self.groups * self.state_size
+
+    def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes."""
+        yield from self.input.tensors()
+        yield f"{self.convolution}.weight", (self.channels, 1, self.taps)
+        if self.convolution_bias:
+            yield f"{self.convolution}.bias", (self.channels,)
+        for name in ("A_log", "D", "dt_bias"):
+            yield f"{self.scan}.{name}", (self.heads,)
+        yield from self.norm.tensors()
+        yield from self.output.tensors()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +276,9 @@ class Experts:
 class Block:
     """Attention and MLP, with the norms before and behind each, where there are some."""
 
-    attention: Attention
-    mlp: Mlp | Experts
+    attention: Attention | LatentAttention | StateSpace
+    mlp: Mlp | Experts | None
+    """None: a state-space layer has none."""
     attention_norm: Norm | None = None
     attention_post_norm: Norm | None = None
     mlp_norm: Norm | None = None
@@ -212,7 +297,8 @@ class Block:
             if norm is not None:
                 yield from norm.tensors()
         yield from self.attention.tensors()
-        yield from self.mlp.tensors()
+        if self.mlp is not None:
+            yield from self.mlp.tensors()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from assay.engine.architectures.decoder import (
     Attention,
     Block,
     Decoder,
+    LatentAttention,
     Linear,
     Mlp,
     Norm,
@@ -101,7 +102,9 @@ def norm(config: Config, layer: int, name: str, **options: Any) -> Norm:
     return Norm(f"{MODEL}.layers.{layer}.{name}", config["hidden_size"], **options)
 
 
-def pre_norm_block(config: Config, layer: int, attention: Attention, mlp: Any) -> Block:
+def pre_norm_block(
+    config: Config, layer: int, attention: Attention | LatentAttention, mlp: Any
+) -> Block:
     """Attention and MLP, each normed before."""
     return Block(
         attention=attention,

@@ -6,6 +6,8 @@ from typing import Final
 
 from assay.engine.architectures import (
     cohere2,
+    deepseek_v2,
+    deepseek_v3,
     gemma2,
     gemma3,
     glm4,
@@ -13,6 +15,7 @@ from assay.engine.architectures import (
     gpt_oss,
     granite,
     llama,
+    mamba2,
     mistral,
     mixtral,
     olmo2,
@@ -45,5 +48,8 @@ ARCHITECTURES: Final[dict[str, Architecture]] = {
     "qwen2_moe": qwen2_moe.ARCHITECTURE,
     "qwen3_moe": qwen3_moe.ARCHITECTURE,
     "gpt_oss": gpt_oss.ARCHITECTURE,
+    "deepseek_v2": deepseek_v2.ARCHITECTURE,
+    "deepseek_v3": deepseek_v3.ARCHITECTURE,
+    "mamba2": mamba2.ARCHITECTURE,
 }
 """Architectures in the order of the documentation."""

@@ -39,6 +39,10 @@ class Architecture(NamedTuple):
     """Added to the stored weights of RMSNorms: Gemma stores them less one."""
     gguf: str | None = None
     """The name of the architecture in GGUF files, where they are read."""
+    model_code: tuple[str, ...] = ()
+    """Classes of the publisher's own code that compute what `transformers` does for this type."""
+    ignored: tuple[str, ...] = ()
+    """Keys that files of this type have and `transformers` does not read for logits."""
 
 
 LLAMA_DIMENSIONS: Final = (

@@ -232,12 +232,19 @@ class BatchScheduler:
             budget -= num_scheduled
 
     def _has_free_blocks(self, num_tokens: int) -> bool:
-        """Whether a block stays free for each running request, so that none is preempted soon."""
+        """Whether a block stays free for each running request that may need one more.
+
+        Then none is preempted soon.
+        """
         if not self.running:
             return True
         counts = self.block_manager.statistics()
-        needed = -(-num_tokens // counts["block_tokens"]) + len(self.running)
-        return needed <= counts["free"] + counts["cached"]
+        size = counts["block_tokens"]
+        growing = sum(
+            -(-request.max_total_tokens // size) > -(-request.num_tokens // size)
+            for request in self.running
+        )
+        return -(-num_tokens // size) + growing <= counts["free"] + counts["cached"]
 
     def _free_blocks(self, request: Request) -> None:
         if request.sequence_id is not None:

@@ -142,7 +142,10 @@ class EngineState:
             self.settings = before
 
         self.settings = settings
-        self._rebuild({KNOBS[name].rebuilds for name in changed}, roll_back)
+        components = {KNOBS[name].rebuilds for name in changed}
+        if "max_batch" in changed and self.model.shape.state is not None:
+            components.add("cache")
+        self._rebuild(components, roll_back)
         if "threads" in changed:
             limit_kernel_threads(settings.threads or kernel_threads()[1])
 
@@ -251,23 +254,32 @@ class EngineState:
             raise offloading.explained(self.files, capacity, error) from None
 
     def _build_cache(self) -> KvMemory:
-        tokens = self._kv_tokens
-        if tokens is None:
-            tokens = min(self.model.shape.context, FIRST_KV_TOKENS)
-        size = self.settings.block_tokens
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < size:
-            raise InputError(f"kv_tokens: expected at least one block of {size}, got {tokens!r}")
+        blocks, block_tokens = self._cache_size()
         files, weight_format = self.files, self.settings.weight_format
         digests = tuple(adapter.digest for adapter in self.adapters)
         return KvMemory(
             self.device,
             self.model.shape,
-            blocks=-(-tokens // size),
-            block_tokens=size,
+            blocks=blocks,
+            block_tokens=block_tokens,
             format=self.settings.kv_format,
-            prefix_caching=self._prefix_caching,
+            # The state of a sequence after a prefix of its tokens is gone.
+            prefix_caching=self._prefix_caching and self.model.shape.state is None,
             owner=lambda: (fingerprint(files), weight_format, *digests),
         )
+
+    def _cache_size(self) -> tuple[int, int]:
+        """How many blocks the cache has, and the tokens of each."""
+        tokens, shape = self._kv_tokens, self.model.shape
+        if shape.state is not None:
+            # A sequence has one block, which holds its states; one more is for scoring a text.
+            return self.settings.max_batch + 1, shape.context
+        if tokens is None:
+            tokens = min(shape.context, FIRST_KV_TOKENS)
+        size = self.settings.block_tokens
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < size:
+            raise InputError(f"kv_tokens: expected at least one block of {size}, got {tokens!r}")
+        return -(-tokens // size), size
 
     def _build_scheduler(self) -> BatchScheduler:
         settings = self.settings
@@ -276,14 +288,14 @@ class EngineState:
             max_batch=settings.max_batch,
             token_budget=settings.token_budget,
             policy=settings.policy,
-            speculation_depth=settings.speculation_depth,
+            speculation_depth=self._speculation_depth(),
             proposer=self.proposer,
         )
 
     def _build_proposer(self) -> Proposer | None:
         # Kept from one proposer to the next, so that its weights are packed once.
         self._draft_model = methods.draft_model(self.files, self.device, self.settings)
-        if not self.settings.speculation_depth:
+        if not self._speculation_depth():
             return None
         return methods.proposer(
             methods.Target(
@@ -297,9 +309,19 @@ class EngineState:
             )
         )
 
+    def _speculation_depth(self) -> int:
+        """Draft tokens of a step; none for state-space layers, whose states cannot go back."""
+        depth = self.settings.speculation_depth
+        if not depth or self.model.shape.state is None:
+            return depth
+        self._degradations.note(
+            "speculation is off", "the states of state-space layers cannot take tokens back"
+        )
+        return 0
+
     def _build_runner(self) -> ModelRunner:
         settings = self.settings
-        max_num_samples = settings.max_batch * (1 + settings.speculation_depth)
+        max_num_samples = settings.max_batch * (1 + self._speculation_depth())
         runner = ModelRunner(
             self.model,
             self.device,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from assay.engine.core.knobs import Settings
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
+
+LATENT_RANK_MULTIPLE: Final = 64
+LATENT_WIDTH_MULTIPLE: Final = 32
+MAX_LATENT_WIDTH: Final = 576
+"""What the kernel of latent attention requires of the rows of its cache."""
 
 
 def check_settings(device: Device, settings: Settings) -> None:
@@ -27,7 +34,18 @@ def check_settings(device: Device, settings: Settings) -> None:
 def check_shape(device: Device, shape: ModelShape) -> None:
     """Refuse a model whose head size the device has no attention kernel for."""
     head_dims = device.capabilities.attention_head_dims
-    if head_dims is not None and shape.head_dim not in head_dims:
+    if (latent := shape.latent) is not None:
+        width = latent.rank + latent.rope_dim
+        fits = not latent.rank % LATENT_RANK_MULTIPLE and not width % LATENT_WIDTH_MULTIPLE
+        if head_dims is not None and (not fits or width > MAX_LATENT_WIDTH):
+            raise UnsupportedError(
+                f"model: expected latents in multiples of {LATENT_RANK_MULTIPLE}, with the shared "
+                f"key of {LATENT_WIDTH_MULTIPLE}, up to {MAX_LATENT_WIDTH} on {device}, "
+                f"got {latent.rank} and {latent.rope_dim}",
+                "use the device cpu",
+            )
+        return
+    if shape.state is None and head_dims is not None and shape.head_dim not in head_dims:
         raise UnsupportedError(
             f"model: expected a head size of {', '.join(map(str, head_dims))} on {device}, "
             f"got {shape.head_dim}",

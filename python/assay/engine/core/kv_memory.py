@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,28 +59,32 @@ class KvMemory:
         owner: Callable[[], tuple[object, ...]],
     ) -> None:
         """Allocate; `owner` identifies the weights that the content depends on."""
-        dtype = FORMATS[format]
+        dtype = FORMATS[format if shape.state is None else "f32"]
         self.device = device
         self.block_manager = BlockManager(blocks, block_tokens, prefix_caching=prefix_caching)
         self._owner = owner
         self._layout = (shape, block_tokens, format)
-        extents = (blocks, block_tokens, shape.kv_heads, shape.head_dim)
-        planes = 2 * shape.layers
+        # Keys of each layer, then values.
+        extents = [
+            (blocks, *block)
+            for block in shape.block_extents(block_tokens)
+            for _ in range(shape.layers)
+        ]
+        sizes = [math.prod(one) * dtype.itemsize for one in extents]
         # GPU kernels multiply the unwritten end of a block by zero, so it must not hold NaN; CPU
         # kernels never read it, and clearing it would touch every page of the allocation.
         allocate = allocation.empty if device.host_memory else allocation.zeros
-        self.memory = allocate(device, (planes, *extents), dtype, "kv_cache")
-        size = self.memory.nbytes // planes
-        self.block_bytes = size // blocks
+        self.memory = allocate(device, (sum(sizes) // dtype.itemsize,), dtype, "kv_cache")
         views = tuple(
             Array(
                 device,
                 self.memory.buffer,
                 dtype,
-                Layout(extents, row_major(extents, dtype.itemsize), self.memory.offset + start),
+                Layout(one, row_major(one, dtype.itemsize), self.memory.offset + end - size),
             )
-            for start in range(0, size * planes, size)
+            for one, size, end in zip(extents, sizes, itertools.accumulate(sizes), strict=True)
         )
+        # Latent attention has no values: they are the beginning of its keys.
         self.keys, self.values = views[: shape.layers], views[shape.layers :]
 
     @cached_property
@@ -95,13 +101,14 @@ class KvMemory:
     def copy_block(self, source: int, destination: int) -> None:
         """Copy the keys and values of one block to another, in every layer."""
         for plane in (*self.keys, *self.values):
+            size = _block_bytes(plane)
             self.device.copy(
                 "copy_block",
                 plane.buffer,
-                plane.offset + source * self.block_bytes,
+                plane.offset + source * size,
                 plane.buffer,
-                plane.offset + destination * self.block_bytes,
-                self.block_bytes,
+                plane.offset + destination * size,
+                size,
             )
 
     def clear_blocks(self, sequence: int) -> None:
@@ -111,19 +118,20 @@ class KvMemory:
         starts = sorted(block for block in blocks if block - 1 not in blocks)
         ends = sorted(block + 1 for block in blocks if block + 1 not in blocks)
         for first, end in zip(starts, ends, strict=True):
-            size = (end - first) * self.block_bytes
             for plane in (*self.keys, *self.values):
-                offset = plane.offset + first * self.block_bytes
-                self.device.fill("clear_blocks", plane.buffer, offset, 0, size)
+                size = _block_bytes(plane)
+                offset = plane.offset + first * size
+                self.device.fill("clear_blocks", plane.buffer, offset, 0, (end - first) * size)
 
     def snapshot(self) -> KvSnapshot:
         """All blocks of the prefix cache, copied to the host."""
         cached = self.block_manager.cached_blocks()
         planes = (*self.keys, *self.values)
-        data = np.empty((len(cached), len(planes), self.block_bytes), np.uint8)
+        # All planes have blocks of the same size: states, which do not, are never cached.
+        data = np.empty((len(cached), len(planes), _block_bytes(planes[0])), np.uint8)
         for row, (block, _, _) in enumerate(cached):
             for index, plane in enumerate(planes):
-                offset = plane.offset + block * self.block_bytes
+                offset = plane.offset + block * _block_bytes(plane)
                 self.device.download("snapshot", plane.buffer, offset, data[row, index])
         entries = tuple(
             (row, previous, tuple(tokens)) for row, (_, previous, tokens) in enumerate(cached)
@@ -159,5 +167,10 @@ class KvMemory:
 
     def _write(self, block: int, data: npt.NDArray[np.uint8]) -> None:
         for index, plane in enumerate((*self.keys, *self.values)):
-            offset = plane.offset + block * self.block_bytes
+            offset = plane.offset + block * _block_bytes(plane)
             self.device.upload("restore", data[index], plane.buffer, offset)
+
+
+def _block_bytes(plane: Array) -> int:
+    """Bytes of one block in one array of the cache."""
+    return plane.nbytes // plane.shape[0]

@@ -6,6 +6,7 @@ default that is used is noted. Keys beyond these are judged by `configuration_ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ SCHEMAS: Final[dict[str, ConfigSchema]] = {
 }
 """The keys of every supported architecture, by its `model_type`."""
 
+_EXPERT_COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
+MAX_TAPS: Final = 8
+"""The most taps of a convolution."""
 MAX_EXPERTS: Final = 4096
 """The most experts of a layer: each has tensors of its own, whose names are listed."""
 
@@ -33,13 +37,17 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
             "mlp_bias",
             "use_sliding_window",
             "use_bias",
+            "use_conv_bias",
             "qkv_bias",
             "norm_topk_prob",
         ),
         _FLAG,
     ),
     "rope_scaling": (dict | None, "an object or null"),
+    "rope_interleave": (bool | None, "true, false or null"),
     "n_inner": (int | None, "a number or null"),
+    "topk_method": (str, "a text"),
+    "scoring_func": (str, "a text"),
     "hidden_act": (str, "a text"),
     "hidden_activation": (str | None, "a text or null"),
     "activation_function": (str, "a text"),
@@ -60,8 +68,10 @@ _POSITIVE: Final = (
     "residual_multiplier",
     "logits_scaling",
     "logit_scale",
+    "routed_scaling_factor",
 )
 _POSITIVE_OR_NULL: Final = ("attn_logit_softcapping", "final_logit_softcapping")
+_NOT_NEGATIVE: Final = ("first_k_dense_replace", "num_nextn_predict_layers")
 _COUNTS: Final = ("sliding_window_pattern", "no_rope_layer_interval", "decoder_sparse_step")
 
 
@@ -112,17 +122,24 @@ def validated(
     for key in _COUNTS:
         if key in schema.keys:
             _check_dimension(where, key, config[key])
+    for key in _NOT_NEGATIVE:
+        if key in schema.keys and config[key] != 0:
+            _check_dimension(where, key, config[key])
     for key, (kinds, expected) in _TYPES.items():
         if key in config and not isinstance(config[key], kinds):
             raise InputError(f"{where}: expected {key} as {expected}, got {config[key]!r}")
-    notes += check_keys(where, architecture, found, schema.keys)
-    if architecture != "gpt2":
+    code = ARCHITECTURES[architecture].model_code
+    known = schema.keys.union(ARCHITECTURES[architecture].ignored)
+    notes += check_keys(where, architecture, found, known, code)
+    has_rope = "rope_scaling" in schema.keys
+    if has_rope:
         _check_layers(where, schema, config)
         _check_experts(where, schema, config)
+        notes += _check_latents(where, schema, config)
     if config.get("quantization_config") is not None:
         _check_quantization(where, config)
     notes += _derive_heads(where, architecture, config)
-    if architecture != "gpt2":
+    if has_rope:
         _check_rotary(where, config)
         config["rope_scaling"], found_notes = standard_scaling(where, config)
         notes += found_notes
@@ -147,7 +164,7 @@ def _check_layers(where: str, schema: ConfigSchema, config: dict[str, Any]) -> N
 
 
 def _check_experts(where: str, schema: ConfigSchema, config: dict[str, Any]) -> None:
-    key = next((key for key in ("num_local_experts", "num_experts") if key in schema.keys), None)
+    key = next((key for key in _EXPERT_COUNTS if key in schema.keys), None)
     if key is None:
         return
     count, used = config[key], config["num_experts_per_tok"]
@@ -155,6 +172,48 @@ def _check_experts(where: str, schema: ConfigSchema, config: dict[str, Any]) -> 
         raise InputError(f"{where}: expected {key} of at most {MAX_EXPERTS}, got {count}")
     if used > count:
         raise InputError(f"{where}: expected num_experts_per_tok of at most {count}, got {used}")
+    if "n_group" in schema.keys:
+        _check_groups(where, config, count, used)
+
+
+def _check_groups(where: str, config: dict[str, Any], count: int, used: int) -> None:
+    """Check the groups of experts that the choice is limited to, where there are some."""
+    groups, chosen = config["n_group"], config["topk_group"]
+    if groups is None and chosen is None:
+        config["n_group"] = config["topk_group"] = 1
+        return
+    for key in ("n_group", "topk_group"):
+        _check_dimension(where, key, config[key])
+    _check_divides(where, "n_routed_experts", count, "n_group", groups)
+    if chosen > groups or chosen * (count // groups) < used:
+        raise InputError(
+            f"{where}: expected topk_group of at most {groups} groups that hold {used} experts, "
+            f"got {chosen}"
+        )
+    if config.get("scoring_func") == "sigmoid" and count < 2 * groups:
+        raise InputError(
+            f"{where}: expected n_group with two experts a group, got {groups} of {count} experts"
+        )
+
+
+def _check_latents(where: str, schema: ConfigSchema, config: dict[str, Any]) -> list[str]:
+    """Check the dimensions of latent attention; the head size is that of the rotated part."""
+    if "kv_lora_rank" not in schema.keys:
+        return []
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    if heads != kv_heads:
+        raise InputError(
+            f"{where}: expected num_key_value_heads {heads}, one for each head, got {kv_heads}"
+        )
+    rotated = config["qk_rope_head_dim"]
+    if rotated % 2:
+        raise InputError(f"{where}: expected an even qk_rope_head_dim, got {rotated}")
+    if config["q_lora_rank"] is not None:
+        _check_dimension(where, "q_lora_rank", config["q_lora_rank"])
+    config["head_dim"] = rotated
+    if not config.get("num_nextn_predict_layers"):
+        return []
+    return [f"{where}: layers of multi-token prediction are not used"]
 
 
 def _check_quantization(where: str, config: dict[str, Any]) -> None:
@@ -201,6 +260,9 @@ def _derive_heads(where: str, architecture: str, config: dict[str, Any]) -> list
         _check_dimension(where, "n_inner", config["n_inner"])
         _check_divides(where, "n_embd", width, "n_head", heads)
         return []
+    if "state_size" in SCHEMAS[architecture].keys:
+        _check_state_space(where, config)
+        return []
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     _check_divides(where, "num_attention_heads", heads, "num_key_value_heads", kv_heads)
     if config.get("head_dim") is not None:
@@ -209,6 +271,33 @@ def _derive_heads(where: str, architecture: str, config: dict[str, Any]) -> list
     _check_divides(where, "hidden_size", config["hidden_size"], "num_attention_heads", heads)
     config["head_dim"] = config["hidden_size"] // heads
     return [f"{where} has no head_dim: {config['head_dim']}, hidden_size over num_attention_heads"]
+
+
+def _check_state_space(where: str, config: dict[str, Any]) -> None:
+    """Check the dimensions of state-space layers."""
+    heads, groups, taps = config["num_heads"], config["n_groups"], config["conv_kernel"]
+    _check_divides(where, "num_heads", heads, "n_groups", groups)
+    if not 2 <= taps <= MAX_TAPS:
+        raise InputError(f"{where}: expected conv_kernel from 2 to {MAX_TAPS}, got {taps}")
+    _check_positive(where, "expand", config["expand"])
+    inner = config["hidden_size"] * config["expand"]
+    if inner != heads * config["head_dim"]:
+        raise InputError(
+            f"{where}: expected num_heads times head_dim of {inner:g}, hidden_size times expand, "
+            f"got {heads * config['head_dim']}"
+        )
+    limit = config["time_step_limit"]
+    is_pair = isinstance(limit, list | tuple) and len(limit) == 2
+    if is_pair:
+        # transformers 5 writes infinity this way.
+        infinity = {"__float__": "Infinity"}
+        limit = config["time_step_limit"] = [math.inf if one == infinity else one for one in limit]
+    if not is_pair or not all(
+        isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for one in limit
+    ):
+        raise InputError(f"{where}: expected time_step_limit as two numbers, got {short(limit)}")
+    if limit[0] > limit[1]:
+        raise InputError(f"{where}: expected a rising time_step_limit, got {short(limit)}")
 
 
 def _check_divides(where: str, name: str, value: int, by: str, divisor: int) -> None:

@@ -54,7 +54,8 @@ _HARMLESS: Final = """
     unsloth_version cross_attention_hidden_size model_max_length use_flash_attention_2
     _flash_attn_2_enabled attn_implementation use_flash_attn use_flash_attention num_logits_to_keep
     attn_dropout attention_probs_dropout_prob hidden_dropout_prob embedding_dropout residual_dropout
-    router_aux_loss_coef router_jitter_noise _sliding_window_pattern
+    router_aux_loss_coef router_jitter_noise _sliding_window_pattern ep_size aux_loss_alpha seq_aux
+    qk_head_dim
 """
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys of dropout, training, generation defaults, labels and file keeping: logits do not move."""
@@ -119,6 +120,7 @@ NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "n_routed_experts": (None, 0),
     "num_experts_per_tok": (None, 0),
     "num_nextn_predict_layers": (None, 0),
+    "moe_layer_freq": (None, 1),
     "num_kv_shared_layers": (None, 0),
     "cross_layer_attention": (None, False),
     "use_cla": (None, False),
@@ -142,9 +144,16 @@ _LAYER_TYPES: Final = ("full_attention", "sliding_attention")
 
 
 def check_keys(
-    where: str, architecture: str, config: Mapping[str, Any], schema_keys: frozenset[str]
+    where: str,
+    architecture: str,
+    config: Mapping[str, Any],
+    schema_keys: frozenset[str],
+    model_code: tuple[str, ...] = (),
 ) -> list[str]:
-    """Refuse what would change results and is not implemented; a note names unknown keys."""
+    """Refuse what would change results and is not implemented; a note names unknown keys.
+
+    `model_code` names classes of the publisher's code that compute what the architecture does.
+    """
     for key, neutral in NEUTRAL.items():
         if key in schema_keys:
             continue
@@ -154,7 +163,7 @@ def check_keys(
                 f"{where}: expected {key} {expected}, got {short(config[key])}",
                 f"the engine does not implement {key}; without it logits would be wrong",
             )
-    _check_code(where, config.get("auto_map"))
+    _check_code(where, config.get("auto_map"), model_code)
     _check_layer_types(where, architecture, config)
     known = IMPLEMENTED | HARMLESS | NEUTRAL.keys() | schema_keys | {"auto_map"}
     unknown = sorted(set(config) - known)
@@ -175,8 +184,12 @@ def is_neutral(value: Any, neutral: tuple[Any, ...]) -> bool:
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral)
 
 
-def _check_code(where: str, auto_map: Any) -> None:
-    if isinstance(auto_map, dict) and any(name.startswith("AutoModel") for name in auto_map):
+def _check_code(where: str, auto_map: Any, known: tuple[str, ...]) -> None:
+    named = auto_map.items() if isinstance(auto_map, dict) else ()
+    if any(
+        name.startswith("AutoModel") and str(code).rpartition(".")[2] not in known
+        for name, code in named
+    ):
         raise UnsupportedError(
             f"{where}: expected no model code in auto_map, got {short(auto_map)}",
             "the model is computed by code of its own; without that code logits may be wrong",

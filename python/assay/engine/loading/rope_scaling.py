@@ -194,6 +194,8 @@ def _yarn(where: str, given: Mapping[str, Any], factor: float) -> Scaling:
         "beta_fast": _number(where, given, "beta_fast") if given.get("beta_fast") else 32.0,
         "beta_slow": _number(where, given, "beta_slow") if given.get("beta_slow") else 1.0,
         "attention_factor": attention_factor,
+        # Multiplies the scores of latent attention, which DeepSeek states this way.
+        "score_factor": yarn_attention_factor(factor, all_dim) ** 2 if all_dim else 1.0,
         "truncate": truncate,
     }
 

@@ -188,6 +188,9 @@ def _values(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]
     unit = (bits.random_raw(count) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 23) - 1
     if name.endswith(".bias"):
         values = unit * np.float32(0.02)
+    elif name.endswith((".A_log", ".dt_bias")):
+        # The state of a scan then decays within a few tokens, or a few tens.
+        values = unit - 1
     elif len(shape) == 1:
         # Norm weights near one.
         values = 1 + unit * np.float32(0.1)

@@ -15,6 +15,7 @@ from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError, unknown_name
 
 LM_HEAD: Final = "lm_head.weight"
+MAX_PREDICTION_LAYERS: Final = 64
 ROPE_FACTORS: Final = "rope_freqs.weight"
 """Factors that RoPE frequencies are divided by; GGUF files of Llama 3 have them."""
 
@@ -30,6 +31,12 @@ def expected_shapes(architecture: str, config: Mapping[str, Any]) -> Shapes:
 def is_buffer(name: str) -> bool:
     """Whether a stored tensor is a buffer that follows from the configuration, not a weight."""
     return _BUFFERS.search(name) is not None
+
+
+def _prediction_layers(layers: int, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """How the names of layers of multi-token prediction begin; they follow the last layer."""
+    count = min(config.get("num_nextn_predict_layers") or 0, MAX_PREDICTION_LAYERS)
+    return tuple(f"model.layers.{layers + index}." for index in range(count))
 
 
 def check_tensors(
@@ -55,8 +62,9 @@ def check_tensors(
                 f'{where}: expected tensor "{name}" of shape {list(shape)}, got {list(stored)}',
                 "the configuration says so",
             )
+    extra = _prediction_layers(layers, config)
     for name in tensors:
-        if name not in expected:
+        if name not in expected and not name.startswith(extra):
             near = unknown_name("tensor", name, expected).hint
             raise UnsupportedError(
                 f'{where}: expected only the tensors of a {architecture} model, got "{name}"', near

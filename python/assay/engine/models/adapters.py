@@ -47,8 +47,14 @@ def with_adapters(
     if len(adapters) > MAX_ADAPTERS:
         raise InputError(f"adapters: expected at most {MAX_ADAPTERS}, got {len(adapters)}")
     decoder = ARCHITECTURES[files.architecture].decoder(files.config)
+    attention = decoder.blocks[0].attention
+    if not isinstance(attention, spec.Attention):
+        raise UnsupportedError(
+            f"adapters: expected a model whose attention has keys and values, got "
+            f"{files.architecture}"
+        )
     _check_modules(decoder, adapters)
-    size = decoder.blocks[0].attention.head_dim
+    size = attention.head_dim
     adapters = [_with_rows_of(files, adapter, size) for adapter in adapters]
     stacker = _Stacker(adapters, device, HeadPadding(size, model.shape.head_dim))
     blocks = [
@@ -61,8 +67,9 @@ def with_adapters(
 
 def _linears(block: spec.Block) -> Iterator[spec.Linear]:
     """The layers of a block that adapters can change."""
-    yield block.attention.qkv
-    yield block.attention.output
+    if isinstance(block.attention, spec.Attention):
+        yield block.attention.qkv
+        yield block.attention.output
     if isinstance(block.mlp, spec.Mlp):
         yield block.mlp.up
         yield block.mlp.down
@@ -132,10 +139,12 @@ class _Stacker:
     def block(self, block: Block, declared: spec.Block) -> Block:
         rows = self._padding.rows if self._padding.is_needed else None
         columns = self._padding.columns if self._padding.is_needed else None
-        attention: Attention = block.attention._replace(
-            qkv=self._linear(block.attention.qkv, declared.attention.qkv, rows=rows),
-            output=self._linear(block.attention.output, declared.attention.output, columns=columns),
-        )
+        attention, layers = block.attention, declared.attention
+        if isinstance(attention, Attention) and isinstance(layers, spec.Attention):
+            attention = attention._replace(
+                qkv=self._linear(attention.qkv, layers.qkv, rows=rows),
+                output=self._linear(attention.output, layers.output, columns=columns),
+            )
         mlp = block.mlp
         if isinstance(mlp, Mlp) and isinstance(declared.mlp, spec.Mlp):
             mlp = mlp._replace(

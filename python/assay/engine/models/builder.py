@@ -9,11 +9,14 @@ from assay.engine.architectures import decoder as spec
 from assay.engine.architectures.registry import ARCHITECTURES
 from assay.engine.models.experts import Experts
 from assay.engine.models.head_padding import HeadPadding, head_padding
+from assay.engine.models.latent_attention import LatentAttention
+from assay.engine.models.latent_weights import HeadParts
 from assay.engine.models.layer_stream import LayerStream, streamed_layers
-from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm
+from assay.engine.models.layers import Attention, Block, Linear, Mlp, Norm, TokenMixer
 from assay.engine.models.model import Model
 from assay.engine.models.model_shape import model_shape
 from assay.engine.models.rotary_embedding import RopeTables
+from assay.engine.models.state_space import StateSpace, taps_first
 from assay.engine.models.weights import Change, WeightSource
 from assay.runtime import Array
 
@@ -31,7 +34,9 @@ def build(
     architecture = ARCHITECTURES[files.architecture]
     decoder = architecture.decoder(files.config)
     offset = 0.0 if files.norms_include_offset else architecture.norm_offset
-    padding = head_padding(decoder.blocks[0].attention.head_dim, head_dims)
+    shape = model_shape(decoder)
+    # Latent attention and state-space layers have kernels of their own.
+    padding = head_padding(shape.head_dim, None if shape.latent or shape.state else head_dims)
     if padding.is_needed:
         source.notes.append(f"heads of {padding.size} computed as heads of {padding.padded}")
     builder = _Builder(source, decoder, offset, padding)
@@ -52,7 +57,7 @@ def build(
     head = embedding if decoder.head is None else source.matrix(decoder.head)
     return Model(
         architecture=files.architecture,
-        shape=model_shape(decoder)._replace(head_dim=padding.padded),
+        shape=shape._replace(head_dim=padding.padded),
         embedding=embedding,
         positions=None if decoder.positions is None else source.table(decoder.positions),
         blocks=blocks,
@@ -61,11 +66,18 @@ def build(
         embedding_scale=decoder.embedding_scale,
         logits_scale=decoder.logits_scale,
         logits_softcap=decoder.logits_softcap,
-        weight_format=source.format or blocks[0].mlp.down.weights.format,
+        weight_format=source.format or _stored_format(blocks[0]),
         weight_bytes=source.nbytes,
         notes=tuple(source.notes),
         layer_stream=stream,
     )
+
+
+def _stored_format(block: Block) -> str:
+    """The format of a matrix that every layer has."""
+    if block.mlp is not None:
+        return block.mlp.down.weights.format
+    return block.attention.output.weights.format
 
 
 class _Builder:
@@ -87,22 +99,33 @@ class _Builder:
     def block(self, block: spec.Block) -> Block:
         return Block(
             attention_norm=self._optional_norm(block.attention_norm),
-            attention=self._attention(block.attention),
+            attention=self._mixer(block.attention),
             attention_post_norm=self._optional_norm(block.attention_post_norm),
             mlp_norm=self._optional_norm(block.mlp_norm),
-            mlp=self._mlp(block.mlp)
-            if isinstance(block.mlp, spec.Mlp)
-            else self._experts(block.mlp),
+            mlp=None if block.mlp is None else self._any_mlp(block.mlp),
             mlp_post_norm=self._optional_norm(block.mlp_post_norm),
             residual_scale=self._decoder.residual_scale,
             parallel=block.parallel,
         )
 
+    def _mixer(
+        self, mixer: spec.Attention | spec.LatentAttention | spec.StateSpace
+    ) -> Attention | TokenMixer:
+        if isinstance(mixer, spec.Attention):
+            return self._attention(mixer)
+        if isinstance(mixer, spec.LatentAttention):
+            return self._latent_attention(mixer)
+        return self._state_space(mixer)
+
+    def _any_mlp(self, mlp: spec.Mlp | spec.Experts) -> Mlp | Experts:
+        return self._mlp(mlp) if isinstance(mlp, spec.Mlp) else self._experts(mlp)
+
     def norm(self, norm: spec.Norm) -> Norm:
         offset = 0.0 if norm.layer_norm else self._norm_offset
         weight = self._source.vector(f"{norm.name}.weight", offset=offset)
         bias = self._source.vector(f"{norm.name}.bias") if norm.bias else None
-        return Norm(weight, self._decoder.epsilon, bias, norm.layer_norm)
+        epsilon = self._decoder.epsilon if norm.epsilon is None else norm.epsilon
+        return Norm(weight, epsilon, bias, norm.layer_norm)
 
     def _optional_norm(self, norm: spec.Norm | None) -> Norm | None:
         return None if norm is None else self.norm(norm)
@@ -147,6 +170,40 @@ class _Builder:
             window=attention.window,
             softcap=attention.softcap,
             sinks=None if attention.sinks is None else self._source.float_vector(attention.sinks),
+        )
+
+    def _latent_attention(self, attention: spec.LatentAttention) -> LatentAttention:
+        query = HeadParts(attention.heads, attention.nope_dim, attention.rope_dim)
+        kv = HeadParts(attention.heads, attention.nope_dim, attention.value_dim)
+        down, down_norm = attention.query_down, attention.query_norm
+        return LatentAttention(
+            query_down=None if down is None else self._linear(down),
+            query_down_norm=self._optional_norm(down_norm),
+            query_nope=self._linear(attention.query, rows=query.first),
+            query_rope=self._linear(attention.query, rows=query.second),
+            kv_down=self._linear(attention.kv_down),
+            kv_norm=self.norm(attention.kv_norm),
+            key_up=self._source.matrix(*attention.kv_up.names, change=kv.first_transposed),
+            value_up=self._source.matrix(*attention.kv_up.names, change=kv.second),
+            output=self._linear(attention.output),
+            heads=attention.heads,
+            rotation=self._ropes.table(attention.rotary),
+            scale=attention.scale,
+        )
+
+    def _state_space(self, layer: spec.StateSpace) -> StateSpace:
+        source, name = self._source, layer.convolution
+        return StateSpace(
+            input=self._linear(layer.input),
+            convolution=source.vector(f"{name}.weight", change=taps_first),
+            convolution_bias=source.vector(f"{name}.bias") if layer.convolution_bias else None,
+            a_log=source.float_vector(f"{layer.scan}.A_log"),
+            d=source.float_vector(f"{layer.scan}.D"),
+            dt_bias=source.float_vector(f"{layer.scan}.dt_bias"),
+            norm=self.norm(layer.norm),
+            output=self._linear(layer.output),
+            groups=layer.groups,
+            dt_limit=layer.dt_limit,
         )
 
     def _head_norm(self, norm: spec.Norm) -> Array:

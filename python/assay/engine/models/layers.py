@@ -328,13 +328,24 @@ class SparseMlp(Protocol):
         """Write `step.hidden`."""
 
 
+class TokenMixer(Protocol):
+    """What mixes tokens in the place of attention over keys and values."""
+
+    @property
+    def output(self) -> Linear:
+        """The projection of its output."""
+
+    def forward(self, step: StepBuffers, layer: int, label: str, block: Block) -> None:
+        """Write `step.attention_residual`."""
+
+
 class Block(NamedTuple):
     """A transformer block: attention and MLP, each added to the residual stream."""
 
     attention_norm: Norm | None
-    attention: Attention
+    attention: Attention | TokenMixer
     mlp_norm: Norm | None
-    mlp: Mlp | SparseMlp
+    mlp: Mlp | SparseMlp | None
     attention_post_norm: Norm | None = None
     mlp_post_norm: Norm | None = None
     """Norms of what is added."""

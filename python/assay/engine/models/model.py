@@ -54,8 +54,17 @@ class Model:
         untouched = 0.0
         if experts is not None:
             untouched = 1.0 - touched_experts / experts.experts
-        routed = sum(block.mlp.routed_bytes for block in self.blocks)
+        routed = sum(block.mlp.routed_bytes for block in self.blocks if block.mlp is not None)
         return self.weight_bytes - gathered - round(untouched * routed)
+
+    @property
+    def last_hidden(self) -> str:
+        """The buffer that holds the residual stream after the last layer."""
+        return "attention_residual" if self._ends_apart(len(self.blocks)) else "hidden"
+
+    def _ends_apart(self, layers: int) -> bool:
+        """Whether the residual stream is in the other buffer after so many layers."""
+        return sum(block.mlp is None for block in self.blocks[:layers]) % 2 == 1
 
     def forward(self, step: StepBuffers) -> None:
         """Queue the forward pass, from input IDs to the logits of the sampled rows."""
@@ -81,12 +90,18 @@ class Model:
             stream.begin_part(is_first=start == 0)
         if start == 0:
             self._embed(step)
+        if self._ends_apart(start):
+            step = _swapped(step)
         for index in range(start, stop):
             if stream is not None:
                 stream.begin_layer(index)
             block, label = self.blocks[index], f"layers.{index}"
             block.attention.forward(step, index, f"{label}.attention", block)
-            block.mlp.forward(step, f"{label}.mlp", block)
+            if block.mlp is not None:
+                block.mlp.forward(step, f"{label}.mlp", block)
+            else:
+                # The next layer reads what this one wrote.
+                step = _swapped(step)
         if stop == len(self.blocks) and step.shape.num_samples:
             self._project(step)
 
@@ -126,3 +141,8 @@ class Model:
             ops.scale(
                 step.logits, self.logits_scale, softcap=self.logits_softcap, label="head.scale"
             )
+
+
+def _swapped(step: StepBuffers) -> StepBuffers:
+    """The buffers of the next layer, where a layer has no MLP behind it."""
+    return step._replace(hidden=step.attention_residual, attention_residual=step.hidden)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from assay._native import BlockManager
 from assay.engine.core import recording
 from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.degradations import Degradations
@@ -50,7 +51,7 @@ class KvCache(Protocol):
         """Blocks of values, by layer."""
 
     @property
-    def block_manager(self) -> Slots:
+    def block_manager(self) -> BlockManager:
         """What hands blocks out."""
 
 
@@ -101,13 +102,14 @@ class ModelRunner:
         self.num_splits = num_splits
         self.degradations = Degradations()
         self._recorder: EngineRecorder | None = None
+        self._block_tokens = kv.block_manager.statistics()["block_tokens"]
         self.workspace = Workspace(
             device,
             model.shape,
             max_num_tokens=self._capture_size(max_num_tokens),
             max_num_seqs=self._capture_size(max_num_seqs),
             max_num_samples=self._capture_size(max_num_samples),
-            max_table_width=-(-max_model_len // kv.keys[0].shape[1]),
+            max_table_width=-(-max_model_len // self._block_tokens),
         )
         # Not a bound method: a reference cycle would keep the workspace after the runner is dropped.
         self._split = partial(_split, model)
@@ -219,7 +221,7 @@ class ModelRunner:
 
     def hidden_row(self, row: int) -> Array:
         """One row of the last step's residual stream, before the final norm."""
-        hidden = self.workspace.activations["hidden"]
+        hidden = self.workspace.activations[self.model.last_hidden]
         return hidden[row : row + 1]
 
     def graph(self, sequences: int, *, logprobs: bool = False) -> Graph:
@@ -248,7 +250,7 @@ class ModelRunner:
         if self.batch_invariant:
             # The grid of attention follows from it, and must not depend on the other sequences.
             return max_width
-        return block_table_width(-(-num_tokens // self.kv.keys[0].shape[1]), max_width)
+        return block_table_width(-(-num_tokens // self._block_tokens), max_width)
 
     def _prepare(
         self, scheduled: Sequence[ScheduledSequence], logprobs: bool, buffer_index: int

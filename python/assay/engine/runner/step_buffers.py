@@ -72,6 +72,31 @@ class AdapterBuffers(NamedTuple):
     """The sum of both, where an activation follows."""
 
 
+class LatentBuffers(NamedTuple):
+    """The arrays of multi-head latent attention, for one layer at a time."""
+
+    query_down: Array
+    """The latents of queries."""
+    query_nope: Array
+    query_rope: Array
+    kv: Array
+    """The latents of keys and values, and the shared keys behind them."""
+    query_latent: Array
+    """A row for each head of each token, as in `output`."""
+    output: Array
+    heads: Array
+    """0, 1, 2 and so on for each token: which matrices its heads are multiplied by."""
+
+
+class StateSpaceBuffers(NamedTuple):
+    """The arrays of state-space layers, for one layer at a time."""
+
+    projected: Array
+    convolved: Array
+    slots: Array
+    """Where the states of each sequence are: the number of its only block."""
+
+
 class StepBuffers(NamedTuple):
     """The arrays that the operations of a step of one shape work on."""
 
@@ -113,6 +138,10 @@ class StepBuffers(NamedTuple):
     """Where the model has a mixture of experts."""
     adapters: AdapterBuffers | None = None
     """Where any sequence of the step has an adapter."""
+    latent: LatentBuffers | None = None
+    """Where the model has multi-head latent attention."""
+    state_space: StateSpaceBuffers | None = None
+    """Where the model has state-space layers."""
 
 
 def activation_type(device: Device) -> DType:
@@ -185,15 +214,11 @@ class Workspace:
         self.readback = memoryview(array("i", bytes(8 * max_num_samples)))
         """The outputs in host memory: tokens, then the bits of their log-probabilities."""
         hidden = model_shape.hidden
-        attention = model_shape.heads * model_shape.head_dim
-        kv = model_shape.kv_heads * model_shape.head_dim
         self.widths = {
             "hidden": hidden,
             "attention_residual": hidden,
             "normed": hidden,
-            "qkv": attention + 2 * kv,
-            "queries": attention,
-            "attention_output": attention,
+            **_attention_widths(model_shape),
             "intermediate": max(model_shape.inner, 1),
         }
         self.activation_type = activation_type(device)
@@ -210,6 +235,11 @@ class Workspace:
         self.adapter_arrays = {
             name: self._array((max_num_tokens, width), self.activation_type)
             for name, width in self._adapter_widths().items()
+        }
+        self.latent_arrays = self._allocate_latents()
+        self.state_arrays = {
+            name: self._array((max_num_tokens, width), self.activation_type)
+            for name, width in _state_widths(model_shape).items()
         }
 
     def allocate_bias(self) -> Array:
@@ -268,6 +298,50 @@ class Workspace:
         }
         return ExpertBuffers(**views)
 
+    def _latent_extents(self, tokens: int) -> dict[str, tuple[int, int]]:
+        """The shapes of the arrays of `LatentBuffers`, all but the numbers of heads."""
+        shape, heads = self.model_shape.latent, self.model_shape.heads
+        if shape is None:
+            return {}
+        return {
+            "query_down": (tokens, max(shape.query_rank, 1)),
+            "query_nope": (tokens, heads * shape.nope_dim),
+            "query_rope": (tokens, heads * shape.rope_dim),
+            "kv": (tokens, shape.rank + shape.rope_dim),
+            "query_latent": (tokens * heads, shape.rank),
+            "output": (tokens * heads, shape.rank),
+        }
+
+    def _allocate_latents(self) -> dict[str, Array]:
+        extents = self._latent_extents(self.max_shape.num_tokens)
+        arrays = {name: self._array(shape, self.activation_type) for name, shape in extents.items()}
+        if arrays:
+            numbers = array("i", range(self.model_shape.heads)) * self.max_shape.num_tokens
+            arrays["heads"] = self._array((len(numbers),), dtypes.int32)
+            self.device.upload("workspace", memoryview(numbers), arrays["heads"].buffer, 0)
+        return arrays
+
+    def _latent_buffers(self, tokens: int) -> LatentBuffers | None:
+        arrays, heads = self.latent_arrays, self.model_shape.heads
+        if not arrays:
+            return None
+        views = {
+            name: _view(arrays[name], self.activation_type, shape)
+            for name, shape in self._latent_extents(tokens).items()
+        }
+        return LatentBuffers(heads=_view(arrays["heads"], dtypes.int32, (tokens, heads)), **views)
+
+    def _state_buffers(self, tokens: int, block_tables: Array) -> StateSpaceBuffers | None:
+        if not self.state_arrays:
+            return None
+        views = {
+            name: _view(array, self.activation_type, (tokens, array.shape[1]))
+            for name, array in self.state_arrays.items()
+        }
+        # Every sequence has one block: the tables have one column.
+        slots = _view(block_tables, dtypes.int32, (block_tables.size,))
+        return StateSpaceBuffers(slots=slots, **views)
+
     def allocate_penalties(self) -> None:
         """Allocate the inputs of penalties, when the first request needs them."""
         if self.token_counts is None:
@@ -306,6 +380,7 @@ class Workspace:
         logits_bias = None
         if shape.biased:
             logits_bias = _view(self.allocate_bias(), dtypes.float32, (samples, vocabulary))
+        block_tables = integers(layout.block_tables, shape.num_seqs, shape.block_table_width)
         return StepBuffers(
             shape=shape,
             batch_invariant=batch_invariant,
@@ -316,7 +391,7 @@ class Workspace:
             slot_mapping=integers(layout.slot_mapping),
             query_start_loc=integers(layout.query_start_loc),
             seq_lens=integers(layout.seq_lens),
-            block_tables=integers(layout.block_tables, shape.num_seqs, shape.block_table_width),
+            block_tables=block_tables,
             logits_indices=integers(layout.integers["logits_indices"])
             if shape.gathers_samples
             else None,
@@ -338,6 +413,8 @@ class Workspace:
             adapters=self._adapter_buffers(shape.num_tokens, integers(layout.adapters))
             if shape.adapted
             else None,
+            latent=self._latent_buffers(shape.num_tokens),
+            state_space=self._state_buffers(shape.num_tokens, block_tables),
             **{
                 name: _view(array, self.activation_type, (shape.num_tokens, self.widths[name]))
                 for name, array in self.activations.items()
@@ -348,10 +425,33 @@ class Workspace:
         return allocation.empty(self.device, extents, dtype, "workspace")
 
 
+def _state_widths(shape: ModelShape) -> dict[str, int]:
+    """The widths of the arrays of `StateSpaceBuffers`."""
+    if (state := shape.state) is None:
+        return {}
+    return {"projected": state.inner + state.channels + state.heads, "convolved": state.channels}
+
+
+def _attention_widths(shape: ModelShape) -> dict[str, int]:
+    """The widths of what attention reads and writes."""
+    if shape.latent is not None:
+        # Queries and latents are in buffers of their own.
+        return {"qkv": 1, "queries": 1, "attention_output": shape.heads * shape.latent.value_dim}
+    if shape.state is not None:
+        return {"qkv": 1, "queries": 1, "attention_output": shape.state.inner}
+    attention, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return {"qkv": attention + 2 * kv, "queries": attention, "attention_output": attention}
+
+
 def _view(array: Array, dtype: DType, extents: tuple[int, ...], first: int = 0) -> Array:
     """A view of an array from its word `first` on, with another shape and data type."""
     layout = Layout(extents, row_major(extents, dtype.itemsize), array.offset + 4 * first)
     return Array(array.device, array.buffer, dtype, layout)
+
+
+def as_rows(array: Array, width: int) -> Array:
+    """The same elements as rows of another width."""
+    return _view(array, array.dtype, (array.size // width, width))
 
 
 def narrowed(array: Array, width: int) -> Array:

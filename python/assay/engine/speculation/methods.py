@@ -22,7 +22,7 @@ from assay.engine.speculation.layer_skip import (
 from assay.engine.speculation.lookahead import LookaheadProposer
 from assay.engine.speculation.ngram import NgramProposer
 from assay.engine.speculation.proposer import Proposer
-from assay.errors import InputError
+from assay.errors import InputError, UnsupportedError
 from assay.runtime import Device
 
 _COMPARED_TOKENS: Final = 512
@@ -75,6 +75,11 @@ def _lookahead(_: Target) -> Proposer:
 def _draft_model(target: Target) -> Proposer:
     draft, settings = target.draft, target.settings
     assert draft is not None
+    if draft.shape.state is not None:
+        raise UnsupportedError(
+            f"draft_model: expected a model with a KV cache, got {draft.architecture}",
+            "the states of state-space layers cannot take tokens back",
+        )
     counts = target.kv.block_manager.statistics()
     kv = KvMemory(
         target.device,
@@ -107,7 +112,8 @@ def _layer_skip(target: Target) -> Proposer:
     kept = kept_layers(layers, count)
     view = KvLayers(
         tuple(kv.keys[layer] for layer in kept),
-        tuple(kv.values[layer] for layer in kept),
+        # Latent attention has no values.
+        tuple(kv.values[layer] for layer in kept if kv.values),
         kv.block_manager,
     )
     runner = _runner(

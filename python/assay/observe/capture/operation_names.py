@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from assay.engine.models.layers import Mlp
+from assay.engine.models.latent_attention import LatentAttention
+from assay.engine.models.layers import Attention, Mlp
 
 if TYPE_CHECKING:
     from assay.engine.models.layers import Norm
@@ -48,6 +49,14 @@ _EXPERT_LABELS: Final = {
 }
 """Labels of a mixture of experts, besides its grouped GEMMs."""
 
+_STATE_SPACE_LABELS: Final = {
+    "attention.in": ["input_norm", "ssm_in_proj"],
+    "attention.convolution": ["ssm_conv"],
+    "attention.scan": ["ssm_scan"],
+    "attention.out": ["ssm_norm", "ssm_out_proj"],
+}
+"""Labels of state-space layers."""
+
 _FUSED_KERNELS: Final = ("gemv", "small_m_gemm")
 """Kernels of a linear layer that compute its norm and its activation too."""
 _NORM_KERNELS: Final = ("normalize",)
@@ -62,15 +71,13 @@ class OperationNames:
         """Read off the model which operations are fused."""
         block = model.blocks[0]
         attention = block.attention
+        self._latent_labels = (
+            _latent_labels(attention) if isinstance(attention, LatentAttention) else {}
+        )
         self._fuses_norm = _is_fused(block.attention_norm)
         self._fuses_mlp_norm = _is_fused(block.mlp_norm)
         self._fuses_final_norm = not model.norm.is_layer_norm
-        before = [
-            "qk_norm" if attention.query_norm is not None else None,
-            "rope" if attention.rotation is not None else None,
-            "kv_cache_write",
-        ]
-        self._cache_write = [name for name in before if name]
+        self._cache_write = _cache_write(attention) if isinstance(attention, Attention) else []
         dense = [one.mlp for one in model.blocks if isinstance(one.mlp, Mlp)]
         self._activates = not dense or dense[0].up.activation is not None
 
@@ -89,6 +96,8 @@ class OperationNames:
         """The operations of a layer under a label, fused ones in the order of the graph."""
         if name == "attention.qkv":
             return ["input_norm", "qkv_proj"] if self._fuses_norm else ["qkv_proj"]
+        if name in self._latent_labels:
+            return self._latent_labels[name]
         if name == "attention.paged":
             fused = self._cache_write if operation == "decode_attention" else []
             return [*fused, "attention"]
@@ -110,12 +119,37 @@ class OperationNames:
             # The norm behind the MLP, where there is one, with the residual add.
             "mlp.down.add": ["input_norm"],
             **_EXPERT_LABELS,
+            **_STATE_SPACE_LABELS,
         }.get(name, [])
 
     def _step_parts(self, name: str) -> list[str]:
         if name == "head":
             return ["final_norm", "lm_head"] if self._fuses_final_norm else ["lm_head"]
         return [_STEP_LABELS[name]] if name in _STEP_LABELS else []
+
+
+def _cache_write(attention: Attention) -> list[str]:
+    """What is done before attention, in one kernel or in that of attention itself."""
+    before = [
+        "qk_norm" if attention.query_norm is not None else None,
+        "rope" if attention.rotation is not None else None,
+        "kv_cache_write",
+    ]
+    return [name for name in before if name]
+
+
+def _latent_labels(attention: LatentAttention) -> dict[str, list[str]]:
+    """Labels of latent attention, whose linear layers norm what they read."""
+    query_norm = "input_norm" if attention.query_down is None else "q_a_norm"
+    return {
+        "attention.query_down": ["input_norm", "q_a_proj"],
+        "attention.query_nope": [query_norm, "q_b_proj"],
+        "attention.query_rope": [query_norm, "q_b_proj"],
+        "attention.kv_down": ["input_norm", "kv_a_proj"],
+        "attention.latent_write": ["kv_a_norm", "rope", "kv_cache_write"],
+        "attention.key_up": ["kv_b_proj"],
+        "attention.value_up": ["kv_b_proj"],
+    }
 
 
 def _is_fused(norm: Norm | None) -> bool:

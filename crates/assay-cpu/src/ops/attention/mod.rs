@@ -1,6 +1,8 @@
 //! Attention over contiguous keys and values, and over a paged KV cache.
 
 mod kv_cache;
+mod latent;
+mod latent_kernel;
 mod online_softmax;
 mod paged;
 mod paged_kernel;
@@ -10,8 +12,10 @@ mod shape;
 
 pub use kv_cache::CacheShape;
 pub(super) use kv_cache::MAX_HEAD_SIZE;
+pub use latent::latent_attention;
+pub(super) use latent_kernel::LatentTile;
 pub use paged::{PagedBatch, paged_attention};
 pub(super) use paged_kernel::PagedTile;
 pub use prefill::prefill_attention;
 pub(super) use prefill_kernel::PrefillTile;
-pub use shape::{AttentionShape, ScoreOptions};
+pub use shape::{AttentionShape, LatentShape, ScoreOptions};

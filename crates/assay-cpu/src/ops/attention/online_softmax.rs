@@ -29,21 +29,19 @@ impl<'a> OnlineSoftmax<'a> {
         }
     }
 
-    /// Adds at most `KV_TILE` keys; `key(i)` and `value(i)` are the rows of the i-th.
+    /// Adds at most `KV_TILE` keys; `score(i)` is the scaled score of the i-th, and `value(i)` its row.
     #[inline(always)]
     pub fn update<'b, V: Vector, T: Load>(
         &mut self,
         v: V,
-        query: &[f32],
-        factor: f32,
         count: usize,
-        key: impl Fn(usize) -> &'b [T],
+        score: impl Fn(usize) -> f32,
         value: impl Fn(usize) -> &'b [T],
     ) {
         let mut scores = [0.0; KV_TILE];
         let scores = &mut scores[..count];
-        for (index, score) in scores.iter_mut().enumerate() {
-            *score = element::dot(v, key(index), query) * factor;
+        for (index, slot) in scores.iter_mut().enumerate() {
+            *slot = score(index);
         }
         // The maximum ignores NaN; the sum below propagates it.
         let max = largest(v, scores).max(self.max);

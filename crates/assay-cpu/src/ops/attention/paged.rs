@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// Tasks per thread: enough for load balance.
-const TASKS_PER_THREAD: usize = 4;
+pub(super) const TASKS_PER_THREAD: usize = 4;
 /// The fewest tokens of a split where `num_splits` is 0.
 const MIN_SPLIT_TOKENS: usize = 256;
 
@@ -74,7 +74,7 @@ pub fn paged_attention<T: Element>(
     let rows = query.len() / width;
     check_length(operation, "query", query.len(), &[rows, width])?;
     check_length(operation, "out", out.len(), &[rows, width])?;
-    let queries = batch.check(cache, rows)?;
+    let queries = batch.check(operation, cache.blocks, cache.block_size, rows)?;
     out[..queries.start * width].fill(0.0);
     out[queries.end * width..].fill(0.0);
     let group = shape.group();
@@ -229,7 +229,7 @@ fn combine_splits(partials: &[f32], out: &mut [f32], shape: AttentionShape, sink
 }
 
 impl PagedBatch<'_> {
-    fn rows(&self, sequence: usize) -> Range<usize> {
+    pub(super) fn rows(&self, sequence: usize) -> Range<usize> {
         self.query_start_loc[sequence] as usize..self.query_start_loc[sequence + 1] as usize
     }
 
@@ -249,8 +249,13 @@ impl PagedBatch<'_> {
     }
 
     /// Checks the metadata; returns the range of queries that belong to sequences.
-    fn check(&self, cache: CacheShape, rows: usize) -> Result<Range<usize>> {
-        let operation = "paged_attention";
+    pub(crate) fn check(
+        &self,
+        operation: &'static str,
+        blocks: usize,
+        block_size: usize,
+        rows: usize,
+    ) -> Result<Range<usize>> {
         let sequences = self.seq_lens.len();
         let starts = self.query_start_loc;
         check_length(operation, "query_start_loc", starts.len(), &[sequences + 1])?;
@@ -267,9 +272,14 @@ impl PagedBatch<'_> {
             "rising numbers",
             "others",
         )?;
-        let capacity = self.columns * cache.block_size;
+        let capacity = self.columns.saturating_mul(block_size);
         for (sequence, seq_len) in self.seq_lens.iter().enumerate() {
-            let seq_len = check_index(operation, "seq_lens", i64::from(*seq_len), capacity + 1)?;
+            let seq_len = check_index(
+                operation,
+                "seq_lens",
+                i64::from(*seq_len),
+                capacity.saturating_add(1),
+            )?;
             let rows = self.rows(sequence).len();
             check_value(
                 operation,
@@ -278,9 +288,9 @@ impl PagedBatch<'_> {
                 format_args!("0, or at least the sequence's {rows} queries"),
                 seq_len,
             )?;
-            let used_blocks = seq_len.div_ceil(cache.block_size);
+            let used_blocks = seq_len.div_ceil(block_size);
             for block in &self.block_tables[sequence * self.columns..][..used_blocks] {
-                check_index(operation, "block_tables", i64::from(*block), cache.blocks)?;
+                check_index(operation, "block_tables", i64::from(*block), blocks)?;
             }
         }
         let edge = |start: Option<&i32>| start.map_or(0, |start| *start as usize);

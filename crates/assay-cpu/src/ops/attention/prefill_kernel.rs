@@ -2,7 +2,7 @@
 
 use super::online_softmax::{KV_TILE, OnlineSoftmax};
 use super::shape::AttentionShape;
-use crate::ops::element::Load;
+use crate::ops::element::{Load, dot};
 use crate::simd::{Kernel, Vector};
 use crate::threads::DisjointSlice;
 
@@ -57,12 +57,11 @@ impl<T: Load> Kernel for PrefillTile<'_, T> {
                 }
                 let start = ((self.first + index) * heads + self.head) * head_size;
                 let at = |key: usize| ((block + key) * kv_heads + kv_head) * head_size;
+                let query = &self.query[start..start + head_size];
                 states.update(
                     v,
-                    &self.query[start..start + head_size],
-                    scale,
                     count,
-                    |key| &self.key[at(key)..at(key) + head_size],
+                    |key| dot(v, &self.key[at(key)..at(key) + head_size], query) * scale,
                     |key| &self.value[at(key)..at(key) + head_size],
                 );
             }

@@ -68,3 +68,44 @@ impl AttentionShape {
         self.heads / self.kv_heads
     }
 }
+
+/// Heads and widths of latent attention.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LatentShape {
+    /// Query heads.
+    pub heads: usize,
+    /// Elements of a latent.
+    pub rank: usize,
+    /// Elements of the shared key behind it.
+    pub rotary_dim: usize,
+    /// Tokens of a block of the cache.
+    pub block_size: usize,
+    /// The factor on scores.
+    pub scale: f32,
+}
+
+impl LatentShape {
+    /// Elements of a row of the cache.
+    pub fn width(&self) -> usize {
+        self.rank + self.rotary_dim
+    }
+
+    /// Checks the shape; returns how many blocks a cache of this many elements has.
+    pub(crate) fn check(&self, operation: &'static str, elements: usize) -> Result<usize> {
+        let valid = self.heads > 0 && self.rank > 0 && self.rotary_dim > 0 && self.block_size > 0;
+        check_value(
+            operation,
+            "shape",
+            valid,
+            "heads, rank, rotary_dim and block_tokens of at least 1",
+            format_args!(
+                "{} heads of {} and {}, blocks of {}",
+                self.heads, self.rank, self.rotary_dim, self.block_size
+            ),
+        )?;
+        let block = self.block_size.saturating_mul(self.width());
+        let blocks = elements / block;
+        check_length(operation, "cache", elements, &[blocks, block])?;
+        Ok(blocks)
+    }
+}

@@ -28,8 +28,11 @@ thread_local! {
     static SORTED: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
 }
 
-fn check_slot_mapping(slot_mapping: &[i32], limit: usize) -> Result<()> {
-    let operation = "rope_write";
+pub(super) fn check_slot_mapping(
+    operation: &'static str,
+    slot_mapping: &[i32],
+    limit: usize,
+) -> Result<()> {
     for slot in slot_mapping.iter().filter(|slot| **slot != -1) {
         check_index(operation, "slot_mapping", i64::from(*slot), limit)?;
     }
@@ -92,7 +95,7 @@ pub fn rope_write<T: Element>(
             check_length(operation, argument, norm.len(), &[shape.head_size])?;
         }
     }
-    check_slot_mapping(slot_mapping, cache.slots())?;
+    check_slot_mapping(operation, slot_mapping, cache.slots())?;
     if let Some(rotary) = transform.rotary {
         let limit = rotary.check(operation, shape.head_size)?;
         for (position, _) in positions

@@ -1,0 +1,177 @@
+//! State-space layers: causal convolution and selective scan.
+
+use super::call::{Call, int, pointer, pointer_or_null};
+use super::context::{Define, OperationContext};
+use crate::device::{LaunchConfig, Queue};
+use assay_operations::ElementFormat::{F32, I32};
+use assay_operations::Operand;
+use assay_runtime::backend::{KernelArgument, Result};
+
+/// Channels of a CTA of the convolution.
+const CONVOLUTION_THREADS: u64 = 128;
+/// Rows of a CTA of the convolution.
+const CONVOLUTION_ROWS: u64 = 64;
+/// The most taps that the convolution keeps in registers.
+const MAX_TAPS: u64 = 8;
+/// Rows that the scan stages in shared memory at a time.
+const SCAN_ROWS: u64 = 8;
+/// The most shared memory of the scan, which needs no permission of the driver.
+const MAX_SHARED_BYTES: u64 = 48 << 10;
+
+/// The operands that say which rows are of which sequence, and where its state is.
+struct Sequences {
+    count: u64,
+    slots: Operand,
+    query_start_loc: Operand,
+    seq_lens: Operand,
+}
+
+impl Sequences {
+    fn read(call: &Call<'_>) -> Result<Self> {
+        let count = call.size("sequences")?;
+        if count > 65_535 {
+            return Err(call.error("at most 65535 sequences", count));
+        }
+        Ok(Sequences {
+            count,
+            slots: call.typed("slots", I32, &[count])?,
+            query_start_loc: call.typed("query_start_loc", I32, &[count + 1])?,
+            seq_lens: call.typed("seq_lens", I32, &[count])?,
+        })
+    }
+
+    fn arguments(&self) -> [KernelArgument; 3] {
+        [
+            pointer(self.slots),
+            pointer(self.query_start_loc),
+            pointer(self.seq_lens),
+        ]
+    }
+}
+
+pub(super) fn causal_convolution(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
+    let (rows, columns) = (call.size("rows")?, call.size("columns")?);
+    let (first, channels) = (call.size("first")?, call.size("channels")?);
+    let (taps, states) = (call.size("kernel")?, call.size("states")?);
+    if !(2..=MAX_TAPS).contains(&taps) {
+        return Err(call.error(format_args!("a kernel of 2 to {MAX_TAPS} rows"), taps));
+    }
+    if first + channels > columns {
+        let expected = format_args!("channels within {columns} columns");
+        return Err(call.error(expected, format_args!("{channels} from {first} on")));
+    }
+    let x = call.operand("x", &[rows, columns])?;
+    let weight = call.typed("weight", x.format, &[taps, channels])?;
+    let bias = call.optional_typed("bias", x.format, &[channels])?;
+    let state = call.typed("state", F32, &[states, taps - 1, channels])?;
+    let out = call.typed("out", x.format, &[rows, channels])?;
+    let sequences = Sequences::read(call)?;
+    if rows * channels * sequences.count == 0 {
+        return Ok(());
+    }
+    let defines: [Define; 4] = [
+        ("ELEMENT", call.float_type("x", x)?.into()),
+        ("KERNEL_TAPS", taps.into()),
+        ("THREADS", CONVOLUTION_THREADS.into()),
+        ("CHUNK_ROWS", CONVOLUTION_ROWS.into()),
+    ];
+    let function = context.function(queue, "causal_convolution", &defines)?;
+    let mut arguments = vec![pointer(x), pointer(weight), pointer_or_null(bias)];
+    arguments.extend(sequences.arguments());
+    arguments.extend([pointer(state), pointer(out)]);
+    arguments.extend([int(columns), int(first), int(channels)]);
+    let config = LaunchConfig {
+        grid: [
+            channels.div_ceil(CONVOLUTION_THREADS) as u32,
+            rows.div_ceil(CONVOLUTION_ROWS) as u32,
+            sequences.count as u32,
+        ],
+        block: [CONVOLUTION_THREADS as u32, 1, 1],
+        shared_bytes: 0,
+        cluster: 1,
+        prefers_l1: false,
+    };
+    queue.launch(&function, config, &arguments)
+}
+
+/// Lanes that share the state of an element: few enough that each has whole vectors, and a CTA of at
+/// most 512 threads.
+fn lanes_per_element(head_dim: u64, state_size: u64) -> Option<u64> {
+    let fits = |lanes: &u64| {
+        let threads = head_dim * lanes;
+        state_size.is_multiple_of(4 * lanes) && threads.is_multiple_of(32) && threads <= 512
+    };
+    [8, 4, 2, 1].into_iter().find(fits)
+}
+
+pub(super) fn selective_scan(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
+    let (rows, states) = (call.size("rows")?, call.size("states")?);
+    let (heads, head_dim) = (call.size("heads")?, call.size("head_dim")?);
+    let (groups, state_size) = (call.size("groups")?, call.size("state_size")?);
+    if groups == 0 || !heads.is_multiple_of(groups) {
+        return Err(call.error("heads in groups", format_args!("{heads} and {groups}")));
+    }
+    let shared_bytes = 4 * SCAN_ROWS * (2 * state_size + 2 * head_dim + 1);
+    let lanes = lanes_per_element(head_dim, state_size);
+    let Some(lanes) = lanes.filter(|_| shared_bytes <= MAX_SHARED_BYTES) else {
+        let got = format_args!("{head_dim} and {state_size}");
+        return Err(call.error("heads and states in multiples of 32", got));
+    };
+    let inner = heads * head_dim;
+    let channels = inner + 2 * groups * state_size;
+    let projected = call.operand("projected", &[rows, inner + channels + heads])?;
+    let convolved = call.typed("convolved", projected.format, &[rows, channels])?;
+    let a_log = call.typed("a_log", F32, &[heads])?;
+    let d = call.typed("d", F32, &[heads])?;
+    let dt_bias = call.typed("dt_bias", F32, &[heads])?;
+    let state = call.typed("state", F32, &[states, heads, head_dim, state_size])?;
+    let out = call.typed("out", projected.format, &[rows, inner])?;
+    let sequences = Sequences::read(call)?;
+    if rows * inner * sequences.count == 0 {
+        return Ok(());
+    }
+    let defines: [Define; 5] = [
+        ("ELEMENT", call.float_type("projected", projected)?.into()),
+        ("HEAD_DIM", head_dim.into()),
+        ("STATE_SIZE", state_size.into()),
+        ("LANES_PER_ELEMENT", lanes.into()),
+        ("CHUNK_ROWS", SCAN_ROWS.into()),
+    ];
+    let function = context.function(queue, "selective_scan", &defines)?;
+    let mut arguments = vec![pointer(projected), pointer(convolved)];
+    arguments.extend([pointer(a_log), pointer(d), pointer(dt_bias)]);
+    arguments.extend(sequences.arguments());
+    arguments.extend([pointer(state), pointer(out), int(heads), int(groups)]);
+    arguments.push(KernelArgument::F32(call.float("dt_min")?));
+    arguments.push(KernelArgument::F32(call.float("dt_max")?));
+    let config = LaunchConfig {
+        grid: [heads as u32, sequences.count as u32, 1],
+        block: [(head_dim * lanes) as u32, 1, 1],
+        shared_bytes: 0,
+        cluster: 1,
+        prefers_l1: false,
+    };
+    queue.launch(&function, config, &arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_hold_whole_vectors_of_the_state() {
+        // Mamba-2 and Codestral Mamba.
+        assert_eq!(lanes_per_element(64, 128), Some(8));
+        assert_eq!(lanes_per_element(64, 16), Some(4));
+        assert_eq!(lanes_per_element(16, 16), Some(4));
+        assert_eq!(lanes_per_element(64, 6), None);
+    }
+}
