@@ -14,8 +14,21 @@ ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
 HALF = ("bf16", "fp16")
 FLOATS = (*HALF, "float")
 QUANTIZED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
+QUANTIZED_CACHES = ("e4m3", "int8")
+BLOCKS = {
+    80: (8, 32, 0, 0), 40: (4, 32, 0, 8), 41: (4, 32, 0, 0), 50: (5, 32, 0, 16), 51: (5, 32, 0, 0),
+    42: (40, 32, 0, 0), 44: (41, 32, 3, 0), 25: (4, 16, 1, 0), 35: (4, 16, 2, 4),
+    45: (4, 32, 1, 0), 55: (5, 32, 1, 0), 65: (6, 16, 2, 32), 43: (40, 32, 2, 0),
+}  # fmt: skip
+"""Formats of GGUF: weight format, group size, scale format and zero point."""
 KINDS = {"bool": "bool", "int": "i64", "uint": "u8", "float": "float"}
 INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
+
+
+def layout(block_format: int) -> dict[str, object]:
+    """The macros of the layout that a block format is packed in."""
+    names = ("WEIGHT_FORMAT", "GROUP_SIZE", "SCALE_FORMAT", "ZERO_POINT")
+    return dict(zip(names, BLOCKS[block_format], strict=True))
 
 
 def gemv() -> Iterator[Options]:
@@ -49,6 +62,10 @@ def gemv() -> Iterator[Options]:
         for weight, group in ((16, 0), *QUANTIZED):
             kind = {"WEIGHT_FORMAT": weight, "GROUP_SIZE": group, "OUTPUT": element}
             yield shape | kind | {"GROUPED": 1}
+        for block_format in BLOCKS:
+            kind = shape | layout(block_format)
+            yield kind | {"OUTPUT": element, "NO_TAIL": 1, "GROUPED": int(element == "bf16")}
+            yield kind | {"OUTPUT": "float", "NORM": 1, "GATED": 1, "MAX_ROWS": 4}
 
 
 def small_m_gemm() -> Iterator[Options]:
@@ -139,6 +156,13 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "WARPS": 4, "METADATA_READY": 1, "FUSED_ROPE": fused, "INTERLEAVED": 0,
                     "SCORE_OPTIONS": score_options,
                 }  # fmt: skip
+            for cache, head, cluster in product(QUANTIZED_CACHES, (64, 128, 192, 256), clusters):
+                yield {
+                    "ELEMENT": "bf16", "CACHE_ELEMENT": cache, "HEAD_DIM": head, "HEAD_TILES": 1,
+                    "CTAS_PER_SM": 2 if head <= 128 else 1, "CLUSTER": cluster,
+                    "WARPS": 8 if head <= 128 else 2, "METADATA_READY": 1, "FUSED_ROPE": 0,
+                    "SCORE_OPTIONS": 15 * cluster,
+                }  # fmt: skip
         case "attention_prefill.cu":
             for element, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
                 yield {"ELEMENT": element, "HEAD_DIM": head, "CAUSAL": causal}
@@ -149,6 +173,11 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "CAUSAL": 1,
                     "SCORE_OPTIONS": score_options,
                 }
+            for cache, head, score_options in product(QUANTIZED_CACHES, (64, 256), (0, 15)):
+                yield {
+                    "ELEMENT": "bf16", "CACHE_ELEMENT": cache, "HEAD_DIM": head, "CAUSAL": 1,
+                    "SCORE_OPTIONS": score_options,
+                }  # fmt: skip
         case "attention_prefill_hopper.cu":
             for element, head, causal, (box_tokens, heads_per_tile) in product(
                 HALF, (64, 128), (0, 1), ((16, 4), (128, 1))
@@ -198,6 +227,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):
                     yield {"ELEMENT": element, "CACHE_ELEMENT": element, "INTERLEAVED": interleaved, "VECTOR": vector,
                            "LANES_PER_HEAD": lanes, "THREADS": 128, "METADATA_READY": interleaved}  # fmt: skip
+            for cache, (vector, lanes) in product(QUANTIZED_CACHES, ((8, 8), (1, 32))):
+                yield {"ELEMENT": "bf16", "CACHE_ELEMENT": cache, "INTERLEAVED": 0, "VECTOR": vector,
+                       "LANES_PER_HEAD": lanes, "THREADS": 128, "METADATA_READY": 1}  # fmt: skip
         case "latent_write.cu":
             for element, interleaved in product(HALF, (1, 0)):
                 yield {"ELEMENT": element, "INTERLEAVED": interleaved, "THREADS": 256}
@@ -250,9 +282,11 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "TYPE": element,
                     "THREADS": 256,
                 }
+            if file == "dequantize.cu":
+                yield from (layout(one) | {"OUTPUT": "bf16"} for one in BLOCKS)
         case "dequantize_blocks.cu":
-            for block_format, element in product((80, 40, 41, 45, 65), FLOATS):
-                yield {"BLOCK_FORMAT": block_format, "OUTPUT": element}
+            for block_format, element in product(BLOCKS, FLOATS):
+                yield layout(block_format) | {"BLOCK_FORMAT": block_format, "OUTPUT": element}
         case "quantize_blocks.cu":
             for block_format, element in product((80, 40, 41), FLOATS):
                 yield {"BLOCK_FORMAT": block_format, "TYPE": element}
@@ -264,8 +298,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for element, other in product(FLOATS, FLOATS):
                 yield {"TYPE": element, "OUTPUT": other}
         case "pack_blocks.cu":
-            for block_format, weight in ((80, 8), (40, 4), (41, 4)):
-                yield {"BLOCK_FORMAT": block_format, "WEIGHT_FORMAT": weight, "GROUP_SIZE": 32}
+            yield from (layout(one) | {"BLOCK_FORMAT": one} for one in BLOCKS)
         case "reduce.cu":
             for kind, (rows, register_vectors) in product(
                 ("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))

@@ -11,10 +11,12 @@
 //   during the softmax, its values after the second product. Partials meet in distributed shared memory where the
 //   splits of a head are one thread block cluster, else in global memory, where the last CTA to arrive combines them.
 // Departures: no shared-memory staging: the order of elements within a head is free as long as q (or out) follows it,
-//   so 16-byte loads are fragments as they are. Splits are combined in the same kernel, in the order of the splits, so
+//   so 16-byte loads are fragments as they are. Elements of 8 bits are converted to fp16 in registers, which holds them
+//   exactly, and the products are of fp16; scales of tokens multiply the logits and the probabilities. Splits are combined in the same kernel, in the order of the splits, so
 //   that results do not depend on which CTA finishes last.
 //
-// Options: ELEMENT (bf16, fp16: of q, cache and out), HEAD_DIM (64, 128, 192, 256),
+// Options: ELEMENT (bf16, fp16: of q and out), CACHE_ELEMENT (as ELEMENT, e4m3 or int8 with a scale for each token of a
+//   head, as cache_element.cuh; not with FUSED_ROPE unless as ELEMENT), HEAD_DIM (64, 128, 192, 256),
 //   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, CTAS_PER_SM,
 //   CLUSTER (1: the splits of one head are one cluster of at most 8 CTAs; 0: partials go through global memory),
 //   METADATA_READY (1: the preceding kernel does not write seq_lens, query_start_loc and block_tables; they are read,
@@ -38,8 +40,11 @@
 //   zeros, which the kernel leaves at zero. block_tokens is a multiple of 16. Keys and values of token j of a sequence
 //   are at table[j / block_tokens] * block_stride + head * head_stride + j % block_tokens * token_stride; a seq_len of
 //   0 is a padding row and gives zeros.
-#include "prelude.cuh"
+#include "cache_element.cuh"
 
+#ifndef CACHE_ELEMENT
+#define CACHE_ELEMENT ELEMENT
+#endif
 #ifndef METADATA_READY
 #define METADATA_READY 0
 #endif
@@ -59,6 +64,51 @@ constexpr bool HAS_ALIBI = SCORE_OPTIONS & 8;
 constexpr int KEY_CHUNKS = HEAD_DIM / 32;    // 16-byte chunks of a key that each of 4 lanes loads
 constexpr int VALUE_CHUNKS = HEAD_DIM / 64;  // 16-byte chunks of a value that each of 8 lanes loads
 constexpr int QUERY_HEADS = HEAD_TILES * 8;
+
+typedef CACHE_ELEMENT CacheElement;
+constexpr bool QUANTIZED = CacheTraits<CacheElement>::QUANTIZED, HAS_SCALES = CacheTraits<CacheElement>::SCALE_BYTES;
+template <bool IS_QUANTIZED> struct MmaOperand {
+    typedef ELEMENT Type;
+};
+template <> struct MmaOperand<true> {
+    typedef fp16 Type;
+};
+typedef MmaOperand<QUANTIZED>::Type MmaElement;  // the operand type of the tensor core
+// Where heads are multiples of 128 elements of 8 bits, a lane loads two chunks of 8 elements at once.
+constexpr bool PAIRED_CHUNKS = QUANTIZED && HEAD_DIM % 128 == 0;
+constexpr int CHUNK_WORDS = QUANTIZED ? 2 : 4;  // of 8 elements
+constexpr float PROBABILITY_SCALE = HAS_SCALES ? 256.0f : 1.0f;  // keeps small products with scales above fp16's least
+
+// The first element of chunk c of a key, of lane t of four; and of a value, of lane g of eight.
+DEVICE int key_element(int c, int t) { return PAIRED_CHUNKS ? c / 2 * 64 + t * 16 + c % 2 * 8 : c * 32 + t * 8; }
+DEVICE int value_element(int c, int g) { return PAIRED_CHUNKS ? c / 2 * 128 + g * 16 + c % 2 * 8 : c * 64 + g * 8; }
+
+struct Chunk {
+    u32 words[CHUNK_WORDS];
+    DEVICE uint4 operand() const {
+        if constexpr (QUANTIZED)
+            return cache_chunk<CacheElement>(make_uint2(words[0], words[1]));
+        else
+            return make_uint4(words[0], words[1], words[CHUNK_WORDS - 2], words[CHUNK_WORDS - 1]);
+    }
+};
+
+// Loads the chunks of one row whose first elements are at element(c); zeros where not valid.
+template <int CHUNKS, class Element>
+DEVICE void load_chunks(Chunk (&chunks)[CHUNKS], const CacheElement* row, Element element, bool valid) {
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c += 1 + PAIRED_CHUNKS) {
+        if constexpr (QUANTIZED && !PAIRED_CHUNKS) {
+            const uint2 v = load8_streaming(row + element(c), valid);
+            chunks[c].words[0] = v.x, chunks[c].words[1] = v.y;
+        } else {
+            const uint4 v = load16_streaming(row + element(c), valid);
+            chunks[c].words[0] = v.x, chunks[c].words[1] = v.y;
+            Chunk& upper = chunks[c + PAIRED_CHUNKS];
+            upper.words[CHUNK_WORDS - 2] = v.z, upper.words[CHUNK_WORDS - 1] = v.w;
+        }
+    }
+}
 
 #if CLUSTER
 DEVICE void cluster_sync() {
@@ -135,7 +185,7 @@ struct Shared {
 };
 
 KERNEL __launch_bounds__(WARPS * 32, CTAS_PER_SM)
-attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* block_tables, const int* seq_lens,
+attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, const int* block_tables, const int* seq_lens,
                  const int* query_start_loc, ELEMENT* out, float* partials, u32* counters, int heads, int kv_heads,
                  int block_tokens, int table_width, i64 block_stride, int head_stride, int token_stride, float scale
 #if FUSED_ROPE
@@ -178,46 +228,60 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
     q += i64(row) * (FUSED_ROPE ? heads + 2 * kv_heads : heads) * HEAD_DIM + kv_head * group_heads * HEAD_DIM;
     out += i64(row) * heads * HEAD_DIM + kv_head * group_heads * HEAD_DIM;
 
-    uint4 key[2][KEY_CHUNKS], value[4][VALUE_CHUNKS];
+    Chunk key[2][KEY_CHUNKS], value[4][VALUE_CHUNKS];
+    float key_scale[2] = {1.0f, 1.0f}, value_scale[2] = {1.0f, 1.0f};  // of tokens g and g + 8 of a tile
     auto cache_offset = [&](int tile) {
         const int token = tile * 16;
         return table[token / block_tokens] * block_stride + token % block_tokens * token_stride;
     };
+    // The scale of a token of a tile whose elements are at `from`: behind the elements of the head's block.
+    auto scale_of = [&](const CacheElement* cache, int tile, i64 from, int token) {
+        const int inner = tile * 16 % block_tokens;
+        const CacheElement* scales = cache + from - inner * token_stride + block_tokens * HEAD_DIM;
+        return __ldcg(reinterpret_cast<const float*>(scales) + inner + token);
+    };
     // Cache slots past the sequence's end are uninitialized, so they are not read.
     auto load_keys = [&](int tile, i64 from) {
 #pragma unroll
-        for (int h = 0; h < 2; h++)
-#pragma unroll
-            for (int c = 0; c < KEY_CHUNKS; c++) {
-                const bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
-                const ELEMENT* at = keys + from + (h * 8 + g) * token_stride;
-                if (FUSED_ROPE && tile * 16 + h * 8 + g == seq_len - 1)
-                    at = new_kv;
-                key[h][c] = load16_streaming(at + c * 32 + t * 8, valid);
-            }
+        for (int h = 0; h < 2; h++) {
+            const bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
+            const CacheElement* at = keys + from + (h * 8 + g) * token_stride;
+#if FUSED_ROPE
+            if (tile * 16 + h * 8 + g == seq_len - 1)
+                at = new_kv;
+#endif
+            load_chunks(key[h], at, [&](int c) { return key_element(c, t); }, valid);
+            if constexpr (HAS_SCALES)
+                key_scale[h] = valid ? scale_of(keys, tile, from, h * 8 + g) : 0.0f;
+        }
     };
     auto load_values = [&](int tile, i64 from) {
 #pragma unroll
-        for (int h = 0; h < 4; h++)
+        for (int h = 0; h < 4; h++) {
+            const int token = h / 2 * 8 + t * 2 + h % 2;
+            const bool valid = tile < tile_end && tile * 16 + token < seq_len;
+            const CacheElement* at = values + from + token * token_stride;
+#if FUSED_ROPE
+            if (tile * 16 + token == seq_len - 1)
+                at = new_kv + kv_heads * HEAD_DIM;
+#endif
+            load_chunks(value[h], at, [&](int c) { return value_element(c, g); }, valid);
+        }
 #pragma unroll
-            for (int c = 0; c < VALUE_CHUNKS; c++) {
-                const int token = h / 2 * 8 + t * 2 + h % 2;
-                const bool valid = tile < tile_end && tile * 16 + token < seq_len;
-                const ELEMENT* at = values + from + token * token_stride;
-                if (FUSED_ROPE && tile * 16 + token == seq_len - 1)
-                    at = new_kv + kv_heads * HEAD_DIM;
-                value[h][c] = load16_streaming(at + c * 64 + g * 8, valid);
-            }
+        for (int h = 0; HAS_SCALES && h < 2; h++) {
+            const bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
+            value_scale[h] = valid ? scale_of(values, tile, from, h * 8 + g) : 0.0f;
+        }
     };
 
     int tile = first_tile + split * tiles_per_split + warp;
     const i64 first_offset = tile < tile_end ? cache_offset(tile) : 0;
     i64 offset = first_offset, next_offset = tile + WARPS < tile_end ? cache_offset(tile + WARPS) : 0;
     if constexpr (METADATA_READY) {
-        constexpr int lines = HEAD_DIM / 64;
+        constexpr int line = 128 / sizeof(CacheElement), lines = ceil_divide(HEAD_DIM, line);
         for (int i = lane; i < 16 * lines && tile < tile_end; i += 32) {
-            prefetch_l2(keys + first_offset + i / lines * token_stride + i % lines * 64);
-            prefetch_l2(values + first_offset + i / lines * token_stride + i % lines * 64);
+            prefetch_l2(keys + first_offset + i / lines * token_stride + i % lines * line);
+            prefetch_l2(values + first_offset + i / lines * token_stride + i % lines * line);
         }
         wait_on_dependency();
     }
@@ -230,7 +294,8 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
 #pragma unroll
         for (int c = 0; c < KEY_CHUNKS; c++) {
             const bool valid = n * 8 + g < group_heads && has_query;
-            query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD_DIM + c * 32 + t * 8) : zero16();
+            const uint4 v = valid ? load16(q + (n * 8 + g) * HEAD_DIM + key_element(c, t)) : zero16();
+            query[n][c] = QUANTIZED ? convert_words<ELEMENT, MmaElement>(v) : v;
         }
 
 #if FUSED_ROPE
@@ -255,12 +320,15 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             uint4 rotated[KEY_CHUNKS];
 #pragma unroll
             for (int c = 0; c < KEY_CHUNKS; c++)
-                rotated[c] = upper ? key[1][c] : key[0][c];
+                rotated[c] = upper ? key[1][c].operand() : key[0][c].operand();
             normalize_and_rotate(rotated, key_norm, cos_sin, epsilon);
 #pragma unroll
             for (int c = 0; c < KEY_CHUNKS; c++) {
-                key[0][c] = has_token && !upper ? rotated[c] : key[0][c];
-                key[1][c] = has_token && upper ? rotated[c] : key[1][c];
+#pragma unroll
+                for (int i = 0; i < CHUNK_WORDS; i++) {
+                    key[0][c].words[i] = has_token && !upper ? word(rotated[c], i) : key[0][c].words[i];
+                    key[1][c].words[i] = has_token && upper ? word(rotated[c], i) : key[1][c].words[i];
+                }
                 if (has_token)
                     store16(keys + offset + token * token_stride + c * 32 + t * 8, rotated[c]);
             }
@@ -269,18 +337,23 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
 #pragma unroll
                 for (int c = 0; c < VALUE_CHUNKS; c++)
                     if (h / 2 * 8 + t * 2 + h % 2 == token && has_query)
-                        store16(values + offset + token * token_stride + c * 64 + g * 8, value[h][c]);
+                        store16(values + offset + token * token_stride + c * 64 + g * 8, value[h][c].operand());
         }
 #endif
         float logits[HEAD_TILES][4] = {};
 #pragma unroll
-        for (int n = 0; n < HEAD_TILES; n++)
+        for (int c = 0; c < KEY_CHUNKS; c++) {
+            const uint4 a = key[0][c].operand(), b = key[1][c].operand();
 #pragma unroll
-            for (int c = 0; c < KEY_CHUNKS; c++) {
-                const uint4 &a = key[0][c], &b = key[1][c], &x = query[n][c];
-                mma_16x8x16<ELEMENT>(logits[n], a.x, b.x, a.y, b.y, x.x, x.y);
-                mma_16x8x16<ELEMENT>(logits[n], a.z, b.z, a.w, b.w, x.z, x.w);
+            for (int n = 0; n < HEAD_TILES; n++) {
+                const uint4& x = query[n][c];
+                mma_16x8x16<MmaElement>(logits[n], a.x, b.x, a.y, b.y, x.x, x.y);
+                mma_16x8x16<MmaElement>(logits[n], a.z, b.z, a.w, b.w, x.z, x.w);
             }
+        }
+#pragma unroll
+        for (int i = 0; HAS_SCALES && i < HEAD_TILES * 4; i++)
+            logits[i / 4][i % 4] *= key_scale[i % 4 / 2];
         load_keys(tile + WARPS, next_offset);
         u32 probabilities[HEAD_TILES][2];
 #pragma unroll
@@ -314,8 +387,11 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
                 logits[n][i + 2] = exp2_approx(logits[n][i + 2] - new_max);
                 row_sum[n][i] = fmaf(row_sum[n][i], rescale[i], logits[n][i] + logits[n][i + 2]);
             }
-            probabilities[n][0] = transpose_8x8(pack<ELEMENT>(logits[n][0], logits[n][1]));
-            probabilities[n][1] = transpose_8x8(pack<ELEMENT>(logits[n][2], logits[n][3]));
+#pragma unroll
+            for (int i = 0; HAS_SCALES && i < 4; i++)
+                logits[n][i] *= value_scale[i / 2] * PROBABILITY_SCALE;
+            probabilities[n][0] = transpose_8x8(pack<MmaElement>(logits[n][0], logits[n][1]));
+            probabilities[n][1] = transpose_8x8(pack<MmaElement>(logits[n][2], logits[n][3]));
 #pragma unroll
             for (int m = 0; m < HEAD_DIM / 16; m++)
 #pragma unroll
@@ -327,12 +403,12 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
             u32 v[4];
 #pragma unroll
             for (int h = 0; h < 4; h++)
-                v[h] = word(value[h][m / 4], m % 4);
+                v[h] = word(value[h][m / 4].operand(), m % 4);
             const u32 a0 = __byte_perm(v[0], v[1], 0x5410), a1 = __byte_perm(v[0], v[1], 0x7632);
             const u32 a2 = __byte_perm(v[2], v[3], 0x5410), a3 = __byte_perm(v[2], v[3], 0x7632);
 #pragma unroll
             for (int n = 0; n < HEAD_TILES; n++)
-                mma_16x8x16<ELEMENT>(accumulators[n][m], a0, a1, a2, a3, probabilities[n][0], probabilities[n][1]);
+                mma_16x8x16<MmaElement>(accumulators[n][m], a0, a1, a2, a3, probabilities[n][0], probabilities[n][1]);
         }
         load_values(tile + WARPS, next_offset);
         offset = next_offset;
@@ -355,8 +431,9 @@ attention_decode(const ELEMENT* q, ELEMENT* keys, ELEMENT* values, const int* bl
 #pragma unroll
             for (int m = 0; m < HEAD_DIM / 16; m++)
                 *reinterpret_cast<float2*>(
-                    &shared.accumulators[warp][n * 8 + t * 2 + i][m / 4 * 64 + g * 8 + m % 4 * 2]) =
-                    make_float2(accumulators[n][m][i], accumulators[n][m][i + 2]);
+                    &shared.accumulators[warp][n * 8 + t * 2 + i][value_element(m / 4, g) + m % 4 * 2]) =
+                    make_float2(accumulators[n][m][i] / PROBABILITY_SCALE,
+                                accumulators[n][m][i + 2] / PROBABILITY_SCALE);
         }
     }
     __syncthreads();

@@ -8,13 +8,18 @@
 // Departures: none but paging. As in the authors' code, KV tiles are visited from the last to the first, so that masked
 //   tiles come first.
 //
-// Options: ELEMENT (bf16, fp16), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1), SCORE_OPTIONS (as
+// Options: ELEMENT (bf16, fp16), CACHE_ELEMENT (as ELEMENT, e4m3 or int8 with a scale for each token of a head, as
+//   cache_element.cuh: converted to ELEMENT on the way to shared memory), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1), SCORE_OPTIONS (as
 //   attention_decode.cu; needs CAUSAL).
 // Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), CTA of 128, shared bytes
 //   4 * TILE_TOKENS * HEAD_DIM * 2, and 64 * HEAD_DIM * 2 more for HEAD_DIM above 128; TILE_TOKENS = 64, above 128 32.
 // Arguments: those of attention_prefill_hopper.cu, but pointers and strides (in elements) instead of tensor maps; with
 //   SCORE_OPTIONS those of attention_decode.cu behind them.
-#include "prelude.cuh"
+#include "cache_element.cuh"
+
+#ifndef CACHE_ELEMENT
+#define CACHE_ELEMENT ELEMENT
+#endif
 
 #ifndef SCORE_OPTIONS
 #define SCORE_OPTIONS 0
@@ -37,8 +42,31 @@ template <int ROWS, class From> DEVICE void load_tile(u32 to, int valid_rows, Fr
     }
 }
 
+typedef CACHE_ELEMENT CacheElement;
+
+// Loads a tile of a quantized cache through registers; `scale(row)` is that of a token.
+template <int ROWS, class From, class Scale>
+DEVICE void convert_tile(u32 to, int valid_rows, From from, Scale scale) {
+    constexpr int chunks = HEAD_DIM / 8;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < ROWS * chunks; i += 128) {
+        const int row = i / chunks, chunk = i % chunks;
+        u32 words[4] = {};
+        if (row < valid_rows) {
+            const uint4 v = cache_chunk<CacheElement>(*reinterpret_cast<const uint2*>(from(row) + chunk * 8));
+            const float factor = scale(row);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 pair = unpack<fp16>(word(v, j));
+                words[j] = pack<ELEMENT>(pair.x * factor, pair.y * factor);
+            }
+        }
+        store16_shared(swizzled(to, row, chunk), make_uint4(words[0], words[1], words[2], words[3]));
+    }
+}
+
 KERNEL __launch_bounds__(128)
-attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, const int* block_tables,
+attention_prefill(const ELEMENT* q, const CacheElement* keys, const CacheElement* values, const int* block_tables,
                   const int* query_start_loc, const int* seq_lens, ELEMENT* out, int queries, int tokens, int heads,
                   int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
                   int token_stride, float scale
@@ -82,18 +110,30 @@ attention_prefill(const ELEMENT* q, const ELEMENT* keys, const ELEMENT* values, 
         return table[token / block_tokens] * block_stride + kv_head * head_stride +
                i64(token % block_tokens) * token_stride;
     };
-    auto load_keys = [&](int n) {
+    auto load_cache_tile = [&](u32 to, const CacheElement* cache, int n) {
         const int from = (last_tile - n) * TILE_TOKENS;
+        auto row_at = [&](int r) { return cache + token_offset(from + r); };
+        if constexpr (CacheTraits<CacheElement>::QUANTIZED) {
+            auto scale_at = [&](int r) {
+                if (CacheTraits<CacheElement>::SCALE_BYTES == 0)
+                    return 1.0f;
+                const int inner = (from + r) % block_tokens;
+                const CacheElement* scales = row_at(r) - i64(inner) * token_stride + block_tokens * HEAD_DIM;
+                return reinterpret_cast<const float*>(scales)[inner];
+            };
+            convert_tile<TILE_TOKENS>(to, seq_len - from, row_at, scale_at);
+        } else {
+            load_tile<TILE_TOKENS>(to, seq_len - from, row_at);
+        }
+    };
+    auto load_keys = [&](int n) {
         if (n < tiles)
-            load_tile<TILE_TOKENS>(key_tile(n % 2), seq_len - from,
-                                   [&](int r) { return keys + token_offset(from + r); });
+            load_cache_tile(key_tile(n % 2), keys, n);
         cp_async_commit();
     };
     auto load_values = [&](int n) {
-        const int from = (last_tile - n) * TILE_TOKENS;
         if (n < tiles)
-            load_tile<TILE_TOKENS>(value_tile(n % 2), seq_len - from,
-                                   [&](int r) { return values + token_offset(from + r); });
+            load_cache_tile(value_tile(n % 2), values, n);
         cp_async_commit();
     };
 

@@ -33,11 +33,6 @@ constexpr int TILE_BYTES = TILE_TOKENS * HEAD_DIM * 2;
 constexpr int BOXES = TILE_TOKENS / BOX_TOKENS;
 constexpr int CONSUMER_WARPS = 8;  // in two warpgroups
 
-DEVICE void store16_shared(u32 to, uint4 v) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
-}
-
 // Transposes the words of a quad of lanes as a 4 x 4 matrix: lane t gets word t of each.
 DEVICE void transpose_quad(u32 (&words)[4], int t) {
 #pragma unroll

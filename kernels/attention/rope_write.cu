@@ -6,11 +6,12 @@
 //   rotates them in registers and stores them. Only the norm's sum of squares is exchanged, by shuffles.
 // Departures: none; the cache write is fused, as in vLLM's reshape_and_cache.
 //
-// Options: ELEMENT (of qkv, norms and q_out), CACHE_ELEMENT (of the cache: bf16, fp16, float), INTERLEAVED (1: rotated
-//   pairs are adjacent elements; 0: they are rotary_dim / 2 apart), VECTOR (elements moved at once: 8, for float 4,
-//   where all addresses are aligned to 16 bytes, head_dim and rotary_dim are multiples of 2 * VECTOR, and CACHE_ELEMENT
-//   is ELEMENT; else 1), LANES_PER_HEAD (a power of two up to 32), THREADS (a multiple of 32), METADATA_READY (1: the
-//   preceding kernel does not write positions and slot_mapping; they are read before the dependency resolves).
+// Options: ELEMENT (of qkv, norms and q_out), CACHE_ELEMENT (of the cache: bf16, fp16, float, e4m3, or int8 with a scale
+//   for each token of a head, as cache_element.cuh), INTERLEAVED (1: rotated pairs are adjacent elements; 0: they are
+//   rotary_dim / 2 apart), VECTOR (elements moved at once: 8, for float 4, where all addresses are aligned to 16 bytes,
+//   head_dim and rotary_dim are multiples of 2 * VECTOR, and CACHE_ELEMENT is ELEMENT or, for 8, of 8 bits; else 1),
+//   LANES_PER_HEAD (a power of two up to 32), THREADS (a multiple of 32), METADATA_READY (1: the preceding kernel does
+//   not write positions and slot_mapping; they are read before the dependency resolves).
 // Launch: grid (rows, ceil((heads + 2 kv_heads) * LANES_PER_HEAD / THREADS)), CTA of THREADS.
 // Arguments: qkv (rows x (heads + 2 kv_heads) x head_dim), positions, slot_mapping (int32), cos_sin_table (float,
 //   positions x rotary_dim: cosines of all pairs, then sines; null: no rotation), keys, values, q_out (rows x heads x
@@ -18,11 +19,28 @@
 //   head_dim, rotary_dim (rotated elements of a head, even), block_tokens, block_stride (64 bits), head_stride,
 //   token_stride (in elements, as attention_decode), epsilon. A slot of -1 is a padding row: its keys and values are
 //   not written, and its queries are not rotated.
+#include "cache_element.cuh"
 #include "vectorization.cuh"
 
 #ifndef METADATA_READY
 #define METADATA_READY 0
 #endif
+
+// Stores to a quantized cache: e4m3 rounds to nearest and saturates, int8 codes are given in multiples of the scale.
+DEVICE u8 quantized(e4m3, float v) { return to_e4m3(v); }
+DEVICE u8 quantized(int8, float v) { return u8(i8(__float2int_rn(v))); }
+template <class T> struct QuantizedAccess {
+    DEVICE static void store(T* p, const float (&v)[1]) { *reinterpret_cast<u8*>(p) = quantized(T(), v[0]); }
+    DEVICE static void store(T* p, const float (&v)[8]) {
+        u32 words[2] = {};
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            words[i / 4] |= u32(quantized(T(), v[i])) << i % 4 * 8;
+        *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
+    }
+};
+template <> struct VectorAccess<e4m3, VECTOR> : QuantizedAccess<e4m3> {};
+template <> struct VectorAccess<int8, VECTOR> : QuantizedAccess<int8> {};
 
 // Two chunks of a head whose elements are rotated with each other. One lane holds both, so that no exchange is needed.
 struct RotaryPair {
@@ -108,12 +126,16 @@ rope_write(const ELEMENT* qkv, const int* positions, const int* slot_mapping, co
         inverse_rms = rsqrtf(sum_of_squares / head_dim + epsilon);
     }
     CACHE_ELEMENT* destination = nullptr;
-    if (!is_query && slot >= 0)
-        destination = (is_key ? keys : values) + slot / block_tokens * block_stride +
-                      (head - heads) % kv_heads * head_stride + slot % block_tokens * token_stride;
-    for (int chunk = lane; chunk < end; chunk += LANES_PER_HEAD) {
-        const RotaryPair pair_chunks(chunk, rotary_dim, head_dim);
-        float v[2][VECTOR] = {};
+    float* token_scale = nullptr;
+    if (!is_query && head < all_heads && slot >= 0) {
+        CACHE_ELEMENT* of_head =
+            (is_key ? keys : values) + slot / block_tokens * block_stride + (head - heads) % kv_heads * head_stride;
+        destination = of_head + slot % block_tokens * token_stride;
+        if constexpr (CacheTraits<CACHE_ELEMENT>::SCALE_BYTES != 0)
+            token_scale = reinterpret_cast<float*>(of_head + block_tokens * head_dim) + slot % block_tokens;
+    }
+    // A chunk of the head, normalized and rotated.
+    auto transform = [&](const RotaryPair& pair_chunks, float (&v)[2][VECTOR]) {
         pair_chunks.load(source, v);
         if (gain) {
             float gains[2][VECTOR];
@@ -135,9 +157,36 @@ rope_write(const ELEMENT* qkv, const int* positions, const int* slot_mapping, co
                 b = second * cosines[i] + first * sines[i];
             }
         }
-        if (is_query)
+    };
+    float inverse_scale = 1.0f;
+    if constexpr (CacheTraits<CACHE_ELEMENT>::SCALE_BYTES != 0) {
+        float largest = 0.0f;
+        for (int chunk = lane; chunk < end; chunk += LANES_PER_HEAD) {
+            float v[2][VECTOR] = {};
+            transform(RotaryPair(chunk, rotary_dim, head_dim), v);
+#pragma unroll
+            for (int i = 0; i < 2 * VECTOR; i++)
+                largest = Maximum::combine(largest, fabsf(v[i / VECTOR][i % VECTOR]));
+        }
+#pragma unroll
+        for (int offset = LANES_PER_HEAD / 2; offset; offset /= 2)
+            largest = Maximum::combine(largest, __shfl_xor_sync(~0u, largest, offset));
+        const float scale = largest / 127.0f;
+        inverse_scale = scale == 0.0f ? 0.0f : 1.0f / scale;
+        if (token_scale && lane == 0)
+            *token_scale = scale;
+    }
+    for (int chunk = lane; chunk < end; chunk += LANES_PER_HEAD) {
+        const RotaryPair pair_chunks(chunk, rotary_dim, head_dim);
+        float v[2][VECTOR] = {};
+        transform(pair_chunks, v);
+        if (is_query) {
             pair_chunks.store(q_out + (i64(row) * heads + head) * head_dim, v);
-        else if (destination)
+        } else if (destination) {
+#pragma unroll
+            for (int i = 0; CacheTraits<CACHE_ELEMENT>::SCALE_BYTES && i < 2 * VECTOR; i++)
+                v[i / VECTOR][i % VECTOR] *= inverse_scale;
             pair_chunks.store(destination, v);
+        }
     }
 }

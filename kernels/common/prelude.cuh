@@ -69,9 +69,32 @@ template <> DEVICE float2 unpack<fp16>(u32 word) {
     return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
 }
 
+// Of two fp16 in a word.
+DEVICE u32 multiply_fp16(u32 a, u32 b) {
+    u32 out;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+DEVICE u32 add_fp16(u32 a, u32 b) {
+    u32 out;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+
 // --- loads and stores ---
 
 DEVICE u32 word(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+
+// Eight 16-bit floats as another type.
+template <class From, class To> DEVICE uint4 convert_words(const uint4& v) {
+    u32 words[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 pair = unpack<From>(word(v, i));
+        words[i] = pack<To>(pair.x, pair.y);
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
 
 DEVICE uint4 zero16() { return make_uint4(0, 0, 0, 0); }
 DEVICE uint4 load16(const void* p) { return *static_cast<const uint4*>(p); }
@@ -122,6 +145,17 @@ DEVICE uint4 load16_streaming(const void* p, bool valid) {
                  "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
                  "@valid ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
                  : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p), "r"(int(valid))
+                 : "memory");
+    return v;
+}
+
+// The same for 8 bytes.
+DEVICE uint2 load8_streaming(const void* p, bool valid) {
+    uint2 v;
+    asm volatile("{\n.reg .pred valid;\nsetp.ne.b32 valid, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
+                 "@valid ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];\n}"
+                 : "=&r"(v.x), "=&r"(v.y)
                  : "l"(p), "r"(int(valid))
                  : "memory");
     return v;
@@ -249,6 +283,13 @@ DEVICE void mma_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// m16n8k16 of signed bytes: the first half of the k of the above.
+DEVICE void mma_16x8x16_s8(int (&c)[4], u32 a0, u32 a1, u32 b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a0), "r"(a1), "r"(b));
+}
+
 // Transposes an 8 x 8 matrix of 16-bit elements across a warp (lane l: row l / 4, columns 2 (l % 4) and next).
 DEVICE u32 transpose_8x8(u32 word) {
     u32 out;
@@ -267,6 +308,11 @@ DEVICE void cp_async_16(u32 to, const void* from, bool valid) {
 DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> DEVICE void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+DEVICE void store16_shared(u32 to, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
 }
 
 DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) {

@@ -2,7 +2,7 @@
 //
 // Algorithm: none published as a whole. The main loop is a memory-bound GEMV with split-K over the threads of a CTA;
 //   partial sums are combined through shared memory. Fused around it: RMS norm [Zhang & Sennrich 2019], SwiGLU
-//   [Shazeer 2020], and dequantization of group-quantized weights (scale and minimum per group, as GGML's Q4_1).
+//   [Shazeer 2020], and dequantization of group-quantized weights: GGML's Q4_1, k-quants and others, and MXFP4.
 // Tiling: a tile is ROWS_PER_CTA whole weight rows; a CTA loops over tiles by grid stride. Each thread streams
 //   CHUNKS_PER_THREAD 16-byte chunks of every row from global memory to registers, so that a warp's load is 512
 //   contiguous bytes, and reloads the registers with the next tile as soon as they are consumed. There is no barrier in
@@ -15,33 +15,26 @@
 //   to 16 bits whose high and low bytes are two rows of A, with an error of 2^-16 of the largest magnitude.
 //
 // Options: ELEMENT (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y),
-//   WEIGHT_FORMAT (16: as ELEMENT; 8: int8; 80: e4m3; 4: uint4),
-//   GROUP_SIZE (0: one float scale per row for int8 and e4m3; 32, 64, 128: for int8 (32, 64) and uint4 a scale and a
-//   minimum, as a pair of fp16, for each group of so many weights of a row), NORM (1: RMS norm of x by gain and
-//   epsilon), GATED (1: outputs n and n + outputs / 2 are gate and up, as SwiGLU: y = silu(gate) * up),
-//   ACTIVATION_CODE (as epilogue.cuh), MAX_ROWS (1, 2, 4, 8: the largest M, rows of x),
-//   INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with GROUP_SIZE of 32), ROWS_PER_CTA (1, 2, 4, 8, 16: weight
-//   rows of a tile; at least 2 for GATED; MAX_ROWS * ROWS_PER_CTA <= 32), NO_TAIL (1: outputs is a multiple of
-//   ROWS_PER_CTA), THREADS (at least MAX_ROWS * ROWS_PER_CTA), CHUNKS_PER_THREAD (16-byte chunks of a weight row:
-//   THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM, GROUPED (1: row blockIdx.y of y is row blockIdx.y / fan_out of
-//   x times the weights of one of several experts; MAX_ROWS is 1).
+//   WEIGHT_FORMAT, GROUP_SIZE, SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh; 16 is as ELEMENT; groups of int8 have
+//   32 or 64 weights, and only nested scales have groups of 16), NORM (1: RMS norm of x by gain and epsilon), GATED (1:
+//   outputs n and n + outputs / 2 are gate and up, as SwiGLU: y = silu(gate) * up), ACTIVATION_CODE (as epilogue.cuh),
+//   MAX_ROWS (1, 2, 4, 8: the largest M, rows of x), INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with
+//   GROUP_SIZE of 32, with nested scales of 256), ROWS_PER_CTA (1, 2, 4, 8, 16: weight rows of a tile; at least 2 for
+//   GATED; MAX_ROWS * ROWS_PER_CTA <= 32), NO_TAIL (1: outputs is a multiple of ROWS_PER_CTA), THREADS (at least
+//   MAX_ROWS * ROWS_PER_CTA), CHUNKS_PER_THREAD (16-byte chunks of a weight row: THREADS * CHUNKS_PER_THREAD cover a
+//   row), CTAS_PER_SM, GROUPED (1: row blockIdx.y of y is row blockIdx.y / fan_out of x times the weights of one of
+//   several experts; MAX_ROWS is 1).
 // Launch: grid at most ceil(outputs / ROWS_PER_CTA), with GROUPED by the number of assignments, CTA of THREADS, no
 //   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
 //   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
 //   and residual are contiguous. With GROUPED last experts (int32, one for each row of y) and fan_out; the weights,
-//   scales and biases of the experts follow each other.
-//
-// Ungrouped weights are outputs x INPUTS, row-major. Grouped weights are interleaved: a row is lines of 128 bytes, the
-// last one padded; within a line, 16-byte chunk 4 i + t holds the weights 32 s + 8 t + 0..7 of k-steps s: for 8 bits,
-// s = 2 i and then 2 i + 1; for 4 bits, s = 4 i + word, the lower half of a byte first.
-// Scales: outputs x ceil(INPUTS / GROUP_SIZE).
+//   scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of scales.
 #include "gemv.cuh"
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
-gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Element* x,
-     const Element* __restrict__ gain, const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows,
-     int outputs, float epsilon
+gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Element* x, const Element* __restrict__ gain,
+     const Element* __restrict__ bias, const Element* residual, OUTPUT* y, int rows, int outputs, float epsilon
 #if GROUPED
      , const int* experts, int fan_out
 #endif
@@ -56,23 +49,21 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
     const bool diagonal = lane % 4 == lane / 4 / 2;
     const int columns = GATED ? outputs / 2 : outputs;
     const int tiles = ceil_divide(columns, OUTPUTS_PER_CTA);
-    constexpr int row_chunks = GROUP_SIZE ? ceil_divide(INPUTS, WEIGHTS_PER_CHUNK * 8) * 8 : INPUTS / WEIGHTS_PER_CHUNK;
-    constexpr int row_groups = GROUP_SIZE ? ceil_divide(INPUTS, GROUP_SIZE ? GROUP_SIZE : 1) : 0;
-    constexpr i64 ROW_BYTES = i64(row_chunks) * 16;
+    constexpr int row_chunks = GROUP_SIZE ? padded_chunks(INPUTS) : INPUTS / WEIGHTS_PER_CHUNK;
+    constexpr i64 ROW_BYTES = row_bytes(INPUTS), SCALE_ROW_BYTES = scale_row_bytes(INPUTS);
 
 #if GROUPED
     // The experts may be what the preceding kernel writes.
     wait_on_dependency();
     const i64 expert = experts[blockIdx.y];
     weights += expert * outputs * ROW_BYTES;
-    if (scales)
-        scales = static_cast<const u32*>(scales) + expert * outputs * (GROUP_SIZE ? row_groups : 1);
+    scales = scales ? scales + expert * outputs * SCALE_ROW_BYTES : scales;
     bias = bias ? bias + expert * outputs : bias;
     x += i64(blockIdx.y / fan_out) * INPUTS;
     y += i64(blockIdx.y) * columns;
 #endif
-    uint4 w[ROWS_PER_CTA][CHUNKS_PER_THREAD];
-    u32 group_scales[ROWS_PER_CTA][CHUNKS_PER_THREAD][GROUP_SIZE ? GROUPS_PER_CHUNK : 1];
+    WeightChunk w[ROWS_PER_CTA][CHUNKS_PER_THREAD];
+    GroupScales group_scales[ROWS_PER_CTA][CHUNKS_PER_THREAD];
     int next_tile = blockIdx.x;  // the tile whose weights are loaded next
     const u8* next_row = weights + i64(next_tile) * OUTPUTS_PER_CTA * ROW_BYTES + threadIdx.x * 16;
     const i64 step = i64(gridDim.x) * OUTPUTS_PER_CTA * ROW_BYTES, up_offset = columns * ROW_BYTES;
@@ -88,16 +79,16 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
                 const int chunk = c * THREADS + int(threadIdx.x);
                 const bool valid = (NO_TAIL || output < columns) &&
                                    (CHUNKS_PER_THREAD * THREADS == row_chunks || chunk < row_chunks);
-                w[r][c] = valid ? load16_read_only(row + c * THREADS * 16) : zero16();
+                w[r][c].codes = valid ? load16_read_only(row + c * THREADS * 16) : zero16();
+                if constexpr (UPPER_BITS != 0) {
+                    const u8* upper = row + (row_chunks - int(threadIdx.x)) * 16 + chunk * UPPER_BYTES;
+                    const uint2 words = valid ? load_upper(upper) : make_uint2(0, 0);
+                    w[r][c].upper[0] = words.x;
+                    w[r][c].upper[UPPER_BITS - 1] = UPPER_BITS == 2 ? words.y : words.x;
+                }
                 if constexpr (GROUP_SIZE != 0) {
-#pragma unroll
-                    for (int i = 0; i < GROUPS_PER_CHUNK; i++) {
-                        const int group = chunk / 4 * (WEIGHTS_PER_CHUNK * 4) / (GROUP_SIZE ? GROUP_SIZE : 1) + i;
-                        const i64 index = GATED && r % 2 ? columns + output : output;
-                        const u32* pair = static_cast<const u32*>(scales) + index * row_groups + group;
-                        const bool has_scale = (NO_TAIL || output < columns) && diagonal && group < row_groups;
-                        group_scales[r][c][i] = has_scale ? __ldg(pair) : 0;
-                    }
+                    const i64 index = GATED && r % 2 ? columns + output : output;
+                    group_scales[r][c].load(scales + index * SCALE_ROW_BYTES, chunk, valid && diagonal);
                 }
             }
         }
@@ -139,9 +130,9 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
         const float addend = writes && residual ? to_float(residual[index]) : 0.0f;
         float row_scales[2] = {1.0f, 1.0f};
         if (BITS == 8 && GROUP_SIZE == 0 && writes) {
-            row_scales[0] = __ldg(static_cast<const float*>(scales) + output);
+            row_scales[0] = __ldg(reinterpret_cast<const float*>(scales) + output);
             if (GATED)
-                row_scales[1] = __ldg(static_cast<const float*>(scales) + columns + output);
+                row_scales[1] = __ldg(reinterpret_cast<const float*>(scales) + columns + output);
         }
 #pragma unroll 1
         for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
@@ -149,8 +140,8 @@ gemv(const u8* __restrict__ weights, const void* __restrict__ scales, const Elem
 #pragma unroll
             for (int r = 0; r < ROWS_PER_CTA; r++)
                 dot_row(
-                    partials + r * MAX_ROWS, fragments, [&](int c) { return w[r][c]; },
-                    [&](int c, int i) { return group_scales[r][c][i]; });
+                    partials + r * MAX_ROWS, fragments, [&](int c) -> const WeightChunk& { return w[r][c]; },
+                    [&](int c) -> const GroupScales& { return group_scales[r][c]; });
             load_next_tile();
             reduce_partials<PARTIALS>(partials);
             if (lane % (32 / PARTIALS) == 0)

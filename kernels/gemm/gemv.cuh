@@ -1,10 +1,7 @@
 // Fragments and accumulators of gemv.cu: x in tensor core layout, dot products on the diagonal of the accumulators.
 #pragma once
-#include "prelude.cuh"
+#include "packed_layout.cuh"
 
-#ifndef GROUP_SIZE
-#define GROUP_SIZE 0
-#endif
 #ifndef GROUPED
 #define GROUPED 0
 #endif
@@ -21,44 +18,81 @@ template <> struct MmaOperand<16> {
     typedef Element Type;
 };
 typedef MmaOperand<WEIGHT_FORMAT>::Type MmaElement;  // the operand type of the tensor core, where not INTEGER_MMA
-constexpr int BITS = WEIGHT_FORMAT == 80 ? 8 : WEIGHT_FORMAT;
-constexpr bool INTEGER_MMA = WEIGHT_FORMAT == 8 || WEIGHT_FORMAT == 4, SCALED_X = WEIGHT_FORMAT != 16;
+constexpr bool INTEGER_MMA = WEIGHT_FORMAT != 16 && WEIGHT_FORMAT != 80, SCALED_X = WEIGHT_FORMAT != 16;
 constexpr int WEIGHTS_PER_CHUNK = 128 / BITS;  // a chunk is 16 bytes of a weight row
 constexpr int K_STEPS = WEIGHTS_PER_CHUNK / 8;  // k-steps of 32 weights, 8 from each of four lanes
-constexpr int K_STEPS_PER_GROUP = GROUP_SIZE == 0 || GROUP_SIZE / 32 > K_STEPS ? K_STEPS : GROUP_SIZE / 32;
-constexpr int GROUPS_PER_CHUNK = K_STEPS / K_STEPS_PER_GROUP;  // quantization groups in the chunks of four lanes
+constexpr int K_STEPS_PER_GROUP =
+    SPLIT_UNITS ? 1 : GROUP_SIZE == 0 || GROUP_SIZE / 32 > K_STEPS ? K_STEPS : GROUP_SIZE / 32;
+// Quantization groups in the chunks of four lanes.
+constexpr int GROUPS_PER_CHUNK = SPLIT_UNITS ? 2 * K_STEPS : K_STEPS / K_STEPS_PER_GROUP;
 constexpr int ROW_PAIRS = (MAX_ROWS + 1) / 2;
 constexpr int WARPS = THREADS / 32;
 constexpr int PARTIALS = ROWS_PER_CTA * MAX_ROWS;
 constexpr int OUTPUTS_PER_CTA = GATED ? ROWS_PER_CTA / 2 : ROWS_PER_CTA;  // outputs of a tile
 
-DEVICE u32 multiply_fp16(u32 a, u32 b) {
-    u32 out;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-    return out;
+// A lane's part of a weight row: 16 bytes of codes, and the upper bits of codes of 5 and 6 bits.
+struct WeightChunk {
+    uint4 codes;
+    u32 upper[UPPER_BITS ? UPPER_BITS : 1];
+};
+
+// The upper bits of a chunk: a word, or two.
+DEVICE uint2 load_upper(const u8* p) {
+    return UPPER_BITS == 2 ? __ldg(reinterpret_cast<const uint2*>(p))
+                           : make_uint2(__ldg(reinterpret_cast<const u32*>(p)), 0);
 }
 
-// Converts two of the four e4m3 weights of a word to fp16: 0 and 1, or 2 and 3.
-DEVICE u32 e4m3_pair(u32 w, int second) {
-#if __CUDA_ARCH__ >= 890
-    u32 out;
-    if (second)
-        asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, high;\n}" : "=r"(out) : "r"(w));
-    else
-        asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}" : "=r"(out) : "r"(w));
-    return out;
-#else
-    // Shifts the exponent into fp16's field, then corrects for the difference of the biases.
-    const u32 spread = __byte_perm(w, 0, second ? 0x3424 : 0x1404);
-    return multiply_fp16(((spread & 0x7f007f00u) >> 1) | (spread & 0x80008000u), 0x5c005c00u);  // 2^8
-#endif
-}
+// The scales of the chunks of four lanes: a pair for each group, or packed bytes and the pair of their block.
+struct GroupScales {
+    static constexpr int BLOCK_WORD = SCALE_BYTES_128 / 4;  // where NESTED_SCALES, after the bytes
+    u32 words[SCALE_FORMAT == 0 ? GROUPS_PER_CHUNK : BLOCK_WORD + NESTED_SCALES];
+
+    // `row` is the row of scales, `chunk` one of the four chunks; zeros where not valid.
+    DEVICE void load(const u8* row, int chunk, bool valid) {
+        if constexpr (SCALE_FORMAT == 0) {
+#pragma unroll
+            for (int i = 0; i < GROUPS_PER_CHUNK; i++) {
+                constexpr int group_size = GROUP_SIZE ? GROUP_SIZE : 1;
+                const int group = chunk / 4 * (WEIGHTS_PER_CHUNK * 4) / group_size + i;
+                const u32* pair = reinterpret_cast<const u32*>(row) + group;
+                words[i] = valid && group < ceil_divide(INPUTS, group_size) ? __ldg(pair) : 0;
+            }
+        } else {
+            const u8* from = row + chunk / 4 * SCALE_BYTES_128;
+            if constexpr (BLOCK_WORD == 4) {
+                const uint4 v = valid ? __ldg(reinterpret_cast<const uint4*>(from)) : zero16();
+                words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+            } else if constexpr (BLOCK_WORD == 2) {
+                const uint2 v = valid ? __ldg(reinterpret_cast<const uint2*>(from)) : make_uint2(0, 0);
+                words[0] = v.x, words[1] = v.y;
+            } else {
+                words[0] = valid ? __ldg(reinterpret_cast<const u32*>(from)) : 0;
+            }
+            if constexpr (NESTED_SCALES) {
+                const u32* blocks = reinterpret_cast<const u32*>(row + block_scale_offset(INPUTS));
+                words[BLOCK_WORD] = valid ? __ldg(blocks + chunk / 8) : 0;
+            }
+        }
+    }
+    DEVICE u32 byte(int i) const { return __byte_perm(words[i / 4], 0, 0x4440 + i % 4); }
+    // The integer scale and minimum of a group, where NESTED_SCALES.
+    DEVICE int scale_code(int group) const { return SCALE_FORMAT == 1 ? int(byte(group * 2)) : i8(byte(group)); }
+    DEVICE int minimum_code(int group) const { return SCALE_FORMAT == 1 ? int(byte(group * 2 + 1)) : scale_code(group); }
+    // The scale and minimum of a group.
+    DEVICE float2 pair(int group) const {
+        if (SCALE_FORMAT == 3)
+            return make_float2(exponent_scale(byte(group)), 0.0f);
+        const float2 v = unpack<fp16>(words[SCALE_FORMAT == 0 ? group : 0]);
+        return make_float2(v.x, ZERO_POINT ? fmaf(-float(ZERO_POINT), v.x, v.y) : v.y);
+    }
+};
 
 // The A fragments of the tensor core: x at the inputs that a lane's chunk of weights covers, 8 for each k-step.
 struct XFragments {
     uint4 k_steps[MAX_ROWS][K_STEPS];
     float scale[MAX_ROWS];                         // x is stored in multiples of this, where SCALED_X
-    float group_sums[MAX_ROWS][GROUPS_PER_CHUNK];  // sums of x over quantization groups, for the zero point
+    float group_sums[MAX_ROWS][GROUPS_PER_CHUNK];  // sums of x over quantization groups, for the minimum
+    int code_sums[MAX_ROWS][GROUPS_PER_CHUNK];     // the same in multiples of the scale
 };
 
 DEVICE u32 pack_bytes(int a, int b, int c, int d) {
@@ -92,28 +126,56 @@ DEVICE void store_fragments(XFragments& fragments, int m, const float (&v)[K_STE
                 words[i] = pack<MmaElement>(v[s][i * 2] * inverse, v[s][i * 2 + 1] * inverse);
             fragments.k_steps[m][s] = make_uint4(words[0], words[1], words[2], words[3]);
         } else {
-            int high[8], low[8], sum = 0;
+            int high[8], low[8], sums[2] = {};
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const int quantized = __float2int_rn(v[s][i] * inverse);
                 low[i] = (quantized << 24) >> 24;
                 high[i] = (quantized - low[i]) >> 8;
-                sum += quantized;
+                sums[SPLIT_UNITS ? i / 4 : 0] += quantized;
             }
-            // int4 weights are unpacked as the even ones, then the odd ones.
-            constexpr int step = WEIGHT_FORMAT == 4 ? 2 : 1, other = WEIGHT_FORMAT == 4 ? 1 : 4;
+            // Codes of 4 to 6 bits are unpacked as the even ones, then the odd ones; split units have x in that order.
+            constexpr bool even_first = BITS == 4 && !CODES_ARE_INDICES && !SPLIT_UNITS;
+            constexpr int step = even_first ? 2 : 1, other = even_first ? 1 : 4;
             fragments.k_steps[m][s] =
                 make_uint4(pack_bytes(high[0], high[step], high[2 * step], high[3 * step]),
                            pack_bytes(low[0], low[step], low[2 * step], low[3 * step]),
                            pack_bytes(high[other], high[other + step], high[other + 2 * step], high[other + 3 * step]),
                            pack_bytes(low[other], low[other + step], low[other + 2 * step], low[other + 3 * step]));
-            sum += __shfl_xor_sync(~0u, sum, 1);
-            sum += __shfl_xor_sync(~0u, sum, 2);
-            const int group = s / K_STEPS_PER_GROUP;
-            const float before = s % K_STEPS_PER_GROUP ? fragments.group_sums[m][group] : 0.0f;
-            fragments.group_sums[m][group] = fmaf(fragments.scale[m], float(sum), before);
+#pragma unroll
+            for (int half = 0; half <= SPLIT_UNITS; half++) {
+                int sum = sums[half];
+                sum += __shfl_xor_sync(~0u, sum, 1);
+                sum += __shfl_xor_sync(~0u, sum, 2);
+                const int group = SPLIT_UNITS ? s * 2 + half : s / K_STEPS_PER_GROUP;
+                const float before = s % K_STEPS_PER_GROUP ? fragments.group_sums[m][group] : 0.0f;
+                fragments.group_sums[m][group] = fmaf(fragments.scale[m], float(sum), before);
+                fragments.code_sums[m][group] = sum;  // groups of nested scales are k-steps, or half of one
+            }
         }
     }
+}
+
+// Four codes of k-step s as bytes, of which the tensor core takes the first (half 0) or the last (half 1).
+DEVICE u32 unpack_codes(const WeightChunk& w, int s, int half) {
+    if constexpr (BITS == 8)
+        return word(w.codes, (s * 2 + half) % 4);
+    const u32 codes = word(w.codes, s);
+    if constexpr (CODES_ARE_INDICES) {
+        // A byte permutation looks up four indices in eight bytes; the highest bit of an index chooses between two.
+        const u32 indices = half ? codes >> 16 : codes;
+        const u32 lower = __byte_perm(table_word(0), table_word(1), indices & 0x7777u);
+        const u32 upper = __byte_perm(table_word(2), table_word(3), indices & 0x7777u);
+        return __byte_perm(lower, upper, 0x3210u | (indices & 0x8888u) >> 1);
+    }
+    u32 bytes = (half ? codes >> 4 : codes) & 0x0f0f0f0fu;
+    if constexpr (UPPER_BITS != 0) {
+        constexpr u32 mask = UPPER_BITS == 1 ? 0x10101010u : 0x30303030u;
+        const u32 upper = w.upper[UPPER_BITS == 2 ? s / 2 : 0];
+        const int shift = 4 - upper_shift(s, half);  // of the bits of code 0, or 1, to bit 4
+        bytes |= (shift >= 0 ? upper << shift : upper >> -shift) & mask;
+    }
+    return bytes;
 }
 
 // Accumulators, of which the diagonal is used: in floats, two rows of x at a time; in integers, the high and the low
@@ -151,7 +213,8 @@ struct Accumulators {
                                     half ? b.w : b.y, w0, w1);
         }
     }
-    DEVICE void accumulate_step(uint4 chunk, int s, const XFragments& x) {
+    DEVICE void accumulate_step(const WeightChunk& w, int s, const XFragments& x) {
+        const uint4 chunk = w.codes;
         if constexpr (WEIGHT_FORMAT == 16) {
             accumulate(x, s, 0, chunk.x, chunk.y);
             accumulate(x, s, 1, chunk.z, chunk.w);
@@ -160,15 +223,47 @@ struct Accumulators {
             accumulate(x, s, 0, e4m3_pair(a, 0), e4m3_pair(a, 1));
             accumulate(x, s, 1, e4m3_pair(b, 0), e4m3_pair(b, 1));
         } else {
-            const u32 w = word(chunk, s);
-            const u32 w0 = WEIGHT_FORMAT == 8 ? word(chunk, s * 2) : w & 0x0f0f0f0fu;
-            const u32 w1 = WEIGHT_FORMAT == 8 ? word(chunk, s * 2 + 1) : (w >> 4) & 0x0f0f0f0fu;
+            const u32 w0 = unpack_codes(w, s, 0), w1 = unpack_codes(w, s, 1);
 #pragma unroll
             for (int m = 0; m < MAX_ROWS; m++) {
                 const uint4 v = x.k_steps[m][s];
                 mma_16x8x32(integers[m], v.x, v.y, v.z, v.w, w0, w1);
             }
         }
+    }
+    // The first or the second half of a split unit.
+    DEVICE void accumulate_half(const WeightChunk& w, int s, int half, const XFragments& x) {
+        const u32 codes = unpack_codes(w, s, half);
+#pragma unroll
+        for (int m = 0; m < MAX_ROWS; m++) {
+            const uint4 v = x.k_steps[m][s];
+            mma_16x8x16_s8(integers[m], half ? v.z : v.x, half ? v.w : v.y, codes);
+        }
+    }
+};
+
+// Sums over 128 weights of a row with nested scales, in integers: of the high and of the low bytes of x by the scales,
+// and of x by the minimums. They do not overflow: products of 128 codes and bytes below 129 and scales below 129 are
+// below 2^29, and so are those of 128 values of x below 2^15 and minimums below 129.
+struct NestedSums {
+    int high[MAX_ROWS] = {}, low[MAX_ROWS] = {}, minimum[MAX_ROWS] = {};
+    DEVICE void add(const GroupScales& scales, int group, const Accumulators& accumulators, const XFragments& x,
+                    bool odd) {
+        const int scale = scales.scale_code(group), minimum_code = scales.minimum_code(group);
+#pragma unroll
+        for (int m = 0; m < MAX_ROWS; m++) {
+            const int* v = accumulators.integers[m];
+            high[m] += scale * (odd ? v[1] : v[0]);
+            low[m] += scale * (odd ? v[3] : v[2]);
+            minimum[m] += minimum_code * x.code_sums[m][group];
+        }
+    }
+    DEVICE float value(const GroupScales& scales, int m) const {
+        const float2 block = unpack<fp16>(scales.words[SCALE_FORMAT == 0 ? 0 : GroupScales::BLOCK_WORD]);
+        const float products = fmaf(float(high[m]), 256.0f, float(low[m]));
+        if (SCALE_FORMAT == 1)
+            return fmaf(block.x, products, -block.y * float(minimum[m]));
+        return block.x * (ZERO_POINT ? fmaf(float(minimum[m]), -float(ZERO_POINT), products) : products);
     }
 };
 
@@ -197,8 +292,16 @@ template <int COUNT> DEVICE void reduce_partials(float (&v)[COUNT]) {
 // ones are interleaved, four lanes sharing k-steps of 32.
 DEVICE int input_index(int c, int s) {
     const int chunk = c * THREADS + int(threadIdx.x);
-    return GROUP_SIZE ? chunk / 4 * (WEIGHTS_PER_CHUNK * 4) + s * 32 + chunk % 4 * 8
+    return GROUP_SIZE ? chunk / 4 * (WEIGHTS_PER_CHUNK * 4) + s * 32 + chunk % 4 * (SPLIT_UNITS ? 4 : 8)
                       : chunk * WEIGHTS_PER_CHUNK + s * 8;
+}
+
+// The eight elements of a unit of inputs: consecutive or, where units are split, four and four more 16 further on.
+DEVICE uint4 load_unit(const Element* p) {
+    if constexpr (!SPLIT_UNITS)
+        return load16(p);
+    const uint2 first = *reinterpret_cast<const uint2*>(p), second = *reinterpret_cast<const uint2*>(p + 16);
+    return make_uint4(first.x, first.y, second.x, second.y);
 }
 
 // Loads the rows of x for this thread's chunks, multiplies by the norm's gain, and sums squares for the RMS norm.
@@ -213,10 +316,10 @@ DEVICE void load_fragments(XFragments (&fragments)[CHUNKS_PER_THREAD], float (&s
 #pragma unroll
         for (int s = 0; s < K_STEPS; s++) {
             const int k = input_index(c, s);
-            gains[s] = NORM && k < INPUTS ? load16(gain + k) : zero16();
+            gains[s] = NORM && k < INPUTS ? load_unit(gain + k) : zero16();
 #pragma unroll
             for (int m = 0; m < MAX_ROWS; m++)
-                loaded[m][s] = k < INPUTS && m < rows ? load16(x + i64(m) * INPUTS + k) : zero16();
+                loaded[m][s] = k < INPUTS && m < rows ? load_unit(x + i64(m) * INPUTS + k) : zero16();
         }
 #pragma unroll
         for (int m = 0; m < MAX_ROWS; m++) {
@@ -237,9 +340,9 @@ DEVICE void load_fragments(XFragments (&fragments)[CHUNKS_PER_THREAD], float (&s
 }
 
 // This thread's part of the dot products of a weight row with each row of x: `chunk_at(c)` is chunk c of the row,
-// `pair(c, i)` the scale and the minimum of its quantization group i.
-template <class Chunk, class ScalePair>
-DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_THREAD], Chunk chunk_at, ScalePair pair) {
+// `scales_at(c)` its scales.
+template <class Chunk, class Scales>
+DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_THREAD], Chunk chunk_at, Scales scales_at) {
     const int lane = threadIdx.x % 32, g = lane / 4;
     const bool diagonal = lane % 4 == g / 2, odd = g % 2;
     Accumulators accumulators;
@@ -247,21 +350,41 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
     float total[MAX_ROWS] = {};
 #pragma unroll
     for (int c = 0; c < CHUNKS_PER_THREAD; c++) {
-        const uint4 w = chunk_at(c);
+        const WeightChunk& w = chunk_at(c);
+        const GroupScales& scales = scales_at(c);
+        NestedSums nested;
 #pragma unroll
         for (int s = 0; s < K_STEPS; s++) {
+            if constexpr (SPLIT_UNITS) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    accumulators.accumulate_half(w, s, half, fragments[c]);
+                    nested.add(scales, s * 2 + half, accumulators, fragments[c], odd);
+                    accumulators.clear();
+                }
+                continue;
+            }
             accumulators.accumulate_step(w, s, fragments[c]);
             if (!SCALED_X || s % K_STEPS_PER_GROUP != K_STEPS_PER_GROUP - 1)
                 continue;
             const int group = s / K_STEPS_PER_GROUP;
-            const float2 scale_min = GROUP_SIZE ? unpack<fp16>(pair(c, group)) : make_float2(1.0f, 0.0f);
+            if constexpr (NESTED_SCALES) {
+                nested.add(scales, group, accumulators, fragments[c], odd);
+            } else {
+                const float2 scale_min = GROUP_SIZE ? scales.pair(group) : make_float2(1.0f, 0.0f);
 #pragma unroll
-            for (int m = 0; m < MAX_ROWS; m++) {
-                if (GROUP_SIZE)
-                    total[m] = fmaf(scale_min.y, fragments[c].group_sums[m][group], total[m]);
-                total[m] = fmaf(scale_min.x * fragments[c].scale[m], accumulators.value(m, odd), total[m]);
+                for (int m = 0; m < MAX_ROWS; m++) {
+                    if (GROUP_SIZE && SCALE_FORMAT == 0)
+                        total[m] = fmaf(scale_min.y, fragments[c].group_sums[m][group], total[m]);
+                    total[m] = fmaf(scale_min.x * fragments[c].scale[m], accumulators.value(m, odd), total[m]);
+                }
             }
             accumulators.clear();
+        }
+        if constexpr (NESTED_SCALES) {
+#pragma unroll
+            for (int m = 0; m < MAX_ROWS; m++)
+                total[m] = fmaf(fragments[c].scale[m], nested.value(scales, m), total[m]);
         }
     }
 #pragma unroll

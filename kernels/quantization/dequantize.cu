@@ -1,13 +1,33 @@
 // Dequantizes weights to floats, for GEMMs of many rows.
 //
-// Algorithm: scale * code + minimum; the inverse of quantize.cu. Tiling: eight weights a thread.
+// Algorithm: scale * (code - zero point) + minimum; the inverse of quantize.cu and of pack_blocks.cu. Tiling: eight
+//   weights a thread.
 //
-// Options: WEIGHT_FORMAT (8, 80, 4), GROUP_SIZE (as gemv.cu), OUTPUT (bf16, fp16, float).
+// Options: WEIGHT_FORMAT (not 16), GROUP_SIZE, SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh), OUTPUT (bf16, fp16,
+//   float).
 // Launch: grid (ceil(inputs / 8 / CTA), outputs), CTA of any size.
-// Arguments: weights, scales (as gemv.cu), out (outputs x inputs), inputs.
+// Arguments: weights, scales (as packed_layout.cuh), out (outputs x inputs), inputs.
 #include "packed_layout.cuh"
 
-KERNEL dequantize(const u8* weights, const void* scales, OUTPUT* out, int inputs TRACE_PARAMETER) {
+// The scale and the minimum of the group that holds input k. Without a minimum -0, which keeps the sign of a zero.
+DEVICE float2 scale_and_minimum(const u8* row_scales, int inputs, int k) {
+    if constexpr (GROUP_SIZE == 0) {
+        return make_float2(*reinterpret_cast<const float*>(row_scales), -0.0f);
+    } else if constexpr (SCALE_FORMAT == 0) {
+        return unpack<fp16>(reinterpret_cast<const u32*>(row_scales)[k / GROUP_SIZE]);
+    } else if constexpr (SCALE_FORMAT == 3) {
+        return make_float2(exponent_scale(row_scales[k / GROUP_SIZE]), -0.0f);
+    } else {
+        const u8* of_blocks = row_scales + block_scale_offset(inputs);
+        const float2 pair = unpack<fp16>(reinterpret_cast<const u32*>(of_blocks)[k / 256]);
+        if (SCALE_FORMAT == 2)
+            return make_float2(pair.x * float(i8(row_scales[k / GROUP_SIZE])), -0.0f);
+        const u8* codes = row_scales + k / GROUP_SIZE * 2;
+        return make_float2(pair.x * float(codes[0]), -pair.y * float(codes[1]));
+    }
+}
+
+KERNEL dequantize(const u8* weights, const u8* scales, OUTPUT* out, int inputs TRACE_PARAMETER) {
     TRACE_SPAN(0);
     launch_dependents();
     wait_on_dependency();
@@ -15,22 +35,20 @@ KERNEL dequantize(const u8* weights, const void* scales, OUTPUT* out, int inputs
     const i64 row = blockIdx.y;
     if (k >= inputs)
         return;
-    const u8* codes = weights + row * row_bytes(inputs) + weight_offset(k);
-    float scale, minimum = 0.0f;
-    if constexpr (GROUP_SIZE != 0) {
-        constexpr int group = GROUP_SIZE ? GROUP_SIZE : 1;
-        const fp16* pair = static_cast<const fp16*>(scales) + (row * (inputs / group) + k / group) * 2;
-        scale = to_float(pair[0]);
-        minimum = to_float(pair[1]);
-    } else {
-        scale = static_cast<const float*>(scales)[row];
-    }
+    const u8* lines = weights + row * row_bytes(inputs);
+    const u8* codes = lines + weight_offset(k);
+    const u8* row_scales = scales + row * scale_row_bytes(inputs);
+    u32 upper = 0;
+    if constexpr (UPPER_BITS != 0)
+        upper = reinterpret_cast<const u32*>(lines + padded_chunks(inputs) * 16)[upper_word(k)];
+    const float2 first = scale_and_minimum(row_scales, inputs, unit_input(k, 0));
+    const float2 second = SPLIT_UNITS ? scale_and_minimum(row_scales, inputs, unit_input(k, 1)) : first;
     for (int i = 0; i < 8; i++) {
-        float v;
-        if constexpr (WEIGHT_FORMAT == 4)
-            v = float(codes[i / 2] >> i % 2 * 4 & 15);
-        else
-            v = WEIGHT_FORMAT == 80 ? from_e4m3(codes[i]) : float(i8(codes[i]));
-        out[row * inputs + k + i] = from_float<OUTPUT>(fmaf(scale, v, minimum));
+        int code = BITS == 8 ? i8(codes[i]) : codes[i / 2] >> i % 2 * 4 & 15;
+        if constexpr (UPPER_BITS != 0)
+            code |= (upper >> upper_shift(k % 128 / 32, i) & ((1 << UPPER_BITS) - 1)) << 4;
+        const float2 pair = i % 2 ? second : first;
+        const float v = WEIGHT_FORMAT == 80 ? pair.x * from_e4m3(codes[i]) : dequantized(code, pair.x, pair.y);
+        out[row * inputs + unit_input(k, i)] = from_float<OUTPUT>(v);
     }
 }

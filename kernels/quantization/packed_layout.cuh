@@ -1,15 +1,59 @@
-// The layout of quantized weights that gemv.cu reads, for the kernels that write or dequantize them: eight at a time.
+// The layout of quantized weights that gemv.cu reads, shared with the kernels that write or dequantize them.
 //
-// WEIGHT_FORMAT is 8, 80 or 4 and GROUP_SIZE 0, 32, 64 or 128, as there.
+// Options: WEIGHT_FORMAT (16: floats of 16 bits; 8: int8; 80: e4m3; 4, 5, 6: unsigned codes of so many bits; 40: 4-bit
+//   indices into the table of IQ4_NL; 41: e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row,
+//   for int8 and e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (of groups. 0: a pair of fp16, scale
+//   and minimum; 1: a pair of u8, scale and minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as
+//   Q4_K; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of two, as MXFP4), ZERO_POINT (the code
+//   that stands for zero).
+//
+// Rows of weights come first, then rows of scales. Ungrouped rows are row-major. A grouped row is lines of 128 bytes,
+// the last one padded with zeros; within a line, 16-byte chunk 4 i + t holds units of 8 weights of k-steps s, which are
+// 32 weights each: for 8 bits s = 2 i and then 2 i + 1; for 4 bits s = 4 i + word, the lower half of a byte first.
+// Unit t of a k-step is its weights 8 t + 0..7 or, where groups have 16 weights, 4 t + 0..3 and 16 + 4 t + 0..3 in
+// turns, so that even and odd codes are of different groups. Codes of 5 and 6 bits have their lower 4 bits there; the
+// upper bits follow all lines of the row, a word of 32 bits or two for each chunk.
+// A row of scales is that of its groups and then, where there are some, of its blocks of 256 weights.
 #pragma once
-#include "prelude.cuh"
+#include "float8.cuh"
 
-constexpr int BITS = WEIGHT_FORMAT == 4 ? 4 : 8;
-constexpr int LINE_WEIGHTS = 1024 / BITS;  // weights in 128 bytes
+#ifndef GROUP_SIZE
+#define GROUP_SIZE 0
+#endif
+#ifndef SCALE_FORMAT
+#define SCALE_FORMAT 0
+#endif
+#ifndef ZERO_POINT
+#define ZERO_POINT 0
+#endif
 
-DEVICE i64 row_bytes(int inputs) { return GROUP_SIZE ? i64(ceil_divide(inputs, LINE_WEIGHTS)) * 128 : inputs; }
+constexpr int BITS = WEIGHT_FORMAT == 16 ? 16 : WEIGHT_FORMAT == 8 || WEIGHT_FORMAT == 80 ? 8 : 4;  // in the lines
+constexpr int UPPER_BITS = WEIGHT_FORMAT == 5 ? 1 : WEIGHT_FORMAT == 6 ? 2 : 0;
+constexpr bool CODES_ARE_INDICES = WEIGHT_FORMAT == 40 || WEIGHT_FORMAT == 41;
+constexpr bool NESTED_SCALES = SCALE_FORMAT == 1 || SCALE_FORMAT == 2;
+constexpr bool SPLIT_UNITS = GROUP_SIZE == 16;  // units of weights that are half of one group and half of the next
+constexpr int LINE_WEIGHTS = 1024 / BITS;
+constexpr int UPPER_BYTES = UPPER_BITS * 4;  // of a chunk of 32 weights
+// Bytes of the scales of 128 weights, four chunks of 4 bits.
+constexpr int SCALE_BYTES_128 = 128 / (GROUP_SIZE ? GROUP_SIZE : 128) * (SCALE_FORMAT == 0 ? 4 : SCALE_FORMAT == 1 ? 2 : 1);
 
-// The byte offset in a row of weights k to k + 7; k is a multiple of 8.
+// Chunks of a row of grouped weights.
+__device__ constexpr int padded_chunks(int inputs) { return ceil_divide(inputs, LINE_WEIGHTS) * 8; }
+
+__device__ constexpr i64 row_bytes(int inputs) {
+    return GROUP_SIZE ? i64(padded_chunks(inputs)) * (16 + UPPER_BYTES) : i64(inputs) * BITS / 8;
+}
+
+// The offset of the scales of blocks of 256 weights in a row of scales.
+__device__ constexpr int block_scale_offset(int inputs) { return ceil_divide(inputs, 128) * SCALE_BYTES_128; }
+
+__device__ constexpr i64 scale_row_bytes(int inputs) {
+    if (GROUP_SIZE == 0 || SCALE_FORMAT == 0)
+        return GROUP_SIZE ? i64(ceil_divide(inputs, GROUP_SIZE ? GROUP_SIZE : 1)) * 4 : 4;
+    return round_up(block_scale_offset(inputs) + (NESTED_SCALES ? ceil_divide(inputs, 256) * 4 : 0), 16);
+}
+
+// The byte offset in a row of the unit of weights k to k + 7; k is a multiple of 8.
 DEVICE int weight_offset(int k) {
     if (GROUP_SIZE == 0)
         return k;
@@ -18,25 +62,31 @@ DEVICE int weight_offset(int k) {
     return k / LINE_WEIGHTS * 128 + chunk * 16 + (BITS == 8 ? k_step % 2 * 8 : k_step % 4 * 4);
 }
 
-DEVICE float from_e4m3(u8 bits) {
-    const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-    float v = exponent ? ldexpf(float(8 + mantissa), exponent - 10) : ldexpf(float(mantissa), -9);
-    v = (bits & 0x7f) == 0x7f ? __int_as_float(0x7fffffff) : v;
-    return bits & 0x80 ? -v : v;
+// The input that weight i of the unit at k multiplies.
+DEVICE int unit_input(int k, int i) { return SPLIT_UNITS ? k / 32 * 32 + k % 32 / 2 + i / 2 + i % 2 * 16 : k + i; }
+
+// The word of upper bits of the unit at k of a row, counted from the end of its lines.
+DEVICE int upper_word(int k) { return (weight_offset(k) / 16) * UPPER_BITS + k % 128 / 32 / (UPPER_BITS == 2 ? 2 : 4); }
+
+// The position in that word of the upper bits of weight i of the unit at k.
+__device__ constexpr int upper_shift(int k_step, int i) {
+    return i / 2 * 8 + (UPPER_BITS == 1 ? i % 2 * 4 + k_step % 4 : k_step % 2 * 4 + i % 2 * 2);
 }
 
-// Rounds to nearest, ties to even; saturates at the largest finite value.
-DEVICE u8 to_e4m3(float v) {
-    const u8 sign = signbit(v) ? 0x80 : 0;
-    const float size = fabsf(v);
-    if (!(size == size))
-        return sign | 0x7f;
-    if (size == 0.0f || size >= 448.0f)
-        return size == 0.0f ? sign : sign | 0x7e;
-    int exponent;
-    frexpf(size, &exponent);
-    exponent = max(exponent - 1, -6);
-    // The significand in eighths, 8 to 16: 16 carries into the exponent field, and below 8 the number is subnormal.
-    const int eighths = int(rintf(ldexpf(size, 3 - exponent)));
-    return u8(sign | (((exponent + 6) << 3) + eighths));
+// The tables of 4-bit indices, as signed bytes: IQ4_NL, and twice e2m1.
+__device__ constexpr u32 table_word(int i) {
+    constexpr u32 iq4_nl[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
+    constexpr u32 e2m1[4] = {0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu};
+    return WEIGHT_FORMAT == 40 ? iq4_nl[i] : e2m1[i];
+}
+
+// The scale of an exponent beside doubled e2m1: 2^(exponent - 128), which may be subnormal.
+DEVICE float exponent_scale(u32 exponent) {
+    return __uint_as_float(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
+}
+
+// The value of a code. FMA rounds scale * code + minimum once; without a minimum that is the product.
+DEVICE float dequantized(int code, float scale, float minimum) {
+    const int value = CODES_ARE_INDICES ? i8(table_word(code >> 2 & 3) >> code % 4 * 8) : code - ZERO_POINT;
+    return fmaf(scale, float(value), minimum);
 }

@@ -60,6 +60,7 @@ __all__ = [
     "cuda_borrow",
     "cuda_compile",
     "cuda_cublaslt",
+    "cuda_packed_row_bytes",
     "cuda_probe",
     "cuda_sources",
     "cuda_time_launches",
@@ -500,6 +501,9 @@ def cuda_time_launches(context: Context, launches: int) -> int:
 
 def cuda_attention_limits() -> tuple[list[int], int]:
     """Head sizes that attention kernels are instantiated for, and the divisor of block sizes."""
+
+def cuda_packed_row_bytes(code: int, inputs: int) -> tuple[int, int] | None:
+    """Bytes of a row of quantized weights, and of its scales, on a GPU; None without kernels."""
 
 def cuda_sources() -> list[tuple[str, str]]:
     """The sources of the built-in kernels by file name."""

@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from assay import ops, xp
-from assay.bench.suites import low_precision
+from assay.bench.suites import low_precision, stored_blocks
+from assay.engine.loading import dequantize
 from assay.errors import AssayError
 from assay.ops import Weights
 from assay.runtime import Array, Device, cuda
@@ -16,8 +17,10 @@ if (missing := cuda.probe().missing) is not None:
 pytestmark = pytest.mark.gpu
 
 Values = npt.NDArray[np.float64]
-BLOCKS = ("q8_0", "q4_0", "q4_1")
-FORMATS = ("int8", "fp8", "int4", *BLOCKS)
+BLOCKS = tuple(stored_blocks.HALVES)
+FORMATS = ("int8", "fp8", "int4", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+OTHERS = tuple(format for format in BLOCKS if format not in FORMATS)
+"""Formats whose kernels share their parts with those above: tested at fewer shapes."""
 RANDOM = np.random.default_rng(11)
 
 
@@ -39,9 +42,19 @@ def random_weights(
     if format == "int4":
         values = low_precision.int4_groups(values, 128)
         return ops.pack(values, format, shape, device), values.astype(np.float64)
-    on_host = ops.pack(values, format, shape, "cpu")
-    stored = on_host.dequantize().to_numpy().astype(np.float64)
-    return ops.pack(values, format, shape, device), stored
+    blocks, stored_values = random_blocks(format, outputs, inputs)
+    return ops.pack(blocks, format, shape, device), stored_values.astype(np.float64)
+
+
+def random_blocks(
+    format: str, outputs: int, inputs: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+    """Blocks as a file holds them, and their values; other tests hold those to the gguf package."""
+    shape = (outputs, inputs)
+    blocks = stored_blocks.random_blocks(format, *shape, seed=outputs)
+    if format in dequantize.FORMATS:
+        return blocks, dequantize.dequantize(blocks, format, shape)
+    return blocks, ops.dequantize(xp.asarray(blocks, copy=True), format, shape).to_numpy()
 
 
 def read(array: Array) -> Values:
@@ -56,8 +69,22 @@ def relative_error(got: Values, expected: Values) -> float:
     return float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
 
 
+@pytest.mark.parametrize("format", BLOCKS)
+@pytest.mark.parametrize(("outputs", "inputs"), [(5, 256), (70, 1280), (33, 4096)])
+def test_packed_blocks_keep_every_bit_of_their_values(
+    device: Device, format: str, outputs: int, inputs: int
+) -> None:
+    blocks, values = random_blocks(format, outputs, inputs)
+    packed = ops.pack(blocks, format, (outputs, inputs), device)
+    for got in (
+        packed.dequantize(),
+        ops.dequantize(xp.asarray(blocks, copy=True).to_device(device), format, (outputs, inputs)),
+    ):
+        np.testing.assert_array_equal(got.to_numpy().view(np.uint32), values.view(np.uint32))
+
+
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize(("outputs", "inputs"), [(5, 128), (70, 1152), (256, 4096)])
+@pytest.mark.parametrize(("outputs", "inputs"), [(5, 256), (70, 1280), (256, 4096)])
 def test_packed_weights_dequantize_to_their_definition(
     device: Device, format: str, outputs: int, inputs: int
 ) -> None:
@@ -73,7 +100,7 @@ def test_packed_weights_dequantize_to_their_definition(
         ("bfloat16", 3, 512, 4096),
         ("bfloat16", 8, 512, 4096),
         ("bfloat16", 200, 512, 4096),
-        ("bfloat16", 2, 100, 1152),
+        ("bfloat16", 2, 100, 1280),
         ("bfloat16", 13, 96, 14336),
         ("float16", 1, 512, 4096),
         ("float16", 200, 512, 4096),
@@ -88,6 +115,14 @@ def test_linear_matches_numpy(
     out = xp.full((rows, outputs), float("nan"), dtype=x.dtype, device=device)
     ops.linear(x, weights, out=out)
     assert relative_error(read(out), read(x) @ stored.T) < (4e-3 if kind == "bfloat16" else 1e-3)
+
+
+@pytest.mark.parametrize("format", OTHERS)
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 512, 4096), (3, 100, 1280)])
+def test_other_formats_match_numpy(
+    device: Device, format: str, rows: int, outputs: int, inputs: int
+) -> None:
+    test_linear_matches_numpy(device, format, "bfloat16", rows, outputs, inputs)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -168,8 +203,12 @@ def test_unsupported_shapes_and_types_are_refused(device: Device) -> None:
     values_f32 = np.ones((4, 96), np.float32)
     with pytest.raises(AssayError, match="multiples of 128 for int4, got 96"):
         ops.pack(values_f32, "int4", (4, 96), device)
-    with pytest.raises(AssayError, match="got q6_k"):
-        ops.pack(np.ones((4, 256), np.float32), "q6_k", (4, 256), device)
+    with pytest.raises(AssayError, match="got iq2_xs"):
+        ops.pack(np.ones((4, 74), np.uint8), "iq2_xs", (4, 256), device)
+    with pytest.raises(AssayError, match="bytes of q5_k as a file stores them"):
+        ops.pack(np.ones((4, 256), np.float32), "q5_k", (4, 256), device)
+    with pytest.raises(AssayError, match="multiples of 256 for q6_k, got 96"):
+        ops.pack(values_f32, "q6_k", (4, 96), device)
     weights, _ = random_weights(device, "int8", 8, 128)
     single = xp.zeros((1, 128), dtype=xp.float32, device=device)
     with pytest.raises(AssayError, match="beside quantized weights"):
@@ -177,7 +216,7 @@ def test_unsupported_shapes_and_types_are_refused(device: Device) -> None:
 
 
 @pytest.mark.parametrize("format", ["q8_0", "q4_0", "q4_1", "q4_k", "q6_k"])
-def test_ggml_blocks_dequantize_as_on_the_cpu(device: Device, format: str) -> None:
+def test_quantized_blocks_dequantize_as_on_the_cpu(device: Device, format: str) -> None:
     values_f32 = RANDOM.normal(size=(6, 512)).astype(np.float32)
     blocks = ops.quantize(xp.asarray(values_f32, copy=True), format)
     expected = ops.dequantize(blocks, format, (6, 512)).to_numpy()
@@ -204,7 +243,7 @@ def test_k_quants_are_not_quantized_on_the_gpu(device: Device) -> None:
 
 
 @pytest.mark.parametrize("format", [*FORMATS, "bf16"])
-@pytest.mark.parametrize(("outputs", "inputs"), [(70, 1152), (256, 4096), (96, 14336)])
+@pytest.mark.parametrize(("outputs", "inputs"), [(70, 1280), (256, 4096), (96, 14336)])
 @pytest.mark.parametrize("gated", [False, True])
 def test_batch_invariant_rows_do_not_depend_on_the_batch(
     device: Device, format: str, outputs: int, inputs: int, gated: bool

@@ -25,10 +25,21 @@ def padded(weight: int, inputs: int) -> int:
 
 
 def dequantize(
-    weight: int, group: int, packed: torch.Tensor, scales: torch.Tensor, inputs: int
+    weight: int,
+    group: int,
+    packed: torch.Tensor,
+    scales: torch.Tensor,
+    inputs: int,
+    zero_point: int = 0,
 ) -> torch.Tensor:
     out = torch.full((packed.shape[0], inputs), math.nan, device="cuda")
-    kernel = Kernel("dequantize.cu", WEIGHT_FORMAT=weight, GROUP_SIZE=group, OUTPUT="float")
+    kernel = Kernel(
+        "dequantize.cu",
+        WEIGHT_FORMAT=weight,
+        GROUP_SIZE=group,
+        ZERO_POINT=zero_point,
+        OUTPUT="float",
+    )
     kernel((-(-inputs // 256), packed.shape[0]), 32, packed, scales, out, inputs)
     return out
 
@@ -87,7 +98,6 @@ def test_repacked_ggml_blocks_keep_their_values(name: str, block_format: int, we
     kernel = Kernel(
         "pack_blocks.cu", BLOCK_FORMAT=block_format, WEIGHT_FORMAT=weight, GROUP_SIZE=32
     )
-    kernel((-(-full // 32 // 32), 5), 32, on_device, codes, scales, inputs)
-    torch.testing.assert_close(
-        dequantize(weight, 32, codes, scales, inputs), expected, rtol=1e-5, atol=1e-6
-    )
+    kernel((-(-full // 128 // 32), 5), 32, on_device, codes, scales, inputs)
+    got = dequantize(weight, 32, codes, scales, inputs, 8 if name == "Q4_0" else 0)
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)

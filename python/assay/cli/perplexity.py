@@ -1,4 +1,4 @@
-"""`assay perplexity`: perplexity of a text in each weight format."""
+"""`assay perplexity`: perplexity of a text in each format of weights and KV cache."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -39,7 +39,7 @@ def perplexity_command(
 
     Perplexity is exp of the mean negative log-likelihood; divergence (Kullback-Leibler) is from
     the first format, in nats per token; agreement is how often the most likely next token is the
-    same. `file` keeps the format of the model's file.
+    same. `file` keeps the format of the model's file; `file/fp8` has a KV cache of fp8 besides.
     """
     from assay.engine.core.perplexity import compare_formats
     from assay.engine.loading import open_model
@@ -64,6 +64,7 @@ def perplexity_command(
         cells: list[tuple[Part, ...]] = [
             (
                 (row.weight_format, NAME),
+                row.kv_format,
                 f"{row.weight_bytes / 1e6:,.1f}",
                 (f"{row.perplexity:.3f}", VALUE),
                 f"{row.divergence:.5f}",
@@ -71,8 +72,11 @@ def perplexity_command(
             )
             for row in rows
         ]
-        titles = ("weights", "MB", "perplexity", "divergence (nats)", "same best token (%)")
-        yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
+        titles = (
+            *("weights", "KV cache", "MB of weights"),
+            *("perplexity", "divergence (nats)", "same best token (%)"),
+        )
+        yield from table(titles, cells, canvas, right=(2, 3, 4, 5))
         yield f"{rows[0].tokens:,} tokens predicted, in windows of {window}; against {format_names[0]}"
 
     notes = [f"{row.weight_format}: {note}" for row in rows for note in row.notes]

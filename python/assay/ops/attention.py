@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
 from assay.ops.counting import NOTHING, Count
+from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import DENSE, F32, I32, call, check, nbytes, operand, result
 from assay.ops.rope import RopeTable
 from assay.runtime.array import Array
@@ -97,8 +98,7 @@ def paged_attention(
     rows = check(
         "paged_attention", "q", q, (None, heads, head_dim) if wide else (None, heads * head_dim)
     ).shape[0]
-    check("paged_attention", "keys", keys, (None, block_tokens, kv_heads, head_dim), DENSE)
-    check("paged_attention", "values", values, keys.shape, (keys.dtype,))
+    check_cache("paged_attention", keys, values, block_tokens, kv_heads, head_dim)
     sequences = check("paged_attention", "seq_lens", seq_lens, (None,), I32).shape[0]
     check("paged_attention", "query_start_loc", query_start_loc, (sequences + 1,), I32)
     columns = check("paged_attention", "block_tables", block_tables, (sequences, None), I32).shape[
@@ -110,11 +110,12 @@ def paged_attention(
     if contexts is None:
         count = counting.memory_traffic(nbytes(q, out))
     else:
+        element_bytes = keys.dtype.itemsize * keys.shape[3] / head_dim
         count = functools.reduce(
             Count.__add__,
             (
                 counting.attention(
-                    queries, tokens, heads, kv_heads, head_dim, keys.dtype.itemsize, window
+                    queries, tokens, heads, kv_heads, head_dim, element_bytes, window
                 )
                 for queries, tokens in contexts
             ),
@@ -124,8 +125,8 @@ def paged_attention(
         "paged_attention",
         [
             ("q", q),
-            ("keys", keys),
-            ("values", values),
+            ("keys", cache_operand("paged_attention", "keys", keys)),
+            ("values", cache_operand("paged_attention", "values", values)),
             ("block_tables", block_tables),
             ("query_start_loc", query_start_loc),
             ("seq_lens", seq_lens),

@@ -7,10 +7,10 @@ so the host synchronizes with the kernels that write weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from assay._native import BLOCK_FORMATS, FORMATS, Buffer
-from assay.errors import ShapeError
+from assay.errors import ShapeError, UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.formats import DENSE
@@ -30,22 +30,17 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
 
-_CHUNK_BITS: Final = 1024
-"""Rows of grouped formats are padded to a multiple of this many bits."""
-
-_GROUPED: Final = ("int4", "q8_0", "q4_0", "q4_1")
-"""Formats whose weights share a scale and a minimum per group."""
-
 
 def row_parts(format: str, inputs: int) -> tuple[int, ...]:
     """Bytes of a row on a GPU: of its weights, and of its scales, which follow all weights."""
     if format in DENSE:
         return (inputs * DENSE[format],)
-    if format not in _GROUPED:
-        return (inputs, 4)
-    block = BLOCK_FORMATS[format]
-    chunks = -(-inputs * block.bits // _CHUNK_BITS)
-    return (chunks * _CHUNK_BITS // 8, inputs // block.values * 4)
+    from assay._native import cuda_packed_row_bytes
+
+    parts = cuda_packed_row_bytes(FORMATS[format], inputs)
+    if parts is None:
+        raise UnsupportedError(f"pack: expected a format with GPU kernels, got {format}")
+    return parts
 
 
 def upload(
@@ -72,7 +67,7 @@ def _uploaded(device: Device, parts: Sequence[HostBytes]) -> Buffer:
 
 def quantize_and_pack(device: Device, data: Any, format: str, shape: tuple[int, int]) -> Weights:
     """Quantize values on the device, from an array on it or from host memory."""
-    unit = BLOCK_FORMATS[format].values if format in _GROUPED else 32
+    unit = max(BLOCK_FORMATS[format].values, 32)
     if shape[1] % unit:
         raise ShapeError(
             f"pack: expected inputs in multiples of {unit} for {format}, got {shape[1]}"

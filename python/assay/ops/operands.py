@@ -24,6 +24,7 @@ CODES: Final = {
     dtypes.int32: FORMATS["i32"],
     dtypes.int64: FORMATS["i64"],
     dtypes.uint8: FORMATS["u8"],
+    dtypes.int8: FORMATS["i8"],
     dtypes.bool_: FORMATS["u8"],
 }
 """Format codes of the dtypes that operations take."""

@@ -8,7 +8,7 @@ from assay._native import FORMATS, pack_weights, weights_bytes
 from assay.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.ops import gpu_packing
-from assay.ops.formats import BLOCKS, DENSE, NAMES, PER_CHANNEL
+from assay.ops.formats import BLOCKS, DENSE, NAMES, PER_CHANNEL, STORED_BLOCKS
 from assay.ops.quantization import quantize
 from assay.ops.weights import Weights
 from assay.runtime import transfer
@@ -34,7 +34,8 @@ def pack(
     """Pack weights of `shape` (outputs, inputs) into device memory.
 
     `data` is anything with the buffer protocol: bytes of the format as stored in a file, or float32
-    values, which are quantized; or a list of such bytes, whose rows are concatenated. int8 and fp8
+    values, which are quantized where the format is one of `NAMES` (Q5_K and other formats of GGUF
+    are taken from files only); or a list of such bytes, whose rows are concatenated. int8 and fp8
     weights are bytes with one of `scales` per output; a GPU also quantizes to them, and to int4,
     from float32 values or from an array in its memory.
 
@@ -43,10 +44,9 @@ def pack(
     127.0
     """
     target = device_named(device)
-    if format not in NAMES:
-        raise InputError(
-            f'pack: expected a weight format, got "{format}"', f"one of: {', '.join(NAMES)}"
-        )
+    if format not in NAMES and format not in STORED_BLOCKS:
+        known = ", ".join((*NAMES, *sorted(STORED_BLOCKS)))
+        raise InputError(f'pack: expected a weight format, got "{format}"', f"one of: {known}")
     if len(shape) != 2 or min(shape) < 0:
         raise ShapeError(f"pack: expected a shape of (outputs, inputs), got {tuple(shape)}")
     outputs, inputs = (int(extent) for extent in shape)
@@ -129,6 +129,11 @@ def _host_bytes(data: Any, format: str, outputs: int, inputs: int) -> gpu_packin
     if isinstance(data, memoryview) and data.format == "B":
         return data.cast("B")
     host = data.to_numpy() if isinstance(data, Array) else np.asarray(data)
+    if host.dtype == np.float32 and format in STORED_BLOCKS:
+        raise InputError(
+            f"pack: expected bytes of {format} as a file stores them, got float32 values",
+            f"quantize to one of: {', '.join(NAMES)}",
+        )
     if host.dtype == np.float32 and format not in ("f32", *PER_CHANNEL):
         host = _quantized(np.ascontiguousarray(host), format, outputs, inputs)
     raw: npt.NDArray[Any] = np.ascontiguousarray(host).reshape(-1).view(np.uint8)

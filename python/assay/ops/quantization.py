@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from assay._native import FORMATS
 from assay.errors import InputError, ShapeError
 from assay.ops import counting
-from assay.ops.formats import BLOCKS, DTYPES
+from assay.ops.formats import BLOCKS, DTYPES, STORED_BLOCKS
 from assay.ops.operands import call, check, nbytes, operand, result
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
 
 
 def _block(operation: str, format: str) -> tuple[int, int]:
-    if format not in BLOCKS:
+    known = [name for name in BLOCKS if operation != "quantize" or name not in STORED_BLOCKS]
+    if format not in known:
         raise InputError(
             f'{operation}: expected a dense or a block format, got "{format}"',
-            f"one of: {', '.join((*DTYPES, *BLOCKS))}",
+            f"one of: {', '.join((*DTYPES, *known))}",
         )
     return BLOCKS[format]
 

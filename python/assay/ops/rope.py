@@ -9,7 +9,8 @@ from assay._native import rope_cos_sin
 from assay.errors import InputError, ShapeError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
-from assay.ops.operands import DENSE, I32, call, check, nbytes, result
+from assay.ops.kv_cache import cache_operand, check_cache
+from assay.ops.operands import I32, call, check, nbytes, result
 from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
 from assay.runtime.hardware import Device
@@ -164,17 +165,18 @@ def rope_write(
     """Split fused QKV rows, apply RoPE to queries and keys, write keys and values to the cache.
 
     `keys` and `values` have shape (blocks, block_tokens, kv_heads, head_dim); the layout inside a
-    block is private to the device. Slot s is token s % block_tokens of block s // block_tokens; a
-    slot of -1 skips its row. `query_norm` and `key_norm` are the weights of a per-head RMSNorm
-    before RoPE. `metadata_ready` promises that the operation queued just before does not write
-    positions and slot_mapping, so that a GPU may read them before that operation completes.
+    block is private to the device. A cache of uint8 holds e4m3 floats; one of int8, whose last
+    extent is head_dim + 4, holds codes with a scale for each token of a head. Slot s is token
+    s % block_tokens of block s // block_tokens; a slot of -1 skips its row. `query_norm` and
+    `key_norm` are the weights of a per-head RMSNorm before RoPE. `metadata_ready` promises that the
+    operation queued just before does not write positions and slot_mapping, so that a GPU may read
+    them before that operation completes.
     Returns the queries, of shape (tokens, heads, head_dim).
     """
     rows = check("rope_write", "slot_mapping", slot_mapping, (None,), I32).shape[0]
     check("rope_write", "qkv", qkv, (rows, (heads + 2 * kv_heads) * head_dim))
     check("rope_write", "positions", positions, (rows,), I32)
-    check("rope_write", "keys", keys, (None, None, kv_heads, head_dim), DENSE)
-    check("rope_write", "values", values, keys.shape, (keys.dtype,))
+    check_cache("rope_write", keys, values, None, kv_heads, head_dim)
     if query_norm is not None:
         check("rope_write", "query_norm", query_norm, (head_dim,))
     if key_norm is not None:
@@ -189,7 +191,7 @@ def rope_write(
         rotary_dim, table_positions = table.rotary_dim, table.positions
         interleaved = int(table.interleaved)
     blocks, block_tokens = keys.shape[:2]
-    written = 2 * rows * kv_heads * head_dim * keys.dtype.itemsize
+    written = 2 * rows * kv_heads * keys.shape[3] * keys.dtype.itemsize
     call(
         "rope_write",
         [
@@ -199,8 +201,8 @@ def rope_write(
             ("table", None if table is None else table.cos_sin),
             ("query_norm", query_norm),
             ("key_norm", key_norm),
-            ("keys", keys),
-            ("values", values),
+            ("keys", cache_operand("rope_write", "keys", keys)),
+            ("values", cache_operand("rope_write", "values", values)),
             ("q_out", queries),
         ],
         (

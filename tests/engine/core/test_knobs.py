@@ -153,7 +153,7 @@ def test_invalid_change_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kv_format": "f32"}, "kv_format: expected bf16 on cuda:0, got f32"),
+        ({"kv_format": "f32"}, "kv_format: expected bf16 or fp8 or int8 on cuda:0, got f32"),
         ({"block_tokens": 24}, "block_tokens: expected a multiple of 16 on cuda:0, got 24"),
     ],
 )

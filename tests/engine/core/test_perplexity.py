@@ -84,7 +84,7 @@ def test_quantized_weights_keep_perplexity_and_agreement(smollm2, root, capsys):
     assert list(data) == ["model", "synthetic", "text", "window", "formats"]
     exact, file, int8 = data["formats"]
     assert list(exact) == [
-        "weight_format", "weight_bytes", "perplexity", "divergence", "agreement", "tokens", "notes",
+        "weight_format", "kv_format", "weight_bytes", "perplexity", "divergence", "agreement", "tokens", "notes",
     ]  # fmt: skip
     assert exact["tokens"] == 118
     # A model of English predicts English.

@@ -1,6 +1,6 @@
 //! Attention over a paged cache, and over dense keys and values.
 
-use super::call::{Call, for_element, op_error};
+use super::call::{Call, for_cache_element, for_element, op_error};
 use crate::ops::{self, AttentionShape, CacheShape, Context, PagedBatch, ScoreOptions};
 use assay_runtime::backend::Result;
 
@@ -32,8 +32,9 @@ pub(super) fn paged_attention(context: Context, call: &Call<'_>) -> Result<()> {
     let slopes = call.optional::<f32>("alibi_slopes", &[heads])?;
     let (window, softcap) = (call.size("window")?, call.float("softcap")?);
     let out = call.span::<f32>("out", &[rows, heads, head_dim])?;
-    let extents = [cache.blocks, cache.block_size, cache.kv_heads, head_dim];
-    for_element!(call, "keys", T => {
+    for_cache_element!(call, "keys", T => {
+        let token = <T as ops::CacheElement>::token_elements(head_dim);
+        let extents = [cache.blocks, cache.block_size, cache.kv_heads, token];
         let keys = call.span::<T>("keys", &extents)?;
         let values = call.span::<T>("values", &extents)?;
         if !call.runs() {

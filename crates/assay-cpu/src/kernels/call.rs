@@ -2,7 +2,7 @@
 
 use crate::device::KernelCall;
 use crate::error::OpError;
-use crate::ops::{Bf16, F16};
+use crate::ops::{Bf16, E4m3, F16, Int8};
 use assay_operations::{Arguments, CallError, ElementFormat, Operand, Signature};
 use assay_runtime::backend::{BackendError, Operation, Result};
 use std::fmt;
@@ -22,6 +22,7 @@ macro_rules! element_type {
 }
 
 element_type!(f32 => F32, F16 => F16, Bf16 => Bf16, i32 => I32, i64 => I64, u8 => U8);
+element_type!(E4m3 => F8E4M3, Int8 => I8);
 
 /// A range of elements in one allocation of the device.
 pub(super) struct Span<'a, T> {
@@ -271,4 +272,21 @@ macro_rules! for_element {
     };
 }
 
-pub(super) use for_element;
+/// The same with the formats of the KV cache.
+macro_rules! for_cache_element {
+    ($call:expr, $name:expr, $type:ident => $body:expr) => {
+        match $call.format($name)? {
+            assay_operations::ElementFormat::F8E4M3 => {
+                type $type = crate::ops::E4m3;
+                $body
+            }
+            assay_operations::ElementFormat::I8 => {
+                type $type = crate::ops::Int8;
+                $body
+            }
+            _ => crate::kernels::call::for_element!($call, $name, $type => $body),
+        }
+    };
+}
+
+pub(super) use {for_cache_element, for_element};

@@ -1,6 +1,6 @@
 //! Rotary position embedding, alone and fused with the write to the KV cache.
 
-use super::call::{Call, for_element, op_error};
+use super::call::{Call, for_cache_element, op_error};
 use crate::ops::{self, AttentionShape, CacheShape, Context, HeadTransform, RopeLayout, Rotary};
 use assay_runtime::backend::Result;
 
@@ -62,8 +62,9 @@ pub(super) fn rope_write(context: Context, call: &Call<'_>) -> Result<()> {
     let query_norm = call.optional::<f32>("query_norm", &[head_dim])?;
     let key_norm = call.optional::<f32>("key_norm", &[head_dim])?;
     let q_out = call.span::<f32>("q_out", &[rows, heads, head_dim])?;
-    let extents = [cache.blocks, cache.block_size, kv_heads, head_dim];
-    for_element!(call, "keys", T => {
+    for_cache_element!(call, "keys", T => {
+        let token = <T as ops::CacheElement>::token_elements(head_dim);
+        let extents = [cache.blocks, cache.block_size, kv_heads, token];
         let keys = call.span::<T>("keys", &extents)?;
         let values = call.span::<T>("values", &extents)?;
         if !call.runs() {

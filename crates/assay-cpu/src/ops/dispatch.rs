@@ -3,6 +3,7 @@
 //! The instances are compiled here once, not again in every crate that calls a generic operation.
 
 use super::attention::{LatentTile, PagedTile, PrefillTile};
+use super::cache_element::{CacheLoad, E4m3, Int8};
 use super::element::{Bf16, F16, Load};
 use super::gemm::{Gemv, SmallMGemm};
 use crate::simd::Level;
@@ -12,8 +13,21 @@ pub(crate) trait ElementKernels: Load {
     fn gemv(level: Level, kernel: Gemv<Self>);
     fn small_m_gemm(level: Level, kernel: SmallMGemm<Self>);
     fn prefill_attention(level: Level, kernel: PrefillTile<Self>);
-    fn paged_attention(level: Level, kernel: PagedTile<Self>);
     fn latent_attention(level: Level, kernel: LatentTile<Self>);
+}
+
+/// The kernels of one element type of the KV cache.
+pub(crate) trait CacheKernels: CacheLoad {
+    fn paged_attention(level: Level, kernel: PagedTile<Self>);
+}
+
+/// An element type of the KV cache: those of dense operands, [`E4m3`] or [`Int8`].
+#[allow(private_bounds)]
+pub trait CacheElement: CacheKernels {
+    /// Elements of a cache for one token of a head: its own, and those of its scale.
+    fn token_elements(head_size: usize) -> usize {
+        head_size.saturating_add(Self::SCALE_ELEMENTS)
+    }
 }
 
 /// An element type of dense operands: `f32`, [`F16`] or [`Bf16`].
@@ -33,9 +47,6 @@ macro_rules! element {
                 fn prefill_attention(level: Level, kernel: PrefillTile<Self>) {
                     level.run(kernel);
                 }
-                fn paged_attention(level: Level, kernel: PagedTile<Self>) {
-                    level.run(kernel);
-                }
                 fn latent_attention(level: Level, kernel: LatentTile<Self>) {
                     level.run(kernel);
                 }
@@ -47,3 +58,19 @@ macro_rules! element {
 }
 
 element!(f32, Bf16, F16);
+
+macro_rules! cache_element {
+    ($($type:ty),*) => {
+        $(
+            impl CacheKernels for $type {
+                fn paged_attention(level: Level, kernel: PagedTile<Self>) {
+                    level.run(kernel);
+                }
+            }
+
+            impl CacheElement for $type {}
+        )*
+    };
+}
+
+cache_element!(f32, Bf16, F16, E4m3, Int8);

@@ -3,6 +3,7 @@
 
 mod activation;
 mod attention;
+mod cache_element;
 mod dispatch;
 mod element;
 mod embedding;
@@ -23,7 +24,8 @@ pub use attention::{
     AttentionShape, CacheShape, LatentShape, PagedBatch, ScoreOptions, latent_attention,
     paged_attention, prefill_attention,
 };
-pub use dispatch::Element;
+pub use cache_element::{E4m3, Int8};
+pub use dispatch::{CacheElement, Element};
 pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};
 pub use embedding::{embedding, packed_embedding};

@@ -4,7 +4,7 @@
 //! one CTA reads them.
 
 use super::attention_decode::DecodeAttention;
-use super::attention_limits::{check_block_tokens, check_heads, flag, kv_strides};
+use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag};
 use super::attention_prefill::{KvCache, PagedMetadata, PrefillAttention};
 use super::attention_scores::ScoreOptions;
 use super::call::Call;
@@ -43,6 +43,7 @@ pub(super) fn attention(
             blocks: 1,
             block_tokens: tokens,
             strides: [tokens * token, head_dim, token],
+            element: call.float_type("q", q)?,
         },
         metadata: None,
         rows: queries,
@@ -66,12 +67,11 @@ pub(super) fn paged_attention(
 ) -> Result<()> {
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
     let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
-    let (head_dim, block_tokens) = (call.size("head_dim")?, call.size("block_tokens")?);
-    let (blocks, table_columns) = (call.size("blocks")?, call.size("table_columns")?);
-    let cache = [blocks, block_tokens, kv_heads, head_dim];
+    let cache = CacheShape::read(call)?;
+    let (head_dim, block_tokens, blocks) = (cache.head_dim, cache.block_tokens, cache.blocks);
+    let table_columns = call.size("table_columns")?;
     let q = call.operand("q", &[rows, heads, head_dim])?;
-    let keys = call.typed("keys", q.format, &cache)?;
-    let values = call.typed("values", q.format, &cache)?;
+    let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
     let block_tables = call.typed("block_tables", I32, &[sequences, table_columns])?;
     let query_start_loc = call.typed("query_start_loc", I32, &[sequences + 1])?;
     let seq_lens = call.typed("seq_lens", I32, &[sequences])?;
@@ -99,7 +99,8 @@ pub(super) fn paged_attention(
                 values,
                 blocks,
                 block_tokens,
-                strides: kv_strides(block_tokens, kv_heads, head_dim),
+                strides: cache.strides(keys.format),
+                element: cache_type,
             },
             metadata: Some(PagedMetadata {
                 block_tables,
@@ -124,9 +125,8 @@ pub(super) fn paged_attention(
         rows,
         sequences,
         heads,
-        kv_heads,
-        head_dim,
-        block_tokens,
+        cache,
+        cache_type,
         table_columns,
         q,
         keys,

@@ -1,12 +1,12 @@
 //! Decode attention: one new token per sequence over the paged KV cache, with split KV.
 
-use super::attention_limits::{check_block_tokens, check_heads, flag, stride_arguments};
+use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag, is_quantized};
 use super::attention_scores::ScoreOptions;
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32};
-use assay_operations::Operand;
+use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// The portable maximum of CTAs in a cluster.
@@ -24,6 +24,28 @@ const LONG_CONTEXT: u64 = 2048;
 const TOKEN_NS: u64 = 15;
 const CTA_NS: u64 = 3_000;
 const COMBINE_NS: u64 = 1_000;
+
+/// How many registers the elements of a head take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HeadSize {
+    /// Two CTAs of eight warps fit an SM.
+    Small,
+    /// One does.
+    Medium,
+    /// None does.
+    Large,
+}
+
+impl HeadSize {
+    /// Of all query heads of a KV head together, and the format of the cache.
+    fn new(elements: u64, cache: ElementFormat) -> Self {
+        match elements > 128 {
+            true => HeadSize::Large,
+            false if is_quantized(cache) => HeadSize::Small,
+            false => HeadSize::Medium,
+        }
+    }
+}
 
 /// The launch shape of decode attention, tuned on an H200.
 #[derive(PartialEq, Eq, Debug)]
@@ -47,11 +69,12 @@ impl DecodeShape {
         sm_count: u64,
         kv_head_tasks: u64,
         tokens: u64,
-        large_heads: bool,
+        head_size: HeadSize,
         has_clusters: bool,
         requested: u64,
     ) -> Self {
         let kv_head_tasks = kv_head_tasks.max(1);
+        let large_heads = head_size == HeadSize::Large;
         let is_long = tokens > LONG_CONTEXT && !large_heads;
         let one_cta_per_sm = is_long || !large_heads && kv_head_tasks <= sm_count;
         // A fourth CTA per SM costs registers, and is worth them where it saves a second wave.
@@ -64,11 +87,14 @@ impl DecodeShape {
             _ if kv_head_tasks > 4 * sm_count => (2, 6, 1),
             _ => (4, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
         };
+        // As many bytes are in flight as with elements of 16 bits.
+        let pairs_of_ctas = is_long && head_size == HeadSize::Small;
+        let ctas_per_sm = if pairs_of_ctas { 2 } else { ctas_per_sm };
         let may_cluster = has_clusters && !is_long;
         // Where clusters fill at most half of the device, all are resident at once; CTAs without
         // work cost little.
         let best = match one_cta_per_sm {
-            true if is_long => fastest_splits(sm_count, kv_head_tasks, tokens),
+            true if is_long => fastest_splits(sm_count * ctas_per_sm, kv_head_tasks, tokens),
             true if may_cluster && tokens > SHORT_CONTEXT => {
                 (max_splits / 2).max(max_splits.min(2))
             }
@@ -91,12 +117,13 @@ impl DecodeShape {
     }
 }
 
-/// The number of splits with the shortest time where each SM holds one CTA: waves of CTAs, each as
-/// long as its tokens take and what it costs to begin, end and combine.
-fn fastest_splits(sm_count: u64, kv_head_tasks: u64, tokens: u64) -> u64 {
+/// The number of splits with the shortest time where so many CTAs are resident, which together read
+/// at full bandwidth: waves of CTAs, each as long as its tokens take and what it costs to begin, end
+/// and combine.
+fn fastest_splits(resident_ctas: u64, kv_head_tasks: u64, tokens: u64) -> u64 {
     let most = (tokens / MIN_SPLIT_TOKENS).clamp(1, MAX_SPLITS);
     let time_ns = |splits: &u64| {
-        let waves = (kv_head_tasks * splits).div_ceil(sm_count);
+        let waves = (kv_head_tasks * splits).div_ceil(resident_ctas);
         let combine_ns = if *splits > 1 { COMBINE_NS } else { 0 };
         waves * (tokens.div_ceil(*splits) * TOKEN_NS + CTA_NS + combine_ns)
     };
@@ -118,9 +145,9 @@ pub(super) struct DecodeAttention {
     pub rows: u64,
     pub sequences: u64,
     pub heads: u64,
-    pub kv_heads: u64,
-    pub head_dim: u64,
-    pub block_tokens: u64,
+    pub cache: CacheShape,
+    /// The type of keys and values in the kernel's source.
+    pub cache_type: &'static str,
     pub table_columns: u64,
     /// Queries, or the unrotated qkv where RoPE is fused.
     pub q: Operand,
@@ -141,7 +168,8 @@ impl DecodeAttention {
         queue: &Queue<'_>,
         call: &Call<'_>,
     ) -> Result<()> {
-        let (heads, kv_heads, head_dim) = (self.heads, self.kv_heads, self.head_dim);
+        let (heads, cache) = (self.heads, self.cache);
+        let (kv_heads, head_dim) = (cache.kv_heads, cache.head_dim);
         if self.rows > self.sequences {
             // The kernel writes one row per sequence; the others are zeros.
             queue.fill(self.out.pointer, 0, self.rows * heads * head_dim * 2)?;
@@ -162,14 +190,15 @@ impl DecodeAttention {
             u64::from(facts.multiprocessors),
             kv_head_tasks,
             self.options
-                .visible_tokens(self.table_columns * self.block_tokens),
-            head_dim * tiles > 128,
+                .visible_tokens(self.table_columns * cache.block_tokens),
+            HeadSize::new(head_dim * tiles, self.keys.format),
             facts.capability >= 90,
             call.size("num_splits")?,
         );
         let interleaved = self.rope.as_ref().is_some_and(|one| one.interleaved);
-        let defines: [Define; 10] = [
+        let defines: [Define; 11] = [
             ("ELEMENT", call.float_type("q", self.q)?.into()),
+            ("CACHE_ELEMENT", self.cache_type.into()),
             ("HEAD_DIM", head_dim.into()),
             ("HEAD_TILES", tiles.into()),
             ("WARPS", warps.into()),
@@ -202,10 +231,10 @@ impl DecodeAttention {
             KernelArgument::Pointer(scratch("decode counters", kv_head_tasks * 4)?),
             int(heads),
             int(kv_heads),
-            int(self.block_tokens),
+            int(cache.block_tokens),
             int(self.table_columns),
         ];
-        arguments.extend(stride_arguments(self.block_tokens, kv_heads, head_dim));
+        arguments.extend(cache.stride_arguments(self.keys.format));
         arguments.push(KernelArgument::F32(call.float("scale")?));
         if let Some(rope) = &self.rope {
             arguments.extend([
@@ -234,23 +263,26 @@ pub(super) fn decode_attention(
     call: &Call<'_>,
 ) -> Result<()> {
     let (rows, sequences) = (call.size("rows")?, call.size("sequences")?);
-    let (heads, kv_heads) = (call.size("heads")?, call.size("kv_heads")?);
-    let (head_dim, block_tokens) = (call.size("head_dim")?, call.size("block_tokens")?);
-    let (ctas_per_sm, table_columns) = (call.size("blocks")?, call.size("table_columns")?);
+    let (heads, cache) = (call.size("heads")?, CacheShape::read(call)?);
+    let (kv_heads, head_dim) = (cache.kv_heads, cache.head_dim);
+    let table_columns = call.size("table_columns")?;
     let positions = call.size("table_positions")?;
-    let cache = [ctas_per_sm, block_tokens, kv_heads, head_dim];
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
+    let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
+    if is_quantized(keys.format) {
+        let expected = format_args!("keys of {}, for a fused cache write", q.format);
+        return Err(call.error(expected, keys.format));
+    }
     let decode = DecodeAttention {
         rows,
         sequences,
         heads,
-        kv_heads,
-        head_dim,
-        block_tokens,
+        cache,
+        cache_type,
         table_columns,
         q,
-        keys: call.typed("keys", q.format, &cache)?,
-        values: call.typed("values", q.format, &cache)?,
+        keys,
+        values,
         block_tables: call.typed("block_tables", I32, &[sequences, table_columns])?,
         query_start_loc: call.typed("query_start_loc", I32, &[sequences + 1])?,
         seq_lens: call.typed("seq_lens", I32, &[sequences])?,
@@ -268,7 +300,7 @@ pub(super) fn decode_attention(
         return Ok(());
     }
     check_heads(call, q, heads, kv_heads, head_dim)?;
-    check_block_tokens(call, block_tokens)?;
+    check_block_tokens(call, cache.block_tokens)?;
     decode.launch(context, queue, call)
 }
 
@@ -277,7 +309,14 @@ mod tests {
     use super::*;
 
     fn shape(kv_head_tasks: u64, tokens: u64, requested: u64) -> (u64, u64, u64, bool) {
-        let shape = DecodeShape::new(132, kv_head_tasks, tokens, false, true, requested);
+        let shape = DecodeShape::new(
+            132,
+            kv_head_tasks,
+            tokens,
+            HeadSize::Medium,
+            true,
+            requested,
+        );
         (shape.warps, shape.ctas_per_sm, shape.splits, shape.cluster)
     }
 
@@ -302,14 +341,26 @@ mod tests {
 
     #[test]
     fn only_long_contexts_ask_for_l1() {
-        for (tokens, large_heads, expected) in [
-            (2048, false, false),
-            (2049, false, true),
-            (16384, false, true),
-            (16384, true, false),
+        for (tokens, head_size, expected) in [
+            (2048, HeadSize::Medium, false),
+            (2049, HeadSize::Medium, true),
+            (16384, HeadSize::Small, true),
+            (16384, HeadSize::Large, false),
         ] {
-            let shape = DecodeShape::new(132, 64, tokens, large_heads, true, 0);
+            let shape = DecodeShape::new(132, 64, tokens, head_size, true, 0);
             assert_eq!(shape.prefers_l1, expected, "{tokens} tokens");
+        }
+    }
+
+    #[test]
+    fn a_cache_of_8_bits_has_two_ctas_on_an_sm_where_contexts_are_long() {
+        for (tokens, expected) in [(1024, (1, 1)), (12_288, (2, 4))] {
+            let shape = DecodeShape::new(132, 64, tokens, HeadSize::Small, true, 0);
+            assert_eq!(
+                (shape.ctas_per_sm, shape.splits),
+                expected,
+                "{tokens} tokens"
+            );
         }
     }
 
@@ -325,10 +376,15 @@ mod tests {
     fn chosen_splits_are_within_their_limits_for_any_size() {
         for kv_head_tasks in (0..3000).step_by(7) {
             for tokens in [0, 1, 255, 300, 1024, 2047, 2049, 5000, 131_072] {
-                for (large_heads, clusters) in [(false, true), (true, true), (false, false)] {
+                for (head_size, clusters) in [
+                    (HeadSize::Medium, true),
+                    (HeadSize::Large, true),
+                    (HeadSize::Medium, false),
+                    (HeadSize::Small, true),
+                ] {
                     let DecodeShape {
                         splits, cluster, ..
-                    } = DecodeShape::new(132, kv_head_tasks, tokens, large_heads, clusters, 0);
+                    } = DecodeShape::new(132, kv_head_tasks, tokens, head_size, clusters, 0);
                     assert!((1..=MAX_SPLITS).contains(&splits));
                     assert!(!cluster || (clusters && splits <= MAX_CLUSTER_SIZE));
                 }

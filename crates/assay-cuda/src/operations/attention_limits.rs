@@ -1,6 +1,6 @@
 //! The limits of the attention kernels, and the strides of the KV cache.
 
-use super::call::{Call, int};
+use super::call::{Call, float_type_name, int};
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -13,24 +13,77 @@ pub(super) fn flag(call: &Call<'_>, name: &str) -> Result<bool> {
     Ok(call.integer(name)? != 0)
 }
 
-/// The strides of blocks, heads and tokens of the KV cache, in elements.
-pub(super) fn kv_strides(block_tokens: u64, kv_heads: u64, head_dim: u64) -> [u64; 3] {
-    let head = block_tokens * head_dim;
-    [kv_heads * head, head, head_dim]
+/// The shape of a paged KV cache, of keys or of values.
+#[derive(Clone, Copy)]
+pub(super) struct CacheShape {
+    pub blocks: u64,
+    pub block_tokens: u64,
+    pub kv_heads: u64,
+    pub head_dim: u64,
 }
 
-/// The same as kernel arguments.
-pub(super) fn stride_arguments(
-    block_tokens: u64,
-    kv_heads: u64,
-    head_dim: u64,
-) -> [KernelArgument; 3] {
-    let [block, head, token] = kv_strides(block_tokens, kv_heads, head_dim);
-    [
-        KernelArgument::I64(block.cast_signed()),
-        int(head),
-        int(token),
-    ]
+impl CacheShape {
+    pub fn read(call: &Call<'_>) -> Result<Self> {
+        Ok(CacheShape {
+            blocks: call.size("blocks")?,
+            block_tokens: call.size("block_tokens")?,
+            kv_heads: call.size("kv_heads")?,
+            head_dim: call.size("head_dim")?,
+        })
+    }
+
+    /// The strides of blocks, heads and tokens, in elements. Where tokens have scales, those of a head
+    /// follow its elements in each block.
+    pub fn strides(self, format: ElementFormat) -> [u64; 3] {
+        let head = self.block_tokens * (self.head_dim + scale_elements(format));
+        [self.kv_heads * head, head, self.head_dim]
+    }
+
+    /// The same as kernel arguments.
+    pub fn stride_arguments(self, format: ElementFormat) -> [KernelArgument; 3] {
+        let [block, head, token] = self.strides(format);
+        [
+            KernelArgument::I64(block.cast_signed()),
+            int(head),
+            int(token),
+        ]
+    }
+
+    /// The keys and values of a call, and the name of their type in the kernels' sources. They are of
+    /// 16 bits as `like`, or of 8.
+    pub fn operands(
+        self,
+        call: &Call<'_>,
+        like: Option<ElementFormat>,
+    ) -> Result<(Operand, Operand, &'static str)> {
+        let format = call.raw("keys")?.format;
+        let token = self.head_dim + scale_elements(format);
+        let extents = [self.blocks, self.block_tokens, self.kv_heads, token];
+        let type_name = match format {
+            ElementFormat::F8E4M3 => Some("e4m3"),
+            ElementFormat::I8 => Some("int8"),
+            format if like.is_none_or(|like| like == format) => float_type_name(format),
+            _ => None,
+        };
+        let Some(type_name) = type_name else {
+            return Err(call.error("keys as q, of f8_e4m3 or of i8", format));
+        };
+        let keys = call.operand("keys", &extents)?;
+        Ok((keys, call.typed("values", format, &extents)?, type_name))
+    }
+}
+
+/// Whether the elements of a KV cache are of 8 bits.
+pub(super) fn is_quantized(format: ElementFormat) -> bool {
+    matches!(format, ElementFormat::F8E4M3 | ElementFormat::I8)
+}
+
+/// Elements that hold the scale of a token of a head.
+fn scale_elements(format: ElementFormat) -> u64 {
+    match format {
+        ElementFormat::I8 => 4,
+        _ => 0,
+    }
 }
 
 /// Refuses blocks that a tile of tokens would overrun.

@@ -1,5 +1,6 @@
 //! Prefill attention: many queries per sequence.
 
+use super::attention_limits::is_quantized;
 use super::attention_scores::ScoreOptions;
 use super::call::{int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
@@ -15,6 +16,8 @@ pub(super) struct KvCache {
     pub block_tokens: u64,
     /// Of blocks, heads and tokens, in elements.
     pub strides: [u64; 3],
+    /// The type of elements in the kernels' sources.
+    pub element: &'static str,
 }
 
 /// The sequences of a paged cache; without it each block holds all tokens of one sequence.
@@ -54,9 +57,10 @@ const SWIZZLE_ELEMENTS: u32 = 64;
 
 impl PrefillAttention {
     pub fn launch(&self, context: &OperationContext, queue: &Queue<'_>) -> Result<()> {
-        // The FlashAttention-3 kernel needs wgmma, and heads that fit its tiles; it has no window and no
-        // other option of scores.
-        let is_plain = self.options.code() == 0 && self.head_dim <= 128;
+        // The FlashAttention-3 kernel needs wgmma, heads that fit its tiles, and a cache that TMA copies
+        // as it is; it has no window and no other option of scores.
+        let is_converted = is_quantized(self.cache.keys.format);
+        let is_plain = self.options.code() == 0 && self.head_dim <= 128 && !is_converted;
         match queue.device().facts().capability == 90 && is_plain {
             true => self.launch_hopper(context, queue),
             false => self.launch_generic(context, queue),
@@ -151,8 +155,9 @@ impl PrefillAttention {
             ..=128 => 4 * 64 * head * 2,
             _ => (4 * 32 + 64) * head * 2,
         };
-        let defines: [Define; 4] = [
+        let defines: [Define; 5] = [
             ("ELEMENT", self.element.into()),
+            ("CACHE_ELEMENT", cache.element.into()),
             ("HEAD_DIM", head.into()),
             ("CAUSAL", self.causal.into()),
             ("SCORE_OPTIONS", self.options.code().into()),

@@ -4,7 +4,7 @@ use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::grid::{grid_1d, grid_2d};
 use super::linear_arguments::LinearArguments;
-use super::packed_weights::PackedWeights;
+use super::packed_weights::{PackedWeights, WeightLayout};
 use crate::device::Queue;
 use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -33,18 +33,15 @@ struct GemvShape {
 }
 
 impl GemvShape {
-    /// For weight rows of `row_chunks` 16-byte chunks, and the kernel's WEIGHT_FORMAT and
-    /// GROUP_SIZE.
-    fn new(
-        gated: bool,
-        rows: u64,
-        row_chunks: u64,
-        (weight_format, group_size): (u64, u64),
-    ) -> Self {
+    /// For weight rows of `row_chunks` 16-byte chunks, of a layout or as x.
+    fn new(gated: bool, rows: u64, row_chunks: u64, layout: Option<WeightLayout>) -> Self {
         let rows = rows.next_power_of_two();
+        let (weight_format, group_size) =
+            layout.map_or((16, 0), |one| (one.weight_format, one.group_size));
+        let has_nested_scales = layout.is_some_and(WeightLayout::has_nested_scales);
         let (rows_per_cta, threads, ctas_per_sm) = match weight_format {
             16 => Self::of_16_bits(rows, row_chunks),
-            4 => Self::of_4_bits(rows, row_chunks),
+            4..=6 | 40 | 41 => Self::of_4_bits(rows, row_chunks),
             _ => Self::of_8_bits(rows, row_chunks, weight_format == 8 && group_size == 0),
         };
         // A row longer than the threads' registers hold takes a wider CTA, alone on its SM.
@@ -52,6 +49,11 @@ impl GemvShape {
         let (threads, ctas_per_sm) = match min_threads <= threads {
             true => (threads.min(row_chunks).next_multiple_of(32), ctas_per_sm),
             false => (min_threads.next_multiple_of(32), 1),
+        };
+        // Sums of nested scales take three registers for each row of x and of weights.
+        let rows_per_cta = match has_nested_scales && rows == 8 {
+            true => rows_per_cta.min(2),
+            false => rows_per_cta,
         };
         let chunks_per_thread = row_chunks.div_ceil(threads);
         let max_rows = 1 << (MAX_CHUNKS_IN_REGISTERS / chunks_per_thread).max(1).ilog2();
@@ -100,6 +102,14 @@ impl GemvShape {
     }
 }
 
+/// The macros of a layout of weights; without one, weights are as x.
+fn layout_defines(layout: Option<WeightLayout>) -> Vec<Define> {
+    match layout {
+        Some(layout) => layout.defines().to_vec(),
+        None => vec![("WEIGHT_FORMAT", 16u64.into()), ("GROUP_SIZE", 0u64.into())],
+    }
+}
+
 /// The most rows of x in one pass over the weights.
 fn max_rows(inputs: u64) -> u64 {
     if inputs <= MAX_INPUTS_8_ROWS { 8 } else { 4 }
@@ -131,8 +141,6 @@ pub(super) fn launch_gemv(
         _ => max_rows_at_once,
     };
     let layout = linear.packed.map(|packed| packed.layout);
-    let (weight_format, group_size) =
-        layout.map_or((16u64, 0u64), |one| (one.weight_format, one.group_size));
     let row_chunks = match layout {
         Some(layout) => layout.padded(linear.inputs) / layout.chunk(),
         None => linear.inputs.div_ceil(8),
@@ -143,17 +151,11 @@ pub(super) fn launch_gemv(
         threads,
         ctas_per_sm,
         chunks_per_thread,
-    } = GemvShape::new(
-        linear.gated,
-        kernel_rows,
-        row_chunks,
-        (weight_format, group_size),
-    );
-    let defines: [Define; 14] = [
+    } = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
+    let mut defines = layout_defines(layout);
+    defines.extend([
         ("ELEMENT", call.float_type("x", linear.x)?.into()),
         ("OUTPUT", call.float_type("out", linear.out)?.into()),
-        ("WEIGHT_FORMAT", weight_format.into()),
-        ("GROUP_SIZE", group_size.into()),
         ("NORM", linear.gain.is_some().into()),
         ("GATED", linear.gated.into()),
         ("ACTIVATION_CODE", linear.activation.into()),
@@ -167,7 +169,7 @@ pub(super) fn launch_gemv(
         ("THREADS", threads.into()),
         ("CHUNKS_PER_THREAD", chunks_per_thread.into()),
         ("CTAS_PER_SM", ctas_per_sm.into()),
-    ];
+    ]);
     let function = context.function(queue, "gemv", &defines)?;
     let max_ctas = u64::from(queue.device().facts().multiprocessors) * ctas_per_sm;
     let config = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
@@ -234,18 +236,15 @@ pub(super) fn launch_grouped_gemv(
         return Err(call.error(expected, grouped.assignments));
     }
     let layout = grouped.packed.map(|packed| packed.layout);
-    let (weight_format, group_size) =
-        layout.map_or((16u64, 0u64), |one| (one.weight_format, one.group_size));
     let row_chunks = match layout {
         Some(layout) => layout.padded(grouped.inputs) / layout.chunk(),
         None => grouped.inputs.div_ceil(8),
     };
-    let shape = GemvShape::new(grouped.gated, 1, row_chunks, (weight_format, group_size));
-    let defines: [Define; 15] = [
+    let shape = GemvShape::new(grouped.gated, 1, row_chunks, layout);
+    let mut defines = layout_defines(layout);
+    defines.extend([
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("OUTPUT", call.float_type("out", grouped.out)?.into()),
-        ("WEIGHT_FORMAT", weight_format.into()),
-        ("GROUP_SIZE", group_size.into()),
         ("NORM", false.into()),
         ("GATED", grouped.gated.into()),
         ("ACTIVATION_CODE", grouped.activation.into()),
@@ -260,7 +259,7 @@ pub(super) fn launch_grouped_gemv(
         ("CHUNKS_PER_THREAD", shape.chunks_per_thread.into()),
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
         ("GROUPED", true.into()),
-    ];
+    ]);
     let function = context.function(queue, "gemv", &defines)?;
     // All CTAs of all assignments are resident at once where they can be.
     let resident = u64::from(queue.device().facts().multiprocessors) * shape.ctas_per_sm;

@@ -38,6 +38,7 @@ mod state_space;
 mod type_names;
 
 pub use attention_limits::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
+pub use packed_weights::packed_row_bytes;
 
 use crate::device::{CudaDevice, Queue};
 use assay_operations::{Arguments, Signature, TABLE};

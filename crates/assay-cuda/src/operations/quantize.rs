@@ -3,6 +3,7 @@
 use super::call::{Call, float_type_name, int, pointer};
 use super::context::{Define, OperationContext};
 use super::grid::grid_1d;
+use super::packed_weights::{WeightLayout, block_format_code};
 use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::Result;
@@ -13,18 +14,22 @@ const THREADS: u64 = 256;
 struct Blocks {
     code: u64,
     format: ElementFormat,
+    layout: WeightLayout,
 }
 
 fn blocks(format: ElementFormat) -> Option<Blocks> {
-    let code = match format {
-        ElementFormat::Q8_0 => 80,
-        ElementFormat::Q4_0 => 40,
-        ElementFormat::Q4_1 => 41,
-        ElementFormat::Q4K => 45,
-        ElementFormat::Q6K => 65,
-        _ => return None,
-    };
-    Some(Blocks { code, format })
+    let (code, layout) = (block_format_code(format)?, WeightLayout::of(format)?);
+    Some(Blocks {
+        code,
+        format,
+        layout,
+    })
+}
+
+/// Formats whose codes a kernel chooses: the scale of a block is that of its extremes.
+fn is_quantized_on_device(format: ElementFormat) -> bool {
+    use ElementFormat::{Q4_0, Q4_1, Q8_0};
+    matches!(format, Q8_0 | Q4_0 | Q4_1)
 }
 
 /// The operand of this name as blocks of `count` weights.
@@ -86,8 +91,8 @@ pub(super) fn quantize(
     if float_type_name(format).is_some() {
         return convert(context, queue, call, count);
     }
-    // k-quants search for their scales, which only the CPU implements.
-    let Some(blocks) = blocks(format).filter(|blocks| blocks.format.block_values() == 32) else {
+    // Other formats search for their scales, which only the CPU implements.
+    let Some(blocks) = blocks(format).filter(|_| is_quantized_on_device(format)) else {
         return Err(call.error("out of f32, f16, bf16, q8_0, q4_0 or q4_1", format));
     };
     let x = call.operand("x", &[count])?;
@@ -114,10 +119,11 @@ pub(super) fn dequantize(
     };
     let x = block_operand(call, "x", count, &blocks)?;
     let out = call.operand("out", &[count])?;
-    let defines: [Define; 2] = [
+    let mut defines = blocks.layout.defines().to_vec();
+    defines.extend([
         ("BLOCK_FORMAT", blocks.code.into()),
         ("OUTPUT", call.float_type("out", out)?.into()),
-    ];
+    ]);
     launch(
         context,
         queue,

@@ -1,6 +1,6 @@
 //! RoPE, and the write of keys and values to the paged KV cache.
 
-use super::attention_limits::{flag, stride_arguments};
+use super::attention_limits::{CacheShape, flag, is_quantized};
 use super::call::{Call, int, pointer, pointer_or_null, vector};
 use super::context::{Define, OperationContext};
 use super::grid::grid_2d;
@@ -75,16 +75,14 @@ pub(super) fn rope_write(
     let (rows, heads) = (call.size("rows")?, call.size("heads")?);
     let (kv_heads, head_dim) = (call.size("kv_heads")?, call.size("head_dim")?);
     let (rotary_dim, positions) = (call.size("rotary_dim")?, call.size("table_positions")?);
-    let (block_tokens, blocks) = (call.size("block_tokens")?, call.size("blocks")?);
-    let cache = [blocks, block_tokens, kv_heads, head_dim];
+    let cache = CacheShape::read(call)?;
     let qkv = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let positions_operand = call.typed("positions", I32, &[rows])?;
     let slot_mapping = call.typed("slot_mapping", I32, &[rows])?;
     let table = call.optional_typed("table", F32, &[positions, rotary_dim])?;
     let query_norm = call.optional_typed("query_norm", qkv.format, &[head_dim])?;
     let key_norm = call.optional_typed("key_norm", qkv.format, &[head_dim])?;
-    let keys = call.operand("keys", &cache)?;
-    let values = call.typed("values", keys.format, &cache)?;
+    let (keys, values, cache_type) = cache.operands(call, None)?;
     let q_out = call.typed("q_out", qkv.format, &[rows, heads, head_dim])?;
     if rows * head_dim == 0 {
         return Ok(());
@@ -98,12 +96,13 @@ pub(super) fn rope_write(
         query_norm,
         key_norm,
     ];
-    let vector = match keys.format == qkv.format {
-        true => rotary_vector(head_dim, rotary_dim, &operands),
-        false => 1,
+    // Of a quantized cache, eight elements are stored at once.
+    let vector = match rotary_vector(head_dim, rotary_dim, &operands) {
+        widest if keys.format == qkv.format => widest,
+        8 if is_quantized(keys.format) => 8,
+        _ => 1,
     };
-    let [block_stride, head_stride, token_stride] =
-        stride_arguments(block_tokens, kv_heads, head_dim);
+    let [block_stride, head_stride, token_stride] = cache.stride_arguments(keys.format);
     let arguments = [
         pointer(qkv),
         pointer(positions_operand),
@@ -118,7 +117,7 @@ pub(super) fn rope_write(
         int(kv_heads),
         int(head_dim),
         int(rotary_dim),
-        int(block_tokens),
+        int(cache.block_tokens),
         block_stride,
         head_stride,
         token_stride,
@@ -131,7 +130,7 @@ pub(super) fn rope_write(
         head_dim,
         vector,
     };
-    let formats = [call.float_type("qkv", qkv)?, call.float_type("keys", keys)?];
+    let formats = [call.float_type("qkv", qkv)?, cache_type];
     let flags = [flag(call, "interleaved")?, flag(call, "metadata_ready")?];
     shape.launch(context, queue, formats, flags, &arguments)
 }

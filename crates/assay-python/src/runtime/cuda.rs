@@ -133,6 +133,13 @@ pub(super) fn cuda_attention_limits() -> ([u64; 4], u64) {
     (HEAD_DIMS, BLOCK_TOKENS_MULTIPLE)
 }
 
+/// Bytes of a row of quantized weights, and of its scales, in a GPU's memory; none without kernels.
+#[pyfunction]
+pub(super) fn cuda_packed_row_bytes(code: u32, inputs: u64) -> Option<(u64, u64)> {
+    let format = assay_operations::ElementFormat::from_code(code)?;
+    assay_cuda::operations::packed_row_bytes(format, inputs)
+}
+
 /// The sources of the built-in kernels by file name.
 #[pyfunction]
 pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {

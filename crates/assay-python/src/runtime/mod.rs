@@ -80,6 +80,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_compile, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_sources, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_attention_limits, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda::cuda_packed_row_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_time_launches, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_export, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_import, module)?)?;

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LONG: Final = 12_000
 DETERMINISTIC: Final = (1, 8)
 """Batch sizes that are measured in deterministic mode too."""
+KV_FORMATS: Final = ("fp8", "int8")
+"""Formats of keys and values measured at long contexts, besides bf16."""
 FORMATS: Final = ("fp8", "int4")
 """Weight formats measured at batch 1, besides the model's own."""
 
@@ -134,7 +136,12 @@ def cases(settings: Settings) -> list[Case]:
     facts = {"model": engines.source}
 
     def step(
-        requests: int, prompt: int, weight_format: str = "file", *, deterministic: bool = False
+        requests: int,
+        prompt: int,
+        weight_format: str = "file",
+        *,
+        kv_format: str = "bf16",
+        deterministic: bool = False,
     ) -> Case:
         name = f"batch {requests}, context {prompt:,} to {prompt + OUTPUT:,}"
         if weight_format != "file":
@@ -147,9 +154,12 @@ def cases(settings: Settings) -> list[Case]:
             "prompt": prompt,
             "weight_format": weight_format,
         }
+        if kv_format != "bf16":
+            name = f"{kv_format} KV cache, {name}"
+            parameters["kv_format"] = kv_format
 
         def prepared() -> PreparedCase:
-            engine = engines.engine(weight_format, deterministic=deterministic)
+            engine = engines.engine(weight_format, kv_format=kv_format, deterministic=deterministic)
             return _step(engines, engine, requests, prompt)
 
         return Case(name, "ms", prepared, parameters)
@@ -158,6 +168,7 @@ def cases(settings: Settings) -> list[Case]:
     return [
         *(step(requests, PROMPT) for requests in BATCHES),
         step(8, LONG),
+        *(step(8, LONG, kv_format=kv_format) for kv_format in KV_FORMATS),
         *prefill_gpu.cases(engines),
         *(step(requests, PROMPT, deterministic=True) for requests in DETERMINISTIC),
         *(step(1, PROMPT, weight_format) for weight_format in FORMATS),
@@ -169,7 +180,8 @@ def cases(settings: Settings) -> list[Case]:
 def _step(engines: EngineCache, engine: Engine, requests: int, prompt: int) -> PreparedCase:
     batch = Batch(engine, requests, prompt)
     shape = engine.model.shape
-    kv = 2 * shape.kv_values
+    counts = engine.statistics()
+    kv = engine.describe()["kv_bytes"] / (counts["blocks"] * counts["block_tokens"])
     context = prompt + OUTPUT // 2
     touched = touched_experts(shape, requests)
     nbytes = engine.model.step_bytes(touched) + requests * context * kv

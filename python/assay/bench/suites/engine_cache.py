@@ -31,7 +31,9 @@ class EngineCache:
         self._format: str | None = None
         self._engine: Engine | None = None
 
-    def engine(self, weight_format: str, *, deterministic: bool = False) -> Engine:
+    def engine(
+        self, weight_format: str, *, kv_format: str = "bf16", deterministic: bool = False
+    ) -> Engine:
         """The engine with these weights; closes one with other weights first."""
         from assay.engine import Engine
 
@@ -49,8 +51,11 @@ class EngineCache:
                 weight_format=weight_format,
             )
             self._format = weight_format
-        if self._engine.settings.deterministic != deterministic:
+        settings = self._engine.settings
+        if settings.deterministic != deterministic:
             self._engine.configure({"deterministic": deterministic})
+        if settings.kv_format != kv_format:
+            self._engine.configure({"kv_format": kv_format})
         return self._engine
 
     @functools.cached_property

@@ -30,7 +30,7 @@ GPU_SIZES: Final[tuple[Size, ...]] = (
 )  # fmt: skip
 """The linear layers of an 8B model."""
 GPU_ROWS: Final[tuple[Size, ...]] = tuple((rows, 28672, 4096) for rows in (2, 4, 8, 16))
-GPU_FORMATS: Final = ("bf16", "int8", "fp8", "int4", "q8_0", "q4_1")
+GPU_FORMATS: Final = ("bf16", "int8", "fp8", "int4", "q8_0", "q4_1", "q4_k", "q5_k", "q6_k")
 QUICK_SIZES: Final[tuple[Size, ...]] = ((64, 512),)
 
 
@@ -150,7 +150,7 @@ SUITE = Suite(
     "gemv",
     "GEMV: linear layers of one token in every format, beside reading memory",
     cases,
-    dtypes=(*FORMATS, "fp8", "int4"),
+    dtypes=tuple(dict.fromkeys((*FORMATS, "fp8", "int4", *BLOCKS))),
     axes=(2, 3),
     size_meaning="OUTPUTSxINPUTS or ROWSxOUTPUTSxINPUTS",
 )

@@ -8,8 +8,9 @@ import numpy as np
 
 from assay import ops
 from assay.bench.harness import inputs
-from assay.bench.suites import low_precision
-from assay.ops.formats import BLOCKS, INT4_GROUP
+from assay.bench.suites import low_precision, stored_blocks
+from assay.engine.loading.dequantize import dequantize
+from assay.ops.formats import BLOCKS, INT4_GROUP, STORED_BLOCKS
 from assay.ops.gpu_packing import row_parts
 from assay.ops.weights import Weights
 from assay.runtime.hardware import Device
@@ -26,7 +27,12 @@ _DRAWN_ROWS: Final = 128
 
 
 def drawn_rows(format: str, outputs: int, inner: int) -> inputs.NumPyArray:
-    """The rows of the weights that differ; `rotated` repeats them up to `outputs`."""
+    """The rows of the weights that differ; `rotated` repeats them up to `outputs`.
+
+    They are values or, for formats that nothing here quantizes to, bytes.
+    """
+    if format in STORED_BLOCKS:
+        return stored_blocks.random_blocks(format, min(_DRAWN_ROWS, outputs), inner, 1)
     drawn = inputs.standard_normal((min(_DRAWN_ROWS, outputs), inner), 1)
     return low_precision.int4_groups(drawn, INT4_GROUP) if format == "int4" else drawn
 
@@ -58,6 +64,8 @@ def dequantized(format: str, drawn: inputs.NumPyArray) -> inputs.NumPyArray:
         return drawn.astype(np.float64)
     if format in _ROWS:
         return _ROWS[format](drawn)[2]
+    if format in STORED_BLOCKS:
+        return dequantize(drawn, format, (len(drawn), _inner(format, drawn)))
     return inputs.download(_packed(shared("cpu"), format, drawn).dequantize())
 
 
@@ -73,8 +81,14 @@ def tolerance(device: Device, format: str) -> float:
     return 1e-3 if device.capabilities.is_gpu else 2e-2
 
 
+def _inner(format: str, drawn: inputs.NumPyArray) -> int:
+    """Weights of a row."""
+    values, size = BLOCKS[format] if format in STORED_BLOCKS else (1, 1)
+    return int(drawn.shape[1]) // size * values
+
+
 def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
-    shape = (host.shape[0], host.shape[1])
+    shape = (host.shape[0], _inner(format, host))
     if format not in _ROWS:
         return ops.pack(host, format, shape, device)
     codes, scales, _ = _ROWS[format](host)
@@ -83,9 +97,9 @@ def _packed(device: Device, format: str, host: inputs.NumPyArray) -> Weights:
 
 def _tiled(device: Device, format: str, drawn: inputs.NumPyArray, outputs: int) -> Weights:
     """Weights of all outputs, from rows that repeat."""
-    rows, inner = drawn.shape
+    rows, inner = len(drawn), _inner(format, drawn)
     if not device.capabilities.is_gpu:
-        return _packed(device, format, np.resize(drawn, (outputs, inner)))
+        return _packed(device, format, np.resize(drawn, (outputs, drawn.shape[1])))
     # A GPU stores each part of all rows contiguously: the packed rows are copied part by part.
     piece = _packed(device, format, drawn)
     parts = row_parts(format, inner)

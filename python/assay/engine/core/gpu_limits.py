@@ -21,7 +21,7 @@ def check_settings(device: Device, settings: Settings) -> None:
     if settings.kv_format not in kv_formats:
         raise InputError(
             f"kv_format: expected {' or '.join(kv_formats)} on {device}, got {settings.kv_format}",
-            "GPU kernels read keys and values in the data type of the activations",
+            "GPU kernels read keys and values in the data type of the activations, or of 8 bits",
         )
     multiple = device.capabilities.attention_block_multiple
     if settings.block_tokens % multiple:

@@ -70,7 +70,8 @@ KNOBS: dict[str, Knob] = {
         Knob("block_tokens", "tokens in a block of the KV cache", 16, 1, 1024, rebuilds="cache"),
         Knob(
             "kv_format",
-            "data type of keys and values in the cache",
+            "data type of keys and values in the cache; fp8 is e4m3 without a scale, int8 has a "
+            "scale for each token of a head",
             "bf16",
             choices=tuple(KV_FORMATS),
             effect="tolerance",

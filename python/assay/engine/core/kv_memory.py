@@ -13,6 +13,7 @@ from assay._native import BlockManager
 from assay.engine.models.model_shape import ModelShape
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
+from assay.ops.kv_cache import is_quantized, token_elements
 from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", globals(), "np")
 
-FORMATS: dict[str, DType] = {"f32": dtypes.float32, "bf16": dtypes.bfloat16}
-"""Data types that keys and values can be stored in."""
+FORMATS: dict[str, DType] = {
+    "f32": dtypes.float32,
+    "bf16": dtypes.bfloat16,
+    "fp8": dtypes.uint8,
+    "int8": dtypes.int8,
+}
+"""Data types that keys and values can be stored in: fp8 as e4m3 without a scale, as vLLM's default,
+int8 with a scale for each token of a head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class KvMemory:
         # Keys of each layer, then values.
         extents = [
             (blocks, *block)
-            for block in shape.block_extents(block_tokens)
+            for block in _block_extents(shape, block_tokens, dtype)
             for _ in range(shape.layers)
         ]
         sizes = [math.prod(one) * dtype.itemsize for one in extents]
@@ -174,3 +181,16 @@ class KvMemory:
 def _block_bytes(plane: Array) -> int:
     """Bytes of one block in one array of the cache."""
     return plane.nbytes // plane.shape[0]
+
+
+def _block_extents(shape: ModelShape, block_tokens: int, dtype: DType) -> list[tuple[int, ...]]:
+    """The shape of a block in each array of a layer, with the scales of its tokens."""
+    extents = shape.block_extents(block_tokens)
+    if not is_quantized(dtype):
+        return extents
+    if shape.latent is not None:
+        raise InputError(
+            "kv_format: expected f32 or bf16 for latent attention, got a format of 8 bits",
+            "latents are shared by all heads, and have no kernel that reads them in 8 bits",
+        )
+    return [(*block[:-1], token_elements(block[-1], dtype)) for block in extents]

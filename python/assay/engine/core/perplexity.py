@@ -1,10 +1,10 @@
-"""Perplexity of a model on a text, and how quantized weights change its predictions."""
+"""Perplexity of a model on a text, and how quantized weights and KV caches change its predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ MAX_LOGITS_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class FormatQuality:
-    """Predictions with weights of one format, compared with those of the first format."""
+    """Predictions with weights and KV cache of one format, compared with those of the first."""
 
     weight_format: str
+    kv_format: str
     weight_bytes: int
     perplexity: float
     """exp of the mean negative log-likelihood."""
@@ -57,6 +58,12 @@ class _Sums:
         self.tokens += len(next_tokens)
 
 
+def _knobs(format: str) -> dict[str, Any]:
+    """The knobs of a format of weights, or of weights and KV cache."""
+    weights, separator, kv_cache = format.partition("/")
+    return {"weight_format": weights} | ({"kv_format": kv_cache} if separator else {})
+
+
 def compare_formats(
     files: ModelFiles,
     device: Device | str,
@@ -68,7 +75,8 @@ def compare_formats(
 ) -> list[FormatQuality]:
     """Evaluate a text in windows with weights of each format; the first is the reference.
 
-    Windows are independent of each other. All formats are in memory at once.
+    `file/fp8` has the weights of the file and a KV cache of fp8. Windows are independent of each
+    other. All formats are in memory at once.
     """
     if window < 2:
         raise InputError(f"window: expected at least 2 tokens, got {window}")
@@ -79,9 +87,7 @@ def compare_formats(
     bos = files.tokenizer.bos_id if files.tokenizer.add_bos else None
     prefix = [] if bos is None else [bos]
     engines = [
-        Engine.load(
-            files, device, weight_format=one, max_batch=MAX_LOGITS_ROWS, prefix_caching=False
-        )
+        Engine.load(files, device, max_batch=MAX_LOGITS_ROWS, prefix_caching=False, **_knobs(one))
         for one in formats
     ]
     sums = [_Sums() for _ in formats]
@@ -100,7 +106,8 @@ def compare_formats(
                 each.add(logprobs, reference, chunk[1:])
         return [
             FormatQuality(
-                weight_format=one,
+                weight_format=one.split("/")[0],
+                kv_format=engine.settings.kv_format,
                 weight_bytes=engine.model.weight_bytes,
                 perplexity=float(np.exp(each.negative_log_likelihood / each.tokens)),
                 divergence=each.divergence / each.tokens,

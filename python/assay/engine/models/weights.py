@@ -75,18 +75,22 @@ class WeightSource:
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
         formats = {tensor.format for tensor in tensors}
-        if self.format is None and change is None and _is_exact_as_q8_0(tensors):
+        as_stored = len(formats) == 1 and formats <= {*self.device.capabilities.weight_formats}
+        keeps_format = self.format is None and change is None
+        if keeps_format and not as_stored and _is_exact_as_q8_0(tensors):
             return self._as_q8_0(tensors, (outputs, inputs), gathered=gathered)
         if len(formats) > 1 and self.format is None:
             self._note(f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}")
         format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
         computed = any(tensor.compute for tensor in tensors)
-        if format in dequantize.FORMATS or (computed and self.format is None):
+        has_kernel = format in self.device.capabilities.weight_formats
+        if (format in dequantize.FORMATS and not has_kernel) or (computed and self.format is None):
             self._note(f"{format} computed as {MIXED_FORMAT}")
             format = MIXED_FORMAT
         on_gpu = self.device.capabilities.packs_weights_on_device
         if on_gpu and not _has_gpu_kernel(self.device, format, inputs, gathered):
-            self._note(f"{format} computed as {GPU_DENSE}")
+            reason = ", as rows are gathered from it" if gathered and format not in DENSE else ""
+            self._note(f"{format} computed as {GPU_DENSE}{reason}")
             format = GPU_DENSE
         stored_as = {
             None if tensor.transposed or tensor.compute else tensor.format for tensor in tensors

@@ -11,7 +11,7 @@ use super::shape::{AttentionShape, ScoreOptions};
 use crate::aligned_buffer::AlignedBuffer;
 use crate::context::Context;
 use crate::error::{Result, check_index, check_length, check_value};
-use crate::ops::dispatch::Element;
+use crate::ops::dispatch::CacheElement;
 use crate::threads::DisjointSlice;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub struct PagedBatch<'a> {
 ///
 /// `query` and `out` are rows x heads x head_size; [`CacheShape`] describes the caches.
 #[allow(clippy::too_many_arguments)] // Three shapes, four arrays: a struct would only rename them.
-pub fn paged_attention<T: Element>(
+pub fn paged_attention<T: CacheElement>(
     context: Context,
     shape: AttentionShape,
     options: ScoreOptions,

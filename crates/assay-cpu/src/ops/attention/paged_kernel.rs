@@ -2,7 +2,8 @@
 
 use super::kv_cache::CacheShape;
 use super::shape::{AttentionShape, ScoreOptions};
-use crate::ops::element::{self, Load};
+use crate::ops::cache_element::CacheLoad;
+use crate::ops::element;
 use crate::ops::softmax::{exponentials, largest, scale};
 use crate::simd::{Kernel, LANES, Vector, load_partial, store_partial, tanh};
 use crate::threads::DisjointSlice;
@@ -66,7 +67,7 @@ struct TokenRuns {
     tokens: usize,
 }
 
-impl<T: Load> Kernel for PagedTile<'_, T> {
+impl<T: CacheLoad> Kernel for PagedTile<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -154,7 +155,7 @@ fn sink_factor(largest: f32, weight: f32, sink: f32) -> f32 {
     rescale / (weight * rescale + (sink - most).exp())
 }
 
-impl<T: Load> PagedTile<'_, T> {
+impl<T: CacheLoad> PagedTile<'_, T> {
     // The borrow is of the output, of which each task has its own queries.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
@@ -178,7 +179,9 @@ impl<T: Load> PagedTile<'_, T> {
         while token < end {
             let here = self.cache.block_size - offset;
             let run = TokenRun {
-                at: self.cache.at(self.blocks[block] as usize, self.kv_head),
+                at: self
+                    .cache
+                    .at::<T>(self.blocks[block] as usize, self.kv_head),
                 offset,
                 tokens: LANES.min(here).min(end - token),
             };
@@ -227,6 +230,7 @@ impl<T: Load> PagedTile<'_, T> {
             }
             token += run.tokens;
         }
+        self.multiply_by_scales(self.keys, runs, tokens_visible, &mut scores);
         for (states, scores) in states.iter_mut().zip(&mut scores) {
             let count = states.visible.saturating_sub(start).min(tokens_visible);
             let first = states.first.saturating_sub(start).min(count);
@@ -238,6 +242,7 @@ impl<T: Load> PagedTile<'_, T> {
                 states,
             );
         }
+        self.multiply_by_scales(self.values, runs, tokens_visible, &mut scores);
         let mut from = 0;
         while from < self.shape.head_size {
             from += match self.shape.head_size - from {
@@ -249,6 +254,32 @@ impl<T: Load> PagedTile<'_, T> {
                 }
                 _ => self.add_values_tail(v, from, runs, tokens_visible, &scores, states),
             };
+        }
+    }
+
+    /// Multiplies what was computed from the codes of tokens by their scales, where they have some.
+    #[inline(always)]
+    fn multiply_by_scales<const QUERIES: usize>(
+        &self,
+        cache: &[T],
+        runs: &TokenRuns,
+        tokens: usize,
+        scores: &mut [[f32; KV_TILE]; QUERIES],
+    ) {
+        if T::SCALE_ELEMENTS == 0 {
+            return;
+        }
+        let mut token = 0;
+        for run in &runs.runs[..runs.count] {
+            let count = run.tokens.min(tokens - token);
+            for index in 0..count {
+                let at = run.at + self.cache.scale_at::<T>(run.offset + index);
+                let factor = T::load_scale(&cache[at..at + T::SCALE_ELEMENTS]);
+                for scores in scores.iter_mut() {
+                    scores[token + index] *= factor;
+                }
+            }
+            token += count;
         }
     }
 

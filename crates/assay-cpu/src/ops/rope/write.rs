@@ -4,7 +4,8 @@ use super::rotary::Rotary;
 use crate::context::Context;
 use crate::error::{Result, check_index, check_length, check_value};
 use crate::ops::attention::{AttentionShape, CacheShape, MAX_HEAD_SIZE};
-use crate::ops::dispatch::Element;
+use crate::ops::cache_element::CacheLoad;
+use crate::ops::dispatch::CacheElement;
 use crate::ops::element;
 use crate::simd::{Kernel, Level, Vector};
 use crate::threads::DisjointSlice;
@@ -63,7 +64,7 @@ pub(super) fn check_slot_mapping(
 /// Slot s is token s mod block_size of block s / block_size; a slot of -1 skips a row, and its
 /// queries become zeros.
 #[allow(clippy::too_many_arguments)] // Two shapes, six arrays: a struct would only rename them.
-pub fn rope_write<T: Element>(
+pub fn rope_write<T: CacheElement>(
     context: Context,
     shape: AttentionShape,
     cache: CacheShape,
@@ -137,22 +138,41 @@ pub fn rope_write<T: Element>(
                 let rotated = &mut rotated[..shape.head_size];
                 rotated.copy_from_slice(key);
                 transform.apply(context.level, rotated, transform.key_norm, position);
-                let at = cache.at(block, kv_head);
+                let (at, scale_at) = (cache.at::<T>(block, kv_head), cache.scale_at::<T>(offset));
+                let scales = at + scale_at..at + scale_at + T::SCALE_ELEMENTS;
+                let factor = store_scale(&keys, scales.clone(), rotated);
                 for (number, value) in rotated.iter().enumerate() {
                     let at = at + number * cache.block_size + offset;
                     // SAFETY: slots are distinct, and so are the elements of a slot.
-                    unsafe { keys.slice_mut(at..at + 1)[0] = T::from(*value) };
+                    unsafe { keys.slice_mut(at..at + 1)[0] = T::from(value * factor) };
                 }
+                let factor = store_scale(&values, scales, value);
                 let at = at + offset * shape.head_size;
                 // SAFETY: slots are distinct.
                 let out = unsafe { values.slice_mut(at..at + shape.head_size) };
                 for (out, value) in out.iter_mut().zip(value) {
-                    *out = T::from(*value);
+                    *out = T::from(value * factor);
                 }
             }
         }
     });
     Ok(())
+}
+
+/// Stores the scale of a head of one token, where the cache has scales; returns what the head's
+/// numbers are multiplied by.
+fn store_scale<T: CacheLoad>(
+    cache: &DisjointSlice<'_, T>,
+    range: std::ops::Range<usize>,
+    head: &[f32],
+) -> f32 {
+    if T::SCALE_ELEMENTS == 0 {
+        return 1.0;
+    }
+    let scale = T::scale_for(head);
+    // SAFETY: slots are distinct, and so are their scales.
+    T::store_scale(scale, unsafe { cache.slice_mut(range) });
+    if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
 
 impl HeadTransform<'_> {
