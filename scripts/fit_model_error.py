@@ -22,18 +22,18 @@ from assay.validate.cases import published_cases, read_cases
 from assay.validate.folds import folds_file, inputs_hash
 from model_error_fit import Residual, coverage, fit_spreads
 from model_error_residuals import (
+    FIRST_TOKEN,
     OFFLINE,
-    SERVER,
     SERVING,
     TRAINING,
     ServingResiduals,
     TrainingResiduals,
+    client_spreads,
     seen_systems,
 )
 
 FOLDER = Path(catalog.__file__).parent / "calibration"
 Spreads = dict[str, float]
-FIRST_TOKEN = f"{SERVER}:{SERVING}first_token"
 
 
 class Fits:
@@ -73,17 +73,7 @@ def _of(spreads: Mapping[str, float], scope: str) -> Spreads:
 
 def by_client(spreads: Mapping[str, float], clients: Sequence[str]) -> dict[str, Spreads]:
     """Spreads of a step, a prompt and a first token for each client."""
-    parts = ("step", "prompt", "first_token")
-    loads = {client: OFFLINE if client == OFFLINE else SERVER for client in clients}
-    return {
-        client: {
-            f"{SERVING}{part}": spreads.get(
-                f"{load}:{SERVING}{part}", spreads.get(f":{SERVING}{part}", 0.0)
-            )
-            for part in parts
-        }
-        for client, load in loads.items()
-    }
+    return {client: client_spreads(spreads, is_server=client != OFFLINE) for client in clients}
 
 
 def common(spreads: Mapping[str, float]) -> Spreads:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def score(label: str, rows: Sequence[Labeled]) -> None:
 
 @dataclass(frozen=True)
 class Fold:
-    """A source left out of a fit, its published cases, constants without it, and their errors."""
+    """A source left out of a fit, its scored cases, constants without it, and their errors."""
 
     source: str
     cases: tuple[str, ...]
@@ -114,13 +114,17 @@ class Fold:
     errors: list[Labeled]
 
 
-def left_out(deployments: Sequence[Deployment], start: Vector) -> list[Fold]:
-    """For every source, constants fitted without it, and its errors with them."""
+def left_out(
+    deployments: Sequence[Deployment],
+    start: Vector,
+    scored: frozenset[str],
+    group_of: Callable[[Case], str] = source_of,
+) -> list[Fold]:
+    """For every source with scored cases, constants fitted without it, and its errors with them."""
     folds = []
-    ids = {case.id for case in read_cases(published_cases())}
-    for source in dict.fromkeys(source_of(d.case) for d in deployments):
-        rest = [d for d in deployments if source_of(d.case) != source]
-        own = [d for d in deployments if source_of(d.case) == source and d.case.id in ids]
+    for source in dict.fromkeys(group_of(d.case) for d in deployments):
+        rest = [d for d in deployments if group_of(d.case) != source]
+        own = [d for d in deployments if group_of(d.case) == source and d.case.id in scored]
         if not own:
             continue
         problem = Problem(fitting.thinned(rest))
@@ -233,6 +237,11 @@ def main() -> None:
     parser.add_argument("--no-rows", action="store_true", help="leave the tables' rows out")
     parser.add_argument("--write", action="store_true", help="write constants and folds")
     parser.add_argument("--quick", action="store_true", help="do not leave sources out")
+    parser.add_argument(
+        "--releases",
+        action="store_true",
+        help="only score: leave out the suites of a source one by one, which are its releases",
+    )
     options = parser.parse_args()
     try:
         cases = all_cases(options.points, options.rows, options.no_rows)
@@ -249,8 +258,23 @@ def main() -> None:
         print(
             f"constant  {engine:8} {free.name:22} {free.client:12} {value:.4g} ({free.value:.4g})"
         )
-    folds = [] if options.quick else left_out(deployments, unknowns)
-    left = [error for fold in folds for error in fold.errors if not error.is_row]
+    published = frozenset(case.id for case in read_cases(published_cases()))
+    # Measured steps are scored too, by tests and `validate --cases`: they need a fold.
+    steps = frozenset(case.id for path in options.points for case in point_cases(path))
+    if options.releases:
+        for fold in left_out(deployments, unknowns, published, lambda case: case.suite):
+            spread = np.sqrt(np.mean([row.error**2 for row in fold.errors]))
+            print(
+                f"release   {fold.source:12} {len(fold.errors):4d}  root mean square {spread:.3f}"
+            )
+        return
+    folds = [] if options.quick else left_out(deployments, unknowns, published | steps)
+    left = [
+        error
+        for fold in folds
+        for error in fold.errors
+        if not error.is_row and published.intersection(fold.cases)
+    ]
     if left:
         score("held out", left)
     counts = f"{len(deployments)} cases" + (
@@ -258,8 +282,7 @@ def main() -> None:
     )
     if options.write:
         write(entries_of(problem, unknowns), left, counts)
-        ids = {case.id for case in read_cases(published_cases())}
-        write_folds(folds, [d.case for d in deployments if d.case.id in ids], counts)
+        write_folds(folds, [d.case for d in deployments if d.case.id in published], counts)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Spreads of the model error from residuals: by kind of figure, and by what is not known.
 
 A residual is the logarithm of observed over predicted, by constants fitted without its source.
-Its variance is what the constants explain plus one term for each feature that it has.
+Its variance is what the constants explain plus one term for each feature that it has. Residuals of
+a level have two parts: what a source has in common, and what its figures differ by. An interval is
+for a source that is not among them, so it is the wider the fewer sources there are.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.stats import t as student
 
 from assay.model.language.distributions import Z90
 
@@ -35,7 +38,7 @@ class Residual:
     case: str
     source: str
     level: str
-    """The term that is fitted last on residuals of this level, so that 90 % are inside."""
+    """The term that is set by residuals of this level, so that 90 % of a new source's are inside."""
     log: float
     explained: float
     features: Mapping[str, float]
@@ -59,23 +62,49 @@ def fit_spreads(
     """The spread of every feature; those in `known` stay.
 
     The most probable spreads come first, from all residuals together. Then the term of each
-    level is set so that its intervals hold 90 % of its residuals.
+    level is set so that its intervals hold 90 % of its residuals, each larger by Student's factor.
+    A level that one source alone knows keeps its most probable spread: it says how the figures of
+    that source scatter, not how sources differ.
     """
     fixed = dict(known or {})
     names = sorted({name for one in residuals for name in one.features} - fixed.keys())
     spreads = {**fixed, **_most_probable(residuals, names, fixed)}
     levels = sorted({one.level for one in residuals}, key=lambda level: _order(level, residuals))
     for level in levels:
-        if level in fixed:
-            continue
         own = [one for one in residuals if one.level == level]
-        spreads[level] = _calibrated(own, level, spreads)
-    for level in levels:
-        if level not in fixed and len({one.source for one in residuals if one.level == level}) < 2:
-            # One source says how its own figures scatter, not how sources differ.
-            others = [spreads[other] for other in levels if other != level]
-            spreads[level] = max((spreads[level], *others))
+        if level not in fixed and len({one.source for one in own}) > 1:
+            factor = student_factor(own)
+            larger = [replace(one, log=one.log * factor) for one in own]
+            spreads[level] = _calibrated(larger, level, spreads)
     return spreads
+
+
+def degrees_of_freedom(residuals: Sequence[Residual]) -> float:
+    """How well residuals know the variance of a figure of a further source.
+
+    That variance is one between sources plus one within, estimated by the method of moments around
+    a mean of zero; Satterthwaite's equation gives the degrees of freedom of their sum. Sources that
+    differ by more than their figures count, figures of sources that agree do.
+    """
+    logs: dict[str, list[float]] = {}
+    for one in residuals:
+        logs.setdefault(one.source, []).append(one.log)
+    count, sources = len(residuals), len(logs)
+    means = {source: float(np.mean(own)) for source, own in logs.items()}
+    squares = math.fsum((one.log - means[one.source]) ** 2 for one in residuals)
+    within = squares / (count - sources) if count > sources else 0.0
+    of_means = float(np.mean([mean**2 for mean in means.values()]))
+    between = of_means - within * float(np.mean([1 / len(own) for own in logs.values()]))
+    if between <= 0:
+        return float(count)
+    inside = within**2 / (count - sources) if count > sources else 0.0
+    return (between + within) ** 2 / (between**2 / sources + inside)
+
+
+def student_factor(residuals: Sequence[Residual]) -> float:
+    """How much wider an interval is than a normal one, for the sources that it was learned from."""
+    quantile = float(student.ppf((1 + COVERAGE) / 2, degrees_of_freedom(residuals)))
+    return quantile / Z90
 
 
 def _order(level: str, residuals: Sequence[Residual]) -> tuple[int, str]:

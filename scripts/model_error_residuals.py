@@ -31,7 +31,12 @@ from model_error_fit import Residual, fit_spreads
 Array = NDArray[np.float64]
 
 TRAINING, SERVING = "training.model_error.", "serving.model_error."
-OFFLINE, SERVER = "offline", "server"
+OFFLINE = "offline"
+STEP, PROMPT, FIRST_TOKEN, SERVER = (
+    f":{SERVING}{name}" for name in ("step", "prompt", "first_token", "server")
+)
+"""Terms that a client's spreads are made of: a prompt has the error of a step and its own, and so
+has a step under the load of a server."""
 STEP_FIGURES = ("step_time", "throughput", "throughput_per_gpu", "end_to_end_time")
 
 
@@ -109,11 +114,9 @@ class TrainingResiduals:
     def _residual(self, one: training.Predicted, log: float, explained: float) -> Residual:
         job, source = one.job, source_of(one.job.case)
         features, level = {f"{TRAINING}fit": 1.0}, "fit"
-        is_long = job.values["architecture.sequence"] >= LONG
-        if one.layout["parallelism.zero_stage"] > 1.5 or is_long:
-            features[f"{TRAINING}sharded"], level = 1.0, "sharded"
-        if job.values.get("architecture.experts", 0) > 0:
-            features[f"{TRAINING}experts"], level = 1.0, "experts"
+        for name, holds in _kinds(one).items():
+            if holds:
+                features[f"{TRAINING}{name}"], level = 1.0, name
         if training.calibration_of(job.system) not in seen_systems("training", source):
             features[f"{TRAINING}transfer"] = 1.0
         unstated = training.columns([job], [one.layout])[f"{TRAINING}unstated_inputs"][0]
@@ -136,6 +139,19 @@ class TrainingResiduals:
                 for one, other in zip(training.predict_jobs(jobs), lent, strict=True)
             ]
         return borrowing_spread(changes)
+
+
+def _kinds(one: training.Predicted) -> dict[str, bool]:
+    """What is true of a job, as `stack/training/model_error.py` has it; the last decides its level."""
+    values, layout = one.job.values, one.layout
+    has_shards = layout["parallelism.zero_stage"] > 1.5
+    splits = layout["parallelism.tensor"] * values.get("parallelism.context", 1.0)
+    return {
+        "sharded": has_shards,
+        "long": values["architecture.sequence"] >= LONG,
+        "mixed": has_shards and splits > 1.5,
+        "experts": values.get("architecture.experts", 0) > 0,
+    }
 
 
 def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Array]:
@@ -205,10 +221,8 @@ class ServingResiduals:
         self, first_tokens: Sequence[Residual], spreads: Mapping[str, float]
     ) -> list[Residual]:
         """First tokens of servers, of which errors of prompts and steps explain a part."""
-        parts = {
-            f"{SERVING}step": spreads.get(f"{SERVER}:{SERVING}step", 0.0),
-            f"{SERVING}prompt": spreads.get(f":{SERVING}prompt", 0.0),
-        }
+        parts = client_spreads(spreads, is_server=True)
+        del parts[f"{SERVING}first_token"]
         return self._explained([("time_to_first_token", one) for one in first_tokens], parts)
 
     def borrowing(self) -> float:
@@ -239,12 +253,27 @@ def _lent_values(
     return {**values, **lent}
 
 
+def client_spreads(spreads: Mapping[str, float], *, is_server: bool) -> dict[str, float]:
+    """Spreads of a step, a prompt and a first token for a client with or without a server."""
+    step, prompt, token, server = (
+        spreads.get(name, 0.0) for name in (STEP, PROMPT, FIRST_TOKEN, SERVER)
+    )
+    return {
+        f"{SERVING}step": math.hypot(step, server) if is_server else step,
+        f"{SERVING}prompt": math.hypot(step, prompt),
+        f"{SERVING}first_token": token if is_server else 0.0,
+    }
+
+
 def _features(deployment: Deployment, variable: str) -> tuple[dict[str, float], str]:
-    load = OFFLINE if deployment.client == OFFLINE else SERVER
-    level = f"{load}:{SERVING}step" if variable in STEP_FIGURES else f":{SERVING}prompt"
-    if variable == "time_to_first_token" and load == SERVER:
-        level = f"{load}:{SERVING}first_token"
-    features = {level: 1.0}
+    is_server = deployment.client != OFFLINE
+    level = STEP if variable in STEP_FIGURES else PROMPT
+    features = {STEP: 1.0, level: 1.0}
+    if is_server and level == STEP:
+        features[SERVER] = 1.0
+    if is_server and variable == "time_to_first_token":
+        # Errors of steps and prompts are part of what is explained: see `with_parts`.
+        level, features = FIRST_TOKEN, {FIRST_TOKEN: 1.0}
     values = serving.values_of(deployment)
     has_experts = values.get("architecture.experts", 0) > 0
     if has_experts:

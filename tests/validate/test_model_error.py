@@ -15,7 +15,13 @@ from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
 from assay.validate.folds import folds, folds_file
 from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
-from model_error_fit import Residual, coverage, fit_spreads
+from model_error_fit import (
+    Residual,
+    coverage,
+    degrees_of_freedom,
+    fit_spreads,
+    student_factor,
+)
 
 
 def residual(log: float, source: str = "a", level: str = "base", **features: float) -> Residual:
@@ -30,7 +36,7 @@ def test_spread_holds_nine_in_ten_draws_of_a_known_distribution() -> None:
 
 def test_a_feature_takes_what_its_residuals_have_more() -> None:
     random = np.random.default_rng(1)
-    # Of two sources each: a level that one source alone knows takes the spread of the others.
+    # Of two sources each: a level that one source alone knows keeps its most probable spread.
     plain = [
         residual(float(log), f"source{n % 2}") for n, log in enumerate(random.normal(0, 0.1, 1500))
     ]
@@ -47,7 +53,10 @@ def test_a_feature_takes_what_its_residuals_have_more() -> None:
 def test_known_spreads_stay_and_explained_variance_is_not_counted_twice() -> None:
     draws = np.random.default_rng(2).normal(0, 0.5, 2000)
     found = fit_spreads(
-        [Residual("a-1", "a", "base", float(log), 0.3, {"base": 1.0, "far": 1.0}) for log in draws],
+        [
+            Residual("a-1", f"s{n % 20}", "base", float(log), 0.3, {"base": 1.0, "far": 1.0})
+            for n, log in enumerate(draws)
+        ],
         {"far": 0.2},
     )
     assert found["far"] == 0.2
@@ -58,7 +67,41 @@ def test_large_sources_do_not_decide_alone() -> None:
     many = [residual(0.01, "many") for _ in range(400)]
     others = [residual(0.5, f"other{n}") for n in range(10)]
     found = fit_spreads([*many, *others])
-    assert Z90 * found["base"] == pytest.approx(0.5, rel=0.01)
+    factor = student_factor([*many, *others])
+    assert Z90 * found["base"] == pytest.approx(0.5 * factor, rel=0.01)
+
+
+def test_sources_of_one_figure_count_as_their_number() -> None:
+    three = [residual(log, f"source{n}") for n, log in enumerate((0.1, -0.3, 0.2))]
+    assert degrees_of_freedom(three) == pytest.approx(3)
+    assert student_factor(three) == pytest.approx(2.353 / 1.645, rel=1e-3)
+
+
+def test_figures_count_where_sources_agree() -> None:
+    draws = np.random.default_rng(3).normal(0, 0.2, 300)
+    same = [residual(float(log), f"source{n % 3}") for n, log in enumerate(draws)]
+    assert degrees_of_freedom(same) > 100
+    apart = [
+        residual(float(log) + 5 * (n % 3 - 1), f"source{n % 3}") for n, log in enumerate(draws)
+    ]
+    assert degrees_of_freedom(apart) == pytest.approx(3, rel=0.05)
+
+
+def test_one_source_keeps_the_most_probable_spread() -> None:
+    alone = fit_spreads([residual(log) for log in (0.3, 0.5, 0.4)])["base"]
+    assert 0.1 < alone < 0.6
+    assert alone != pytest.approx(0.5 / Z90, rel=0.05)
+
+
+def test_intervals_hold_figures_of_a_source_that_is_not_among_three() -> None:
+    random, inside = np.random.default_rng(4), []
+    for _ in range(60):
+        means = random.normal(0, 0.2, 4)
+        logs = means[:, None] + random.normal(0, 0.1, (4, 6))
+        known = [residual(float(log), f"s{n}") for n in range(3) for log in logs[n]]
+        found = fit_spreads(known)
+        inside.append(coverage([residual(float(log), "new") for log in logs[3]], found))
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.05)
 
 
 def test_other_constants_keep_their_spread_and_errors_are_replaced() -> None:

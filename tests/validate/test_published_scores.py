@@ -14,6 +14,13 @@ from assay.validate.run import rows_of, validate
 from assay.validate.score import Row
 from assay.validate.sources import source_of
 
+MISSES = {"training FSDP, long": ("wide", 0.961)}
+"""Groups whose 90 % intervals hold too few or too many figures, with the share today.
+
+Medians have no exception. A group that meets its band leaves this list; one that is not on it may
+not lose its band.
+"""
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
@@ -34,6 +41,16 @@ def test_every_group_has_figures_of_several_sources(groups: list[GroupScore]) ->
     assert [group.name for group in groups] == list(BARS)
     assert all(len(group.by_source) >= 2 for group in groups)
     assert sum(len(group.rows) for group in groups) > 650
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_group_keeps_its_bar_and_its_band(name: str, groups: list[GroupScore]) -> None:
+    (group,) = [group for group in groups if group.name == name]
+    assert group.held_out is not None
+    assert group.held_out.median <= group.bar
+    why, share = MISSES.get(name, ("", group.coverage90))
+    assert group.failures == ((why,) if why else ())
+    assert group.coverage90 == pytest.approx(share, abs=0.005)
 
 
 def test_readme_has_the_table_of_today(groups: list[GroupScore]) -> None:

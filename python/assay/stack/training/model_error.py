@@ -38,7 +38,16 @@ experts_error = scope.variable(
 )  # fmt: skip
 sharded_error = scope.variable(
     "model_error.sharded", "e_z", "1",
-    "further model error of sharded gradients or weights (FSDP, ZeRO-2 and 3) and of long contexts",
+    "further model error of sharded gradients or weights (FSDP, ZeRO-2 and 3)",
+    bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+long_error = scope.variable(
+    "model_error.long", "e_l", "1", "further model error of sequences from 32,768 tokens",
+    bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
+)  # fmt: skip
+mixed_error = scope.variable(
+    "model_error.mixed", "e_m", "1",
+    "further model error of shards that tensor or context parallelism splits again",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 unstated_error = scope.variable(
@@ -50,7 +59,8 @@ unstated_inputs = scope.variable(
     "inputs that a description leaves open and a default stands for",
     bounds=(0, None), reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
-_is_sharded = (parallelism.zero_stage > 1.5) | (architecture.sequence >= LONG)
+_is_sharded = parallelism.zero_stage > 1.5
+_is_mixed = _is_sharded & (parallelism.tensor * parallelism.context > 1.5)
 
 
 def _raised(error: Expression, power: Expression) -> Expression:
@@ -64,6 +74,8 @@ model_error = approximate(
     * _raised(scale_error, maximum(log(gpus / fitted_gpus), 0))
     * where(architecture.experts > 0, experts_error, number("1"))
     * where(_is_sharded, sharded_error, number("1"))
+    * where(architecture.sequence >= LONG, long_error, number("1"))
+    * where(_is_mixed, mixed_error, number("1"))
     * _raised(unstated_error, log(1 + unstated_inputs)),
     valid=gpus <= fitted_gpus, reference=_FITTED,
 )  # fmt: skip

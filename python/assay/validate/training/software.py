@@ -22,6 +22,17 @@ FLASH_ATTENTION = 2022.6
 FLASH_ATTENTION_2 = 2023.9
 """FlashAttention-2 was published in July 2023 and took some months to spread."""
 
+FLASH_ATTENTION_3 = 2024.55
+"""FlashAttention-3, for Hopper, was published in July 2024. Before, kernels made for the chip were
+cuDNN's, which Transformer Engine calls."""
+
+HOPPER = 2022.2
+"""Since Hopper, GEMMs that overlap the sums between tensor ranks are Transformer Engine's; PyTorch's
+came in September 2024. Before, streams overlapped them (Touvron et al. 2023, LLaMA, sec. 2.4)."""
+
+_TRANSFORMER_ENGINE = ("megatron", "nemo", "nvidia", "transformer engine")
+"""Words of software that runs on Transformer Engine."""
+
 COMMUNICATION_OVERLAP = 2022.6
 """Megatron-LM overlapped no communication before 2022."""
 
@@ -147,7 +158,8 @@ def software_of(
     eager = native and "compile" not in str(inputs.get("compiler", "")).lower()
     deepspeed = any(word in words for word in ("deepspeed", "bigscience", "gpt-neox"))
     deepspeed |= "zero" in str(inputs.get("scheme", "")).lower()
-    attention = _attention(words, date, native)
+    has_engine = not native and any(word in words for word in _TRANSFORMER_ENGINE)
+    attention = _attention(words, date, has_engine or (date >= FLASH_ATTENTION_3 and not native))
     stage = _zero_stage(inputs, words)
     if stage is None:
         stage = 1.0 if date >= SHARDED_OPTIMIZER else 0.0
@@ -160,7 +172,9 @@ def software_of(
         "software.attention": attention,
         "software.fused_passes": 0.0 if eager else 1.0,
         "software.overlap": 1.0 if overlaps else 0.0,
-        "software.tensor_overlap": _tensor_overlap(inputs, overlaps and not native),
+        "software.tensor_overlap": _tensor_overlap(
+            inputs, overlaps and not native and (has_engine or launched < HOPPER)
+        ),
         "software.selective_products": float(selective),
         "software.fused_accumulation": 1.0 if date >= FUSED_ACCUMULATION and not deepspeed else 0.0,
         "software.gradient_all_reduce": 1.0 if deepspeed and stage == 1 else 0.0,
@@ -201,14 +215,17 @@ def _tensor_overlap(inputs: dict[str, Any], default: bool) -> float:
     return float(default if not stated else stated not in ("none", "no", "false"))
 
 
-def _attention(words: str, date: float, native: bool) -> float:
-    """Kernels by what is stated and by date; PyTorch's own fused ones are FlashAttention-2."""
+def _attention(words: str, date: float, has_own_kernels: bool) -> float:
+    """Kernels by what is stated and by date; PyTorch's own fused ones are FlashAttention-2.
+
+    `has_own_kernels` is whether the software has kernels made for the chip.
+    """
     if "flashattention-3" in words:
         return 3.0
     if "flashattention-2" in words:
         return 2.0
     if date >= FLASH_ATTENTION_2:
-        return 2.0 if native else 3.0
+        return 3.0 if has_own_kernels else 2.0
     if "flash" in words or date >= FLASH_ATTENTION:
         return 1.0
     return 0.0
