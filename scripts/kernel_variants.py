@@ -217,6 +217,32 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "route.cu":
             for sigmoid, normalize, top_two in product((0, 1), (0, 1), (0, 1)):
                 yield {"SIGMOID": sigmoid, "NORMALIZE": normalize, "TOP_TWO_GROUPS": top_two}
+        case "router.cu":
+            routers = ((2048, 8, 8), (2880, 9, 2), (4096, 8, 1))
+            for element, (inputs, warps, cluster) in product(HALF, routers):
+                yield {
+                    "ELEMENT": element, "INPUTS": inputs, "WARPS": warps,
+                    "CLUSTER_SIZE": cluster if clusters[-1] else 1,
+                    "SIGMOID": int(element == "fp16"), "NORMALIZE": 1, "TOP_TWO_GROUPS": int(cluster == 1),
+                }  # fmt: skip
+        case "combine_gemv.cu":
+            # Qwen3-30B-A3B, gpt-oss, Mixtral.
+            downs = ((768, 8, 1, 3, 4, 2), (2880, 4, 3, 4, 4, 1), (14336, 2, 14, 4, 2, 1))
+            for element, (inputs, top_k, warps, chunks, rows, ctas) in product(HALF, downs):
+                yield {
+                    "ELEMENT": element, "INPUTS": inputs, "TOP_K": top_k, "WARPS_PER_EXPERT": warps,
+                    "CHUNKS_PER_THREAD": chunks, "ROWS_PER_CTA": rows, "CTAS_PER_SM": ctas,
+                    "EXPERTS_READY": int(element == "bf16"),
+                }  # fmt: skip
+        case "grouped_small_m_gemm.cu":
+            experts = ((2048, 2, 8, 5), (768, 1, 6, 6))
+            for element, (inputs, slices, warps, stages), m_tiles in product(HALF, experts, (1, 2)):
+                gated = int(inputs == 2048)
+                yield {
+                    "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * gated * (m_tiles - 1),
+                    "M_TILES": m_tiles, "INPUTS": inputs, "SLICE_K": 128, "SLICES": slices, "STAGES": stages,
+                    "WARPS": warps, "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024,
+                }  # fmt: skip
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}
         case "grouped_gemm.cu":

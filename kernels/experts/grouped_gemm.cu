@@ -28,8 +28,9 @@ grouped_gemm(const ELEMENT* weights, const ELEMENT* x, const ELEMENT* bias, cons
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int row_offset = warp / 2 * 32, output_offset = warp % 2 * 64;
     const int columns = GATED ? outputs / 2 : outputs;
-    launch_dependents();
+    // In this order, so that the kernel behind this one may read the experts before it waits (combine_gemv.cu).
     wait_on_dependency();
+    launch_dependents();
     const int expert = tiles[blockIdx.y * 3], first = tiles[blockIdx.y * 3 + 1], rows = tiles[blockIdx.y * 3 + 2];
     if (expert < 0)
         return;

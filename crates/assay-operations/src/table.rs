@@ -5,7 +5,7 @@ use super::signature::{
 };
 
 /// All operations; backends register their kernels in this order.
-pub static TABLE: [Signature; 44] = [
+pub static TABLE: [Signature; 46] = [
     // out = activation(x @ weights.T + bias) + residual. `activation` is the code of an
     // `Activation`; a gated one halves the outputs, as swiglu: silu(first half) * second half. With a gain, the rows
     // of x pass through RMSNorm first. `batch_invariant` makes a row's result independent of the
@@ -456,8 +456,42 @@ pub static TABLE: [Signature; 44] = [
             float("factor"),
         ],
     },
+    // RMSNorm, router and `route` of each row: normed is the norm of x, and the logits that are routed are
+    // normed @ weights.T + router_bias; `choice_bias` is the bias of `route`. Up to `fused_rows` rows may
+    // be one kernel.
+    Signature {
+        name: "router",
+        operands: &[
+            reads("x"),
+            reads("gain"),
+            reads("weights"),
+            may_read("router_bias"),
+            may_read("choice_bias"),
+            writes("normed"),
+            writes("logits"),
+            writes("experts"),
+            writes("expert_weights"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("inputs"),
+            integer("experts_count"),
+            float("epsilon"),
+            integer("batch_invariant"),
+            integer("fused_rows"),
+            integer("top_k"),
+            integer("sigmoid"),
+            integer("normalize"),
+            integer("groups"),
+            integer("top_groups"),
+            integer("top_two_groups"),
+            float("factor"),
+        ],
+    },
     // Grouped GEMM: out[i] = activation(x[i / fan_out] @ weights[experts[i]].T + bias[experts[i]]); the
-    // weights of all experts are one matrix, one expert below the other.
+    // weights of all experts are one matrix, one expert below the other. Up to `gemv_assignments`
+    // assignments may each read its own weights, and up to `small_m_rows` rows of an expert, on
+    // average, may take a kernel of small tiles.
     Signature {
         name: "grouped_linear",
         operands: &[
@@ -475,6 +509,8 @@ pub static TABLE: [Signature; 44] = [
             integer("experts_count"),
             integer("activation"),
             integer("batch_invariant"),
+            integer("gemv_assignments"),
+            integer("small_m_rows"),
         ],
     },
     // out = residual + sum over a row's experts of weight * output + sigmoid(gate) * shared; without
@@ -490,6 +526,35 @@ pub static TABLE: [Signature; 44] = [
             writes("out"),
         ],
         numbers: &[integer("rows"), integer("columns"), integer("top_k")],
+    },
+    // `grouped_linear` of the `top_k` experts of each row, without activation, then `combine_experts`.
+    // `expert_outputs` may be used in between. `experts_ready` states that the experts were there before the
+    // preceding operation began.
+    Signature {
+        name: "combine_linear",
+        operands: &[
+            reads("x"),
+            reads("weights"),
+            may_read("bias"),
+            reads("experts"),
+            reads("factors"),
+            may_read("residual"),
+            may_read("shared"),
+            may_read("gates"),
+            writes("expert_outputs"),
+            writes("out"),
+        ],
+        numbers: &[
+            integer("rows"),
+            integer("top_k"),
+            integer("inputs"),
+            integer("outputs"),
+            integer("experts_count"),
+            integer("batch_invariant"),
+            integer("gemv_assignments"),
+            integer("small_m_rows"),
+            integer("experts_ready"),
+        ],
     },
     // The sum of all elements: measures the peak read bandwidth.
     Signature {

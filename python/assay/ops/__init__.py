@@ -2,7 +2,7 @@
 
 from assay.ops.activations import activate, softmax, swiglu
 from assay.ops.attention import attention, decode_attention, paged_attention
-from assay.ops.experts import combine_experts, grouped_linear, route
+from assay.ops.experts import combine_experts, combine_linear, grouped_linear, route, router
 from assay.ops.gather import embedding, gather_rows
 from assay.ops.latent_attention import latent_attention, latent_write
 from assay.ops.linear import linear
@@ -25,6 +25,7 @@ __all__ = [
     "batched_matmul",
     "causal_convolution",
     "combine_experts",
+    "combine_linear",
     "decode_attention",
     "dequantize",
     "embedding",
@@ -44,6 +45,7 @@ __all__ = [
     "rope_table",
     "rope_write",
     "route",
+    "router",
     "sample",
     "scale",
     "selective_scan",

@@ -11,6 +11,7 @@ from assay.ops.operands import F32, I32, call, check, nbytes, result
 from assay.ops.weights import Weights
 from assay.runtime import allocation, dtypes
 from assay.runtime.array import Array
+from assay.runtime.hardware import Device
 
 
 def route(
@@ -37,12 +38,7 @@ def route(
     """
     check("route", "logits", logits, (None, None), F32)
     rows, count = logits.shape
-    if not 0 < top_k <= count:
-        raise InputError(f"route: expected top_k from 1 to {count}, got {top_k}")
-    if groups < 1 or count % groups or not 0 < top_groups <= groups:
-        raise InputError(
-            f"route: expected groups that divide {count} experts, got {groups} and {top_groups}"
-        )
+    _check_choice("route", count, top_k, groups, top_groups)
     if bias is not None:
         check("route", "bias", bias, (count,), F32)
     device = logits.device
@@ -72,6 +68,106 @@ def route(
         label,
     )
     return experts_out, weights_out
+
+
+def router(
+    x: Array,
+    gain: Array,
+    weights: Weights,
+    top_k: int,
+    *,
+    epsilon: float,
+    router_bias: Array | None = None,
+    choice_bias: Array | None = None,
+    sigmoid: bool = False,
+    normalize: bool = True,
+    groups: int = 1,
+    top_groups: int = 1,
+    top_two_groups: bool = False,
+    factor: float = 1.0,
+    normed: Array,
+    logits: Array,
+    experts_out: Array,
+    weights_out: Array,
+    label: str | None = None,
+    batch_invariant: bool = False,
+) -> None:
+    """RMSNorm of each row into `normed`, and the experts of its logits, as `route` chooses them.
+
+    Few rows are one kernel, which leaves `logits` as they are. Only devices whose capabilities have
+    `fused_router_max_tokens` implement it.
+    """
+    name = "router"
+    rows, inputs = check(name, "x", x, (None, weights.shape[1])).shape
+    count = weights.shape[0]
+    _check_choice(name, count, top_k, groups, top_groups)
+    check(name, "gain", gain, (inputs,))
+    check(name, "normed", normed, (rows, inputs))
+    check(name, "logits", logits, (rows, count), F32)
+    check(name, "experts_out", experts_out, (rows, top_k), I32)
+    check(name, "weights_out", weights_out, (rows, top_k), F32)
+    if router_bias is not None:
+        check(name, "router_bias", router_bias, (count,))
+    if choice_bias is not None:
+        check(name, "choice_bias", choice_bias, (count,), F32)
+    call(
+        name,
+        [
+            ("x", x),
+            ("gain", gain),
+            ("weights", weights.operand()),
+            ("router_bias", router_bias),
+            ("choice_bias", choice_bias),
+            ("normed", normed),
+            ("logits", logits),
+            ("experts", experts_out),
+            ("expert_weights", weights_out),
+        ],
+        (
+            rows,
+            inputs,
+            count,
+            float(epsilon),
+            int(batch_invariant),
+            x.device.capabilities.fused_router_max_tokens,
+            top_k,
+            int(sigmoid),
+            int(normalize),
+            groups,
+            top_groups,
+            int(top_two_groups),
+            float(factor),
+        ),
+        x.device,
+        counting.gemm(rows, count, inputs, weights.element_bytes)
+        + counting.memory_traffic(nbytes(normed, experts_out, weights_out)),
+        label,
+    )
+
+
+def _check_choice(name: str, count: int, top_k: int, groups: int, top_groups: int) -> None:
+    if not 0 < top_k <= count:
+        raise InputError(f"{name}: expected top_k from 1 to {count}, got {top_k}")
+    if groups < 1 or count % groups or not 0 < top_groups <= groups:
+        raise InputError(
+            f"{name}: expected groups that divide {count} experts, got {groups} and {top_groups}"
+        )
+
+
+def _kernel_limits(device: Device) -> tuple[int, int]:
+    """Up to which assignments, and mean rows of an expert, which kernels are faster."""
+    known = device.capabilities
+    return known.grouped_gemv_max_assignments, known.grouped_small_m_max_rows
+
+
+def _grouped_count(assignments: int, outputs: int, experts_count: int, weights: Weights) -> Count:
+    """FLOPs and bytes of a grouped GEMM.
+
+    Which experts are read is known on the device only: each assignment at most reads one.
+    """
+    inputs, element = weights.shape[1], weights.element_bytes
+    more = (min(assignments, experts_count) - 1) * outputs * inputs * element
+    return counting.gemm(assignments, outputs, inputs, element) + Count(0.0, round(more))
 
 
 def grouped_linear(
@@ -112,10 +208,7 @@ def grouped_linear(
         check(name, "bias", bias, (experts_count, outputs))
     width = outputs // 2 if gated else outputs
     out = result(name, x.device, out, (assignments, width), x.dtype)
-    # Which experts are read is known on the device only: each assignment at most reads one.
-    read = min(assignments, experts_count)
-    count = counting.gemm(assignments, outputs, inputs, weights.element_bytes)
-    more = round((read - 1) * outputs * inputs * weights.element_bytes)
+    count = _grouped_count(assignments, outputs, experts_count, weights)
     call(
         name,
         [
@@ -133,9 +226,10 @@ def grouped_linear(
             experts_count,
             code,
             int(batch_invariant),
+            *_kernel_limits(x.device),
         ),
         x.device,
-        count + Count(0.0, more + nbytes(bias)),
+        count + Count(0.0, nbytes(bias)),
         label,
     )
     return out
@@ -179,6 +273,81 @@ def combine_experts(
         (rows, columns, top_k),
         outputs.device,
         counting.memory_traffic(nbytes(outputs, weights, residual, shared, gates, out)),
+        label,
+    )
+    return out
+
+
+def combine_linear(
+    x: Array,
+    weights: Weights,
+    experts: Array,
+    factors: Array,
+    *,
+    experts_count: int,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    shared: Array | None = None,
+    gates: Array | None = None,
+    expert_outputs: Array,
+    out: Array,
+    experts_ready: bool = False,
+    label: str | None = None,
+    batch_invariant: bool = False,
+) -> Array:
+    """`grouped_linear` of the experts of each row, then `combine_experts` with these factors.
+
+    Few rows are one kernel; otherwise `expert_outputs` has the rows in between. `experts_ready`
+    states that the experts were there before the preceding operation began. Only devices whose
+    capabilities have `fused_router_max_tokens` implement it.
+    """
+    name = "combine_linear"
+    rows, top_k = check(name, "experts", experts, (None, None), I32).shape
+    inputs = weights.shape[1]
+    if experts_count < 1 or weights.shape[0] % experts_count:
+        raise ShapeError(
+            f"{name}: expected weights in multiples of {experts_count} experts, "
+            f"got {weights.shape[0]} rows"
+        )
+    outputs = weights.shape[0] // experts_count
+    check(name, "x", x, (rows * top_k, inputs))
+    check(name, "factors", factors, (rows, top_k), F32)
+    if bias is not None:
+        check(name, "bias", bias, (experts_count, outputs))
+    for key, array in (("residual", residual), ("shared", shared)):
+        if array is not None:
+            check(name, key, array, (rows, outputs))
+    if gates is not None:
+        check(name, "gates", gates, (rows, 1), F32)
+    check(name, "expert_outputs", expert_outputs, (rows * top_k, outputs))
+    out = result(name, x.device, out, (rows, outputs), x.dtype)
+    call(
+        name,
+        [
+            ("x", x),
+            ("weights", weights.operand()),
+            ("bias", bias),
+            ("experts", experts),
+            ("factors", factors),
+            ("residual", residual),
+            ("shared", shared),
+            ("gates", gates),
+            ("expert_outputs", expert_outputs),
+            ("out", out),
+        ],
+        (
+            rows,
+            top_k,
+            inputs,
+            outputs,
+            experts_count,
+            int(batch_invariant),
+            *_kernel_limits(x.device),
+            int(experts_ready),
+        ),
+        x.device,
+        _grouped_count(rows * top_k, outputs, experts_count, weights)
+        + counting.memory_traffic(nbytes(bias, factors, residual, shared, gates, out)),
         label,
     )
     return out

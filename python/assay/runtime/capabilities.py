@@ -53,6 +53,13 @@ class Capabilities:
     fused_decode_attention_max_kv_heads: int
     """KV heads of all sequences together up to which `decode_attention` beats `rope_write` followed
     by `paged_attention`: beyond, its CTAs delay each other. 0 where the operation has no kernel."""
+    fused_router_max_tokens: int
+    """Tokens up to which the norm, logits and top-k of a mixture of experts are one kernel. 0 where
+    `router` and `combine_linear` have no kernels."""
+    grouped_gemv_max_assignments: int
+    """Assignments of tokens to experts up to which each reads its expert's weights by itself."""
+    grouped_small_m_max_rows: int
+    """Assignments of an expert, on average, up to which a grouped GEMM of small tiles is faster."""
     least_delay_ns: int
     """The shortest delay that it keeps to a few percent."""
 
@@ -78,6 +85,9 @@ _CPU: Final = Capabilities(
     attention_head_dims=None,
     attention_block_multiple=1,
     fused_decode_attention_max_kv_heads=0,
+    fused_router_max_tokens=0,
+    grouped_gemv_max_assignments=0,
+    grouped_small_m_max_rows=0,
     least_delay_ns=20_000,
 )
 
@@ -112,6 +122,9 @@ BY_KIND: Final = {
         attention_head_dims=tuple(_GPU_HEAD_DIMS),
         attention_block_multiple=_GPU_BLOCK_MULTIPLE,
         fused_decode_attention_max_kv_heads=64,
+        fused_router_max_tokens=256,
+        grouped_gemv_max_assignments=32,
+        grouped_small_m_max_rows=12,
         # The global timer may advance in steps of a microsecond.
         least_delay_ns=5_000,
     ),

@@ -3,10 +3,11 @@
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::grid::{grid_1d, grid_2d};
+use super::grouped_linear::GroupedLinear;
 use super::linear_arguments::LinearArguments;
-use super::packed_weights::{PackedWeights, WeightLayout};
+use super::packed_weights::WeightLayout;
 use crate::device::Queue;
-use assay_operations::{Activation, Operand};
+use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Inputs up to which GEMV takes eight rows at once; beyond them, four.
@@ -203,24 +204,6 @@ pub(super) fn launch_gemv(
     Ok(())
 }
 
-/// A grouped GEMV: row i of the result is a row of x times the weights of one expert.
-pub(super) struct GroupedGemv {
-    pub assignments: u64,
-    /// Assignments of a row of x.
-    pub fan_out: u64,
-    pub inputs: u64,
-    /// Weight rows of one expert.
-    pub outputs: u64,
-    pub x: Operand,
-    pub weights: Operand,
-    pub packed: Option<PackedWeights>,
-    pub bias: Option<Operand>,
-    pub experts: Operand,
-    pub out: Operand,
-    pub activation: Activation,
-    pub gated: bool,
-}
-
 /// The most assignments of a launch: the grid's y.
 const MAX_ASSIGNMENTS: u64 = 65_535;
 
@@ -229,7 +212,7 @@ pub(super) fn launch_grouped_gemv(
     context: &OperationContext,
     queue: &Queue<'_>,
     call: &Call<'_>,
-    grouped: &GroupedGemv,
+    grouped: &GroupedLinear,
 ) -> Result<()> {
     if grouped.assignments > MAX_ASSIGNMENTS {
         let expected = format_args!("at most {MAX_ASSIGNMENTS} assignments");

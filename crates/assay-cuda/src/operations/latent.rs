@@ -102,7 +102,7 @@ impl LatentTile {
 
     fn shared_bytes(&self, width: u64) -> u64 {
         // An odd number of 16-byte chunks, so that ldmatrix reads rows without bank conflicts.
-        let row = (width / 8 | 1) * 16;
+        let row = ((width / 8) | 1) * 16;
         let weights = TILE_TOKENS * 2 + 16;
         (self.queries + self.stages * TILE_TOKENS) * row
             + self.queries * (weights + 4 * self.n_warps)

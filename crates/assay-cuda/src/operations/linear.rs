@@ -20,7 +20,7 @@ use assay_operations::{Activation, ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
 /// The weights, and the layout of quantized ones.
-fn weights(
+pub(super) fn weights(
     call: &Call<'_>,
     x: ElementFormat,
     outputs: u64,
@@ -73,7 +73,18 @@ pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<
         let expected = "an even number of outputs and no residual for a gated activation";
         return Err(call.error(expected, format_args!("{outputs} outputs")));
     }
-    if rows * outputs == 0 {
+    launch_linear(context, queue, call, &linear)
+}
+
+/// Launches the kernel that suits a linear layer; the call has `epsilon` and `batch_invariant`.
+pub(super) fn launch_linear(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+    linear: &LinearArguments,
+) -> Result<()> {
+    let (x, inputs, packed) = (linear.x, linear.inputs, linear.packed);
+    if linear.rows * linear.outputs == 0 {
         return Ok(());
     }
     let is_16_bit = matches!(x.format, ElementFormat::F16 | ElementFormat::Bf16);
@@ -84,23 +95,23 @@ pub(super) fn linear(context: &OperationContext, queue: &Queue<'_>, call: &Call<
     if packed.is_some() && !supported {
         return Err(call.error("x of f16 or bf16 beside quantized weights", x.format));
     }
-    if supported && !batch_invariant && try_small_m_gemm(context, queue, call, &linear)? {
+    if supported && !batch_invariant && try_small_m_gemm(context, queue, call, linear)? {
         return Ok(());
     }
     // Batch-invariant: one kernel for any number of rows, GEMV where weights are quantized.
     let use_gemv = match batch_invariant {
         true => packed.is_some(),
-        false => prefers_gemv(&linear),
+        false => prefers_gemv(linear),
     };
     if supported && (use_gemv || !blas::is_available()) {
         if !use_gemv {
             queue.device().note_fallback_gemm();
         }
-        return launch_gemv(context, queue, call, &linear);
+        return launch_gemv(context, queue, call, linear);
     }
     match batch_invariant {
-        true => unfused(context, queue, call, &linear, batch_invariant_gemm),
-        false => unfused(context, queue, call, &linear, cublaslt_gemm),
+        true => unfused(context, queue, call, linear, batch_invariant_gemm),
+        false => unfused(context, queue, call, linear, cublaslt_gemm),
     }
 }
 

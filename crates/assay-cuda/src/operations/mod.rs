@@ -11,6 +11,7 @@ mod attention_scores;
 mod axes;
 mod batch_invariant_gemm;
 mod call;
+mod combine_linear;
 mod context;
 mod cublaslt_gemm;
 mod elementwise;
@@ -19,6 +20,8 @@ mod experts;
 mod fallback_gemm;
 mod gemv;
 mod grid;
+mod grouped_linear;
+mod grouped_small_m_gemm;
 mod indexing;
 mod latent;
 mod layers;
@@ -30,6 +33,7 @@ mod quantize;
 mod reduce;
 mod residual;
 mod rope;
+mod router;
 mod sampling;
 mod scan;
 mod small_m_gemm;
@@ -51,7 +55,7 @@ use std::sync::Arc;
 type Body = fn(&OperationContext, &Queue<'_>, &Call<'_>) -> Result<()>;
 
 /// The bodies of the operations that have kernels.
-const BODIES: [(&str, Body); 44] = [
+const BODIES: [(&str, Body); 46] = [
     ("linear", linear::linear),
     ("matmul", cublaslt_gemm::matmul),
     ("embedding", layers::embedding),
@@ -74,7 +78,9 @@ const BODIES: [(&str, Body); 44] = [
     ("add_residual", residual::add_residual),
     ("norm_columns", residual::norm_columns),
     ("route", experts::route),
-    ("grouped_linear", experts::grouped_linear),
+    ("router", router::router),
+    ("grouped_linear", grouped_linear::grouped_linear),
+    ("combine_linear", combine_linear::combine_linear),
     ("combine_experts", experts::combine_experts),
     ("elementwise", elementwise::elementwise),
     ("map", elementwise::map),

@@ -137,12 +137,13 @@ class _Builder:
         *,
         rows: Change | None = None,
         columns: Change | None = None,
+        unquantized: bool = False,
     ) -> Linear:
         bias = None
         if linear.bias:
             names = (f"{name}.bias" for name in linear.names)
             bias = self._source.vector(*names, change=rows)
-        matrix = self._source.matrix(*linear.names, change=rows or columns)
+        matrix = self._source.matrix(*linear.names, change=rows or columns, unquantized=unquantized)
         return Linear(matrix, bias, activation)
 
     def _attention(self, attention: spec.Attention) -> Attention:
@@ -235,7 +236,8 @@ class _Builder:
         return Experts(
             routing=routing,
             routing_bias=bias,
-            router=self._linear(experts.router),
+            # Its bytes are few, and a rounded logit may choose another expert.
+            router=self._linear(experts.router, unquantized=True),
             up=self._expert_linear(experts.up, experts.activation),
             down=self._expert_linear(experts.down),
             shared=None if experts.shared is None else self._mlp(experts.shared),

@@ -65,26 +65,32 @@ class WeightSource:
         self._tables: dict[str, ops.Weights] = {}
 
     def matrix(
-        self, *names: str, gathered: bool = False, change: Change | None = None
+        self,
+        *names: str,
+        gathered: bool = False,
+        unquantized: bool = False,
+        change: Change | None = None,
     ) -> ops.Weights:
         """The matrices of these names, concatenated by rows, and changed before they are packed.
 
-        A matrix that is gathered by row (an embedding) has to be dense on a GPU.
+        A matrix that is gathered by row (an embedding) has to be dense on a GPU. One that stays
+        `unquantized` keeps the file's format, whatever that of the others.
         """
+        asked = None if unquantized else self.format
         tensors = [self._tensor(f"{name}.weight") for name in names]
         inputs = _shape(tensors[0])[1]
         outputs = sum(_shape(tensor)[0] for tensor in tensors)
         formats = {tensor.format for tensor in tensors}
         as_stored = len(formats) == 1 and formats <= {*self.device.capabilities.weight_formats}
-        keeps_format = self.format is None and change is None
+        keeps_format = asked is None and change is None
         if keeps_format and not as_stored and _is_exact_as_q8_0(tensors):
             return self._as_q8_0(tensors, (outputs, inputs), gathered=gathered)
-        if len(formats) > 1 and self.format is None:
+        if len(formats) > 1 and asked is None:
             self._note(f"{', '.join(sorted(formats))} fused as {MIXED_FORMAT}")
-        format = self.format or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
+        format = asked or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
         computed = any(tensor.compute for tensor in tensors)
         has_kernel = format in self.device.capabilities.weight_formats
-        if (format in dequantize.FORMATS and not has_kernel) or (computed and self.format is None):
+        if (format in dequantize.FORMATS and not has_kernel) or (computed and asked is None):
             self._note(f"{format} computed as {MIXED_FORMAT}")
             format = MIXED_FORMAT
         on_gpu = self.device.capabilities.packs_weights_on_device

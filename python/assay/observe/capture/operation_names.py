@@ -101,6 +101,10 @@ class OperationNames:
         if name == "attention.paged":
             fused = self._cache_write if operation == "decode_attention" else []
             return [*fused, "attention"]
+        if operation == "router":
+            return ["post_attention_norm", "router", "router_topk"]
+        if operation == "combine_linear":
+            return ["experts_down", "expert_combine"]
         if operation == "grouped_linear":
             up = ["experts_gate_up", "experts_activation"]
             return up if name == "mlp.gate_up" else ["experts_down"]

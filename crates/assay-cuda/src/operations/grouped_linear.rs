@@ -1,0 +1,189 @@
+//! Grouped GEMM of a mixture of experts: which kernel computes it, and the one of large tiles.
+
+use super::call::{Call, int, pointer, pointer_or_null};
+use super::context::{Define, OperationContext};
+use super::experts::MAX_EXPERTS;
+use super::gemv::launch_grouped_gemv;
+use super::grid::{grid_1d, grid_2d};
+use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
+use super::layers::activation;
+use super::linear::weights;
+use super::packed_weights::PackedWeights;
+use crate::device::{LaunchConfig, Queue};
+use assay_operations::ElementFormat::{self, I32};
+use assay_operations::{Activation, Operand};
+use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
+
+/// Assignments of a tile of the grouped GEMM.
+const TILE_ROWS: u64 = 64;
+/// Weight rows of a tile.
+const TILE_OUTPUTS: u64 = 128;
+/// Two stages of x and weights, of 128 bytes a row.
+const SHARED_BYTES: u64 = 2 * (TILE_ROWS + TILE_OUTPUTS) * 128;
+
+/// A grouped linear layer, read and checked: out\[i\] is row i / fan_out of x times the weights of
+/// expert experts\[i\].
+pub(super) struct GroupedLinear {
+    pub assignments: u64,
+    pub fan_out: u64,
+    pub inputs: u64,
+    /// Weight rows of one expert.
+    pub outputs: u64,
+    pub experts_count: u64,
+    pub x: Operand,
+    pub weights: Operand,
+    pub packed: Option<PackedWeights>,
+    pub bias: Option<Operand>,
+    pub experts: Operand,
+    pub out: Operand,
+    /// Where gated, which gate it is; none for SwiGLU.
+    pub activation: Activation,
+    pub gated: bool,
+}
+
+impl GroupedLinear {
+    fn read(call: &Call<'_>) -> Result<Self> {
+        let (assignments, fan_out) = (call.size("assignments")?, call.size("fan_out")?);
+        let (inputs, outputs) = (call.size("inputs")?, call.size("outputs")?);
+        let experts_count = call.size("experts_count")?;
+        let activation = activation(call)?;
+        let gated = activation.is_gated();
+        if fan_out == 0 || !assignments.is_multiple_of(fan_out) {
+            let expected = format_args!("a fan_out that divides {assignments} assignments");
+            return Err(call.error(expected, fan_out));
+        }
+        if gated && !outputs.is_multiple_of(2) {
+            return Err(call.error("an even number of outputs", outputs));
+        }
+        let columns = if gated { outputs / 2 } else { outputs };
+        let x = call.operand("x", &[assignments / fan_out, inputs])?;
+        let rows = experts_count * outputs;
+        let (weights, packed) = weights(call, x.format, rows, inputs)?;
+        Ok(GroupedLinear {
+            assignments,
+            fan_out,
+            inputs,
+            outputs,
+            experts_count,
+            x,
+            weights,
+            packed,
+            bias: call.optional_typed("bias", x.format, &[rows])?,
+            experts: call.typed("experts", I32, &[assignments])?,
+            out: call.typed("out", x.format, &[assignments, columns])?,
+            activation: match activation {
+                Activation::Swiglu => Activation::None,
+                other => other,
+            },
+            gated,
+        })
+    }
+
+    /// Whether each assignment reads the weights of its expert by itself: rarely two share one.
+    pub fn prefers_gemv(&self, call: &Call<'_>) -> Result<bool> {
+        Ok(self.assignments <= call.size("gemv_assignments")?)
+    }
+
+    /// Launches the kernels that suit the layer.
+    pub fn launch(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+    ) -> Result<()> {
+        if self.assignments * self.outputs == 0 {
+            return Ok(());
+        }
+        let inputs = self.inputs;
+        let supported = matches!(self.x.format, ElementFormat::F16 | ElementFormat::Bf16);
+        let aligned = inputs > 0 && inputs.is_multiple_of(8) && self.x.pointer.0.is_multiple_of(16);
+        if !supported || !aligned {
+            let got = format_args!("{} of {}", inputs, self.x.format);
+            return Err(call.error("x of f16 or bf16 in multiples of 8 inputs", got));
+        }
+        // A row's bits must not depend on how many rows there are: one kernel then serves any number.
+        let batch_invariant = call.integer("batch_invariant")? != 0;
+        if self.packed.is_some() || (!batch_invariant && self.prefers_gemv(call)?) {
+            return launch_grouped_gemv(context, queue, call, self);
+        }
+        if !batch_invariant && try_grouped_small_m_gemm(context, queue, call, self)? {
+            return Ok(());
+        }
+        self.launch_gemm(context, queue, call)
+    }
+
+    fn launch_gemm(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+    ) -> Result<()> {
+        if self.experts_count > MAX_EXPERTS {
+            let expected = format_args!("at most {MAX_EXPERTS} experts");
+            return Err(call.error(expected, self.experts_count));
+        }
+        let max_tiles = self.assignments.div_ceil(TILE_ROWS) + self.experts_count;
+        let max_tiles = max_tiles.min(self.assignments);
+        if max_tiles > 65_535 {
+            return Err(call.error("fewer assignments", self.assignments));
+        }
+        let order = context.scratch(queue, "grouped order", self.assignments * 4)?;
+        let tiles = context.scratch(queue, "grouped tiles", max_tiles * 12)?;
+        let defines: [Define; 1] = [("TILE_ROWS", TILE_ROWS.into())];
+        let group = context.function(queue, "group_assignments", &defines)?;
+        let config = LaunchConfig {
+            shared_bytes: (4 * (2 * self.experts_count + 1)) as u32,
+            ..grid_1d(1, 1024)
+        };
+        let arguments = [
+            pointer(self.experts),
+            KernelArgument::Pointer(order),
+            KernelArgument::Pointer(tiles),
+            int(self.assignments),
+            int(self.experts_count),
+            int(max_tiles),
+        ];
+        queue.launch(&group, config, &arguments)?;
+        self.launch_tiles(context, queue, call, [order, tiles], max_tiles)
+    }
+
+    fn launch_tiles(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        [order, tiles]: [DevicePointer; 2],
+        max_tiles: u64,
+    ) -> Result<()> {
+        let defines: [Define; 3] = [
+            ("ELEMENT", call.float_type("x", self.x)?.into()),
+            ("GATED", self.gated.into()),
+            ("ACTIVATION_CODE", self.activation.into()),
+        ];
+        let function = context.function(queue, "grouped_gemm", &defines)?;
+        let config = LaunchConfig {
+            shared_bytes: SHARED_BYTES as u32,
+            ..grid_2d(self.outputs.div_ceil(TILE_OUTPUTS), max_tiles, 128)
+        };
+        let arguments = [
+            pointer(self.weights),
+            pointer(self.x),
+            pointer_or_null(self.bias),
+            KernelArgument::Pointer(order),
+            KernelArgument::Pointer(tiles),
+            pointer(self.out),
+            int(self.fan_out),
+            int(self.inputs),
+            int(self.outputs),
+        ];
+        queue.launch(&function, config, &arguments)
+    }
+}
+
+pub(super) fn grouped_linear(
+    context: &OperationContext,
+    queue: &Queue<'_>,
+    call: &Call<'_>,
+) -> Result<()> {
+    GroupedLinear::read(call)?.launch(context, queue, call)
+}

@@ -1,0 +1,229 @@
+// Grouped GEMM of a mixture of experts for few tokens of each expert: every touched expert's weights are read once.
+//
+// Algorithm: none published as a whole: small_m_gemm.cu over the tiles of all touched experts. A multistage cp.async GEMM
+//   as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped by a counting sort, as
+//   moe_align_block_size in vLLM, which every CTA repeats in shared memory, so that no kernel has to precede this one.
+// Tiling: an item is 16 weight rows (GATED: 8 gates and their ups), the A operand of mma.sync m16n8k16, times up to
+//   8 M_TILES assignments of one expert. Items are numbered expert by expert; every CTA takes a contiguous range of
+//   them, equal to one item, so that it loads x for one or two experts only. Each warp owns slices of K and a private
+//   circular buffer of STAGES stages in shared memory, which runs ahead over the boundaries of items and experts; warp
+//   partials are summed per item, double-buffered, with one barrier an item.
+// Departures: as small_m_gemm.cu.
+//
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), INPUTS (K),
+//   SLICE_K (inputs of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES,
+//   WARPS, EXPERTS, MAX_ASSIGNMENTS (a multiple of 4).
+// Launch: grid of any size, at best one CTA per SM, CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64)
+//   bytes.
+// Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
+//   int32), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row of x),
+//   outputs (GATED: even).
+#include "epilogue.cuh"
+
+typedef ELEMENT Element;
+constexpr int THREADS = WARPS * 32, MAX_ROWS = 8 * M_TILES, K_STEPS = SLICE_K / 32;
+constexpr int OUTPUTS_PER_ITEM = GATED ? 8 : 16, RESULTS = OUTPUTS_PER_ITEM * MAX_ROWS;
+constexpr int ROW_BYTES = SLICE_K * 2 + 64, STAGE_BYTES = 16 * ROW_BYTES;
+constexpr int LANES_PER_ROW = SLICE_K / 8;         // that copy one row
+constexpr int ROWS_PER_COPY = 32 / LANES_PER_ROW;  // that a warp copies with one instruction
+constexpr int EXPERTS_PER_LANE = (EXPERTS + 31) / 32;
+constexpr int MAX_TILES = MAX_ASSIGNMENTS < MAX_ASSIGNMENTS / MAX_ROWS + EXPERTS
+                              ? MAX_ASSIGNMENTS
+                              : MAX_ASSIGNMENTS / MAX_ROWS + EXPERTS;
+static_assert(WARPS * SLICES * SLICE_K == INPUTS && MAX_ASSIGNMENTS % 4 == 0, "");
+
+// Assignments of one expert, by their position in the order of experts.
+struct RowTile {
+    u16 expert, first, rows;
+};
+
+// The assignments grouped by expert, in the order of the batch within an expert, and cut into tiles. Every CTA computes
+// the same.
+struct Grouping {
+    int experts[MAX_ASSIGNMENTS];
+    u16 order[MAX_ASSIGNMENTS];
+    int counts[EXPERTS], starts[EXPERTS];
+    RowTile tiles[MAX_TILES];
+    int num_tiles;
+
+    DEVICE void build(const int* assigned, int assignments) {
+        for (int i = threadIdx.x; i < EXPERTS; i += THREADS)
+            counts[i] = 0;
+        for (int i = threadIdx.x; i < round_up(assignments, 4); i += THREADS)
+            experts[i] = i < assignments ? assigned[i] : -1;
+        __syncthreads();
+        for (int i = threadIdx.x; i < assignments; i += THREADS)
+            atomicAdd(counts + experts[i], 1);
+        __syncthreads();
+        if (threadIdx.x < 32)
+            scan();
+        __syncthreads();
+        for (int i = threadIdx.x; i < assignments; i += THREADS) {
+            // The rank among the assignments of the same expert.
+            const int expert = experts[i];
+            int rank = 0;
+#pragma unroll 4
+            for (int j = 0; j < i / 4 * 4; j += 4) {
+                const int4 other = *reinterpret_cast<const int4*>(experts + j);
+                rank += (other.x == expert) + (other.y == expert) + (other.z == expert) + (other.w == expert);
+            }
+#pragma unroll 1
+            for (int j = i / 4 * 4; j < i; j++)
+                rank += experts[j] == expert;
+            order[starts[expert] + rank] = u16(i);
+        }
+        __syncthreads();
+    }
+    // Exclusive sums of counts and of tiles over the experts, by one warp; a lane has consecutive experts.
+    DEVICE void scan() {
+        const int lane = threadIdx.x, begin = lane * EXPERTS_PER_LANE;
+        int rows = 0, row_tiles = 0;
+        for (int i = begin; i < min(begin + EXPERTS_PER_LANE, EXPERTS); i++) {
+            rows += counts[i];
+            row_tiles += ceil_divide(counts[i], MAX_ROWS);
+        }
+        int row = rows, tile = row_tiles;
+#pragma unroll
+        for (int offset = 1; offset < 32; offset *= 2) {
+            const int other_row = __shfl_up_sync(~0u, row, offset), other_tile = __shfl_up_sync(~0u, tile, offset);
+            row += lane >= offset ? other_row : 0;
+            tile += lane >= offset ? other_tile : 0;
+        }
+        if (lane == 31)
+            num_tiles = tile;
+        row -= rows;
+        tile -= row_tiles;
+        for (int i = begin; i < min(begin + EXPERTS_PER_LANE, EXPERTS); i++) {
+            starts[i] = row;
+            for (int first = 0; first < counts[i]; first += MAX_ROWS, tile++)
+                tiles[tile] = {u16(i), u16(row + first), u16(min(counts[i] - first, MAX_ROWS))};
+            row += counts[i];
+        }
+    }
+};
+
+KERNEL __launch_bounds__(THREADS, 1)
+grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ bias,
+                     const int* experts, Element* y, int assignments, int fan_out, int outputs TRACE_PARAMETER) {
+    TRACE_SPAN(0);
+    extern __shared__ u8 rings[];
+    __shared__ float warp_partials[2][WARPS][16 * MAX_ROWS];
+    __shared__ alignas(16) Grouping grouping;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int columns = GATED ? outputs / 2 : outputs;
+    const int expert_items = ceil_divide(columns, OUTPUTS_PER_ITEM);
+    u8* ring = rings + warp * STAGES * STAGE_BYTES;
+
+    wait_on_dependency();
+    launch_dependents();
+    grouping.build(experts, assignments);
+    const int items = grouping.num_tiles * expert_items;
+    const int begin = int(i64(items) * blockIdx.x / gridDim.x), end = int(i64(items) * (blockIdx.x + 1) / gridDim.x);
+
+    // The producer's position.
+    int load_left = (end - begin) * SLICES, load_stage = 0, load_slice = 0;
+    int load_tile = begin / expert_items, load_item = begin % expert_items;
+    const Element* load_weights = weights;
+    auto set_load_weights = [&] {
+        if (load_left > 0)
+            load_weights = weights + i64(grouping.tiles[load_tile].expert) * outputs * INPUTS;
+    };
+    set_load_weights();
+    auto load_next_slice = [&] {
+        if (load_left > 0) {
+            const int first = load_item * OUTPUTS_PER_ITEM;
+            const int k = (load_slice * WARPS + warp) * SLICE_K + lane % LANES_PER_ROW * 8;
+            const u32 to = shared_address(ring) + load_stage * STAGE_BYTES + lane % LANES_PER_ROW * 16;
+#pragma unroll
+            for (int i = 0; i < 16; i += ROWS_PER_COPY) {
+                const int r = i + lane / LANES_PER_ROW;
+                // Rows past the end load the last row; their outputs are not stored.
+                const int row = r / OUTPUTS_PER_ITEM * columns + min(first + r % OUTPUTS_PER_ITEM, columns - 1);
+                cp_async_16(to + r * ROW_BYTES, load_weights + i64(row) * INPUTS + k, true);
+            }
+            load_left--;
+            load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+            if (++load_slice == SLICES) {
+                load_slice = 0;
+                if (++load_item == expert_items) {
+                    load_item = 0;
+                    load_tile++;
+                    set_load_weights();
+                }
+            }
+        }
+        cp_async_commit();
+    };
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; stage++)
+        load_next_slice();
+
+    uint4 x_fragments[M_TILES][SLICES][K_STEPS];
+    RowTile tile = {};
+    int tile_index = -1, stage = 0, buffer = 0;
+#pragma unroll 1
+    for (int item = begin; item < end; item++) {
+        if (item / expert_items != tile_index) {
+            tile_index = item / expert_items;
+            tile = grouping.tiles[tile_index];
+#pragma unroll
+            for (int n = 0; n < M_TILES; n++) {
+                const bool valid = n * 8 + g < tile.rows;
+                const int assignment = grouping.order[tile.first + (valid ? n * 8 + g : 0)];
+                const Element* row = x + i64(assignment / fan_out) * INPUTS + warp * SLICE_K + t * 8;
+#pragma unroll
+                for (int p = 0; p < SLICES; p++)
+#pragma unroll
+                    for (int s = 0; s < K_STEPS; s++)
+                        x_fragments[n][p][s] = valid ? load16(row + p * WARPS * SLICE_K + s * 32) : zero16();
+            }
+        }
+        float c[2][M_TILES][4] = {};
+#pragma unroll
+        for (int p = 0; p < SLICES; p++) {
+            load_next_slice();
+            cp_async_wait<STAGES - 1>();
+            __syncwarp();
+            const u8* slice_rows = ring + stage * STAGE_BYTES + g * ROW_BYTES + t * 16;
+#pragma unroll
+            for (int s = 0; s < K_STEPS; s++) {
+                const uint4 a = load16(slice_rows + s * 64), b = load16(slice_rows + 8 * ROW_BYTES + s * 64);
+#pragma unroll
+                for (int n = 0; n < M_TILES; n++) {
+                    const uint4 v = x_fragments[n][p][s];
+                    mma_16x8x16<Element>(c[0][n], a.x, b.x, a.y, b.y, v.x, v.y);
+                    mma_16x8x16<Element>(c[1][n], a.z, b.z, a.w, b.w, v.z, v.w);
+                }
+            }
+            __syncwarp();  // all lanes have read the stage that the next copies overwrite
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
+        }
+#pragma unroll
+        for (int n = 0; n < M_TILES; n++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                *reinterpret_cast<float2*>(&warp_partials[buffer][warp][(n * 16 + h * 8 + g) * 8 + t * 2]) =
+                    make_float2(c[0][n][h * 2] + c[1][n][h * 2], c[0][n][h * 2 + 1] + c[1][n][h * 2 + 1]);
+        __syncthreads();
+        // Consecutive threads compute consecutive outputs of a row.
+        for (int e = threadIdx.x; e < RESULTS; e += THREADS) {
+            const int m = e / OUTPUTS_PER_ITEM, r = e % OUTPUTS_PER_ITEM;
+            const int output = item % expert_items * OUTPUTS_PER_ITEM + r;
+            if (m >= tile.rows || output >= columns)
+                continue;
+            float v[1 + GATED];
+#pragma unroll
+            for (int half = 0; half <= GATED; half++) {
+                v[half] = 0.0f;
+#pragma unroll
+                for (int w = 0; w < WARPS; w++)
+                    v[half] += warp_partials[buffer][w][(m / 8 * 16 + half * 8 + r) * 8 + m % 8];
+                if (bias)
+                    v[half] += to_float(bias[i64(tile.expert) * outputs + half * columns + output]);
+            }
+            const float result = GATED ? gated_product(v[0], v[GATED]) : activate(v[0]);
+            y[i64(grouping.order[tile.first + m]) * columns + output] = from_float<Element>(result);
+        }
+        buffer ^= 1;
+    }
+}
