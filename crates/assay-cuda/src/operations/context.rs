@@ -68,7 +68,7 @@ fn stores_times(file: &str) -> bool {
 }
 
 /// The most macros of a kernel.
-const MAX_DEFINES: usize = 16;
+const MAX_DEFINES: usize = 20;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Variant {
