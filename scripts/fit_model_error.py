@@ -20,7 +20,7 @@ from assay import catalog, json_records
 from assay.catalog import constants
 from assay.validate.cases import published_cases, read_cases
 from assay.validate.folds import folds_file, inputs_hash
-from model_error_fit import Residual, coverage, fit_spreads
+from model_error_fit import Residual, coverage, fit_spreads, student_factor
 from model_error_residuals import (
     FIRST_TOKEN,
     OFFLINE,
@@ -174,7 +174,8 @@ def report(residuals: Sequence[Residual], spreads: Spreads, folds: Mapping[str, 
         own = [one for one in residuals if one.level == level]
         honest = [coverage([one], folds[one.source]) for one in own]
         print(
-            f"{level:44} {len(own):4} inside {coverage(own, spreads):.3f}, "
+            f"{level:44} {len(own):4} of {len({one.source for one in own}):2} sources, "
+            f"Student's factor {student_factor(own):.2f}: inside {coverage(own, spreads):.3f}, "
             f"without the source {sum(honest) / len(honest):.3f}"
         )
 
