@@ -50,6 +50,23 @@ def test_one_assumption_changes_and_the_difference_is_shown(
     page.get_by_role("heading", name="The difference").wait_for(state="detached")
 
 
+def test_missing_inputs_are_given_one_by_one(open_page: Callable[..., Any]) -> None:
+    """148 SMs at 2 GHz, 4,096 FLOPs a cycle each: the product is 1.212 PFLOP/s."""
+    page = opened(open_page, "#/receipt/gpu.peak_flops")
+    page.get_by_text("3 inputs missing").wait_for()
+    for name, text, left in (
+        ("gpu.multiprocessors", "148 1/GPU", "2 inputs missing"),
+        ("gpu.flops_per_cycle", "4096 FLOP", "1 input missing"),
+        ("gpu.clock", "2 GHz", "1.212"),
+    ):
+        line = page.locator(".finding-list li", has_text=name)
+        line.get_by_role("button", name="Give a value").click()
+        page.get_by_label(f"New value of {name}").fill(text)
+        page.get_by_role("button", name="Give it").click()
+        page.locator(".receipt-hero", has_text=left).wait_for(timeout=60_000)
+    assert page.locator(".finding-list .tag", has_text="missing").count() == 0
+
+
 def test_unknown_and_hostile_names_are_refused_as_text(open_page: Callable[..., Any]) -> None:
     page = open_page("#/receipt/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", may_fail=True)
     page.get_by_text('unknown variable "<img src=x onerror=alert(1)>"').wait_for()

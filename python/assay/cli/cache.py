@@ -18,6 +18,7 @@ KINDS: Final = {
     "tapes": "compiled questions, compiled again when asked again",
     "points": "sample points of sensitivity analyses",
     "headlines": "figures of the first page of assay ui, computed again when it is opened",
+    "validation": "predictions of published figures for assay ui, made again when it shows them",
     "cubins": "compiled CUDA kernels, compiled again on first use",
     "patterns": "random weights of benchmark models",
     "vllm": "arguments of the installed vLLM",

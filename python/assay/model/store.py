@@ -33,14 +33,14 @@ def fingerprint(*data: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def fingerprint_sources(folders: Iterable[Path]) -> str:
-    """A digest of the Python files below folders: path, size and modification time of each."""
+def fingerprint_sources(folders: Iterable[Path], endings: tuple[str, ...] = (".py",)) -> str:
+    """A digest of the files below folders: path, size and modification time of each."""
     facts = []
     pending = [str(folder) for folder in folders]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
-                if entry.name.endswith(".py"):
+                if entry.name.endswith(endings):
                     status = entry.stat()
                     facts.append([entry.path, status.st_size, status.st_mtime_ns])
                 elif entry.is_dir():

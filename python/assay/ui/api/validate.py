@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+import assay
+from assay import paths
 from assay.catalog import accelerators
 from assay.cli.output import Report, json_text
 from assay.cli.validate import validate_command
 from assay.errors import AssayError
+from assay.model import store
 from assay.ui.api.reports import REFUSALS, alone, send
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.sources import source_of
@@ -22,6 +26,8 @@ router = APIRouter(tags=["validate"], responses=REFUSALS)
 
 _DEVICE_KEYS = ("gpu", "system", "device", "accelerator", "hardware")
 """What the cases call the accelerator, in the order in which they are looked at."""
+_UNREAD = ("ui", "__pycache__")
+"""Folders of the package that no prediction reads."""
 
 
 @router.get("/validate")
@@ -70,6 +76,19 @@ def _cases() -> tuple[Case, ...]:
 
 @cache
 def _scores() -> str:
+    """What `assay validate --json` prints; kept on disk until the program or its data change."""
+    path = paths.cache("validation") / f"{_fingerprint()}.json"
+    if (kept := store.read_cache(path)) is not None:
+        return kept.decode()
     with alone():
         report: Report = validate_command(as_json=True)
-        return json_text(report)
+        text = json_text(report)
+    store.write_cache(path, text.encode())
+    return text
+
+
+def _fingerprint() -> str:
+    """A key of everything that a prediction can depend on: code and data but those of the pages."""
+    package = Path(assay.__file__).parent
+    folders = [one for one in package.iterdir() if one.is_dir() and one.name not in _UNREAD]
+    return store.fingerprint_sources(sorted(folders), (".py", ".json", ".csv", ".toml"))

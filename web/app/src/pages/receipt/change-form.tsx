@@ -6,6 +6,8 @@ export function ChangeForm(props: {
   readonly name: string;
   readonly value: string;
   readonly unit: string;
+  /** What the button says; without it there is a difference to see. */
+  readonly action?: string;
   readonly apply: (text: string) => void;
   readonly close: () => void;
 }) {
@@ -34,7 +36,7 @@ export function ChangeForm(props: {
         />
       </label>
       <Button kind="primary" type="submit" disabled={!text.trim()}>
-        See the difference
+        {props.action ?? "See the difference"}
       </Button>
       <Button kind="quiet" onClick={props.close}>
         Cancel

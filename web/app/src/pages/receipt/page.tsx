@@ -190,6 +190,8 @@ function Body(props: {
   const [bySize, setBySize] = useState(true);
   const [selected, select] = useState<string | null>(props.chosen ?? receipt.target);
   const [changing, setChanging] = useState<string | null>(null);
+  // A missing input stands in the tree, too: its form opens where it was asked for.
+  const [giving, setGiving] = useState<string | null>(null);
   useEffect(() => {
     // A link to a line opens the way to it.
     const path = props.chosen ? pathTo(receipt, props.chosen) : null;
@@ -204,6 +206,7 @@ function Body(props: {
 
   function change(name: string, text: string): void {
     setChanging(null);
+    setGiving(null);
     props.change(name, text);
   }
 
@@ -250,16 +253,23 @@ function Body(props: {
       <Findings
         receipt={receipt}
         act={(name, unit) =>
-          changing === name ? (
+          giving === name ? (
             <ChangeForm
               name={name}
               value=""
               unit={unit}
+              action="Give it"
               apply={(text) => change(name, text)}
-              close={() => setChanging(null)}
+              close={() => setGiving(null)}
             />
           ) : (
-            <Button kind="quiet" onClick={() => setChanging(name)}>
+            <Button
+              kind="quiet"
+              onClick={() => {
+                setChanging(null);
+                setGiving(name);
+              }}
+            >
               Give a value
             </Button>
           )
