@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser_pages import check_narrow
+from browser_pages import check_narrow, check_picture
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +158,13 @@ def test_input_depends_on_nothing(open_page: Callable[..., Any]) -> None:
 def test_cone_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, width=390, height=844)
     check_narrow(page)
+
+
+def test_cone_looks_as_it_did(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page)
+    page.locator(".formula-set .katex").first.wait_for()
+    page.wait_for_timeout(500)
+    check_picture(page, "cone")
 
 
 def large_cone(count: int, inputs_each: int) -> dict[str, Any]:

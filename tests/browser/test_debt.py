@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser_pages import check_narrow
+from browser_pages import check_narrow, check_picture
 
 pytestmark = pytest.mark.slow
 
@@ -90,3 +90,8 @@ def test_nothing_assumed_is_said(open_page: Callable[..., Any]) -> None:
 def test_debt_fits_a_narrow_screen(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "#/debt?target=thermal.dc.pue", width=390, height=844)
     check_narrow(page)
+
+
+def test_debt_looks_as_it_did(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page, "#/debt?target=thermal.dc.pue")
+    check_picture(page, "debt")

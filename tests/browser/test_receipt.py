@@ -51,13 +51,13 @@ def test_one_assumption_changes_and_the_difference_is_shown(
 
 
 def test_missing_inputs_are_given_one_by_one(open_page: Callable[..., Any]) -> None:
-    """148 SMs at 2 GHz, 4,096 FLOPs a cycle each: the product is 1.212 PFLOP/s."""
+    """148 SMs at 2 GHz, 4,096 FLOPs a cycle each: the product is 1,212 TFLOP/s."""
     page = opened(open_page, "#/receipt/gpu.peak_flops")
     page.get_by_text("3 inputs missing").wait_for()
     for name, text, left in (
         ("gpu.multiprocessors", "148 1/GPU", "2 inputs missing"),
         ("gpu.flops_per_cycle", "4096 FLOP", "1 input missing"),
-        ("gpu.clock", "2 GHz", "1.212"),
+        ("gpu.clock", "2 GHz", "1212 TFLOP"),
     ):
         line = page.locator(".finding-list li", has_text=name)
         line.get_by_role("button", name="Give a value").click()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser_pages import check_narrow
+from browser_pages import check_narrow, check_picture
 
 from assay.cli.output import json_text
 from assay.cli.validate import validate_command
@@ -76,3 +76,22 @@ def test_empty_deep_link_error_and_narrow(
     page.route("**/api/v1/validate", lambda route: route.fulfill(status=500, json={}))
     page.evaluate("location.hash = '#/validate'")
     page.get_by_role("alert").wait_for(timeout=60_000)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_validate_looks_as_it_did(
+    open_page: Callable[..., Any], scores: dict[str, Any], dark: bool
+) -> None:
+    page = opened(open_page, scores, dark=dark)
+    page.locator("circle[data-case]").first.wait_for(timeout=60_000)
+    check_picture(page, f"validate-{'dark' if dark else 'light'}")
+
+
+def test_table_of_figures_can_be_read_on_a_narrow_screen(
+    open_page: Callable[..., Any], scores: dict[str, Any]
+) -> None:
+    page = opened(open_page, scores, width=390, height=844)
+    link = page.locator(".validate-link").first
+    link.wait_for(timeout=60_000)
+    assert link.bounding_box()["width"] >= 150
+    check_narrow(page)

@@ -8,6 +8,8 @@ const SMALLEST = 0.1;
 const LARGEST = 10_000;
 const DIGITS = 4;
 const MOST_WHOLE = 1e7;
+/** Ends that are nearer to each other, as parts of the value, differ by rounding only. */
+const NOISE = 1e-12;
 const LARGE_SUMS: readonly (readonly [number, string])[] = [
   [1e12, "trillion"],
   [1e9, "billion"],
@@ -33,7 +35,8 @@ interface Scale {
 
 /** Print a value in base units for people, with its interval where there is one. */
 export function figure(value: number, unit: UnitData, lower?: number, upper?: number): Shown {
-  const hasEnds = lower !== undefined && upper !== undefined && lower !== upper;
+  const hasEnds =
+    lower !== undefined && upper !== undefined && upper - lower > NOISE * Math.abs(value);
   const scale = scaleOf(value, unit);
   const numbers = (hasEnds ? [value, lower, upper] : [value]).map((n) => convert(scale, n));
   const texts = round(numbers, scale.sign !== "" && scale.factor >= 1);

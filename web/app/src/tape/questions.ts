@@ -81,8 +81,8 @@ export function* tornado(
     });
     yield;
   }
-  const size = ({ outputs }: Swing) =>
-    Math.max(...outputs.map((output) => Math.abs((output ?? middle) - middle)));
+  // The length of a bar, which an end without a value leaves at the middle.
+  const size = ({ outputs }: Swing) => Math.abs((outputs[1] ?? middle) - (outputs[0] ?? middle));
   return swings.sort((one, other) => size(other) - size(one));
 }
 

@@ -17,7 +17,7 @@ export interface Marks {
 }
 
 /** With more neighbors than this, the names of a selected node's neighbors are not forced. */
-const MOST_NAMED_NEIGHBORS = 12;
+const MOST_NAMED = 12;
 const [NEAR_WIDTH, PATH_WIDTH] = [1.2, 2.5];
 
 export class Renderer {
@@ -138,7 +138,7 @@ export class Renderer {
     }
     this.fillEdges(scene, raised, onPath);
     this.named = [...new Set([hovered, selected, ...path, scene.target])].filter((one) => one >= 0);
-    if (near.length < MOST_NAMED_NEIGHBORS) this.named.push(...near);
+    if (near.length < MOST_NAMED) this.named.push(...near);
   }
 
   private fillEdges(scene: Scene, raised: readonly number[], onPath: ReadonlySet<number>): void {

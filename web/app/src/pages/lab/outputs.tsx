@@ -9,6 +9,9 @@ import { signed } from "./heroes";
 import type { Intervals, Resolved } from "./lab-view";
 import { type LabData, LETTERS } from "./types";
 
+/** Smaller changes would read as 0.0 %. */
+const LEAST_CHANGE = 0.0005;
+
 export function Outputs(props: {
   readonly graph: Graph;
   readonly data: LabData;
@@ -112,15 +115,16 @@ function Cell(props: {
     isStale ? undefined : interval?.lower,
     isStale ? undefined : interval?.upper,
   );
-  const change = props.first ? output.value / props.first - 1 : null;
+  const change = props.first ? output.value / props.first - 1 : 0;
+  const isChanged = Math.abs(change) >= LEAST_CHANGE;
   return (
     <>
       <span className="lab-value">{shown.value}</span>
       <span className="lab-unit">{shown.unit}</span>
-      {(shown.lower || change) && (
+      {(shown.lower || isChanged) && (
         <span className="lab-interval">
           {shown.lower && `${shown.lower} to ${shown.upper}`}
-          {change ? <b> {signed(change)}</b> : null}
+          {isChanged && <b> {signed(change)}</b>}
         </span>
       )}
     </>
