@@ -171,6 +171,20 @@ fn softmax_handles_masked_and_extreme_rows() {
 }
 
 #[test]
+fn weights_below_the_normal_numbers_are_zero() {
+    let offsets = [0.0, -80.0, -87.0, -88.5, -95.0, -104.0, -500.0];
+    everywhere(|context| {
+        let mut out = [0.0; 7];
+        softmax(context, &offsets, 7, &mut out).unwrap();
+        for (found, offset) in out[..3].iter().zip(offsets) {
+            let expected = f64::from(offset).exp();
+            assert!((f64::from(*found) / expected - 1.0).abs() < 1e-6, "{out:?}");
+        }
+        assert_eq!(out[3..], [0.0; 4]);
+    });
+}
+
+#[test]
 fn rope_rotates_by_the_angle_of_the_position() {
     let context = Context::best();
     let table = RopeTable::new(4, 16, 10_000.0, RopeScaling::None).unwrap();
