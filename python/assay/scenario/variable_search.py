@@ -80,7 +80,7 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.8,
+    coverage=8.81,
     precision=3.61,
     name=4.57,
     kind=1.45,
