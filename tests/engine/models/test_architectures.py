@@ -79,7 +79,7 @@ def test_other_weight_formats_stay_close(name: str, weight_format: str, largest:
 @pytest.mark.parametrize("name", ["gemma3", "olmo2", "glm4", "starcoder2"])
 def test_padded_heads_give_the_same_logits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU computes heads of sizes that it has no kernel for as larger ones; here the CPU does."""
-    monkeypatch.setattr(registry, "build", lambda source: builder.build(source, (96, 128)))
+    monkeypatch.setattr(registry, "build", lambda source, **_: builder.build(source, (96, 128)))
     tokens, logits, _ = expected_outputs(FOLDER / name)
     with fixture_engine(name, kv_format=EXACT_CACHE, weight_format="f32") as engine:
         assert engine.model.shape.head_dim == 96
