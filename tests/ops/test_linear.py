@@ -12,7 +12,7 @@ from assay.runtime import Device, device
 
 gguf = pytest.importorskip("gguf")
 
-BLOCKS = ("q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+BLOCKS = ("q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k")
 QUANTIZABLE = ("q8_0", "q4_0", "q4_1")
 """Formats that the gguf package can make as well as read."""
 

@@ -34,6 +34,7 @@ fn quantization_error_matches_the_bit_width() {
         (BlockFormat::Q4_0, 0.095),
         (BlockFormat::Q4_1, 0.085),
         (BlockFormat::Q4K, 0.079),
+        (BlockFormat::Q5K, 0.039),
         (BlockFormat::Q6K, 0.019),
     ] {
         let error = relative_error(&values, &round_trip(format, &values));
@@ -48,7 +49,7 @@ fn quantization_error_matches_the_bit_width() {
 /// Expected values by the Python package gguf 0.19.0, `gguf.quants.dequantize`.
 #[test]
 fn dequantized_blocks_match_ggml() {
-    let cases: [(BlockFormat, &[usize], [f32; 5], f64); 5] = [
+    let cases: [(BlockFormat, &[usize], [f32; 5], f64); 6] = [
         (
             BlockFormat::Q8_0,
             &[0],
@@ -90,6 +91,12 @@ fn dequantized_blocks_match_ggml() {
             &[0, 2],
             [28.992_92, -5.098_755, -5.098_755, 37.790_77, 3.099_243_2],
             709_539.530_273_437_5,
+        ),
+        (
+            BlockFormat::Q5K,
+            &[0, 2],
+            [78.580_81, -5.098_755, -5.098_755, 37.790_77, 9.097_778],
+            1_554_793.918_945_312_5,
         ),
         (
             BlockFormat::Q6K,
@@ -202,6 +209,7 @@ fn amx_bf16_is_more_accurate_than_int8_activations() {
         (BlockFormat::Q4_1, 80, 45, 70),
         (BlockFormat::Q4K, 49, 1, 32),
         (BlockFormat::Q4K, 64, 3, 47),
+        (BlockFormat::Q5K, 50, 2, 33),
         (BlockFormat::Q6K, 63, 3, 40),
     ] {
         let inputs = blocks * format.block_values();

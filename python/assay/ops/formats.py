@@ -13,8 +13,8 @@ DTYPES: Final = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bf
 DENSE: Final = {name: BLOCK_FORMATS[name].bytes for name in DTYPES}
 """Dense formats and the bytes of an element."""
 
-_QUANTIZED: Final = ("q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
-_STORED: Final = ("q5_0", "q5_1", "q2_k", "q3_k", "q5_k", "iq4_nl", "iq4_xs", "mxfp4")
+_QUANTIZED: Final = ("q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k")
+_STORED: Final = ("q5_0", "q5_1", "q2_k", "q3_k", "iq4_nl", "iq4_xs", "mxfp4")
 
 BLOCKS: Final = {
     name: (BLOCK_FORMATS[name].values, BLOCK_FORMATS[name].bytes)

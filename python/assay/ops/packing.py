@@ -34,7 +34,7 @@ def pack(
     """Pack weights of `shape` (outputs, inputs) into device memory.
 
     `data` is anything with the buffer protocol: bytes of the format as stored in a file, or float32
-    values, which are quantized where the format is one of `NAMES` (Q5_K and other formats of GGUF
+    values, which are quantized where the format is one of `NAMES` (Q3_K and other formats of GGUF
     are taken from files only); or a list of such bytes, whose rows are concatenated. int8 and fp8
     weights are bytes with one of `scales` per output; a GPU also quantizes to them, and to int4,
     from float32 values or from an array in its memory.

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::legacy_quants::{Q4_0, Q4_1, Q8_0};
-use super::q4_k::Q4K;
+use super::q4_k::{Q4K, Q5K};
 use super::q6_k::Q6K;
 use crate::context::Context;
 use crate::error::{Result, check_length, check_value};
@@ -21,17 +21,20 @@ pub enum BlockFormat {
     Q4_1,
     /// 4-bit codes; a 6-bit scale and minimum per 32 in superblocks of 256.
     Q4K,
+    /// 5-bit codes; a 6-bit scale and minimum per 32 in superblocks of 256.
+    Q5K,
     /// 6-bit codes; an 8-bit scale per 16 in superblocks of 256.
     Q6K,
 }
 
 impl BlockFormat {
     /// All formats.
-    pub const ALL: [BlockFormat; 5] = [
+    pub const ALL: [BlockFormat; 6] = [
         BlockFormat::Q8_0,
         BlockFormat::Q4_0,
         BlockFormat::Q4_1,
         BlockFormat::Q4K,
+        BlockFormat::Q5K,
         BlockFormat::Q6K,
     ];
 
@@ -49,6 +52,7 @@ impl BlockFormat {
             BlockFormat::Q4_0 => Q4_0::FORMAT,
             BlockFormat::Q4_1 => Q4_1::FORMAT,
             BlockFormat::Q4K => Q4K::FORMAT,
+            BlockFormat::Q5K => Q5K::FORMAT,
             BlockFormat::Q6K => Q6K::FORMAT,
         }
     }
@@ -100,6 +104,7 @@ pub fn quantize(
         BlockFormat::Q4_0 => quantize_all::<Q4_0>(context, values, out),
         BlockFormat::Q4_1 => quantize_all::<Q4_1>(context, values, out),
         BlockFormat::Q4K => quantize_all::<Q4K>(context, values, out),
+        BlockFormat::Q5K => quantize_all::<Q5K>(context, values, out),
         BlockFormat::Q6K => quantize_all::<Q6K>(context, values, out),
     }
     Ok(())
@@ -120,6 +125,7 @@ pub fn dequantize(
         BlockFormat::Q4_0 => dequantize_all::<Q4_0>(context, blocks, out),
         BlockFormat::Q4_1 => dequantize_all::<Q4_1>(context, blocks, out),
         BlockFormat::Q4K => dequantize_all::<Q4K>(context, blocks, out),
+        BlockFormat::Q5K => dequantize_all::<Q5K>(context, blocks, out),
         BlockFormat::Q6K => dequantize_all::<Q6K>(context, blocks, out),
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::format::BlockFormat;
-use super::panels::{Panel, Q4KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
+use super::panels::{Panel, Q4KPanel, Q5KPanel, Q6KPanel, Q8Panel, Q40Panel, Q41Panel};
 use super::q6_k::Q6K;
 use crate::context::Context;
 use crate::error::{Result, check_length};
@@ -29,6 +29,10 @@ macro_rules! for_panel {
             }
             BlockFormat::Q4K => {
                 type $panel = Q4KPanel;
+                $body
+            }
+            BlockFormat::Q5K => {
+                type $panel = Q5KPanel;
                 $body
             }
             BlockFormat::Q6K => {

@@ -51,10 +51,11 @@ impl GemvShape {
             true => (threads.min(row_chunks).next_multiple_of(32), ctas_per_sm),
             false => (min_threads.next_multiple_of(32), 1),
         };
-        // Sums of nested scales take three registers for each row of x and of weights.
-        let rows_per_cta = match has_nested_scales && rows == 8 {
-            true => rows_per_cta.min(2),
-            false => rows_per_cta,
+        // Sums of nested scales take registers for each row of x, and groups of 16 more.
+        let rows_per_cta = match (has_nested_scales, rows) {
+            (true, 8) => rows_per_cta.min(2),
+            (true, 2..=4) if group_size == 16 => rows_per_cta.min(4),
+            _ => rows_per_cta,
         };
         let chunks_per_thread = row_chunks.div_ceil(threads);
         let max_rows = 1 << (MAX_CHUNKS_IN_REGISTERS / chunks_per_thread).max(1).ilog2();

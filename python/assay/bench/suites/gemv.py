@@ -22,7 +22,7 @@ from assay.ops.formats import BLOCKS
 from assay.ops.weights import Weights
 from assay.runtime.hardware import Device
 
-FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k")
+FORMATS: Final = ("f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k")
 """Weight formats of CPUs."""
 SIZES: Final[tuple[Size, ...]] = ((4096, 4096), (576, 1536))
 GPU_SIZES: Final[tuple[Size, ...]] = (

@@ -8,6 +8,6 @@ mod k_quants;
 mod legacy_quants;
 mod panel;
 
-pub(super) use k_quants::{Q4KPanel, Q6KPanel};
+pub(super) use k_quants::{Q4KPanel, Q5KPanel, Q6KPanel};
 pub(super) use legacy_quants::{Q8Panel, Q40Panel, Q41Panel};
 pub(super) use panel::{CODE_BYTES, Panel, UnpackedGroup};
