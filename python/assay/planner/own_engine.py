@@ -22,7 +22,7 @@ def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]
         raise InputError(
             f"{model.name}: expected layers of attention and a dense MLP, got {layer.mixer} and "
             f"{layer.mlp}",
-            "the engine of Assay runs no other layers; --engine vllm predicts them",
+            "other layers of the engine of Assay are not predicted yet; --engine vllm predicts them",
         )
     shapes = model.architecture
     hidden, heads, width = shapes["hidden"], shapes["heads"], shapes["head_size"]
