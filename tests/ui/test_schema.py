@@ -10,6 +10,7 @@ pytest.importorskip("fastapi")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from assay.ui.app import PREFIX, create_app
 
@@ -85,4 +86,9 @@ def test_few_requests_of_every_operation(schema: Any, path: str, method: str) ->
 def test_no_request_is_a_server_error(schema: Any, path: str, method: str, mode: str) -> None:
     if mode == "NEGATIVE" and not APP.openapi()["paths"][path][method.lower()].get("parameters"):
         pytest.skip("takes nothing that could be invalid")
-    try_operation(schema, path, method, mode, 10 if path.endswith(LONGER) else 40)
+    try:
+        try_operation(schema, path, method, mode, 10 if path.endswith(LONGER) else 40)
+    except Unsatisfiable:
+        if mode == "POSITIVE":
+            raise
+        pytest.skip("takes any text: nothing is invalid by its schema")

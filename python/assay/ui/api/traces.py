@@ -25,10 +25,12 @@ ModelName = Annotated[
 
 
 def _found(name: str) -> str:
-    """The path of a stored trace; other paths, which commands take, are not reached."""
+    """What a command calls a stored trace; other paths, which commands take, are not reached."""
     for one in store.stored():
         if one.name == name:
-            return str(one.path)
+            # Where the folder that assay ui was started in holds something of that name, a command
+            # would open that.
+            return str(one.path) if store.find(name) != one.path else name
     raise NotThereError(f'unknown trace "{name}"', "assay trace list names the stored ones")
 
 
