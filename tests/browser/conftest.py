@@ -80,7 +80,7 @@ def start_server(scratch: Path, machine_scratch: Path | None = None) -> Iterator
         yield Server(url.split("#")[0], scratch)
     finally:
         process.terminate()
-        errors = process.communicate(timeout=20)[1]
+        errors = process.communicate(timeout=60)[1]
         assert process.returncode == 0, errors
         assert "Traceback" not in errors, errors
 

@@ -16,7 +16,7 @@ WALK = (
     ("#/atlas/gpu", ".atlas-panel"),
     ("#/debt?target=thermal.dc.pue", ".debt-tile"),
     ("#/lab", "[data-testid=hero-A]"),
-    (f"#/runs/{RUN}", ".causes li"),
+    (f"#/runs/{RUN}", ".waterfall-row"),
     ("#/live", "main h1"),
     ("#/docs", "main h1"),
     ("#/runs", "a[href*='/runs/']"),

@@ -67,6 +67,47 @@ def test_the_api_answers_own_pages_only(
         assert response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("action", ["stop", "rollback"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        # What a form or an image of another site can make a browser send.
+        (
+            {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "cross-site"},
+            403,
+        ),
+        ({"Content-Type": "text/plain", "Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:8321", "Sec-Fetch-Site": "same-origin"}, 401),
+        ({**KEY, "Origin": "https://evil.example"}, 403),
+        ({**KEY, "Host": "evil.example"}, 421),
+        # From our own page it is answered: there is no such run.
+        ({**KEY, "Origin": "http://127.0.0.1:8321", "Sec-Fetch-Site": "same-origin"}, 404),
+    ],
+)
+def test_actions_cannot_be_forged(
+    client: TestClient, action: str, headers: dict[str, str], status: int
+) -> None:
+    path = f"/api/v1/runs/20200101-000000-nothing-0000/{action}"
+    assert client.post(path, headers=headers, content=b"{}").status_code == status
+    # An image or a link cannot act at all.
+    assert "there is no" in client.get(path, headers=KEY).json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e", "a/b", "%00", "latest/../x"]
+)
+def test_no_name_of_a_run_trace_or_document_is_a_path(client: TestClient, name: str) -> None:
+    for path in (
+        f"runs/{name}",
+        f"runs/{name}/timeline",
+        f"traces/{name}/timeline",
+        f"documents/{name}",
+    ):
+        response = client.get(f"/api/v1/{path}", headers=KEY)
+        assert response.status_code in (404, 405, 422), path
+        assert "root:" not in response.text
+
+
 def test_a_token_in_the_address_is_not_accepted(client: TestClient) -> None:
     assert client.get(f"/api/v1/about?token={TOKEN}").status_code == 401
 

@@ -54,7 +54,7 @@ def ui_command(
     from assay.engine.server.http_server import listen
     from assay.ui.app import create_app
     from assay.ui.security import check_token
-    from assay.ui.server import serve
+    from assay.ui.server import leave_busy_threads, serve
 
     token = secrets.token_urlsafe(24) if token is None else token
     check_token(token)
@@ -77,6 +77,7 @@ def ui_command(
         verbosity.choose(verbosity.Verbosity.QUIET)
         with nullcontext() if no_open else _opened(link, bound_port):
             serve(app, listener)
+    leave_busy_threads()
     return 0
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
+import os
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +18,10 @@ from fastapi import FastAPI
 
 _GRACE_SECONDS: Final = 1
 """Time for answers under way; streams of events do not end by themselves."""
+
+
+_WORKERS: Final = "AnyIO worker thread"
+"""The name of the threads that compute answers."""
 
 
 class QuietServer(uvicorn.Server):
@@ -42,4 +51,26 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
         server_header=False,
         date_header=False,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     QuietServer(config).run([listener])
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a record says more than that an answer was cut off by ctrl-c."""
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        return False
+    return "timeout graceful shutdown exceeded" not in record.msg
+
+
+def leave_busy_threads() -> None:
+    """End the process where a thread still computes an answer that nobody waits for any more.
+
+    Python would join the thread, so that ctrl-c took as long as the slowest answer.
+    """
+    workers = [one for one in threading.enumerate() if one.name == _WORKERS]
+    for one in workers:
+        one.join(_GRACE_SECONDS / max(1, len(workers)))
+    if any(one.is_alive() for one in workers):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -2,22 +2,21 @@
 
 import { useState } from "react";
 import { get } from "../../api/client";
-import { useApi } from "../../api/use-api";
 import { Button } from "../../components/button";
 import { Card } from "../../components/card";
 import { CopyCommand } from "../../components/copy";
-import { ErrorState, Loading, Shown } from "../../components/states";
+import { ErrorState, Loading } from "../../components/states";
 import { Table } from "../../components/table";
 import { Tag } from "../../components/tag";
-import type { Claim, RunDetails, RunReport, Verification } from "./types";
+import { ReportShown } from "./report-shown";
+import type { Claim, RunDetails, Verification } from "./types";
 
 export function Evidence({ run }: { readonly run: RunDetails }) {
-  const report = useApi<RunReport>(`runs/${run.run}/report`);
   return (
     <div className="stack">
       <Verify run={run.run} journal={run.journal.status} />
       <Card title="Claims" about="Each figure, and the rows and rule that it follows from.">
-        <Shown of={report}>
+        <ReportShown run={run}>
           {({ claims }) => (
             <Table<Claim>
               label="Claims"
@@ -39,7 +38,7 @@ export function Evidence({ run }: { readonly run: RunDetails }) {
               ]}
             />
           )}
-        </Shown>
+        </ReportShown>
       </Card>
     </div>
   );

@@ -79,7 +79,8 @@ export function Journal(props: {
           </Tag>
         }
       >
-        <ol className="journal" aria-live="polite">
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must scroll by keyboard. */}
+        <ol className="journal" aria-live="polite" aria-label="Records" tabIndex={0}>
           {told.slice(0, 200).map((one) => (
             <li key={one.number}>
               <span className="number muted small">{when(one.at).slice(11)}</span>

@@ -1,12 +1,12 @@
 // Levers by what became of them: kept, undecided, rejected, not tried.
 
 import type { ReactNode } from "react";
-import { useApi } from "../../api/use-api";
 import { Card } from "../../components/card";
 import { CopyCommand } from "../../components/copy";
-import { Empty, Shown } from "../../components/states";
+import { Empty } from "../../components/states";
 import { Tag, type Tone } from "../../components/tag";
-import type { Claim, RunDetails, RunReport } from "./types";
+import { ReportShown } from "./report-shown";
+import type { Claim, RunDetails } from "./types";
 
 const GROUPS: readonly (readonly [role: string, title: string, tone: Tone])[] = [
   ["kept", "Kept", "good"],
@@ -23,9 +23,8 @@ function roleOf(claim: Claim): string {
 }
 
 export function Levers({ run }: { readonly run: RunDetails }) {
-  const loaded = useApi<RunReport>(`runs/${run.run}/report`);
   return (
-    <Shown of={loaded}>
+    <ReportShown run={run}>
       {(report) => {
         const trials = report.claims.filter((one) => one.name.startsWith("experiment."));
         const { skipped, launch } = report.provenance.details;
@@ -67,7 +66,7 @@ export function Levers({ run }: { readonly run: RunDetails }) {
           </div>
         );
       }}
-    </Shown>
+    </ReportShown>
   );
 }
 

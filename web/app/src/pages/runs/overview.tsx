@@ -6,7 +6,8 @@ import { Share } from "../../components/share";
 import { Empty, Shown } from "../../components/states";
 import { Term as Word } from "../../components/term";
 import { shown } from "../../design/quantity";
-import type { Claim, Plan, RunDetails, RunReport } from "./types";
+import { ReportShown } from "./report-shown";
+import type { Claim, Plan, RunDetails } from "./types";
 import { Waterfall } from "./waterfall";
 
 const US = 1e3;
@@ -25,7 +26,7 @@ export function Overview({ run }: { readonly run: RunDetails }) {
       >
         <Shown of={plan}>{({ plan: found }) => <PlanWaterfall plan={found} />}</Shown>
       </Card>
-      <Causes run={run.run} />
+      <Causes run={run} />
       <Notes run={run} />
     </div>
   );
@@ -33,7 +34,10 @@ export function Overview({ run }: { readonly run: RunDetails }) {
 
 function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
   const prediction = plan?.prediction;
-  if (!plan || !plan.waterfall.length || !prediction?.observed_ns) {
+  // Every nanosecond of a step is in one of the terms.
+  const itemized = plan?.waterfall.reduce((sum, term) => sum + term.ns, 0) ?? 0;
+  const observed = prediction?.observed_ns ?? itemized;
+  if (!plan || !itemized) {
     return (
       <Empty title="No waterfall">
         This run has no trace of its steps, so that their time is not itemized.
@@ -44,9 +48,9 @@ function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
     <>
       <Waterfall
         terms={plan.waterfall}
-        observedNs={prediction.observed_ns}
+        observedNs={observed}
         predicted={
-          prediction.expected_ns
+          prediction?.expected_ns
             ? {
                 ns: prediction.expected_ns,
                 lo: prediction.lo_ns ?? prediction.expected_ns,
@@ -55,6 +59,12 @@ function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
             : null
         }
       />
+      {!prediction && (
+        <p className="muted small">
+          Nothing was predicted for this run, so the time of kernels is not split at a floor. The
+          degradations below say why.
+        </p>
+      )}
       {plan.qualification?.sentence && (
         <p className="muted small">{plan.qualification.sentence}.</p>
       )}
@@ -62,11 +72,10 @@ function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
   );
 }
 
-function Causes(props: { readonly run: string }) {
-  const report = useApi<RunReport>(`runs/${props.run}/report`);
+function Causes(props: { readonly run: RunDetails }) {
   return (
     <Card title="Causes" about="What each explains of a token's time, largest first.">
-      <Shown of={report}>
+      <ReportShown run={props.run}>
         {({ claims }) => {
           const causes = claims.filter((one) => one.name.startsWith("cause.") && one.figure);
           const most = Math.max(...causes.map((one) => one.figure!.value), 1e-9);
@@ -79,7 +88,7 @@ function Causes(props: { readonly run: string }) {
             </ul>
           );
         }}
-      </Shown>
+      </ReportShown>
     </Card>
   );
 }
