@@ -26,28 +26,28 @@ TRACE = "stored"
 SLOW = pytest.mark.slow
 
 COMMANDS = [
-    (f"/receipt/{TARGET}?preset={PRESET}", ["receipt", TARGET, "--preset", PRESET]),
-    (f"/resolve/{TARGET}?preset={PRESET}", ["resolve", TARGET, "--preset", PRESET]),
-    ("/cone/thermal.dc.pue?depth=1", ["cone", "thermal.dc.pue", "--depth", "1"]),
-    ("/show/logic.gate.delay", ["show", "logic.gate.delay"]),
-    ("/presets", ["list", "--presets"]),
-    ("/variables?scope=hbm", ["list", "--scope", "hbm"]),
-    ("/root/econ.serving.load", ["root", "econ.serving.load"]),
-    (f"/diff?before={PRESET}&target={TARGET}", ["diff", PRESET, PRESET, "--target", TARGET]),
-    ("/runs", ["runs", "list"]),
-    (f"/runs/{RUN}", ["runs", "show", RUN]),
-    (f"/runs/{RUN}/compared-with/{RUN}", ["runs", "compare", RUN, RUN]),
-    (f"/runs/{RUN}/report", ["report", RUN, "--no-open"]),
-    ("/traces", ["trace", "list"]),
-    (f"/traces/{TRACE}/summary", ["trace", "summary", TRACE]),
-    pytest.param("/atlas", ["atlas"], marks=SLOW),
+    (f"receipt/{TARGET}?preset={PRESET}", ["receipt", TARGET, "--preset", PRESET]),
+    (f"resolve/{TARGET}?preset={PRESET}", ["resolve", TARGET, "--preset", PRESET]),
+    ("cone/thermal.dc.pue?depth=1", ["cone", "thermal.dc.pue", "--depth", "1"]),
+    ("show/logic.gate.delay", ["show", "logic.gate.delay"]),
+    ("presets", ["list", "--presets"]),
+    ("variables?scope=hbm", ["list", "--scope", "hbm"]),
+    ("root/econ.serving.load", ["root", "econ.serving.load"]),
+    (f"diff?before={PRESET}&target={TARGET}", ["diff", PRESET, PRESET, "--target", TARGET]),
+    ("runs", ["runs", "list"]),
+    (f"runs/{RUN}", ["runs", "show", RUN]),
+    (f"runs/{RUN}/compared-with/{RUN}", ["runs", "compare", RUN, RUN]),
+    (f"runs/{RUN}/report", ["report", RUN, "--no-open"]),
+    ("traces", ["trace", "list"]),
+    (f"traces/{TRACE}/summary", ["trace", "summary", TRACE]),
+    pytest.param("atlas", ["atlas"], marks=SLOW),
     pytest.param(
-        "/root-debt?target=gpu.peak_flops", ["root-debt", "--target", "gpu.peak_flops"], marks=SLOW
+        "root-debt?target=gpu.peak_flops", ["root-debt", "--target", "gpu.peak_flops"], marks=SLOW
     ),
-    pytest.param("/ask?question=pue+of+a+site", ["ask", "pue of a site"], marks=SLOW),
-    pytest.param(f"/runs/{RUN}/verification", ["verify-report", RUN], marks=SLOW),
-    pytest.param(f"/traces/{TRACE}/diagnosis", ["diagnose", TRACE], marks=SLOW),
-    pytest.param("/validate", ["validate"], marks=SLOW),
+    pytest.param("ask?question=pue+of+a+site", ["ask", "pue of a site"], marks=SLOW),
+    pytest.param(f"runs/{RUN}/verification", ["verify-report", RUN], marks=SLOW),
+    pytest.param(f"traces/{TRACE}/diagnosis", ["diagnose", TRACE], marks=SLOW),
+    pytest.param("validate", ["validate"], marks=SLOW),
 ]
 """Requests, and the commands that print the same."""
 
@@ -80,7 +80,7 @@ def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tes
 def test_answers_are_what_commands_print(
     client: TestClient, capsys: pytest.CaptureFixture[str], path: str, command: list[str]
 ) -> None:
-    response = client.get(PREFIX + path)
+    response = client.get(f"{PREFIX}/{path}")
     assert response.status_code == 200, response.text
     capsys.readouterr()
     code = run([*command, "--json"])
@@ -101,7 +101,7 @@ def test_the_graph_of_the_lab_is_the_exported_one(
 def test_every_route_has_its_command_or_is_listed(client: TestClient) -> None:
     asked = [str(one.values[0] if hasattr(one, "values") else one[0]) for one in COMMANDS]
     paths = client.get(f"{PREFIX}/openapi.json").json()["paths"]
-    asked.append("/lab/graph")
+    asked.append("lab/graph")
     left = {
         path.removeprefix(PREFIX)
         for path, methods in paths.items()
@@ -113,7 +113,7 @@ def test_every_route_has_its_command_or_is_listed(client: TestClient) -> None:
 def _is_of(request: str, path: str) -> bool:
     """Whether a request is one of a route: parts in braces stand for anything."""
     given = request.partition("?")[0].split("/")
-    wanted = path.removeprefix(PREFIX).split("/")
+    wanted = path.removeprefix(f"{PREFIX}/").split("/")
     return len(given) == len(wanted) and all(
         one.startswith("{") or one == other for one, other in zip(wanted, given, strict=True)
     )
