@@ -26,7 +26,7 @@ IMAGES = ROOT / "docs" / "images"
 RUN = ROOT / "docs" / "examples" / "h200-own-engine" / "run.tar.gz"
 TOKEN = "the-token-of-the-screenshots"
 MOST_BYTES = 300_000
-SIZE = {"width": 1280, "height": 800}
+WIDTH, HEIGHT = 1280, 800
 WAIT_MS = 180_000
 
 
@@ -63,7 +63,11 @@ def main(names: Sequence[str]) -> int:
         browser = playwright.chromium.launch(
             executable_path=chromium(playwright), args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
+        page = browser.new_page(
+            viewport={"width": WIDTH, "height": HEIGHT},
+            color_scheme="light",
+            reduced_motion="reduce",
+        )
         page.goto(f"{url}#token={TOKEN}&to=/docs")
         page.locator("main h1").first.wait_for(timeout=WAIT_MS)
         for name in names or PICTURES:
