@@ -4,7 +4,7 @@ use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::experts::Combination;
 use super::grid::grid_2d;
-use super::grouped_linear::GroupedLinear;
+use super::grouped_arguments::GroupedLinear;
 use super::linear::weights;
 use crate::device::Queue;
 use assay_operations::Activation;

@@ -3,7 +3,7 @@
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::grid::{grid_1d, grid_2d};
-use super::grouped_linear::GroupedLinear;
+use super::grouped_arguments::GroupedLinear;
 use super::linear_arguments::LinearArguments;
 use super::packed_weights::WeightLayout;
 use crate::device::Queue;

@@ -5,13 +5,13 @@ use super::context::{Define, OperationContext};
 use super::experts::MAX_EXPERTS;
 use super::gemv::launch_grouped_gemv;
 use super::grid::{grid_1d, grid_2d};
+use super::grouped_arguments::GroupedLinear;
 use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
 use super::layers::activation;
 use super::linear::weights;
-use super::packed_weights::PackedWeights;
 use crate::device::{LaunchConfig, Queue};
+use assay_operations::Activation;
 use assay_operations::ElementFormat::{self, I32};
-use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Assignments of a tile of the grouped GEMM.
@@ -20,26 +20,6 @@ const TILE_ROWS: u64 = 64;
 const TILE_OUTPUTS: u64 = 128;
 /// Two stages of x and weights, of 128 bytes a row.
 const SHARED_BYTES: u64 = 2 * (TILE_ROWS + TILE_OUTPUTS) * 128;
-
-/// A grouped linear layer, read and checked: out\[i\] is row i / fan_out of x times the weights of
-/// expert experts\[i\].
-pub(super) struct GroupedLinear {
-    pub assignments: u64,
-    pub fan_out: u64,
-    pub inputs: u64,
-    /// Weight rows of one expert.
-    pub outputs: u64,
-    pub experts_count: u64,
-    pub x: Operand,
-    pub weights: Operand,
-    pub packed: Option<PackedWeights>,
-    pub bias: Option<Operand>,
-    pub experts: Operand,
-    pub out: Operand,
-    /// Where gated, which gate it is; none for SwiGLU.
-    pub activation: Activation,
-    pub gated: bool,
-}
 
 impl GroupedLinear {
     fn read(call: &Call<'_>) -> Result<Self> {

@@ -3,7 +3,7 @@
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::grid::grid_1d;
-use super::grouped_linear::GroupedLinear;
+use super::grouped_arguments::GroupedLinear;
 use crate::device::{LaunchConfig, Queue};
 use assay_runtime::backend::Result;
 

@@ -20,6 +20,7 @@ mod experts;
 mod fallback_gemm;
 mod gemv;
 mod grid;
+mod grouped_arguments;
 mod grouped_linear;
 mod grouped_small_m_gemm;
 mod indexing;

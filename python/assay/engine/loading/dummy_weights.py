@@ -76,6 +76,8 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
 """Configurations by name, each with its architecture, in bf16."""
 
 SEED: Final = 20_240_418
+MAX_MAPPINGS: Final = 1024
+"""Matrices up to which each is a mapping of its own."""
 _ITEM: Final = 2
 _CHUNK: Final = 1 << 22
 """Values generated at a time."""
@@ -90,8 +92,12 @@ def dummy_model(name: str) -> ModelFiles:
     largest = max(math.prod(shape) for shape in shapes.values())
     path = _random_file(largest, config["hidden_size"])
     with path.open("rb") as file:
+        # Each mapping keeps a file descriptor: the matrices of many experts share one.
+        shared = None
+        if len(shapes) > MAX_MAPPINGS:
+            shared = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         tensors = {
-            tensor: _tensor(tensor, shape, file.fileno(), largest)
+            tensor: _tensor(tensor, shape, file.fileno(), largest, shared)
             for tensor, shape in shapes.items()
         }
     return ModelFiles(
@@ -107,7 +113,9 @@ def dummy_model(name: str) -> ModelFiles:
     )
 
 
-def _tensor(name: str, shape: tuple[int, ...], file: int, largest: int) -> Tensor:
+def _tensor(
+    name: str, shape: tuple[int, ...], file: int, largest: int, shared: memoryview | None
+) -> Tensor:
     if len(shape) == 1:
         return Tensor(name, "f32", shape, memoryview(_norm_weights(name, shape[0]).view("u1").data))
     count = math.prod(shape)
@@ -115,6 +123,8 @@ def _tensor(name: str, shape: tuple[int, ...], file: int, largest: int) -> Tenso
     offsets = (largest - count) * _ITEM // page + 1
     digest = hashlib.sha256(name.encode()).digest()
     offset = int.from_bytes(digest[:8], "little") % offsets * page
+    if shared is not None:
+        return Tensor(name, "bf16", shape, shared[offset : offset + count * _ITEM])
     # A separate mapping for each tensor, so that page faults cost what they cost with real weights.
     mapped = mmap.mmap(file, count * _ITEM, access=mmap.ACCESS_READ, offset=offset)
     return Tensor(name, "bf16", shape, memoryview(mapped))
