@@ -270,9 +270,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for element, taps in product(FLOATS, (4, 2)):
                 yield {"ELEMENT": element, "KERNEL_TAPS": taps, "THREADS": 128, "CHUNK_ROWS": 64}
         case "selective_scan.cu":
-            for element, (head, state, lanes) in product(FLOATS, ((64, 128, 8), (64, 16, 4))):
-                yield {"ELEMENT": element, "HEAD_DIM": head, "STATE_SIZE": state, "LANES_PER_ELEMENT": lanes,
-                       "CHUNK_ROWS": 8}  # fmt: skip
+            for element, (head, state, lanes) in product(FLOATS, ((64, 128, 8), (16, 16, 4))):
+                yield {"ELEMENT": element, "HEAD_DIM": head, "ELEMENTS": min(head, 32), "STATE_SIZE": state,
+                       "ELEMENTS_PER_LANE": 2 if head == 64 else 1, "LANES_PER_ELEMENT": lanes,
+                       "CHUNK_ROWS": 16}  # fmt: skip
         case "gather_rows.cu":
             yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 4, 2, 1))
         case "gather.cu":

@@ -169,14 +169,14 @@ impl LatentAttention {
         })
     }
 
-    /// Splits of each context: enough CTAs for all SMs, where a sequence has one row.
-    fn splits(&self, requested: u64, ctas: u64, multiprocessors: u64) -> u64 {
+    /// Splits of each context: as many CTAs as are resident at once, where a sequence has one row.
+    fn splits(&self, requested: u64, ctas: u64, resident: u64) -> u64 {
         if self.queries > 1 {
             return 1;
         }
         let tokens = self.table_columns * self.block_tokens;
         let best = match requested {
-            0 => (multiprocessors / ctas.max(1)).min(tokens / MIN_SPLIT_TOKENS),
+            0 => (resident / ctas.max(1)).min(tokens / MIN_SPLIT_TOKENS),
             splits => splits.min(tokens.div_ceil(TILE_TOKENS)),
         };
         best.clamp(1, MAX_SPLITS)
@@ -188,10 +188,13 @@ impl LatentAttention {
         let most = self.queries * self.heads;
         let tile = LatentTile::new(most, width, facts.shared_bytes.into());
         let tiles = most.div_ceil(tile.queries);
+        // On an H200, 8 contexts of 12,000 tokens and 16 heads take 87 us with one CTA a SM and 71 us
+        // with two.
+        let ctas_per_sm = (u64::from(facts.shared_bytes) / tile.shared_bytes(width)).clamp(1, 2);
         let splits = self.splits(
             call.size("num_splits")?,
             tiles * self.sequences,
-            u64::from(facts.multiprocessors),
+            ctas_per_sm * u64::from(facts.multiprocessors),
         );
         if self.sequences > 65_535 {
             return Err(call.error("at most 65535 sequences", self.sequences));

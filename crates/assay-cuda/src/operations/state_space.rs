@@ -14,7 +14,7 @@ const CONVOLUTION_ROWS: u64 = 64;
 /// The most taps that the convolution keeps in registers.
 const MAX_TAPS: u64 = 8;
 /// Rows that the scan stages in shared memory at a time.
-const SCAN_ROWS: u64 = 8;
+const SCAN_ROWS: u64 = 16;
 /// The most shared memory of the scan, which needs no permission of the driver.
 const MAX_SHARED_BYTES: u64 = 48 << 10;
 
@@ -98,14 +98,41 @@ pub(super) fn causal_convolution(
     queue.launch(&function, config, &arguments)
 }
 
-/// Lanes that share the state of an element: few enough that each has whole vectors, and a CTA of at
-/// most 512 threads.
-fn lanes_per_element(head_dim: u64, state_size: u64) -> Option<u64> {
-    let fits = |lanes: &u64| {
-        let threads = head_dim * lanes;
-        state_size.is_multiple_of(4 * lanes) && threads.is_multiple_of(32) && threads <= 512
-    };
-    [8, 4, 2, 1].into_iter().find(fits)
+/// How a CTA of the scan is shaped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ScanTile {
+    /// Elements of a head.
+    elements: u64,
+    elements_per_lane: u64,
+    /// Lanes that share the state of an element, of which each has whole vectors.
+    lanes: u64,
+}
+
+impl ScanTile {
+    /// At most 128 threads, so that several CTAs share an SM.
+    fn new(head_dim: u64, state_size: u64) -> Option<Self> {
+        let lanes = [8, 4, 2, 1]
+            .into_iter()
+            .find(|lanes| state_size.is_multiple_of(4 * lanes))?;
+        let shapes = [(32, 2), (16, 1), (32, 1), (8, 1), (64, 1), (128, 1)];
+        let mut tiles = shapes
+            .into_iter()
+            .map(|(elements, elements_per_lane)| ScanTile {
+                elements,
+                elements_per_lane,
+                lanes,
+            });
+        let fits = |tile: &ScanTile| {
+            head_dim.is_multiple_of(tile.elements)
+                && tile.threads().is_multiple_of(32)
+                && tile.threads() <= 128
+        };
+        tiles.find(fits)
+    }
+
+    fn threads(&self) -> u64 {
+        self.elements / self.elements_per_lane * self.lanes
+    }
 }
 
 pub(super) fn selective_scan(
@@ -119,9 +146,9 @@ pub(super) fn selective_scan(
     if groups == 0 || !heads.is_multiple_of(groups) {
         return Err(call.error("heads in groups", format_args!("{heads} and {groups}")));
     }
-    let shared_bytes = 4 * SCAN_ROWS * (2 * state_size + 2 * head_dim + 1);
-    let lanes = lanes_per_element(head_dim, state_size);
-    let Some(lanes) = lanes.filter(|_| shared_bytes <= MAX_SHARED_BYTES) else {
+    let shared_bytes = |tile: &ScanTile| 4 * SCAN_ROWS * (2 * state_size + 2 * tile.elements + 1);
+    let tile = ScanTile::new(head_dim, state_size);
+    let Some(tile) = tile.filter(|tile| shared_bytes(tile) <= MAX_SHARED_BYTES) else {
         let got = format_args!("{head_dim} and {state_size}");
         return Err(call.error("heads and states in multiples of 32", got));
     };
@@ -138,11 +165,13 @@ pub(super) fn selective_scan(
     if rows * inner * sequences.count == 0 {
         return Ok(());
     }
-    let defines: [Define; 5] = [
+    let defines: [Define; 7] = [
         ("ELEMENT", call.float_type("projected", projected)?.into()),
         ("HEAD_DIM", head_dim.into()),
+        ("ELEMENTS", tile.elements.into()),
+        ("ELEMENTS_PER_LANE", tile.elements_per_lane.into()),
         ("STATE_SIZE", state_size.into()),
-        ("LANES_PER_ELEMENT", lanes.into()),
+        ("LANES_PER_ELEMENT", tile.lanes.into()),
         ("CHUNK_ROWS", SCAN_ROWS.into()),
     ];
     let function = context.function(queue, "selective_scan", &defines)?;
@@ -153,8 +182,12 @@ pub(super) fn selective_scan(
     arguments.push(KernelArgument::F32(call.float("dt_min")?));
     arguments.push(KernelArgument::F32(call.float("dt_max")?));
     let config = LaunchConfig {
-        grid: [heads as u32, sequences.count as u32, 1],
-        block: [(head_dim * lanes) as u32, 1, 1],
+        grid: [
+            heads as u32,
+            sequences.count as u32,
+            (head_dim / tile.elements) as u32,
+        ],
+        block: [tile.threads() as u32, 1, 1],
         shared_bytes: 0,
         cluster: 1,
         prefers_l1: false,
@@ -167,11 +200,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_hold_whole_vectors_of_the_state() {
+    fn tiles_of_the_scan_divide_heads_and_states() {
+        let tile = |head_dim, state_size| {
+            ScanTile::new(head_dim, state_size)
+                .map(|tile| (tile.elements, tile.elements_per_lane, tile.lanes))
+        };
         // Mamba-2 and Codestral Mamba.
-        assert_eq!(lanes_per_element(64, 128), Some(8));
-        assert_eq!(lanes_per_element(64, 16), Some(4));
-        assert_eq!(lanes_per_element(16, 16), Some(4));
-        assert_eq!(lanes_per_element(64, 6), None);
+        assert_eq!(tile(64, 128), Some((32, 2, 8)));
+        assert_eq!(tile(64, 16), Some((32, 2, 4)));
+        assert_eq!(tile(16, 16), Some((16, 1, 4)));
+        assert_eq!(tile(64, 6), None);
+        assert_eq!(tile(7, 128), None);
     }
 }
