@@ -112,7 +112,8 @@ impl DecodeShape {
             ctas_per_sm,
             splits,
             cluster: may_cluster && splits > 1,
-            prefers_l1: is_long,
+            // Two CTAs need more shared memory than the least that such a preference leaves.
+            prefers_l1: is_long && !pairs_of_ctas,
         }
     }
 }
@@ -344,7 +345,7 @@ mod tests {
         for (tokens, head_size, expected) in [
             (2048, HeadSize::Medium, false),
             (2049, HeadSize::Medium, true),
-            (16384, HeadSize::Small, true),
+            (16384, HeadSize::Small, false),
             (16384, HeadSize::Large, false),
         ] {
             let shape = DecodeShape::new(132, 64, tokens, head_size, true, 0);
