@@ -270,8 +270,8 @@ pub(super) fn decode_attention(
     let positions = call.size("table_positions")?;
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
-    if is_quantized(keys.format) {
-        let expected = format_args!("keys of {}, for a fused cache write", q.format);
+    if keys.format == ElementFormat::I8 {
+        let expected = format_args!("keys of {} or f8_e4m3, for a fused cache write", q.format);
         return Err(call.error(expected, keys.format));
     }
     let decode = DecodeAttention {
