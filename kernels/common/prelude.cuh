@@ -69,6 +69,13 @@ template <> DEVICE float2 unpack<fp16>(u32 word) {
     return make_float2(to_float(fp16{u16(word)}), to_float(fp16{u16(word >> 16)}));
 }
 
+// Byte i of a word as a signed number: a permutation that replicates its sign.
+DEVICE int signed_byte(u32 word, int i) {
+    int out;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(out) : "r"(word), "r"(0x8880 + 0x1111 * i));
+    return out;
+}
+
 // Of two fp16 in a word.
 DEVICE u32 multiply_fp16(u32 a, u32 b) {
     u32 out;

@@ -76,7 +76,9 @@ struct GroupScales {
     }
     DEVICE u32 byte(int i) const { return __byte_perm(words[i / 4], 0, 0x4440 + i % 4); }
     // The integer scale and minimum of a group, where NESTED_SCALES.
-    DEVICE int scale_code(int group) const { return SCALE_FORMAT == 1 ? int(byte(group * 2)) : i8(byte(group)); }
+    DEVICE int scale_code(int group) const {
+        return SCALE_FORMAT == 1 ? int(byte(group * 2)) : signed_byte(words[group / 4], group % 4);
+    }
     DEVICE int minimum_code(int group) const { return SCALE_FORMAT == 1 ? int(byte(group * 2 + 1)) : scale_code(group); }
     // The scale and minimum of a group.
     DEVICE float2 pair(int group) const {
@@ -246,24 +248,25 @@ struct Accumulators {
 // and of x by the minimums. They do not overflow: products of 128 codes and bytes below 129 and scales below 129 are
 // below 2^29, and so are those of 128 values of x below 2^15 and minimums below 129.
 struct NestedSums {
-    int high[MAX_ROWS] = {}, low[MAX_ROWS] = {}, minimum[MAX_ROWS] = {};
-    DEVICE void add(const GroupScales& scales, int group, const Accumulators& accumulators, const XFragments& x,
-                    bool odd) {
+    int products[MAX_ROWS][4] = {}, minimum[MAX_ROWS] = {};
+    DEVICE void add(const GroupScales& scales, int group, const Accumulators& accumulators, const XFragments& x) {
         const int scale = scales.scale_code(group), minimum_code = scales.minimum_code(group);
 #pragma unroll
         for (int m = 0; m < MAX_ROWS; m++) {
-            const int* v = accumulators.integers[m];
-            high[m] += scale * (odd ? v[1] : v[0]);
-            low[m] += scale * (odd ? v[3] : v[2]);
+            // Both columns of the lane: the diagonal is selected once, in value().
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                products[m][i] += scale * accumulators.integers[m][i];
             minimum[m] += minimum_code * x.code_sums[m][group];
         }
     }
-    DEVICE float value(const GroupScales& scales, int m) const {
+    DEVICE float value(const GroupScales& scales, int m, bool odd) const {
         const float2 block = unpack<fp16>(scales.words[SCALE_FORMAT == 0 ? 0 : GroupScales::BLOCK_WORD]);
-        const float products = fmaf(float(high[m]), 256.0f, float(low[m]));
+        const int* v = products[m];
+        const float product = fmaf(float(odd ? v[1] : v[0]), 256.0f, float(odd ? v[3] : v[2]));
         if (SCALE_FORMAT == 1)
-            return fmaf(block.x, products, -block.y * float(minimum[m]));
-        return block.x * (ZERO_POINT ? fmaf(float(minimum[m]), -float(ZERO_POINT), products) : products);
+            return fmaf(block.x, product, -block.y * float(minimum[m]));
+        return block.x * (ZERO_POINT ? fmaf(float(minimum[m]), -float(ZERO_POINT), product) : product);
     }
 };
 
@@ -359,7 +362,7 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     accumulators.accumulate_half(w, s, half, fragments[c]);
-                    nested.add(scales, s * 2 + half, accumulators, fragments[c], odd);
+                    nested.add(scales, s * 2 + half, accumulators, fragments[c]);
                     accumulators.clear();
                 }
                 continue;
@@ -369,7 +372,7 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
                 continue;
             const int group = s / K_STEPS_PER_GROUP;
             if constexpr (NESTED_SCALES) {
-                nested.add(scales, group, accumulators, fragments[c], odd);
+                nested.add(scales, group, accumulators, fragments[c]);
             } else {
                 const float2 scale_min = GROUP_SIZE ? scales.pair(group) : make_float2(1.0f, 0.0f);
 #pragma unroll
@@ -384,7 +387,7 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
         if constexpr (NESTED_SCALES) {
 #pragma unroll
             for (int m = 0; m < MAX_ROWS; m++)
-                total[m] = fmaf(fragments[c].scale[m], nested.value(scales, m), total[m]);
+                total[m] = fmaf(fragments[c].scale[m], nested.value(scales, m, odd), total[m]);
         }
     }
 #pragma unroll
