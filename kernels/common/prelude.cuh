@@ -76,6 +76,13 @@ DEVICE int signed_byte(u32 word, int i) {
     return out;
 }
 
+// sum + the dot product of four unsigned and four signed bytes (dp4a).
+DEVICE int dot_bytes(u32 unsigned_bytes, u32 signed_bytes, int sum) {
+    int out;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(unsigned_bytes), "r"(signed_bytes), "r"(sum));
+    return out;
+}
+
 // Of two fp16 in a word.
 DEVICE u32 multiply_fp16(u32 a, u32 b) {
     u32 out;

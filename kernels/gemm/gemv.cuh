@@ -77,9 +77,8 @@ struct GroupScales {
     DEVICE u32 byte(int i) const { return __byte_perm(words[i / 4], 0, 0x4440 + i % 4); }
     // The integer scale and minimum of a group, where NESTED_SCALES.
     DEVICE int scale_code(int group) const {
-        return SCALE_FORMAT == 1 ? int(byte(group * 2)) : signed_byte(words[group / 4], group % 4);
+        return SCALE_FORMAT == 1 ? int(byte(group)) : signed_byte(words[group / 4], group % 4);
     }
-    DEVICE int minimum_code(int group) const { return SCALE_FORMAT == 1 ? int(byte(group * 2 + 1)) : scale_code(group); }
     // The scale and minimum of a group.
     DEVICE float2 pair(int group) const {
         if (SCALE_FORMAT == 3)
@@ -95,6 +94,7 @@ struct XFragments {
     float scale[MAX_ROWS];                         // x is stored in multiples of this, where SCALED_X
     float group_sums[MAX_ROWS][GROUPS_PER_CHUNK];  // sums of x over quantization groups, for the minimum
     int code_sums[MAX_ROWS][GROUPS_PER_CHUNK];     // the same in multiples of the scale
+    u32 sum_bytes[MAX_ROWS][3][ceil_divide(GROUPS_PER_CHUNK, 4)];  // their bytes, of four groups in a word
 };
 
 DEVICE u32 pack_bytes(int a, int b, int c, int d) {
@@ -180,6 +180,24 @@ DEVICE u32 unpack_codes(const WeightChunk& w, int s, int half) {
     return bytes;
 }
 
+// Splits the sums of row m into bytes, for dot products with the minimums of four groups at a time.
+DEVICE void split_sums(XFragments& fragments, int m) {
+#pragma unroll
+    for (int i = 0; i < ceil_divide(GROUPS_PER_CHUNK, 4); i++) {
+        int rest[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            rest[j] = fragments.code_sums[m][(i * 4 + j) % GROUPS_PER_CHUNK];
+#pragma unroll
+        for (int plane = 0; plane < 3; plane++) {
+            fragments.sum_bytes[m][plane][i] = pack_bytes(rest[0], rest[1], rest[2], rest[3]);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                rest[j] = (rest[j] - ((rest[j] << 24) >> 24)) >> 8;  // bytes are signed
+        }
+    }
+}
+
 // Accumulators, of which the diagonal is used: in floats, two rows of x at a time; in integers, the high and the low
 // bytes of one row.
 struct Accumulators {
@@ -250,22 +268,35 @@ struct Accumulators {
 struct NestedSums {
     int products[MAX_ROWS][4] = {}, minimum[MAX_ROWS] = {};
     DEVICE void add(const GroupScales& scales, int group, const Accumulators& accumulators, const XFragments& x) {
-        const int scale = scales.scale_code(group), minimum_code = scales.minimum_code(group);
+        const int scale = scales.scale_code(group);
 #pragma unroll
         for (int m = 0; m < MAX_ROWS; m++) {
             // Both columns of the lane: the diagonal is selected once, in value().
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 products[m][i] += scale * accumulators.integers[m][i];
-            minimum[m] += minimum_code * x.code_sums[m][group];
+            if (SCALE_FORMAT == 2)
+                minimum[m] += scale * x.code_sums[m][group];
         }
     }
-    DEVICE float value(const GroupScales& scales, int m, bool odd) const {
+    // The sum of x by the minimums of all groups, in multiples of the scale of x: below 2^29.
+    DEVICE static int minimums(const GroupScales& scales, const XFragments& x, int m) {
+        int sum = 0;
+#pragma unroll
+        for (int plane = 2; plane >= 0; plane--) {
+            sum <<= 8;
+#pragma unroll
+            for (int i = 0; i < ceil_divide(GROUPS_PER_CHUNK, 4); i++)
+                sum = dot_bytes(scales.words[GroupScales::BLOCK_WORD / 2 + i], x.sum_bytes[m][plane][i], sum);
+        }
+        return sum;
+    }
+    DEVICE float value(const GroupScales& scales, const XFragments& x, int m, bool odd) const {
         const float2 block = unpack<fp16>(scales.words[SCALE_FORMAT == 0 ? 0 : GroupScales::BLOCK_WORD]);
         const int* v = products[m];
         const float product = fmaf(float(odd ? v[1] : v[0]), 256.0f, float(odd ? v[3] : v[2]));
         if (SCALE_FORMAT == 1)
-            return fmaf(block.x, product, -block.y * float(minimum[m]));
+            return fmaf(block.x, product, -block.y * float(minimums(scales, x, m)));
         return block.x * (ZERO_POINT ? fmaf(float(minimum[m]), -float(ZERO_POINT), product) : product);
     }
 };
@@ -338,6 +369,8 @@ DEVICE void load_fragments(XFragments (&fragments)[CHUNKS_PER_THREAD], float (&s
                     v[s][i * 2 + 1] = NORM ? pair.y * factor.y : pair.y;
                 }
             store_fragments(fragments[c], m, v);
+            if constexpr (SCALE_FORMAT == 1)
+                split_sums(fragments[c], m);
         }
     }
 }
@@ -387,7 +420,7 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
         if constexpr (NESTED_SCALES) {
 #pragma unroll
             for (int m = 0; m < MAX_ROWS; m++)
-                total[m] = fmaf(fragments[c].scale[m], nested.value(scales, m, odd), total[m]);
+                total[m] = fmaf(fragments[c].scale[m], nested.value(scales, fragments[c], m, odd), total[m]);
         }
     }
 #pragma unroll

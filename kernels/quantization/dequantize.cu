@@ -22,8 +22,8 @@ DEVICE float2 scale_and_minimum(const u8* row_scales, int inputs, int k) {
         const float2 pair = unpack<fp16>(reinterpret_cast<const u32*>(of_blocks)[k / 256]);
         if (SCALE_FORMAT == 2)
             return make_float2(pair.x * float(i8(row_scales[k / GROUP_SIZE])), -0.0f);
-        const u8* codes = row_scales + k / GROUP_SIZE * 2;
-        return make_float2(pair.x * float(codes[0]), -pair.y * float(codes[1]));
+        const u8 scale = row_scales[nested_scale_offset(k)], minimum = row_scales[nested_minimum_offset(k)];
+        return make_float2(pair.x * float(scale), -pair.y * float(minimum));
     }
 }
 

@@ -49,8 +49,8 @@ KERNEL pack_blocks(const u8* blocks, u8* weights, u8* scales, int inputs) {
             reinterpret_cast<fp16*>(row_scales)[group * 2] = block_scale(block);
             reinterpret_cast<fp16*>(row_scales)[group * 2 + 1] = block_minimum(block);
         } else if constexpr (SCALE_FORMAT == 1) {
-            row_scales[group * 2] = u8(group_scale(block, group_of_block));
-            row_scales[group * 2 + 1] = u8(group_minimum(block, group_of_block));
+            row_scales[nested_scale_offset(k)] = u8(group_scale(block, group_of_block));
+            row_scales[nested_minimum_offset(k)] = u8(group_minimum(block, group_of_block));
         } else {
             row_scales[group] = u8(group_scale(block, group_of_block));
         }

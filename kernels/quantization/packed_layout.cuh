@@ -3,8 +3,8 @@
 // Options: WEIGHT_FORMAT (16: floats of 16 bits; 8: int8; 80: e4m3; 4, 5, 6: unsigned codes of so many bits; 40: 4-bit
 //   indices into the table of IQ4_NL; 41: e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row,
 //   for int8 and e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (of groups. 0: a pair of fp16, scale
-//   and minimum; 1: a pair of u8, scale and minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as
-//   Q4_K; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of two, as MXFP4), ZERO_POINT (the code
+//   and minimum; 1: a u8 scale and a u8 minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as
+//   Q4_K: of 128 weights the scales, then the minimums; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of two, as MXFP4), ZERO_POINT (the code
 //   that stands for zero).
 //
 // Rows of weights come first, then rows of scales. Ungrouped rows are row-major. A grouped row is lines of 128 bytes,
@@ -43,6 +43,12 @@ __device__ constexpr int padded_chunks(int inputs) { return ceil_divide(inputs, 
 __device__ constexpr i64 row_bytes(int inputs) {
     return GROUP_SIZE ? i64(padded_chunks(inputs)) * (16 + UPPER_BYTES) : i64(inputs) * BITS / 8;
 }
+
+// Where SCALE_FORMAT is 1, the offsets in a row of scales of the scale and the minimum of the group that holds input k.
+DEVICE int nested_scale_offset(int k) {
+    return k / 128 * SCALE_BYTES_128 + k % 128 / (GROUP_SIZE ? GROUP_SIZE : 1);
+}
+DEVICE int nested_minimum_offset(int k) { return nested_scale_offset(k) + SCALE_BYTES_128 / 2; }
 
 // The offset of the scales of blocks of 256 weights in a row of scales.
 __device__ constexpr int block_scale_offset(int inputs) { return ceil_divide(inputs, 128) * SCALE_BYTES_128; }
