@@ -12,8 +12,8 @@
 //   splits of a head are one thread block cluster, else in global memory, where the last CTA to arrive combines them.
 // Departures: no shared-memory staging: the order of elements within a head is free as long as q (or out) follows it,
 //   so 16-byte loads are fragments as they are. Elements of 8 bits are converted to fp16 in registers, which holds them
-//   exactly, and the products are of fp16; scales of tokens multiply the logits and the probabilities. Splits are combined in the same kernel, in the order of the splits, so
-//   that results do not depend on which CTA finishes last.
+//   exactly, and the products are of fp16; scales of tokens multiply the logits and the probabilities. Splits are
+//   combined in the same kernel, in the order of the splits, so that results do not depend on which CTA finishes last.
 //
 // Options: ELEMENT (bf16, fp16: of q and out), CACHE_ELEMENT (as ELEMENT, e4m3 or int8 with a scale for each token of a
 //   head, as cache_element.cuh; int8 not with FUSED_ROPE), HEAD_DIM (64, 128, 192, 256),
@@ -208,9 +208,10 @@ struct Shared {
 };
 
 KERNEL __launch_bounds__(WARPS * 32, CTAS_PER_SM)
-attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, const int* block_tables, const int* seq_lens,
-                 const int* query_start_loc, ELEMENT* out, float* partials, u32* counters, int heads, int kv_heads,
-                 int block_tokens, int table_width, i64 block_stride, int head_stride, int token_stride, float scale
+attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, const int* block_tables,
+                 const int* seq_lens, const int* query_start_loc, ELEMENT* out, float* partials, u32* counters,
+                 int heads, int kv_heads, int block_tokens, int table_width, i64 block_stride, int head_stride,
+                 int token_stride, float scale
 #if FUSED_ROPE
                  , const float* cos_sin_table, const ELEMENT* query_norm, const ELEMENT* key_norm, float epsilon
 #endif

@@ -9,8 +9,8 @@
 //   tiles come first.
 //
 // Options: ELEMENT (bf16, fp16), CACHE_ELEMENT (as ELEMENT, e4m3 or int8 with a scale for each token of a head, as
-//   cache_element.cuh: converted to ELEMENT on the way to shared memory), HEAD_DIM (64, 128, 256; any multiple of 64), CAUSAL (0, 1), SCORE_OPTIONS (as
-//   attention_decode.cu; needs CAUSAL).
+//   cache_element.cuh: converted to ELEMENT on the way to shared memory), HEAD_DIM (64, 128, 256; any multiple of 64),
+//   CAUSAL (0, 1), SCORE_OPTIONS (as attention_decode.cu; needs CAUSAL).
 // Launch: grid (ceil(most queries of a sequence / 64), heads, sequences), CTA of 128, shared bytes
 //   4 * TILE_TOKENS * HEAD_DIM * 2, and 64 * HEAD_DIM * 2 more for HEAD_DIM above 128; TILE_TOKENS = 64, above 128 32.
 // Arguments: those of attention_prefill_hopper.cu, but pointers and strides (in elements) instead of tensor maps; with

@@ -6,12 +6,12 @@
 //   rotates them in registers and stores them. Only the norm's sum of squares is exchanged, by shuffles.
 // Departures: none; the cache write is fused, as in vLLM's reshape_and_cache.
 //
-// Options: ELEMENT (of qkv, norms and q_out), CACHE_ELEMENT (of the cache: bf16, fp16, float, e4m3, or int8 with a scale
-//   for each token of a head, as cache_element.cuh), INTERLEAVED (1: rotated pairs are adjacent elements; 0: they are
-//   rotary_dim / 2 apart), VECTOR (elements moved at once: 8, for float 4, where all addresses are aligned to 16 bytes,
-//   head_dim and rotary_dim are multiples of 2 * VECTOR, and CACHE_ELEMENT is ELEMENT or, for 8, of 8 bits; else 1),
-//   LANES_PER_HEAD (a power of two up to 32), THREADS (a multiple of 32), METADATA_READY (1: the preceding kernel does
-//   not write positions and slot_mapping; they are read before the dependency resolves).
+// Options: ELEMENT (of qkv, norms and q_out), CACHE_ELEMENT (of the cache: bf16, fp16, float, e4m3, or int8 with a
+//   scale for each token of a head, as cache_element.cuh), INTERLEAVED (1: rotated pairs are adjacent elements; 0: they
+//   are rotary_dim / 2 apart), VECTOR (elements moved at once: 8, for float 4, where all addresses are aligned to 16
+//   bytes, head_dim and rotary_dim are multiples of 2 * VECTOR, and CACHE_ELEMENT is ELEMENT or, for 8, of 8 bits; else
+//   1), LANES_PER_HEAD (a power of two up to 32), THREADS (a multiple of 32), METADATA_READY (1: the preceding kernel
+//   does not write positions and slot_mapping; they are read before the dependency resolves).
 // Launch: grid (rows, ceil((heads + 2 kv_heads) * LANES_PER_HEAD / THREADS)), CTA of THREADS.
 // Arguments: qkv (rows x (heads + 2 kv_heads) x head_dim), positions, slot_mapping (int32), cos_sin_table (float,
 //   positions x rotary_dim: cosines of all pairs, then sines; null: no rotation), keys, values, q_out (rows x heads x

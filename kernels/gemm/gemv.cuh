@@ -378,7 +378,8 @@ DEVICE void load_fragments(XFragments (&fragments)[CHUNKS_PER_THREAD], float (&s
 // This thread's part of the dot products of a weight row with each row of x: `chunk_at(c)` is chunk c of the row,
 // `scales_at(c)` its scales.
 template <class Chunk, class Scales>
-DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_THREAD], Chunk chunk_at, Scales scales_at) {
+DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_THREAD], Chunk chunk_at,
+                    Scales scales_at) {
     const int lane = threadIdx.x % 32, g = lane / 4;
     const bool diagonal = lane % 4 == g / 2, odd = g % 2;
     Accumulators accumulators;

@@ -1,11 +1,11 @@
 // The layout of quantized weights that gemv.cu reads, shared with the kernels that write or dequantize them.
 //
 // Options: WEIGHT_FORMAT (16: floats of 16 bits; 8: int8; 80: e4m3; 4, 5, 6: unsigned codes of so many bits; 40: 4-bit
-//   indices into the table of IQ4_NL; 41: e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row,
-//   for int8 and e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (of groups. 0: a pair of fp16, scale
-//   and minimum; 1: a u8 scale and a u8 minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as
-//   Q4_K: of 128 weights the scales, then the minimums; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of two, as MXFP4), ZERO_POINT (the code
-//   that stands for zero).
+//   indices into the table of IQ4_NL; 41: e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row, for
+//   int8 and e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (of groups. 0: a pair of fp16, scale and
+//   minimum; 1: a u8 scale and a u8 minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as Q4_K: of
+//   128 weights the scales, then the minimums; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of
+//   two, as MXFP4), ZERO_POINT (the code that stands for zero).
 //
 // Rows of weights come first, then rows of scales. Ungrouped rows are row-major. A grouped row is lines of 128 bytes,
 // the last one padded with zeros; within a line, 16-byte chunk 4 i + t holds units of 8 weights of k-steps s, which are
@@ -35,7 +35,8 @@ constexpr bool SPLIT_UNITS = GROUP_SIZE == 16;  // units of weights that are hal
 constexpr int LINE_WEIGHTS = 1024 / BITS;
 constexpr int UPPER_BYTES = UPPER_BITS * 4;  // of a chunk of 32 weights
 // Bytes of the scales of 128 weights, four chunks of 4 bits.
-constexpr int SCALE_BYTES_128 = 128 / (GROUP_SIZE ? GROUP_SIZE : 128) * (SCALE_FORMAT == 0 ? 4 : SCALE_FORMAT == 1 ? 2 : 1);
+constexpr int SCALE_BYTES_128 =
+    128 / (GROUP_SIZE ? GROUP_SIZE : 128) * (SCALE_FORMAT == 0 ? 4 : SCALE_FORMAT == 1 ? 2 : 1);
 
 // Chunks of a row of grouped weights.
 __device__ constexpr int padded_chunks(int inputs) { return ceil_divide(inputs, LINE_WEIGHTS) * 8; }
