@@ -298,8 +298,8 @@ impl Panel for Q6KPanel {
         let scale = scales(v, panel);
         let panel = &panel[SCALE_BYTES..].as_chunks::<Q6K_SUB_BLOCK>().0[sub_block];
         let bytes = panel.as_chunks::<LANES>().0;
-        for half in 0..2 {
-            let scale = v.mul(scale, v.to_float(v.load_i8(&bytes[half])));
+        for (half, codes) in bytes[..2].iter().enumerate() {
+            let scale = v.mul(scale, v.to_float(v.load_i8(codes)));
             v.store(scale, &mut out.scale[half]);
             v.store(v.mul(scale, v.splat(-32.0)), &mut out.minimum[half]);
         }
