@@ -160,8 +160,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {
                     "ELEMENT": "bf16", "CACHE_ELEMENT": cache, "HEAD_DIM": head, "HEAD_TILES": 1,
                     "CTAS_PER_SM": 2 if head <= 128 else 1, "CLUSTER": cluster,
-                    "WARPS": 8 if head <= 128 else 2, "METADATA_READY": 1,
-                    "FUSED_ROPE": int(cache == "e4m3" and head != 192),
+                    "WARPS": 8 if head <= 128 else 2, "METADATA_READY": 1, "FUSED_ROPE": 0,
                     "SCORE_OPTIONS": 15 * cluster,
                 }  # fmt: skip
         case "attention_prefill.cu":

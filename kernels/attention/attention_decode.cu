@@ -16,7 +16,7 @@
 //   combined in the same kernel, in the order of the splits, so that results do not depend on which CTA finishes last.
 //
 // Options: ELEMENT (bf16, fp16: of q and out), CACHE_ELEMENT (as ELEMENT, e4m3 or int8 with a scale for each token of a
-//   head, as cache_element.cuh; int8 not with FUSED_ROPE), HEAD_DIM (64, 128, 192, 256),
+//   head, as cache_element.cuh; not with FUSED_ROPE unless as ELEMENT), HEAD_DIM (64, 128, 192, 256),
 //   HEAD_TILES (ceil(heads / kv_heads / 8)), WARPS, CTAS_PER_SM,
 //   CLUSTER (1: the splits of one head are one cluster of at most 8 CTAs; 0: partials go through global memory),
 //   METADATA_READY (1: the preceding kernel does not write seq_lens, query_start_loc and block_tables; they are read,
@@ -93,29 +93,6 @@ struct Chunk {
     }
 };
 
-#if FUSED_ROPE
-// Eight elements of the new token as the cache stores them.
-DEVICE Chunk stored_chunk(const uint4& v) {
-    Chunk out;
-#pragma unroll
-    for (int i = 0; i < CHUNK_WORDS; i++) {
-        if constexpr (QUANTIZED) {
-            const float2 low = unpack<ELEMENT>(word(v, i * 2)), high = unpack<ELEMENT>(word(v, i * 2 + 1));
-            out.words[i] = to_e4m3_pair(low.x, low.y) | to_e4m3_pair(high.x, high.y) << 16;
-        } else {
-            out.words[i] = word(v, i);
-        }
-    }
-    return out;
-}
-DEVICE void store_chunk(CacheElement* to, const Chunk& v) {
-    if constexpr (QUANTIZED)
-        *reinterpret_cast<uint2*>(to) = make_uint2(v.words[0], v.words[1]);
-    else
-        store16(to, v.operand());
-}
-#endif
-
 // Loads the chunks of one row whose first elements are at element(c); zeros where not valid.
 template <int CHUNKS, class Element>
 DEVICE void load_chunks(Chunk (&chunks)[CHUNKS], const CacheElement* row, Element element, bool valid) {
@@ -166,7 +143,7 @@ DEVICE void normalize_and_rotate(uint4 (&head)[KEY_CHUNKS], const ELEMENT* gain,
         const float inverse_rms = rsqrtf(sum_of_squares / HEAD_DIM + epsilon);
 #pragma unroll
         for (int c = 0; c < KEY_CHUNKS; c++) {
-            const uint4 gains = load16(gain + key_element(c, t));
+            const uint4 gains = load16(gain + c * 32 + t * 8);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float2 pair = unpack<ELEMENT>(word(gains, i));
@@ -181,7 +158,7 @@ DEVICE void normalize_and_rotate(uint4 (&head)[KEY_CHUNKS], const ELEMENT* gain,
         for (int c = 0; c < (INTERLEAVED ? KEY_CHUNKS : KEY_CHUNKS / 2); c++)
 #pragma unroll
             for (int i = 0; i < per_chunk; i += 4) {
-                const float* at = cos_sin + key_element(c, t) / (INTERLEAVED ? 2 : 1) + i;
+                const float* at = cos_sin + (c * 4 + t) * per_chunk + i;
                 const float4 cosine = *reinterpret_cast<const float4*>(at);
                 const float4 sine = *reinterpret_cast<const float4*>(at + HEAD_DIM / 2);
                 const float cosines[4] = {cosine.x, cosine.y, cosine.z, cosine.w};
@@ -268,12 +245,12 @@ attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, con
     auto load_keys = [&](int tile, i64 from) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
+            const bool valid = tile < tile_end && tile * 16 + h * 8 + g < seq_len;
             const CacheElement* at = keys + from + (h * 8 + g) * token_stride;
-            if (FUSED_ROPE && tile * 16 + h * 8 + g == seq_len - 1) {
-                valid = valid && !QUANTIZED;  // the new token is converted below
-                at = reinterpret_cast<const CacheElement*>(new_kv);
-            }
+#if FUSED_ROPE
+            if (tile * 16 + h * 8 + g == seq_len - 1)
+                at = new_kv;
+#endif
             load_chunks(key[h], at, [&](int c) { return key_element(c, t); }, valid);
             if constexpr (HAS_SCALES)
                 key_scale[h] = valid ? scale_of(keys, tile, from, h * 8 + g) : 0.0f;
@@ -283,12 +260,12 @@ attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, con
 #pragma unroll
         for (int h = 0; h < 4; h++) {
             const int token = h / 2 * 8 + t * 2 + h % 2;
-            bool valid = tile < tile_end && tile * 16 + token < seq_len;
+            const bool valid = tile < tile_end && tile * 16 + token < seq_len;
             const CacheElement* at = values + from + token * token_stride;
-            if (FUSED_ROPE && tile * 16 + token == seq_len - 1) {
-                valid = valid && !QUANTIZED;
-                at = reinterpret_cast<const CacheElement*>(new_kv + kv_heads * HEAD_DIM);
-            }
+#if FUSED_ROPE
+            if (tile * 16 + token == seq_len - 1)
+                at = new_kv + kv_heads * HEAD_DIM;
+#endif
             load_chunks(value[h], at, [&](int c) { return value_element(c, g); }, valid);
         }
 #pragma unroll
@@ -318,7 +295,8 @@ attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, con
 #pragma unroll
         for (int c = 0; c < KEY_CHUNKS; c++) {
             const bool valid = n * 8 + g < group_heads && has_query;
-            query[n][c] = valid ? load16(q + (n * 8 + g) * HEAD_DIM + key_element(c, t)) : zero16();
+            const uint4 v = valid ? load16(q + (n * 8 + g) * HEAD_DIM + key_element(c, t)) : zero16();
+            query[n][c] = QUANTIZED ? convert_words<ELEMENT, MmaElement>(v) : v;
         }
 
 #if FUSED_ROPE
@@ -327,11 +305,6 @@ attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, con
     for (int n = 0; n < HEAD_TILES; n++)
         normalize_and_rotate(query[n], query_norm, cos_sin, epsilon);
 #endif
-#pragma unroll
-    for (int i = 0; QUANTIZED && i < HEAD_TILES * KEY_CHUNKS; i++) {
-        uint4& v = query[i / KEY_CHUNKS][i % KEY_CHUNKS];
-        v = convert_words<ELEMENT, MmaElement>(v);
-    }
 
     float accumulators[HEAD_TILES][HEAD_DIM / 16][4] = {};
     float row_max[HEAD_TILES][2], row_sum[HEAD_TILES][2] = {};
@@ -348,30 +321,24 @@ attention_decode(const ELEMENT* q, CacheElement* keys, CacheElement* values, con
             uint4 rotated[KEY_CHUNKS];
 #pragma unroll
             for (int c = 0; c < KEY_CHUNKS; c++)
-                rotated[c] = QUANTIZED ? load16(new_kv + key_element(c, t))
-                             : upper   ? key[1][c].operand()
-                                       : key[0][c].operand();
+                rotated[c] = upper ? key[1][c].operand() : key[0][c].operand();
             normalize_and_rotate(rotated, key_norm, cos_sin, epsilon);
 #pragma unroll
             for (int c = 0; c < KEY_CHUNKS; c++) {
-                const Chunk stored = stored_chunk(rotated[c]);
 #pragma unroll
                 for (int i = 0; i < CHUNK_WORDS; i++) {
-                    key[0][c].words[i] = has_token && !upper ? stored.words[i] : key[0][c].words[i];
-                    key[1][c].words[i] = has_token && upper ? stored.words[i] : key[1][c].words[i];
+                    key[0][c].words[i] = has_token && !upper ? word(rotated[c], i) : key[0][c].words[i];
+                    key[1][c].words[i] = has_token && upper ? word(rotated[c], i) : key[1][c].words[i];
                 }
                 if (has_token)
-                    store_chunk(keys + offset + token * token_stride + key_element(c, t), stored);
+                    store16(keys + offset + token * token_stride + c * 32 + t * 8, rotated[c]);
             }
 #pragma unroll
             for (int h = 0; h < 4; h++)
 #pragma unroll
                 for (int c = 0; c < VALUE_CHUNKS; c++)
-                    if (h / 2 * 8 + t * 2 + h % 2 == token && has_query) {
-                        if (QUANTIZED)
-                            value[h][c] = stored_chunk(load16(new_kv + kv_heads * HEAD_DIM + value_element(c, g)));
-                        store_chunk(values + offset + token * token_stride + value_element(c, g), value[h][c]);
-                    }
+                    if (h / 2 * 8 + t * 2 + h % 2 == token && has_query)
+                        store16(values + offset + token * token_stride + c * 64 + g * 8, value[h][c].operand());
         }
 #endif
         float logits[HEAD_TILES][4] = {};

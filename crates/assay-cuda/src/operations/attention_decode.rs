@@ -112,8 +112,7 @@ impl DecodeShape {
             ctas_per_sm,
             splits,
             cluster: may_cluster && splits > 1,
-            // Two CTAs need more shared memory than the least that such a preference leaves.
-            prefers_l1: is_long && !pairs_of_ctas,
+            prefers_l1: is_long,
         }
     }
 }
@@ -270,8 +269,8 @@ pub(super) fn decode_attention(
     let positions = call.size("table_positions")?;
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
-    if keys.format == ElementFormat::I8 {
-        let expected = format_args!("keys of {} or f8_e4m3, for a fused cache write", q.format);
+    if is_quantized(keys.format) {
+        let expected = format_args!("keys of {}, for a fused cache write", q.format);
         return Err(call.error(expected, keys.format));
     }
     let decode = DecodeAttention {
@@ -345,7 +344,7 @@ mod tests {
         for (tokens, head_size, expected) in [
             (2048, HeadSize::Medium, false),
             (2049, HeadSize::Medium, true),
-            (16384, HeadSize::Small, false),
+            (16384, HeadSize::Small, true),
             (16384, HeadSize::Large, false),
         ] {
             let shape = DecodeShape::new(132, 64, tokens, head_size, true, 0);
