@@ -46,7 +46,7 @@ def test_kernels_compile_with_the_times_they_store(name: str) -> None:
         flags = [f"-D{option}={value}" for option, value in {**options, **trace}.items()]
         source = dict(_native.cuda_sources())[name]
         sizes.append(len(cuda.compile(source, "sm_90a", name, flags)))
-    assert sizes[0] < sizes[2]
+    assert sizes[0] != sizes[2], "TRACE changes nothing in the kernel"
 
 
 def test_every_kernel_of_a_step_stores_its_times() -> None:

@@ -123,6 +123,7 @@ def test_rope_scaling_is_read(
         expected = {
             "rope_type": "yarn",
             "factor": 4.0,
+            "score_factor": 1.0,
             "original_max_position_embeddings": model.config["max_position_embeddings"],
             "beta_fast": 32.0,
             "beta_slow": 1.0,

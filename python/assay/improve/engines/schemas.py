@@ -26,7 +26,7 @@ def assay_knobs() -> dict[str, AdapterKnob]:
 
 
 def _own(knob: Knob) -> AdapterKnob:
-    kind: Kind = "text" if knob.choices is not None else "integer"
+    kind: Kind = "text" if isinstance(knob.default, str) else "integer"
     if isinstance(knob.default, bool):
         kind = "boolean"
     return AdapterKnob(

@@ -64,6 +64,7 @@ class JournaledEngine:
         self._undos: dict[int, Undo] = {}
         self._number = 0
         self._safe: dict[str, Setting] | None = None
+        self._is_stored = False
         self.unrecorded: list[str] = []
         """Why rollbacks were not recorded: the disk was full even for them."""
         records = journal.read()
@@ -107,10 +108,13 @@ class JournaledEngine:
             on_death=on_death,
             server=None if server is None else server.to_data(),
         )
-        write_configuration(self._run, settings, why)
+        # The journal holds it from here on: a file that cannot be written must not undo it.
         self._safe = settings
         self._stack.clear()
         self._undos.clear()
+        self._is_stored = False
+        write_configuration(self._run, settings, why)
+        self._is_stored = True
         return settings
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
@@ -153,6 +157,8 @@ class JournaledEngine:
         self.rollbacks += automatic
         if self._stack or automatic:
             self._revert(list(self._stack), why, automatic)
+        if self._safe is not None and not self._is_stored:
+            self._store(self._safe, why)
 
     def describe(self) -> EngineDescription:
         """What it is, now."""
@@ -260,6 +266,15 @@ class JournaledEngine:
             self._journal.append(kind, **data)
         except JournalError as error:
             self.unrecorded.append(error.message)
+
+    def _store(self, settings: Mapping[str, Setting], why: str) -> None:
+        """Write the safe configuration where the disk was full before."""
+        try:
+            write_configuration(self._run, settings, why)
+        except OSError as error:
+            self.unrecorded.append(f"{self._run.configuration} cannot be written: {error.strerror}")
+        else:
+            self._is_stored = True
 
     def _set(self, values: Mapping[str, Setting]) -> None:
         self.inner.configure(values)
