@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
+from assay.catalog import engines
 from assay.planner import BatchConfig, hardware_spec, model_spec, predict_graph
 from assay.stack import registry
 
@@ -116,13 +117,45 @@ def attention() -> dict[str, float]:
     }  # fmt: skip
 
 
+def grouped() -> dict[str, float]:
+    """Launch time and share of the bandwidth of grouped GEMMs: time is affine in touched bytes."""
+    stored = json.loads((RESULTS / "grouped-gemm-h200.json").read_text())["figures"]
+    size = np.array([2.0 * one["touched"] * one["outputs"] * one["inputs"] for one in stored])
+    time = np.array([one["us"] * 1e-6 for one in stored])
+    design = np.stack([1 / time, size / time], axis=1)
+    (launch, per_byte), *_ = np.linalg.lstsq(design, np.ones(len(time)), rcond=None)
+    errors = [f"{error:+.1%}" for error in (launch + per_byte * size) / time - 1]
+    print("grouped GEMM:", errors)
+    return {
+        "kernels.experts.launch_time": float(launch),
+        "kernels.experts.read_share": float(1 / per_byte / BANDWIDTH),
+    }
+
+
+def expert_gemv() -> dict[str, float]:
+    """Launch time of an expert's GEMV, of the share of other GEMVs, from the step of one token."""
+    model, hardware = model_spec("qwen3-30b-a3b"), hardware_spec("h200")
+    constants = engines.kernels("assay")["experts_gemv"]
+    measured = next(one for one in figures("decode-experts") if one["name"].startswith("batch 1,"))
+    batch = BatchConfig(context=measured["parameters"]["prompt"] + 72, engine="assay")
+    predicted = predict_graph(model, hardware, batch).totals["step"].expected * 1e-9
+    # A layer has two of them.
+    rest = measured["value"] * 1e-3 - predicted
+    launch = constants["kernels.experts.launch_time"] + rest / (2 * model.architecture["layers"])
+    return {**constants, "kernels.experts.launch_time": launch}
+
+
 def host() -> None:
     """Whole steps beside the time of their kernels: what is left is the host's."""
-    model, hardware = model_spec("llama-3-8b-shape"), hardware_spec("h200")
-    for figure in figures("decode"):
+    hardware = hardware_spec("h200")
+    for figure in (*figures("decode"), *figures("decode-experts")):
         parameters = figure["parameters"]
         if "requests" not in parameters or figure["name"].startswith("deterministic"):
             continue
+        experts = parameters["model"] == "qwen3-30b-a3b-shape"
+        if experts and parameters["weight_format"] != "file":
+            continue
+        model = model_spec("qwen3-30b-a3b" if experts else "llama-3-8b-shape")
         fp8 = parameters["weight_format"] == "fp8"
         batch = BatchConfig(
             sequences=parameters["requests"], context=parameters["prompt"] + 72,
@@ -142,6 +175,8 @@ if __name__ == "__main__":
     fitted = {
         "gemv": gemv(("bf16",)),
         "decode": attention(),
+        "experts": grouped(),
+        "experts_gemv": expert_gemv(),
     }
     for kind, constants in fitted.items():
         rounded = {name: float(f"{value:.4g}") for name, value in constants.items()}

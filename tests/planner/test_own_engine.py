@@ -12,8 +12,10 @@ from small_models import fixture_engine
 
 import assay
 from assay.catalog import models
-from assay.engine import SamplingParams
+from assay.engine import Engine, SamplingParams
+from assay.engine.loading.synthetic import synthetic_model
 from assay.errors import InputError
+from assay.observe.trace import Trace
 from assay.planner import (
     BatchConfig,
     Ceiling,
@@ -68,14 +70,38 @@ def test_nodes_are_the_operations_that_the_engine_runs(name: str, tmp_path: Path
         with assay.capture(tmp_path / "trace") as capture:
             engine.generate([[1, 2, 3]] * 2, SamplingParams(max_tokens=4, ignore_eos=True))
         shape = engine.model.shape
-    steps = capture.trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")
-    events = capture.trace.events.filter(
-        (pl.col("kind").cast(pl.String) == "kernel") & (pl.col("step") == steps["step"][0])
-    )
-    recorded = list(zip(events["layer"], events["op"].cast(pl.String), strict=True))
+    recorded = recorded_step(capture.trace)
     graph = predict_graph(spec_of(name, shape.layers), cpu(), BatchConfig(sequences=2, **OWN))
     predicted = [(node.layer, node.operation) for node in graph if node.stream >= 0]
     assert predicted == recorded
+
+
+def test_nodes_of_experts_are_the_operations_that_the_engine_runs(tmp_path: Path) -> None:
+    files = synthetic_model("qwen3_moe")
+    with Engine.load(files, "cpu") as engine, assay.capture(tmp_path / "trace") as capture:
+        engine.generate([[1, 2, 3]] * 2, SamplingParams(max_tokens=4, ignore_eos=True))
+    model = from_model(
+        models.from_config({**files.config, "model_type": "qwen3_moe"}, "moe"), "q8_0"
+    )
+    batch = BatchConfig(sequences=2, weight_dtype="q8_0", kv_dtype="f32", **OWN)
+    graph = predict_graph(model, cpu(), batch)
+    predicted = [(node.layer, node.operation) for node in graph if node.stream >= 0]
+    assert predicted == recorded_step(capture.trace)
+    up = graph.of("experts_gate_up+experts_activation")[0]
+    shapes = model.architecture
+    # Two tokens: each touched expert is a GEMV at 8 GB/s, and costs the overhead of an operation.
+    touched = shapes["experts"] * (1 - (1 - shapes["experts_per_token"] / shapes["experts"]) ** 2)
+    weights = 2 * shapes["hidden"] * shapes["expert_ffn"] * 34 / 32
+    assert up.expected_ns == pytest.approx(touched * (1e3 + weights / 8), rel=0.25)
+
+
+def recorded_step(trace: Trace) -> list[tuple[int | None, str]]:
+    """Layers and operations of the kernels of the first decode step."""
+    steps = trace.steps.filter(pl.col("phase").cast(pl.String) == "decode")
+    events = trace.events.filter(
+        (pl.col("kind").cast(pl.String) == "kernel") & (pl.col("step") == steps["step"][0])
+    )
+    return list(zip(events["layer"], events["op"].cast(pl.String), strict=True))
 
 
 def spec_of(name: str, layers: int) -> ModelSpec:
@@ -106,6 +132,53 @@ def test_measured_steps_on_an_h200() -> None:
         step = predict_graph(model, H200, batch).totals["step"]
         assert step.lo <= one["value"] * 1e6 <= step.hi, one["name"]
         assert abs(step.expected / 1e6 / one["value"] - 1) < 0.18, one["name"]
+
+
+def test_measured_steps_with_experts_on_an_h200() -> None:
+    """Constants come from grouped GEMMs alone and from the step of one token; the others follow."""
+    model = model_spec("qwen3-30b-a3b")
+    stored = json.loads((ROOT / "bench/results/decode-experts-h200.json").read_text())["figures"]
+    steps = [
+        one for one in stored
+        if one["parameters"]["weight_format"] == "file" and one["name"].startswith("batch")
+    ]  # fmt: skip
+    assert len(steps) == 3
+    for one in steps:
+        asked = one["parameters"]
+        batch = BatchConfig(sequences=asked["requests"], context=asked["prompt"] + 72, **OWN)
+        graph = predict_graph(model, H200, batch)
+        step = graph.totals["step"]
+        assert step.lo <= one["value"] * 1e6 <= step.hi, one["name"]
+        assert abs(step.expected / 1e6 / one["value"] - 1) < 0.05, one["name"]
+        assert sum(node.expected_ns for node in graph) == pytest.approx(step.expected, rel=1e-9)
+
+
+def test_grouped_gemms_of_an_h200() -> None:
+    stored = json.loads((ROOT / "bench/results/grouped-gemm-h200.json").read_text())["figures"]
+    model = model_spec("qwen3-30b-a3b")
+    for one in stored:
+        graph = predict_graph(model, H200, BatchConfig(sequences=one["tokens"], **OWN))
+        is_up = one["inputs"] == model.architecture["hidden"]
+        node = graph.of("experts_gate_up+experts_activation" if is_up else DOWN)[0]
+        # The equation has the expected number of touched experts, the measurement its own.
+        touched = 128 * (1 - (1 - 8 / 128) ** one["tokens"])
+        expected = node.expected_ns / 1e3 * one["touched"] / touched
+        assert expected == pytest.approx(one["us"], rel=0.1), one
+
+
+DOWN = "experts_down+expert_combine"
+
+
+def test_experts_are_fused_as_the_capabilities_say() -> None:
+    model = model_spec("qwen3-30b-a3b")
+
+    def names(sequences: int) -> list[str]:
+        graph = predict_graph(model, H200, BatchConfig(sequences=sequences, **OWN))
+        return [node.operation for node in graph if node.layer == 3][-4:]
+
+    router, up = "post_attention_norm+router+router_topk", "experts_gate_up+experts_activation"
+    assert names(4) == ["o_proj", router, up, DOWN]
+    assert names(5) == [router, up, DOWN, DOWN]
 
 
 def test_what_is_fused_is_what_the_kernels_fuse() -> None:
@@ -167,7 +240,8 @@ def test_a_cpu_reads_weights_at_the_measured_rate() -> None:
 @pytest.mark.parametrize(
     ("model", "batch", "message"),
     [
-        ("qwen3-30b-a3b", BatchConfig(**OWN), "dense MLP"),
+        ("qwen3-30b-a3b", BatchConfig(weight_dtype="fp8", **OWN), "bf16 or f16"),
+        ("deepseek-v3", BatchConfig(**OWN), "layers of attention"),
         ("llama-3.1-8b", BatchConfig(tensor=2, **OWN), "one device"),
     ],
 )

@@ -31,10 +31,14 @@ class Layout:
 
     def __init__(
         self, given: Values, values: Values, phase: str, tokens: float,
-        spreads: Mapping[str, float],
+        spreads: Mapping[str, float], *, kernels_alone: bool = False,
     ) -> None:  # fmt: skip
-        """Keep inputs and outputs; `spreads` has further log spreads of a family of kernels."""
+        """Keep inputs and outputs; `spreads` has further log spreads of a family of kernels.
+
+        `kernels_alone` states that times of expert GEMMs are those of their kernels, without glue.
+        """
         self.given, self.values, self.phase, self.extra = given, values, phase, spreads
+        self.kernels_alone = kernels_alone
         self.tokens = tokens
         self.nodes: list[Node] = []
 
@@ -83,6 +87,8 @@ class Layout:
         Its tables timed whole layers of experts: sorting, activation and weighted sum are in the
         fitted time without work, less the launch of the GEMM itself.
         """
+        if self.kernels_alone:
+            return 0.0
         is_prompt = self.given[f"{STEP}prefill_tokens"] > 0
         name = "serving.prompt_expert_slowdown" if is_prompt else "serving.expert_slowdown"
         launch = self.given["kernels.experts.launch_time"] * self.given[name]

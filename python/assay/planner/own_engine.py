@@ -5,6 +5,7 @@ As `assay.engine.models.layers` queues them and `assay.observe.capture` names th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from assay.errors import InputError
@@ -18,17 +19,20 @@ beyond, cuBLASLt, with kernels of their own for both."""
 
 def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
     """A layer as the engine runs it."""
-    if layer.mixer != "attention" or layer.mlp != "dense":
+    if layer.mixer != "attention":
         raise InputError(
-            f"{model.name}: expected layers of attention and a dense MLP, got {layer.mixer} and "
-            f"{layer.mlp}",
+            f"{model.name}: expected layers of attention, got {layer.mixer}",
             "other layers of the engine of Assay are not predicted yet; --engine vllm predicts them",
         )
+    mlp = _experts if layer.mlp == "moe" else _dense
+    return [*_attention(model, layer, load), *mlp(model, load)]
+
+
+def _attention(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
     shapes = model.architecture
     hidden, heads, width = shapes["hidden"], shapes["heads"], shapes["head_size"]
     keys, values = shapes["kv_heads"] * width, shapes["kv_heads"] * shapes["value_size"]
-    first, last = _norms(model, load)
-    gate = shapes["ffn"] / load.tensor
+    first, _ = _norms(model, load)
     reach = "window" if layer.windowed else "full"
     written = [
         *(["qk_norm"] if shapes["norm.heads"] else []),
@@ -46,9 +50,17 @@ def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]
     if not fuses_cache:
         found.append(Operation("+".join(written), ("passes",), weight=moved, written=0.5))
     name = "+".join([*written, "attention"]) if fuses_cache else "attention"
-    found += [
+    return [
+        *found,
         Operation(name, attention, outputs=outputs),
         Operation("o_proj", ("out",), depth=outputs),
+    ]
+
+
+def _dense(model: ModelSpec, load: Load) -> list[Operation]:
+    hidden, gate = model.architecture["hidden"], model.architecture["ffn"] / load.tensor
+    _, last = _norms(model, load)
+    found = [
         *_pass("post_attention_norm", last, 3 * hidden),
         Operation(_gate_name(load, last), ("ffn_up",), depth=hidden),
     ]
@@ -56,6 +68,41 @@ def own_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]
         found.append(Operation("activation", ("passes",), weight=3 * gate, written=1 / 3))
     found.append(Operation("down_proj", ("ffn_down",), depth=gate))
     return found
+
+
+def _experts(model: ModelSpec, load: Load) -> list[Operation]:
+    """Routing, and the grouped GEMMs of `assay.engine.models.experts`."""
+    shapes = model.architecture
+    hidden, experts, chosen = shapes["hidden"], shapes["experts"], shapes["experts_per_token"]
+    if shapes["shared_experts"]:
+        raise InputError(
+            f"{model.name}: expected a mixture without shared experts, got "
+            f"{shapes['shared_experts']:.0f}",
+            "they are not predicted for the engine of Assay yet; --engine vllm predicts them",
+        )
+    up = Operation("experts_gate_up+experts_activation", ("experts_up",), depth=hidden)
+    down = Operation("experts_down", ("experts_down",), depth=shapes["expert_ffn"])
+    combine = Operation("expert_combine", ("routing",), weight=(chosen + 1) * hidden, written=0.2)
+    if not load.on_gpu:
+        return [
+            *_pass("post_attention_norm", False, 3 * hidden),
+            Operation("router", ("routing",), weight=hidden + experts, written=0.1),
+            Operation("router_topk", ("routing",), weight=experts, written=0.1),
+            up, down, combine,
+        ]  # fmt: skip
+    name = f"{down.name}+{combine.name}"
+    router = Operation(
+        "post_attention_norm+router+router_topk", ("routing",), weight=2 * hidden, written=0.5
+    )
+    fused = [replace(down, name=name)]
+    return [router, up, *fused, *([] if combines(load, chosen) else [replace(combine, name=name)])]
+
+
+def combines(load: Load, chosen: float) -> bool:
+    """Whether a GPU's down projection sums the experts of a token: each assignment is a GEMV then."""
+    from assay.runtime.capabilities import BY_KIND
+
+    return load.tokens * chosen <= BY_KIND["cuda"].grouped_gemv_max_assignments
 
 
 def _fuses(load: Load) -> bool:

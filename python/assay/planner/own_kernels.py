@@ -13,11 +13,15 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.planner.formats import canonical, stored_bytes
-from assay.planner.own_engine import FUSED_ROWS
+from assay.planner.own_engine import FUSED_ROWS, combines
 from assay.planner.plan import Plan
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
-_SHARES: Final = ("kernels.gemm.read_share", "kernels.decode.read_share")
+_SHARES: Final = (
+    "kernels.gemm.read_share",
+    "kernels.decode.read_share",
+    "kernels.experts.read_share",
+)
 _SPREADS: Final = tuple(
     f"kernels.{kind}.spread" for kind in ("gemm", "decode", "prefill", "passes")
 )
@@ -25,6 +29,8 @@ _LEAST_SPREAD: Final = 0.05
 """Of the logarithm of a time: other shapes than those that were measured differ by that much."""
 _TAILS: Final = 2.563
 """Standard deviations between the 10 and the 90 % quantile."""
+_CPU_TILE_ROWS: Final = 1.0
+"""The least tile that the equation of experts knows: a CPU has none."""
 _NEVER_BOUND: Final = 1e6
 """A share of the memory's bandwidth that bounds nothing: the measured layer contains its reads."""
 
@@ -35,16 +41,30 @@ def own_constants(
     """Values in place of those of the hardware and of the engine, and what was assumed."""
     from assay.catalog import engines
 
-    values = {"serving.layer_kernels": plan.layer_kernels}
     own = engines.kernels("assay")
+    # The router's kernel on a GPU has phases that end with a barrier, each as long as a small kernel.
+    phases = own["router"]["passes"] - 1 if plan.load.on_gpu else 0
+    values = {
+        "serving.layer_kernels": plan.layer_kernels,
+        "serving.expert_kernels": plan.expert_kernels + phases,
+    }
     if not plan.load.on_gpu:
         return {**values, **own["cpu"], **_cpu_values(model, hardware, batch, plan)}, []
-    chosen = {**own["decode"], **_linear(canonical(batch.weight_dtype), plan.load.tokens, own)}
+    chosen = {
+        **own["decode"],
+        **_linear(canonical(batch.weight_dtype), plan.load.tokens, own),
+        **_grouped(model, batch, plan, own),
+    }
     ratio = _restated(hardware)
     for name in _SHARES:
         if name in chosen:
             chosen[name] = min(chosen[name] * ratio, 1.0)
     notes = []
+    if model.architecture["experts"]:
+        notes.append(
+            "prefill of experts by the engine of Assay was not measured: its grouped GEMMs are taken "
+            "to be those of the tables"
+        )
     if hardware.accelerator != "h200_sxm":
         notes.append("kernels of the engine were measured on an H200: its shares of the data sheet")
     return {**values, **chosen}, notes
@@ -77,6 +97,29 @@ def _linear(format: str, rows: float, own: Mapping[str, Any]) -> dict[str, float
     }
 
 
+def _grouped(
+    model: ModelSpec, batch: BatchConfig, plan: Plan, own: Mapping[str, Any]
+) -> dict[str, float]:
+    """Constants of the grouped GEMMs of decode steps: GEMVs of few assignments, tiles of more.
+
+    Steps with prefill keep those of the accelerator's tables.
+    """
+    shapes = model.architecture
+    if not shapes["experts"]:
+        return {}
+    format = canonical(batch.weight_dtype)
+    if format not in ("bf16", "f16"):
+        raise InputError(
+            f"{model.name}: expected experts in bf16 or f16, got {format}",
+            "experts of other formats are not predicted for the engine of Assay yet",
+        )
+    if batch.prefill_tokens:
+        return {}
+    kind = "experts_gemv" if combines(plan.load, shapes["experts_per_token"]) else "experts"
+    found: dict[str, float] = own[kind]
+    return found
+
+
 def _restated(hardware: HardwareSpec) -> float:
     """What turns shares of the data sheet's bandwidth into those of a measured one."""
     if hardware.source == "catalog" or not hardware.accelerator:
@@ -94,21 +137,25 @@ def _cpu_values(
     """Rates of linear layers of this format on this many tokens, as they were measured."""
     from assay.planner.calibrate.lookup import affine, linear_seconds, select
 
-    format = canonical(batch.weight_dtype)
-    rows = max(round(plan.load.tokens), 1)
-    inputs, outputs = int(model.architecture["hidden"]), int(2 * model.architecture["ffn"])
     if not hardware.ceilings:
         raise InputError(
             f"{hardware.name}: expected measured linear layers, got none",
             "assay calibrate --device cpu",
         )
-    time = linear_seconds(hardware.ceilings, format, rows, outputs, inputs)
+    format, shapes = canonical(batch.weight_dtype), model.architecture
     threads = max(int(one.parameters.get("threads", 1)) for one in hardware.ceilings.values())
     gemv = affine(select(hardware.ceilings, "linear", dtype=format, rows=1, threads=threads))
     overhead = gemv.overhead if gemv is not None else 0.0
-    rate = 2.0 * rows * inputs * outputs / max(time - overhead, 1e-12)
+
+    def rate_of(rows: float, width: float) -> float:
+        """FLOPs per second of a layer of gates and ups on this many tokens."""
+        inputs, outputs = int(shapes["hidden"]), int(2 * width)
+        time = linear_seconds(hardware.ceilings, format, max(round(rows), 1), outputs, inputs)
+        return 2.0 * rows * inputs * outputs / max(time - overhead, 1e-12)
+
+    rate = rate_of(max(round(plan.load.tokens), 1), shapes["ffn"] or shapes["expert_ffn"])
     peak = max(hardware.given["gpu.peak_flops"], rate)
-    return {
+    found = {
         **dict.fromkeys(_SPREADS, _spread(hardware)),
         "gpu.peak_flops": peak,
         "kernels.gemm.launch_time": overhead,
@@ -118,6 +165,20 @@ def _cpu_values(
         "kernels.prefill.sustained_share": hardware.given["kernels.prefill.sustained_share"]
         * hardware.given["gpu.peak_flops"]
         / peak,
+    }
+    if not shapes["experts"]:
+        return found
+    # An expert's rows are a linear layer of their own; the equation adds half a tile to each.
+    assignments = plan.load.tokens * shapes["experts_per_token"]
+    share = shapes["experts_per_token"] / shapes["experts"]
+    touched = shapes["experts"] * (1.0 - (1.0 - share) ** plan.load.tokens)
+    expert_rate = rate_of(assignments / touched, shapes["expert_ffn"])
+    padded = assignments + touched * _CPU_TILE_ROWS / 2
+    return found | {
+        "kernels.experts.launch_time": overhead * touched,
+        "kernels.experts.read_share": _NEVER_BOUND,
+        "kernels.experts.tile_rows": _CPU_TILE_ROWS,
+        "kernels.experts.sustained_share": expert_rate / peak * padded / assignments,
     }
 
 

@@ -40,6 +40,14 @@ class Plan:
         return passes / len(self.layers)
 
     @property
+    def expert_kernels(self) -> float:
+        """Kernels of routing in a layer with experts; 1 where there is none."""
+        counts = [
+            sum(one.kernels for one in layer if one.items == ("routing",)) for layer in self.layers
+        ]
+        return float(max(max(counts, default=0), 1))
+
+    @property
     def outer_kernels(self) -> int:
         """Kernels outside of layers, but for the logits."""
         return sum(one.kernels for one in (*self.first, *self.last) if one.items == ("outer",))

@@ -41,6 +41,7 @@ def predict_graph(
         plan.phase,
         plan.load.tokens,
         _family_spreads(hardware, batch.engine, has_experts=given["architecture.experts"] > 0),
+        kernels_alone=batch.engine == "assay",
     )
     layout.add(plan.first, None, beside=plan.last)
     for index, layer in enumerate(plan.layers):
