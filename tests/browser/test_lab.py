@@ -94,6 +94,22 @@ def test_links_open_scenarios_side_by_side_and_solve(open_page: Callable[..., An
     assert "The nearest is" in page.get_by_test_id("solved").inner_text()
 
 
+def test_manufacturing_limits_move_and_are_judged(open_page: Callable[..., Any]) -> None:
+    page = opened(open_page, "?target=manufacturing.gpu.cost")
+    assert page.locator(HERO).inner_text().replace("\n", " ") == figure("manufacturing.gpu.cost")
+    page.get_by_role("rowheader", name="Manufacturing limits").wait_for()
+    assert "violated" not in page.get_by_test_id("constraints").inner_text().replace(
+        "no constraint violated", ""
+    )
+    # Two dies as large as a reticle, beside eight stacks, fit CoWoS-L and not CoWoS-S.
+    blackwell = "?with=accelerators/b200_sxm&set=manufacturing.interposer.limit=2700 mm^2"
+    page = opened(open_page, f"{blackwell}&preset={SERVING}&target=manufacturing.interposer.area")
+    page.get_by_text("compute dies and memory stacks fit the largest interposer").wait_for()
+    page = opened(open_page, f"?preset={SERVING}&set=manufacturing.die.area=900 mm^2")
+    page.get_by_text("a compute die fits the reticle").wait_for()
+    assert "1 violated" in page.get_by_test_id("constraints").inner_text()
+
+
 def test_missing_inputs_bad_links_and_narrow_screens(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "?preset=llama3_70b_64_h100&target=econ.cost.per_token", width=390)
     assert "more inputs" in page.locator(".figure-missing").first.inner_text()

@@ -17,7 +17,10 @@ from assay.model.resolving.constraint_verdicts import judge_constraints
 from assay.model.resolving.resolve import make_resolver
 from lab_questions import TOLERANCE, ask
 
-GROUPS = ("accelerators", "models", "tariffs", "sites", "grids", "prices", "engines", "finance")
+GROUPS = (
+    "accelerators", "models", "tariffs", "sites", "grids", "prices", "engines", "finance",
+    "manufacturing", "supplies",
+)  # fmt: skip
 
 
 def read(question: dict[str, Any]) -> Question:

@@ -1,8 +1,8 @@
-"""Companions of an accelerator: the price, node and network that belong to it.
+"""Companions of an accelerator: the price, node, network and manufacturing that belong to it.
 
 An accelerator's entry names them under `companions`. When a scenario takes another accelerator,
 its companions replace those of the old one. Where the catalog knows none, the old accelerator's
-price and rent are left out, which makes them missing inputs; other values are kept with a note.
+price, rent and die are left out, which makes them missing inputs; other values are kept with a note.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from assay.model.language.quantity import parse_quantity
 from assay.scenario.includes import Include
 
 ACCELERATORS = "accelerators"
-GROUPS = ("prices", "nodes", "networks")
+GROUPS = ("prices", "nodes", "networks", "manufacturing")
 """Groups whose entries an accelerator names as companions."""
-JUDGED = ("prices", "nodes", "rents")
+JUDGED = ("prices", "nodes", "rents", "manufacturing")
 """Groups whose entries belong to one accelerator or another."""
-PRICED = ("econ.gpu.price", "econ.rent.price", "carbon.gpu.embodied")
+PRICED = (
+    "econ.gpu.price", "econ.rent.price", "carbon.gpu.embodied", "manufacturing.die.area",
+    "manufacturing.die.transistors", "manufacturing.package.dies",
+)  # fmt: skip
 """Values of one accelerator, never kept for another."""
 LINE_RATE = "interconnect.nic.line_rate"
 

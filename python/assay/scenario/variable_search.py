@@ -80,13 +80,13 @@ class Features(NamedTuple):
 
 
 WEIGHTS: Final = Features(
-    coverage=8.81,
-    precision=3.61,
-    name=4.57,
+    coverage=8.84,
+    precision=3.72,
+    name=4.53,
     kind=1.45,
     target=1.4,
-    training=-1.92,
-    device=3.26,
+    training=-1.93,
+    device=3.24,
     depth=-0.62,
 )
 """Log-odds by feature; scripts/fit_ask.py prints them."""

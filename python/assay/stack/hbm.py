@@ -51,6 +51,10 @@ stack_capacity = scope.variable(
     "stack_capacity", "C_st", "byte", "capacity of a stack", display="GB",
     equals=dies_per_stack * die_capacity, reference=_CHANNELS,
 )  # fmt: skip
+stack_area = scope.variable(
+    "stack_area", "A_st", "m^2", "footprint of a stack on the interposer", display="mm^2",
+    reference=_CHANNELS, boundary="primitive",
+)  # fmt: skip
 access_energy = scope.variable(
     "access_energy", "E_DRAM", "J/byte", "energy per byte of memory traffic",
     display="pJ/bit", reference=ENERGY, boundary="primitive",

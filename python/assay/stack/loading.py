@@ -20,6 +20,7 @@ SCOPE_MODULES = (
     "assay.stack.formats",
     "assay.stack.hbm",
     "assay.stack.gpu",
+    "assay.stack.manufacturing",
     "assay.stack.interconnect",
     "assay.stack.kernels.device",
     "assay.stack.kernels.gemm",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
-from assay.stack import gpu
+from assay.stack import gpu, manufacturing
 
 scope = Scope("cluster", "Nodes, network, racks, failures")
 
@@ -24,6 +24,11 @@ nodes = scope.variable(
 gpus = scope.variable(
     "gpus", "N_GPU", "GPU", "GPUs on the site", equals=nodes * node_gpus,
     reference=by_definition("sum over the nodes"), nature="count",
+)  # fmt: skip
+delivery_time = scope.variable(
+    "delivery_time", "T_del", "s", "time in which the site's GPUs are made", display="day",
+    equals=gpus / manufacturing.gpu_rate, reference=by_definition("GPUs over their rate"),
+    target=True,
 )  # fmt: skip
 
 # A node without its GPUs: the power of every component may be given directly.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Variable, cited, where
-from assay.stack import cluster
+from assay.stack import cluster, manufacturing
 from assay.stack.econ.tariff import (
     scope,
 )
@@ -26,6 +26,11 @@ _ANNUITY = cited(
 gpu_price = scope.variable(
     "gpu.price", "c_GPU", "USD/GPU", "price of one GPU", reference=_CAPITAL, boundary="scenario"
 )
+# A buyer pays for design, software and margin too: the price is an input, not computed from the cost.
+cost_share = scope.variable(
+    "gpu.cost_share", "s_GPU", "1", "share of a GPU's price that its dies, memory and package cost",
+    display="%", equals=manufacturing.gpu_cost / gpu_price, reference=_CAPITAL, target=True,
+)  # fmt: skip
 server_price = scope.variable(
     "server.price", "c_srv", "USD/node", "price of a node without its GPUs",
     reference=_CAPITAL, boundary="scenario",

@@ -268,8 +268,21 @@ export class Resolver {
   /** Inputs without a value that a target needs. */
   missing(target: number): number[] {
     if (this.read(target) !== MISSING) return [];
-    const found = [...this.cone([target])];
-    return found.filter((i) => this.status[i] === MISSING && this.needs[i] === undefined);
+    // What a known value was computed from is known: only what is missing is followed.
+    const seen = new Set([target]);
+    const stack = [target];
+    const found: number[] = [];
+    while (stack.length > 0) {
+      const index = stack.pop()!;
+      const needs = this.needs[index];
+      if (needs === undefined) found.push(index);
+      for (const needed of needs ?? []) {
+        if (this.status[needed] !== MISSING || seen.has(needed)) continue;
+        seen.add(needed);
+        stack.push(needed);
+      }
+    }
+    return found;
   }
 
   /** Verdicts on the constraints; one that lacks inputs is unknown. */

@@ -16,6 +16,8 @@ const GROUPS: readonly (readonly [group: string, label: string])[] = [
   ["grids", "Grid"],
   ["finance", "Finance"],
   ["rents", "Rent"],
+  ["manufacturing", "Manufacturing"],
+  ["supplies", "Supply"],
 ];
 
 export function Choices(props: {

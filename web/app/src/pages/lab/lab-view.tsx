@@ -62,7 +62,7 @@ export function LabView(props: {
     useIntervals(graph, resolved[2]?.result ?? null, targets),
     useIntervals(graph, resolved[3]?.result ?? null, targets),
   ];
-  const base = useBase(graph, data, active.selection, targets);
+  const base = useBase(graph, data, active, targets);
   const setSelection = (selection: Selection) =>
     change({
       selections: state.selections.map((one, at) => (at === state.active ? selection : one)),
@@ -161,20 +161,26 @@ function useResolved(
 function useBase(
   graph: Graph,
   data: LabData,
-  selection: Selection,
+  { selection, result }: Resolved,
   targets: readonly number[],
 ): Result | null {
-  const { preset, variants } = selection;
-  const key = JSON.stringify([preset, selection.with, variants]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the selection.
-  return useMemo(() => {
-    try {
-      return compute(graph, data, { ...selection, assign: {} }, targets);
-    } catch {
-      // The selection itself fails in the same way, and says so.
-      return null;
-    }
-  }, [graph, data, key, targets]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other data or outputs are other results.
+  const known = useMemo(() => new Map<string, Result>(), [graph, data, targets]);
+  const key = JSON.stringify([selection.preset, selection.with, selection.variants]);
+  const found = known.get(key);
+  if (found) return found;
+  try {
+    // Nothing is changed when the page opens: what is shown is the base, and is not resolved twice.
+    const isUnchanged = result !== null && Object.keys(selection.assign).length === 0;
+    const base = isUnchanged
+      ? result
+      : compute(graph, data, { ...selection, assign: {} }, targets);
+    known.set(key, base);
+    return base;
+  } catch {
+    // The selection itself fails in the same way, and says so.
+    return null;
+  }
 }
 
 export type Intervals = ReturnType<typeof useIntervals>;

@@ -1,0 +1,188 @@
+"""Compute dies: how many fit on a wafer, how many work, and what one costs."""
+
+from __future__ import annotations
+
+import math
+
+from assay.model import POSITIVE, Expression, Scope, by_definition, cited, exp, sqrt, where
+
+scope = Scope("manufacturing", "Wafers, yield, packages and what can be made of them")
+
+_COST = cited(
+    "Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 5th edition 2011",
+    "sec. 1.6, cost of an integrated circuit",
+)
+_GROSS = cited(
+    "de Vries 2005, Investigation of Gross Die per Wafer Formulas",
+    "first-order formula with the coefficient fitted to exact counts",
+)
+_BORDER = cited(
+    "Flynn 1995, Computer Architecture: Pipelined and Parallel Processor Design",
+    "ch. 2, die area and yield: the border of a wafer is lost",
+)
+_STAPPER = cited(
+    "Stapper, Armstrong and Saji 1983, Integrated Circuit Yield Statistics",
+    "negative binomial yield of clustered defects",
+)
+_MURPHY = cited(
+    "Murphy 1964, Cost-Size Optima of Monolithic Integrated Circuits",
+    "triangular distribution of the defect density",
+)
+_SEEDS = cited(
+    "Seeds 1967, Yield, Economic, and Logistic Models for Complex Digital Arrays",
+    "exponential distribution of the defect density",
+)
+_WAFER = cited("SEMI M1, Specification for Polished Single Crystal Silicon Wafers", "300 mm wafers")
+_FIELD = cited(
+    "Mack 2007, Fundamental Principles of Optical Lithography",
+    "step-and-scan tools: field of a scanner",
+)
+
+reticle_width = scope.variable(
+    "reticle.width", "w_r", "m", "width of the largest field that a scanner exposes",
+    display="mm", bounds=POSITIVE, reference=_FIELD, boundary="primitive",
+)  # fmt: skip
+reticle_height = scope.variable(
+    "reticle.height", "h_r", "m", "height of the largest field that a scanner exposes",
+    display="mm", bounds=POSITIVE, reference=_FIELD, boundary="primitive",
+)  # fmt: skip
+reticle_area = scope.variable(
+    "reticle.area", "A_r", "m^2", "reticle limit: area of the largest field", display="mm^2",
+    equals=reticle_width * reticle_height, reference=_FIELD,
+)  # fmt: skip
+die_area = scope.variable(
+    "die.area", "A_d", "m^2", "area of a compute die", display="mm^2", bounds=POSITIVE,
+    reference=_COST, boundary="primitive",
+)  # fmt: skip
+reticle_share = scope.variable(
+    "die.reticle_share", "s_r", "1", "area of a compute die over the reticle limit", display="%",
+    equals=die_area / reticle_area, reference=_FIELD, target=True,
+)  # fmt: skip
+scope.inequality(
+    "die.within_reticle", die_area <= reticle_area, "a compute die fits the reticle",
+    reference=_FIELD,
+)  # fmt: skip
+transistors = scope.variable(
+    "die.transistors", "n_T", "1", "transistors of a compute die", reference=_COST,
+    boundary="primitive",
+)  # fmt: skip
+density = scope.variable(
+    "die.density", "rho_T", "1/m^2", "transistors of a compute die by area", display="1/mm^2",
+    equals=transistors / die_area, reference=by_definition("transistors over area"), target=True,
+)  # fmt: skip
+density_limit = scope.variable(
+    "process.density", "rho_max", "1/m^2", "densest logic of the process", display="1/mm^2",
+    reference=by_definition("mix of NAND2 and flip-flop cells"), boundary="primitive",
+)  # fmt: skip
+scope.inequality(
+    "die.within_density", density <= density_limit,
+    "the process can draw as many transistors on a die's area",
+    reference=by_definition("the densest cells bound the mean of a die"),
+)  # fmt: skip
+
+diameter = scope.variable(
+    "wafer.diameter", "d_w", "m", "diameter of a wafer", display="mm", bounds=POSITIVE,
+    reference=_WAFER, boundary="primitive",
+)  # fmt: skip
+edge = scope.variable(
+    "wafer.edge_exclusion", "e_w", "m", "border of a wafer that holds no dies", display="mm",
+    reference=_WAFER, boundary="primitive",
+)  # fmt: skip
+scribe = scope.variable(
+    "wafer.scribe", "s_w", "m", "width of the scribe lines between dies", display="mm",
+    reference=_GROSS, boundary="primitive",
+)  # fmt: skip
+pitch_area = scope.variable(
+    "die.pitch_area", "A_p", "m^2", "area of a die with its scribe lines, as a square",
+    display="mm^2", equals=(sqrt(die_area) + scribe) ** 2, reference=_GROSS,
+)  # fmt: skip
+usable_diameter = diameter - 2 * edge
+
+FITTED_EDGE = 0.58
+"""Share of the sites along the edge that it cuts, fitted to exact counts (de Vries 2005)."""
+FIRST_ORDER_EDGE = 1 / math.sqrt(2)
+"""The same where every site along the edge is cut at its diagonal (Hennessy and Patterson)."""
+
+
+def sites_on_wafer(area: Expression, edge_share: float = FITTED_EDGE) -> Expression:
+    """Whole sites of an area on a wafer: pi d^2 / 4 A - k pi d / sqrt(A)."""
+    whole = math.pi * usable_diameter**2 / (4 * area)
+    cut = edge_share * math.pi * usable_diameter / sqrt(area)
+    # A site larger than the wafer gives less than none.
+    return where(whole > cut, whole - cut, 0)
+
+
+gross_dies = scope.variable(
+    "wafer.gross_dies", "N_d", "1", "dies on a wafer, good and bad", reference=_GROSS
+)
+scope.equation(
+    gross_dies, sites_on_wafer(pitch_area), name="fitted_edge",
+    meaning="area over die area, less the dies that the edge cuts, fitted to counts",
+    reference=_GROSS,
+)  # fmt: skip
+scope.approximation(
+    gross_dies, sites_on_wafer(pitch_area, FIRST_ORDER_EDGE), name="first_order",
+    valid=pitch_area <= usable_diameter**2,
+    meaning="area over die area, less one die for each diagonal along the edge", reference=_COST,
+)  # fmt: skip
+scope.approximation(
+    gross_dies, math.pi * (usable_diameter - sqrt(pitch_area)) ** 2 / (4 * pitch_area),
+    name="lost_border", valid=pitch_area <= usable_diameter**2,
+    meaning="dies whose centers lie half a die from the edge", reference=_BORDER,
+)  # fmt: skip
+
+defect_density = scope.variable(
+    "process.defect_density", "D_0", "1/m^2", "killer defects by area", display="1/cm^2",
+    reference=_STAPPER, boundary="primitive",
+)  # fmt: skip
+critical_share = scope.variable(
+    "die.critical_share", "s_c", "1",
+    "share of a die where a defect makes it unsellable; spare and disabled units are not",
+    display="%", bounds=(0, 1), reference=_STAPPER, boundary="primitive",
+)  # fmt: skip
+clustering = scope.variable(
+    "process.clustering", "alpha", "1",
+    "clustering parameter of defects: 1 is strongly clustered, large ones are independent",
+    bounds=POSITIVE, reference=_STAPPER, boundary="primitive",
+)  # fmt: skip
+faults = scope.variable(
+    "die.faults", "lambda", "1", "expected killer defects of a die",
+    equals=die_area * critical_share * defect_density, reference=_STAPPER,
+)  # fmt: skip
+die_yield = scope.variable(
+    "die.yield", "Y_d", "1", "share of dies that can be sold", display="%", bounds=(0, 1),
+    reference=_STAPPER, target=True,
+)  # fmt: skip
+scope.equation(
+    die_yield, (1 + faults / clustering) ** (-clustering), name="negative_binomial",
+    meaning="defects cluster", reference=_STAPPER,
+)  # fmt: skip
+scope.approximation(
+    die_yield, exp(-faults), name="poisson", valid=faults >= 0,
+    meaning="defects fall independently", reference=_MURPHY,
+)  # fmt: skip
+scope.approximation(
+    die_yield, where(faults > 0, ((1 - exp(-faults)) / faults) ** 2, 1), name="murphy",
+    valid=faults >= 0,
+    meaning="the density of defects varies, triangularly about its mean", reference=_MURPHY,
+)  # fmt: skip
+scope.approximation(
+    die_yield, 1 / (1 + faults), name="seeds", valid=faults >= 0,
+    meaning="the density of defects varies exponentially", reference=_SEEDS,
+)  # fmt: skip
+line_yield = scope.variable(
+    "wafer.line_yield", "Y_w", "1", "share of wafers that leave the line", display="%",
+    bounds=(0, 1), reference=_COST, boundary="primitive",
+)  # fmt: skip
+good_dies = scope.variable(
+    "wafer.good_dies", "N_g", "1", "good dies per wafer started",
+    equals=gross_dies * line_yield * die_yield, reference=_COST, target=True,
+)  # fmt: skip
+wafer_price = scope.variable(
+    "wafer.price", "c_w", "USD", "price of a processed wafer", reference=_COST,
+    boundary="scenario",
+)  # fmt: skip
+die_cost = scope.variable(
+    "die.cost", "c_d", "USD", "cost of a good compute die", equals=wafer_price / good_dies,
+    reference=_COST, target=True,
+)  # fmt: skip
