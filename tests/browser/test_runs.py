@@ -42,6 +42,7 @@ def test_where_the_time_goes(open_page: Callable[..., Any]) -> None:
     assert len(names) > 3
     # The trace of this run does not fit its prediction, which is said and not drawn.
     page.get_by_text("Nothing was predicted for this run").wait_for()
+    page.get_by_role("heading", name="No predicted graph").wait_for()
     page.locator(".causes li").first.wait_for()
     check_picture(page, "run")
 

@@ -11,7 +11,7 @@ KEYS = [
     "trace", "model", "gpu", "engine", "tensor", "cuda_graphs", "can_predict", "batch", "context",
     "context_source", "context_range", "phase", "step", "step_ns", "predicted_ns", "lo", "hi",
     "floor_ns", "waterfall", "causes",
-    "violations", "changes", "operations", "kernels", "critical_path", "intervals", "steps", "predictions",
+    "violations", "changes", "operations", "nodes", "kernels", "critical_path", "intervals", "steps", "predictions",
     "degradations",
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.view import View
 from assay.diagnose.residuals import Residuals
+from assay.diagnose.step_nodes import StepNode, step_nodes
 from assay.diagnose.violation import Violation
 from assay.lazy_import import LazyModule
 from assay.observe import schema
@@ -59,6 +60,10 @@ class Diagnosis:
     changes: tuple[Change, ...] = ()
     """Against healthy traces, where some were given."""
 
+    def nodes(self) -> list[StepNode]:
+        """Every operation of the waterfall's step, predicted beside observed."""
+        return step_nodes(View(self.residuals, self.graph, self.path))
+
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data; the terms of the waterfall add up to `step_ns`."""
         waterfall = self.residuals.waterfall
@@ -79,6 +84,7 @@ class Diagnosis:
             "violations": [asdict(one) for one in self.violations],
             "changes": [asdict(one) for one in self.changes],
             "operations": _operations(self.residuals, _phase(view)),
+            "nodes": [asdict(one) for one in step_nodes(view)],
             "kernels": _kernels(view),
             "critical_path": _critical_path(view),
             "intervals": _intervals(view),

@@ -21,7 +21,7 @@ from assay.improve.loop.budget import Budget
 from assay.improve.loop.finishing import finish
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
-from assay.improve.loop.phases.candidates import check_levers, choose_candidates
+from assay.improve.loop.phases.candidates import choose_candidates
 from assay.improve.loop.phases.capture import capture
 from assay.improve.loop.phases.experiments import experiment
 from assay.improve.loop.phases.predict import Calibrate, predict
@@ -30,6 +30,7 @@ from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
 from assay.improve.loop.state import RunState
+from assay.improve.loop.trials import bring_to, current
 from assay.improve.workloads.archive import save
 from assay.improve.workloads.workload import Workload
 from assay.report.price import Price
@@ -57,7 +58,6 @@ def run_loop(
     whose budget comes on top; `subject` says how its command named the engine.
     """
     options = options or RunOptions()
-    check_levers(engine.describe().engine, options)
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
     try:
@@ -158,8 +158,8 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
         choose_candidates(state)
     if state.diagnosed_only:
         return
-    # A trial of a resumed run brings the engine to what earlier parts kept: where none is left,
-    # a server is spared a restart before the confirmation.
+    # A resumed run goes on with what its earlier parts kept.
+    bring_to(state, current(state))
     allotment = experiment(state)
     soak(state, allotment)
 

@@ -7,21 +7,14 @@ from dataclasses import asdict
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.lever import SAFETY, Candidate, Lever
-from assay.improve.loop.options import RunOptions
 from assay.improve.loop.state import RunState
 from assay.improve.policy import history
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.fingerprint import fingerprint
+from assay.improve.policy.history import History
 from assay.improve.policy.known import Known
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, rank, riskier
-
-
-def check_levers(engine: str, options: RunOptions) -> None:
-    """Refuse a lever file, or a name that no lever has, before anything is measured."""
-    levers = loading.load(engine, options.lever_files)
-    for name in (*options.only, *options.skip):
-        loading.find(levers, name)
 
 
 def choose_candidates(state: RunState) -> None:
@@ -38,7 +31,7 @@ def choose_candidates(state: RunState) -> None:
         state.diagnosis,
     )
     state.skipped += [(one.lever, one.reason) for one in skipped]
-    state.known = known = _known(state, levers)
+    known = _known(state, levers)
     _qualify(state, known)
     _rank(state, known, [one for one in found if _allowed(state, one)])
     state.plan |= {
@@ -84,20 +77,21 @@ def _qualify(state: RunState, known: Known) -> None:
 
 def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
     """Order candidates by what they should gain; past runs on the same fingerprint count."""
+    past = History()
     if state.options.use_history:
-        state.past = history.read(
+        past = history.read(
             fingerprint(state.description, state.workload),
             root=state.folder.path.parent,
             leave_out=state.folder.id,
         )
-        for note in state.past.notes:
+        for note in past.notes:
             state.degrade(note)
     state.constraints = Constraints(riskier(known))
     state.progress.say(f"ranking {len(found)} candidates")
     state.candidates, skipped = rank(
         found,
         known,
-        history=state.past,
+        history=past,
         cost=TrialCost(restart_s=state.restart_s),
         constraints=state.constraints,
     )

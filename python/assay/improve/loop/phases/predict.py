@@ -197,6 +197,7 @@ def _write_plan(state: RunState) -> None:
         "prediction": _prediction(state.diagnosis),
         "waterfall": _waterfall(state.diagnosis),
         "causes": _causes(state.diagnosis),
+        "nodes": _nodes(state.diagnosis),
     }
     state.folder.write_json(state.folder.plan.name, state.plan)
     state.journal.append(
@@ -229,6 +230,11 @@ def _waterfall(diagnosis: Diagnosis | None) -> list[Mapping[str, Any]]:
     if diagnosis is None:
         return []
     return [asdict(term) for term in diagnosis.residuals.waterfall.terms]
+
+
+def _nodes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
+    """Operations of the step that the waterfall shows, predicted beside observed."""
+    return [] if diagnosis is None else [asdict(one) for one in diagnosis.nodes()]
 
 
 def _causes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:

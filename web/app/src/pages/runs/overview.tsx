@@ -4,11 +4,10 @@ import { useApi } from "../../api/use-api";
 import { Card } from "../../components/card";
 import { Share } from "../../components/share";
 import { Empty, Shown } from "../../components/states";
-import { Term as Word } from "../../components/term";
 import { shown } from "../../design/quantity";
 import { ReportShown } from "./report-shown";
+import { StepComparison } from "./step-comparison";
 import type { Claim, Plan, RunDetails } from "./types";
-import { Waterfall } from "./waterfall";
 
 const US = 1e3;
 
@@ -16,60 +15,57 @@ export function Overview({ run }: { readonly run: RunDetails }) {
   const plan = useApi<Plan>(`runs/${run.run}/plan`);
   return (
     <div className="stack">
-      <Card
-        title="Predicted beside observed"
-        about={
-          <>
-            The median decode step before any change, from its <Word>floor</Word> up.
-          </>
-        }
-      >
-        <Shown of={plan}>{({ plan: found }) => <PlanWaterfall plan={found} />}</Shown>
-      </Card>
+      <Shown of={plan}>{({ plan: found }) => <PlannedStep plan={found} />}</Shown>
       <Causes run={run} />
       <Notes run={run} />
     </div>
   );
 }
 
-function PlanWaterfall({ plan }: { readonly plan: Plan["plan"] }) {
+function PlannedStep({ plan }: { readonly plan: Plan["plan"] }) {
   const prediction = plan?.prediction;
   // Every nanosecond of a step is in one of the terms.
   const itemized = plan?.waterfall.reduce((sum, term) => sum + term.ns, 0) ?? 0;
-  const observed = prediction?.observed_ns ?? itemized;
   if (!plan || !itemized) {
     return (
-      <Empty title="No waterfall">
-        This run has no trace of its steps, so that their time is not itemized.
-      </Empty>
+      <Card title="Predicted beside observed">
+        <Empty title="No waterfall">
+          This run has no trace of its steps, so that their time is not itemized.
+        </Empty>
+      </Card>
     );
   }
+  const unpredicted =
+    "Nothing was predicted for this run, so the time of kernels is not split at a floor. The degradations below say why.";
   return (
-    <>
-      <Waterfall
-        terms={plan.waterfall}
-        observedNs={observed}
-        predicted={
-          prediction?.expected_ns
-            ? {
-                ns: prediction.expected_ns,
-                lo: prediction.lo_ns ?? prediction.expected_ns,
-                hi: prediction.hi_ns ?? prediction.expected_ns,
-              }
-            : null
-        }
-      />
-      {!prediction && (
-        <p className="muted small">
-          Nothing was predicted for this run, so the time of kernels is not split at a floor. The
-          degradations below say why.
-        </p>
-      )}
-      {plan.qualification?.sentence && (
-        <p className="muted small">{plan.qualification.sentence}.</p>
-      )}
-    </>
+    <StepComparison
+      what="The median decode step before any change"
+      terms={plan.waterfall}
+      observedNs={prediction?.observed_ns ?? itemized}
+      predicted={
+        prediction?.expected_ns
+          ? {
+              ns: prediction.expected_ns,
+              lo: prediction.lo_ns ?? prediction.expected_ns,
+              hi: prediction.hi_ns ?? prediction.expected_ns,
+            }
+          : null
+      }
+      nodes={plan.nodes ?? []}
+      absent={
+        prediction
+          ? "This run was stored by a version that did not keep the nodes of its prediction."
+          : "Without a prediction there are no nodes to set beside what ran."
+      }
+      note={[prediction ? "" : unpredicted, sentence(plan.qualification?.sentence)]
+        .filter(Boolean)
+        .join(" ")}
+    />
   );
+}
+
+function sentence(text: string | undefined): string {
+  return text ? `${text}.` : "";
 }
 
 function Causes(props: { readonly run: RunDetails }) {

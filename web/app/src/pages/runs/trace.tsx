@@ -10,9 +10,10 @@ import { Table } from "../../components/table";
 import { Tabs } from "../../components/tabs";
 import { shown } from "../../design/quantity";
 import { go, href } from "../../shell/route";
+import { StepComparison } from "./step-comparison";
+import type { StepNode } from "./step-nodes";
 import { TimelineView } from "./timeline-view";
 import type { Term } from "./types";
-import { Waterfall } from "./waterfall";
 
 interface Diagnosis {
   readonly waterfall?: readonly Term[];
@@ -23,8 +24,9 @@ interface Diagnosis {
   readonly causes?: readonly {
     readonly name: string;
     readonly ns_per_token: number;
-    readonly remedy?: string | null;
+    readonly fix?: string | null;
   }[];
+  readonly nodes?: readonly StepNode[];
   readonly degradations?: readonly string[];
 }
 
@@ -91,25 +93,28 @@ function Found({ data }: { readonly data: Diagnosis }) {
   const time = (ns: number) => shown({ value: ns / 1e9, unit: "s" });
   return (
     <div className="stack">
-      <Card title="Where the time of the median step goes">
-        {data.waterfall?.length && data.step_ns ? (
-          <Waterfall
-            terms={data.waterfall}
-            observedNs={data.step_ns}
-            predicted={
-              data.predicted_ns
-                ? {
-                    ns: data.predicted_ns,
-                    lo: data.lo ?? data.predicted_ns,
-                    hi: data.hi ?? data.predicted_ns,
-                  }
-                : null
-            }
-          />
-        ) : (
+      {data.waterfall?.length && data.step_ns ? (
+        <StepComparison
+          what="The median step of the trace"
+          terms={data.waterfall}
+          observedNs={data.step_ns}
+          predicted={
+            data.predicted_ns
+              ? {
+                  ns: data.predicted_ns,
+                  lo: data.lo ?? data.predicted_ns,
+                  hi: data.hi ?? data.predicted_ns,
+                }
+              : null
+          }
+          nodes={data.nodes ?? []}
+          absent="Name the model that ran: the planner then predicts its step, node by node."
+        />
+      ) : (
+        <Card title="Where the time of the median step goes">
           <Empty title="No step was recognized" />
-        )}
-      </Card>
+        </Card>
+      )}
       {data.causes && data.causes.length > 0 && (
         <Card title="Causes">
           <Table
@@ -125,7 +130,7 @@ function Found({ data }: { readonly data: Diagnosis }) {
                 key: (one) => one.ns_per_token,
                 cell: (one) => time(one.ns_per_token),
               },
-              { name: "remedy", title: "What would remove it", cell: (one) => one.remedy ?? "-" },
+              { name: "fix", title: "What would remove it", cell: (one) => one.fix || "-" },
             ]}
           />
         </Card>

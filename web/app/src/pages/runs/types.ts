@@ -1,3 +1,5 @@
+import type { StepNode } from "./step-nodes";
+
 export interface Measured {
   readonly value: number;
   readonly lo: number;
@@ -91,6 +93,8 @@ export interface Plan {
       readonly observed_ns?: number;
     } | null;
     readonly waterfall: readonly Term[];
+    /** Absent in runs of earlier versions. */
+    readonly nodes?: readonly StepNode[];
     readonly qualification?: { readonly sentence?: string } | null;
   } | null;
 }

@@ -6,6 +6,9 @@ export function Waterfall(props: {
   readonly terms: readonly Term[];
   readonly observedNs: number;
   readonly predicted?: { readonly ns: number; readonly lo: number; readonly hi: number } | null;
+  /** The term whose nodes are shown, and how to choose another. */
+  readonly chosen?: string | null;
+  readonly choose?: ((term: string) => void) | undefined;
 }) {
   const terms = props.terms.filter((term) => term.ns > 0);
   const most = Math.max(props.observedNs, props.predicted?.hi ?? 0) * 1.02;
@@ -19,7 +22,18 @@ export function Waterfall(props: {
         before += term.ns;
         return (
           <li className="waterfall-row" key={term.name}>
-            <span className="waterfall-name">{term.name.replaceAll("_", " ")}</span>
+            {props.choose ? (
+              <button
+                type="button"
+                className="waterfall-name waterfall-term"
+                aria-pressed={props.chosen === term.name}
+                onClick={() => props.choose?.(term.name)}
+              >
+                {term.name.replaceAll("_", " ")}
+              </button>
+            ) : (
+              <span className="waterfall-name">{term.name.replaceAll("_", " ")}</span>
+            )}
             <span className="waterfall-track" aria-hidden="true">
               <span
                 className={term.name === "floor" ? "waterfall-bar floor" : "waterfall-bar"}
