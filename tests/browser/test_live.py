@@ -21,6 +21,22 @@ STATE = {
             ],
         }
     ],
+    "served": [
+        {
+            "url": "http://127.0.0.1:8000", "server": "assay", "model": "llama <b>8b</b>",
+            "device": "cuda:0", "requests": 8.0, "sequences": 8, "context": 640.0,
+            "tokens_per_second": 1240.0, "step_seconds": 0.0064, "gap": None,
+            "floor": {
+                "context": 632, "step_ns": 3.2e6, "expected_ns": 4.1e6, "lo_ns": 3.7e6,
+                "hi_ns": 4.6e6, "tokens_per_second": 2500.0, "expected_tokens_per_second": 1951.0,
+            },
+        },
+        {
+            "url": "http://127.0.0.1:8080", "server": "llama.cpp", "model": "other", "device": None,
+            "requests": 0.0, "sequences": 1, "context": None, "tokens_per_second": None,
+            "step_seconds": None, "floor": None, "gap": "no floor: steps of llama.cpp are not predicted",
+        },
+    ],
     "missing": ["pcie replay: no permission"],
     "cost": {"core_share": 0.0042},
 }  # fmt: skip
@@ -70,6 +86,17 @@ def test_a_step_stands_beside_its_floor(open_page: Callable[..., Any]) -> None:
     assert "75 % of the step" in shown
     page.get_by_role("link", name="llama-3-8b").click()
     page.wait_for_url(f"**/#/runs/{RUN}")
+
+
+def test_served_model_stands_beside_its_floor(open_page: Callable[..., Any]) -> None:
+    page = routed(open_page, STATE, FLOORS)
+    first, second = page.locator(".served li").all_inner_texts()
+    assert "llama <b>8b</b>" in first
+    assert "1,240 tokens/s of at most 2,500: 50 %" in " ".join(first.split())
+    assert "8 requests; 6.4 ms a token" in first
+    assert "predicted 4.1 ms (3.7 ms to 4.6 ms) with 8 and 632 tokens of context" in first
+    assert "serves nothing now; no floor: steps of llama.cpp are not predicted" in second
+    assert page.locator(".served-bar").count() == 1
 
 
 def test_nothing_ran_and_the_stream_ends(open_page: Callable[..., Any]) -> None:

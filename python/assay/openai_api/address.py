@@ -31,8 +31,11 @@ class ServerAddress:
     'http://localhost:8000'
     """
 
-    def __init__(self, url: str, what: str = "--url") -> None:
-        """Take a URL apart; `what` is named in the error of one that cannot be used."""
+    def __init__(self, url: str, what: str = "--url", *, sends_key: bool = True) -> None:
+        """Take a URL apart; `what` is named in the error of one that cannot be used.
+
+        A server that was found and not named gets no key: another user may have started it.
+        """
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -49,11 +52,12 @@ class ServerAddress:
         place = f"[{self.host}]" if ":" in self.host else self.host
         self.authority = f"{place}{'' if port is None else f':{port}'}"
         self.url = f"{parts.scheme}://{self.authority}{self.base}"
+        self.sends_key = sends_key
 
     def headers(self) -> dict[str, str]:
         """The headers of a request with a JSON body; the key comes from the environment."""
         headers = {"Content-Type": "application/json", "User-Agent": "assay"}
-        if key := os.environ.get(KEY_VARIABLE):
+        if self.sends_key and (key := os.environ.get(KEY_VARIABLE)):
             headers["Authorization"] = f"Bearer {key}"
         return headers
 

@@ -14,6 +14,7 @@ from assay.observe.telemetry import Sample, telemetry
 from assay.observe.telemetry.view import Panel, View
 from assay.report.run_files import PLAN, RunFiles
 from assay.ui.events import event
+from assay.ui.served import ServedModels
 
 RATE_HZ: Final = 1.0
 HISTORY: Final = 120
@@ -44,6 +45,10 @@ async def state_events() -> AsyncIterator[str]:
     view = View(HISTORY)
     state = telemetry([], rate=RATE_HZ, listener=samples.put)
     await asyncio.to_thread(state.start)
+    served = ServedModels()
+    compared: list[dict[str, Any]] = []
+    # Asking servers and predicting steps must not hold up the samples.
+    comparing: asyncio.Task[list[dict[str, Any]]] | None = None
     try:
         while True:
             batch: Sequence[Sample] = ()
@@ -52,15 +57,23 @@ async def state_events() -> AsyncIterator[str]:
                 while not samples.empty():
                     batch = samples.get_nowait()
                     view.add(batch)
+            if comparing is not None and comparing.done():
+                compared, comparing = comparing.result(), None
+            if comparing is None:
+                comparing = asyncio.create_task(asyncio.to_thread(served.compare, view.latest()))
             yield event(
                 "state",
                 {
                     "panels": [panel_data(one) for one in view.panels()],
+                    "served": compared,
                     "missing": [str(one) for one in state.missing],
                     "cost": state.cost(),
                 },
             )
     finally:
+        if comparing is not None:
+            # The thread ends by itself; nobody reads what it finds.
+            comparing.cancel()
         await asyncio.to_thread(state.close)
 
 

@@ -122,7 +122,10 @@ class FakeEngine:
 
     def describe(self) -> dict[str, object]:
         settings = {"max_batch": self.batch, "deterministic": True}
-        return {"device": "cpu", "synthetic": True, "settings": settings}
+        return {
+            "model": "fake", "weights": None, "weight_format": "f32", "device": "cpu",
+            "synthetic": True, "settings": settings,
+        }  # fmt: skip
 
     def reset_prefix_cache(self) -> int:
         self.resets += 1

@@ -10,6 +10,7 @@ def test_settings_are_those_of_the_engine(serving: Serving) -> None:
     served = serving()
     said = httpx.get(f"{served.url}/server_info", trust_env=False).json()
     assert (said["engine"], said["device"], said["synthetic"]) == ("assay", "cpu", True)
+    assert (said["model"], said["weights"], said["weight_format"]) == ("fake", None, "f32")
     assert said["settings"] == {"max_batch": served.engine.batch, "deterministic": True}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from assay.catalog import accelerators
 from assay.diagnose.live.watch import Window
@@ -37,6 +37,30 @@ class Expectation:
     _specs: tuple[ModelSpec, HardwareSpec, dict[str, Any]] | None = None
     _graphs: dict[tuple[int, int, bool], Graph | None] = field(default_factory=dict)
     _said: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        model: ModelSpec,
+        hardware: HardwareSpec,
+        engine: str,
+        *,
+        tensor: int = 1,
+        dtype: str | None = None,
+        kv_dtype: str = "bf16",
+    ) -> Self:
+        """What is expected where everything is known; without a format, that of the files."""
+        found = cls(model.name, hardware.name, engine, tensor)
+        found._assume(model, hardware, dtype, kv_dtype)
+        return found
+
+    def _assume(
+        self, model: ModelSpec, hardware: HardwareSpec, dtype: str | None, kv_dtype: str
+    ) -> None:
+        how: dict[str, Any] = {"engine": self.engine, "tensor": self.tensor, "kv_dtype": kv_dtype}
+        if stored := dtype or model.weight_dtype:
+            how["weight_dtype"] = stored
+        self._specs = (model, hardware, how)
 
     def step(
         self, sequences: int, context: int, *, cuda_graphs: bool = True
@@ -126,12 +150,7 @@ def expect(
         )
     if spec is None or hardware is None or found.engine is None:
         return found
-    how: dict[str, Any] = {
-        "engine": found.engine, "tensor": found.tensor, "kv_dtype": kv_dtype,
-    }  # fmt: skip
-    if stored := dtype or spec.weight_dtype:
-        how["weight_dtype"] = stored
-    found._specs = (spec, hardware, how)
+    found._assume(spec, hardware, dtype, kv_dtype)
     return found
 
 

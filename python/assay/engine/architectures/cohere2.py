@@ -73,5 +73,4 @@ ARCHITECTURE = Architecture(
         "logit_scale": 0.0625,
         "tie_word_embeddings": True,
     },
-    gguf="cohere2",
 )

@@ -61,5 +61,4 @@ ARCHITECTURE = Architecture(
         "num_nextn_predict_layers": 0,
     },
     model_code=("DeepseekV3Model", "DeepseekV3ForCausalLM"),
-    gguf="deepseek2",
 )

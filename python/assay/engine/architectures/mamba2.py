@@ -108,5 +108,4 @@ ARCHITECTURE = Architecture(
         "time_step_rank",
         "time_step_scale",
     ),
-    gguf="mamba2",
 )

@@ -35,5 +35,4 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"sliding_window": None},
-    gguf="llama",
 )

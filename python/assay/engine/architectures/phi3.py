@@ -50,5 +50,4 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"sliding_window": None, "partial_rotary_factor": 1.0},
-    gguf="phi3",
 )

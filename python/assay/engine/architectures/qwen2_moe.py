@@ -99,5 +99,4 @@ ARCHITECTURE = Architecture(
         "qkv_bias": True,
         **EXPERT_DEFAULTS,
     },
-    gguf="qwen2moe",
 )

@@ -76,5 +76,4 @@ ARCHITECTURE = Architecture(
         **EXPERT_DEFAULTS,
         "norm_topk_prob": True,
     },
-    gguf="qwen3moe",
 )

@@ -1,11 +1,10 @@
-"""Every architecture that runs, by its `model_type`: decoders and encoders."""
+"""Every architecture that runs, by its `model_type`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from assay.engine.architectures import (
-    bert,
     cohere2,
     deepseek_v2,
     deepseek_v3,
@@ -28,7 +27,6 @@ from assay.engine.architectures import (
     smollm3,
     starcoder2,
 )
-from assay.engine.architectures.encoder import EncoderArchitecture
 from assay.engine.architectures.schema import Architecture
 
 ARCHITECTURES: Final[dict[str, Architecture]] = {
@@ -55,10 +53,3 @@ ARCHITECTURES: Final[dict[str, Architecture]] = {
     "mamba2": mamba2.ARCHITECTURE,
 }
 """Architectures in the order of the documentation."""
-
-ENCODERS: Final[dict[str, EncoderArchitecture]] = {
-    "bert": bert.BERT,
-    "roberta": bert.ROBERTA,
-    "xlm-roberta": bert.XLM_ROBERTA,
-}
-"""Architectures that compute embeddings and generate no text."""

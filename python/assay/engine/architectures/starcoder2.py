@@ -61,5 +61,4 @@ ARCHITECTURE = Architecture(
         "sliding_window": None,
         "tie_word_embeddings": True,
     },
-    gguf="starcoder2",
 )

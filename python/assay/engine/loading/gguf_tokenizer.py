@@ -97,7 +97,6 @@ class ByteLevelVocabulary:
 
     byte_level = True
     strips_space = False
-    word_suffix: str | None = None
 
     def __init__(
         self,

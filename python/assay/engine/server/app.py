@@ -230,6 +230,9 @@ def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:
     facts = engine.describe()
     return response_schemas.ServerInfo(
         release=__version__,
+        model=facts["model"],
+        weights=facts["weights"],
+        weight_format=facts["weight_format"],
         device=facts["device"],
         synthetic=facts["synthetic"],
         settings=facts["settings"],

@@ -31,6 +31,10 @@ class ServerInfo(BaseModel):
 
     engine: Literal["assay"] = "assay"
     release: str
+    model: str
+    weights: str | None
+    """The file or folder of the weights; null where they are generated."""
+    weight_format: str
     device: str
     synthetic: bool
     """Whether the weights are random."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.observe.telemetry import throttle
-from assay.observe.telemetry.sample import Sample
+from assay.observe.telemetry.sample import Reading, Sample
 
 BARS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 PLAIN_BARS: Final = "_.-=+*%#"
@@ -89,6 +89,10 @@ class View:
                 found = device.values.get(name) if name in _RATES else reading.values.get(name)
                 past = device.history.setdefault(name, deque(maxlen=self._width))
                 past.append(float(found) if isinstance(found, (int, float)) else None)
+
+    def latest(self) -> list[tuple[Reading, Mapping[str, Any]]]:
+        """The last reading of each device, and its values with rates of counters."""
+        return [(device.sample.reading, device.values) for device in self._devices.values()]
 
     def panels(self) -> list[Panel]:
         """A panel a device, GPUs first."""

@@ -11,10 +11,12 @@ import { Tag } from "../../components/tag";
 import { Term } from "../../components/term";
 import { shown } from "../../design/quantity";
 import { href } from "../../shell/route";
+import { type Served, ServedNow } from "./served";
 import "./live.css";
 
 interface State {
   readonly panels: readonly Panel[];
+  readonly served: readonly Served[];
   readonly missing: readonly string[];
   readonly cost: { readonly core_share?: number | null };
 }
@@ -62,6 +64,7 @@ export default function Live() {
       <div className="stack">
         {state === null && <Loading what="Waiting for the first sample" />}
         {state instanceof Error && <ErrorState error={state} title="No telemetry" />}
+        {state && !(state instanceof Error) && <ServedNow served={state.served} />}
         {state && !(state instanceof Error) && <Devices state={state} />}
         <Floors />
       </div>
