@@ -34,7 +34,8 @@ LOAD = "improve/load/connection.py"
 RECOVERY = "improve/journal/recovery.py"
 """Asks a server that a run started or was told to restart whether it is healthy."""
 EXCHANGE = "openai_api/exchange.py"
-"""Asks a server that was named for its health and settings: `assay run --engine URL`."""
+"""Asks a server for its health and settings: one that was named, `assay run --engine URL`, or one that
+telemetry found on this machine, without a key: the page Live."""
 FREE_PORT = "improve/engines/vllm.py"
 """Looks for a free port of the loopback address, for a server of its own."""
 SERVER_PROCESS = "improve/engines/process.py"
@@ -43,6 +44,8 @@ WATCHDOG = "improve/journal/watchdog.py"
 """A second process of `assay run`, which restores the engine if the first dies."""
 VETTING = "engine/core/grammar_vetting.py"
 """A second process of `assay serve`, which compiles the schemas of clients."""
+PAGES = "ui/children.py"
+"""Runs slow commands of the pages in processes of their own."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
 ATTACH = "observe/attach/program.py"
@@ -105,6 +108,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         SERVER_PROCESS,
         WATCHDOG,
         VETTING,
+        PAGES,
     }
 
 

@@ -27,7 +27,13 @@ def scores() -> dict[str, Any]:
 
 def opened(open_page: Callable[..., Any], scores: Any, query: str = "", **how: Any) -> Any:
     page = open_page("#/docs", **how)
-    page.route("**/api/v1/validate", lambda route: route.fulfill(json=scores))
+    nothing = {"groups": [], "scores": []}
+    for kind in ("kernels", "training", "inference"):
+        answer = scores if kind == "training" else nothing
+        page.route(
+            f"**/api/v1/validate?suite={kind}",
+            lambda route, answer=answer: route.fulfill(json=answer),
+        )
     page.evaluate(f"location.hash = '#/validate{query}'")
     page.get_by_role("heading", name="Validate", exact=True).wait_for(timeout=60_000)
     return page
@@ -73,9 +79,33 @@ def test_empty_deep_link_error_and_narrow(
     page.get_by_text("There is no such figure").wait_for(timeout=60_000)
     assert page.locator("img[src=x]").count() == 0
     page = open_page("#/docs", may_fail=True)
-    page.route("**/api/v1/validate", lambda route: route.fulfill(status=500, json={}))
+    page.route("**/api/v1/validate?**", lambda route: route.fulfill(status=500, json={}))
     page.evaluate("location.hash = '#/validate'")
     page.get_by_role("alert").wait_for(timeout=60_000)
+
+
+def test_each_kind_is_shown_when_it_comes(
+    open_page: Callable[..., Any],
+    check_accessibility: Callable[[Any], None],
+    scores: dict[str, Any],
+) -> None:
+    page = open_page("#/docs")
+    waiting: dict[str, Any] = {}
+
+    def hold(route: Any) -> None:
+        waiting[route.request.url.partition("suite=")[2]] = route
+
+    page.route("**/api/v1/validate?**", hold)
+    page.evaluate("location.hash = '#/validate'")
+    page.get_by_text("Inference servers").wait_for(timeout=60_000)
+    page.locator(".validate-progress .under-way").nth(2).wait_for()
+    check_accessibility(page)
+    waiting["training"].fulfill(json=scores)
+    page.locator("circle[data-case]").first.wait_for()
+    assert page.locator(".validate-progress .under-way").count() == 2
+    for kind in ("kernels", "inference"):
+        waiting[kind].fulfill(json={"groups": [], "scores": []})
+    page.locator(".validate-progress").wait_for(state="detached")
 
 
 @pytest.mark.parametrize("dark", [False, True])

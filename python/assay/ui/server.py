@@ -16,6 +16,8 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from assay.ui.children import end_children
+
 _GRACE_SECONDS: Final = 1
 """Time for answers under way; streams of events do not end by themselves."""
 
@@ -52,7 +54,10 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
         date_header=False,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
-    QuietServer(config).run([listener])
+    try:
+        QuietServer(config).run([listener])
+    finally:
+        end_children()
 
 
 def _is_news(record: logging.LogRecord) -> bool:

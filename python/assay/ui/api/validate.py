@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 import assay
 from assay import paths
 from assay.catalog import accelerators
-from assay.cli.output import Report, json_text
-from assay.cli.validate import validate_command
 from assay.errors import AssayError
 from assay.model import store
-from assay.ui.api.reports import REFUSALS, alone, send
-from assay.validate.cases import Case, published_cases, read_cases
+from assay.ui.api.reports import REFUSALS, send
+from assay.ui.children import run_command
+from assay.validate.cases import KINDS, Case, published_cases, read_cases
+from assay.validate.run import ALL
 from assay.validate.sources import source_of
 
 router = APIRouter(tags=["validate"], responses=REFUSALS)
@@ -30,10 +31,20 @@ _UNREAD = ("ui", "__pycache__")
 """Folders of the package that no prediction reads."""
 
 
+Suite = Annotated[
+    Literal["all", "kernels", "training", "inference"],
+    Query(description="Cases of one kind, or all of them."),
+]
+
+
 @router.get("/validate")
-def validate_scores() -> Response:
-    """Every published figure with its prediction: what `assay validate --json` prints."""
-    return Response(_scores().encode(), media_type="application/json")
+def validate_scores(suite: Suite = "all") -> Response:
+    """Published figures with their predictions: what `assay validate --suite SUITE --json` prints.
+
+    The first answer takes seconds to minutes; the page asks for one kind after the other, and shows
+    each when it comes.
+    """
+    return Response(_scores(suite), media_type="application/json")
 
 
 @router.get("/validate/cases")
@@ -44,7 +55,8 @@ def validate_cases() -> Response:
 
 def exported() -> Iterator[tuple[str, str]]:
     """The answers that the page needs in an exported site, as JSON, by request."""
-    yield "validate", json.dumps(json.loads(_scores()), separators=(",", ":"))
+    for kind in KINDS:
+        yield f"validate?suite={kind}", json.dumps(json.loads(_scores(kind)), separators=(",", ":"))
     yield "validate/cases", json.dumps(case_list(), separators=(",", ":"), allow_nan=False)
 
 
@@ -74,21 +86,23 @@ def _cases() -> tuple[Case, ...]:
     return tuple(read_cases(published_cases()))
 
 
-@cache
-def _scores() -> str:
-    """What `assay validate --json` prints; kept on disk until the program or its data change."""
-    path = paths.cache("validation") / f"{_fingerprint()}.json"
-    if (kept := store.read_cache(path)) is not None:
-        return kept.decode()
-    with alone():
-        report: Report = validate_command(as_json=True)
-        text = json_text(report)
-    store.write_cache(path, text.encode())
-    return text
+_COMPUTING: Final = {suite: threading.Lock() for suite in (ALL, *KINDS)}
+"""Two requests for one answer compute it once."""
+
+
+def _scores(suite: str) -> bytes:
+    """What the command prints; kept on disk until the program or its data change."""
+    with _COMPUTING[suite]:
+        path = paths.cache("validation") / f"{_fingerprint()}-{suite}.json"
+        if (kept := store.read_cache(path)) is not None:
+            return kept
+        printed = run_command(["validate", "--suite", suite, "--json", "--quiet"])
+        store.write_cache(path, printed)
+        return printed
 
 
 def _fingerprint() -> str:
     """A key of everything that a prediction can depend on: code and data but those of the pages."""
     package = Path(assay.__file__).parent
     folders = [one for one in package.iterdir() if one.is_dir() and one.name not in _UNREAD]
-    return store.fingerprint_sources(sorted(folders), (".py", ".json", ".csv", ".toml"))
+    return store.fingerprint_contents(sorted(folders), (".py", ".json", ".csv", ".toml"))

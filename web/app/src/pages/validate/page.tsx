@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useApi } from "../../api/use-api";
 import { Card } from "../../components/card";
 import { PageHead } from "../../components/page-head";
@@ -12,26 +12,50 @@ import { percent, short } from "./format";
 import { Groups } from "./groups";
 import { meta } from "./meta";
 import { type Filter, keyOf, pointsOf, rowsOf, summarize } from "./points";
+import { joined, Progress } from "./progress";
 import { Scatter } from "./scatter";
 import type { Basis, Case, Point, Row, Validation } from "./types";
 import "./validate.css";
 
 export default function ValidatePage() {
-  const validation = useApi<Validation>("validate");
+  const kernels = useApi<Validation>("validate", { suite: "kernels" });
+  const training = useApi<Validation>("validate", { suite: "training" });
+  const inference = useApi<Validation>("validate", { suite: "inference" });
   const cases = useApi<Case[]>("validate/cases");
-  const failed = [validation, cases].find((one) => one.state === "error");
+  const parts = [kernels, training, inference];
+  const isWhole = parts.every(({ state }) => state === "ready");
+  const isSlow = useLater(!isWhole);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the parts stand for their array.
+  const validation = useMemo(() => joined(parts), [kernels.state, training.state, inference.state]);
+  const failed = [...parts, cases].find((one) => one.state === "error");
+  const isReady = cases.state === "ready" && validation.scores.length > 0;
   return (
     <>
       <PageHead title={meta.title} about={meta.about} />
-      {failed?.state === "error" ? (
-        <ErrorState error={failed.error} retry={failed.reload} />
-      ) : validation.state === "ready" && cases.state === "ready" ? (
-        <Ready validation={validation.data} cases={cases.data} />
-      ) : (
-        <Loading what="Predicting every published case; the first time takes a while" />
-      )}
+      <div className="stack">
+        {failed?.state === "error" && <ErrorState error={failed.error} retry={failed.reload} />}
+        {!isWhole && isSlow && !failed && (
+          <Progress parts={parts} cases={cases.state === "ready" ? cases.data : null} />
+        )}
+        {isReady ? (
+          <Ready validation={validation} cases={cases.data} />
+        ) : (
+          !failed && !isSlow && <Loading what="Reading the published cases" />
+        )}
+      </div>
     </>
   );
+}
+
+/** Kept answers come at once: what would flash is shown only after a while. */
+function useLater(isWaiting: boolean): boolean {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    if (!isWaiting) return;
+    const timer = window.setTimeout(() => setLate(true), 600);
+    return () => window.clearTimeout(timer);
+  }, [isWaiting]);
+  return isLate;
 }
 
 function Ready(props: { readonly validation: Validation; readonly cases: readonly Case[] }) {
