@@ -172,9 +172,7 @@ function useBase(
   try {
     // Nothing is changed when the page opens: what is shown is the base, and is not resolved twice.
     const isUnchanged = result !== null && Object.keys(selection.assign).length === 0;
-    const base = isUnchanged
-      ? result
-      : compute(graph, data, { ...selection, assign: {} }, targets);
+    const base = isUnchanged ? result : compute(graph, data, { ...selection, assign: {} }, targets);
     known.set(key, base);
     return base;
   } catch {
