@@ -1,0 +1,100 @@
+"""The sources of kernels/ for a host compiler: functions of inline PTX make room for emulated ones."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+HERE = Path(__file__).parent
+NAMESPACED = ("cluster_sync", "load_dsmem")
+"""Functions that several kernels define, each for itself: by inline PTX, or without where there is no cluster."""
+
+_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\]|\\.|\\\n)*\n?")
+_MACRO = re.compile(r"[ \t]*#define (\w+)")
+_PTX = re.compile(r"\basm\b")
+_KERNEL = re.compile(r"\bKERNEL\b")
+_ALIGNED = re.compile(r"\balignas\((\w+)\)")
+_DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];")
+
+
+class UnsupportedKernelError(Exception):
+    """A kernel that has inline PTX in its own body."""
+
+
+def declarations(text: str) -> Iterator[str]:
+    """The declarations and directives at the top level of a file, with what stands before each."""
+    at = begin = depth = 0
+    while at < len(text):
+        if depth == 0 and not text[begin:at].strip() and (found := _DIRECTIVE.match(text, at)):
+            at = found.end()
+            yield text[begin:at]
+            begin = at
+            continue
+        if skipped := _SKIPPED.match(text, at):
+            at = skipped.end()
+            if depth == 0 and not _code(text[begin:at]):
+                yield text[begin:at]
+                begin = at
+            continue
+        character = text[at]
+        at += 1
+        if character in "({[":
+            depth += 1
+        elif character in ")}]":
+            depth -= 1
+        if depth == 0 and character in ";}":
+            yield text[begin:at]
+            begin = at
+    yield text[begin:]
+
+
+def _code(text: str) -> str:
+    """The text without comments and strings."""
+    return _SKIPPED.sub("", text).strip()
+
+
+def host_source(name: str, text: str) -> str:
+    """A file of kernels/ with its inline PTX left out."""
+    for macro in [
+        found[1]
+        for one in declarations(text)
+        if (found := _MACRO.match(one)) and _PTX.search(_SKIPPED.sub("", one))
+    ]:
+        text = re.sub(rf"(?m)^{macro}\(.*\)$", "", text)
+    parts = []
+    included = False
+    for declaration in declarations(text):
+        code = _code(declaration)
+        if not _PTX.search(code):
+            parts.append(declaration)
+            continue
+        if _KERNEL.search(code):
+            raise UnsupportedKernelError(f"{name}: expected a kernel without inline PTX of its own")
+        if name == "prelude.cuh" and not included:
+            included = True
+            parts.append('\n#include "instructions.h"\n')
+        for function in NAMESPACED:
+            if re.search(rf"\b{function}\(", code):
+                parts.append(f"\nusing emulated_cluster::{function};\n")
+    dynamic = r"\1* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared);"
+    text = _DYNAMIC.sub(dynamic, "".join(parts))
+    # GCC takes alignas only before other attributes.
+    return _ALIGNED.sub(r"__attribute__((aligned(\1)))", text)
+
+
+def write(folder: Path, changes: dict[str, tuple[str, str]] | None = None) -> None:
+    """Write all sources that a host can compile; `changes` are texts to replace in files."""
+    for path in sorted(KERNELS.rglob("*.cu*")):
+        text = path.read_text()
+        if changes and path.name in changes:
+            old, new = changes[path.name]
+            assert text.count(old) == 1, f"{path.name}: expected one {old!r}, got {text.count(old)}"
+            text = text.replace(old, new)
+        try:
+            text = host_source(path.name, text)
+        except UnsupportedKernelError as error:
+            text = f'#error "{error}"\n'
+        (folder / path.name).write_text(text)
+    for header in HERE.glob("*.h"):
+        (folder / header.name).write_text(header.read_text())

@@ -1,0 +1,185 @@
+// The functions of kernels/ that are inline PTX, as the PTX ISA defines them. They take the place of the definitions of
+// the same names, which `host_sources.py` leaves out; a function that is missing here does not compile.
+#pragma once
+
+DEVICE float to_float(fp16 v) { return float(emulated_bits<_Float16>(v.bits)); }
+template <class T> T from_float(float v);
+template <> inline bf16 from_float<bf16>(float v) {
+    const u32 bits = __float_as_uint(v);
+    return bf16{u16(v != v ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+template <> inline fp16 from_float<fp16>(float v) {
+    return fp16{v != v ? u16(0x7fff) : emulated_bits<u16>(_Float16(v))};
+}
+template <class T> u32 pack(float low, float high);
+template <> inline u32 pack<bf16>(float low, float high) {
+    return u32(from_float<bf16>(low).bits) | u32(from_float<bf16>(high).bits) << 16;
+}
+template <> inline u32 pack<fp16>(float low, float high) {
+    return u32(from_float<fp16>(low).bits) | u32(from_float<fp16>(high).bits) << 16;
+}
+
+DEVICE int signed_byte(u32 word, int i) { return i8(word >> 8 * i); }
+DEVICE int dot_bytes(u32 unsigned_bytes, u32 signed_bytes, int sum) {
+    for (int i = 0; i < 4; i++)
+        sum += int(u8(unsigned_bytes >> 8 * i)) * int(i8(signed_bytes >> 8 * i));
+    return sum;
+}
+template <class Combine> u32 emulated_halves(u32 a, u32 b, Combine combine) {
+    u32 out = 0;
+    for (int i = 0; i < 2; i++) {
+        const float x = to_float(fp16{u16(a >> 16 * i)}), y = to_float(fp16{u16(b >> 16 * i)});
+        out |= u32(from_float<fp16>(combine(x, y)).bits) << 16 * i;
+    }
+    return out;
+}
+DEVICE u32 multiply_fp16(u32 a, u32 b) {
+    return emulated_halves(a, b, [](float x, float y) { return x * y; });
+}
+DEVICE u32 add_fp16(u32 a, u32 b) {
+    return emulated_halves(a, b, [](float x, float y) { return x + y; });
+}
+DEVICE u32 e4m3_pair(u32 w, int second) {
+    u32 out = 0;
+    for (int i = 0; i < 2; i++) {
+        const u32 byte = w >> 8 * (i + 2 * second) & 255, exponent = byte >> 3 & 15, mantissa = byte & 7;
+        const float size = exponent ? ldexpf(float(8 + mantissa), int(exponent) - 10) : ldexpf(float(mantissa), -9);
+        const u16 half = (byte & 127) == 127 ? u16(0x7fff) : from_float<fp16>(size).bits;
+        out |= u32(half | (byte & 128) << 8) << 16 * i;
+    }
+    return out;
+}
+struct Maximum {
+    static float combine(float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : a < b ? b : a; }
+    static float identity() { return MINUS_INFINITY; }
+};
+DEVICE float exp2_approx(float v) {
+    const float power = exp2f(v);
+    return power < 1.17549435e-38f ? 0.0f : power;
+}
+
+// --- loads ---
+
+DEVICE uint4 load16_read_only(const void* p) { return emulated_aligned(static_cast<const uint4*>(p)); }
+DEVICE uint4 load16_streaming(const void* p) { return load16_read_only(p); }
+DEVICE uint4 load16_streaming(const void* p, bool valid) { return valid ? load16_read_only(p) : uint4{0, 0, 0, 0}; }
+DEVICE uint2 load8_streaming(const void* p, bool valid) {
+    return valid ? emulated_aligned(static_cast<const uint2*>(p)) : uint2{0, 0};
+}
+DEVICE void prefetch_l2(const void*) {}
+
+// --- programmatic dependent launch: the dependency resolves when every thread waits for it or for another ---
+
+DEVICE void launch_dependents() {}
+DEVICE void wait_on_dependency() {
+    emulated::wait_until([] { return emulated::resolved; });
+}
+
+// --- thread block clusters ---
+
+namespace emulated_cluster {
+inline void cluster_sync() {
+    emulated::barrier(&emulated::Fiber::cluster_barriers, 0, int(emulated::cta_threads * emulated::cluster_ctas));
+}
+template <class T> T load_dsmem(const T* p, u32 rank) {
+    if (rank >= emulated::cluster_ctas)
+        emulated::fail("a rank outside of the cluster");
+    const u8* shared = int(rank) == emulated::active_cta ? __start_emulated_shared
+                                                         : emulated::shared_copies + rank * emulated::shared_size();
+    T value;
+    memcpy(&value, shared + __cvta_generic_to_shared(p), sizeof value);
+    return value;
+}
+}  // namespace emulated_cluster
+
+// --- tensor cores: operands from all lanes, in the layouts of the PTX ISA ---
+
+template <class T> float emulated_half(u64 word, int i) { return to_float(T{u16(word >> 16 * i)}); }
+template <class T> DEVICE void mma_16x8x16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    const u64 values[6] = {a0, a1, a2, a3, b0, b1};
+    const int buffer = emulated::exchange(values, 6), g = emulated_lane() / 4, t = emulated_lane() % 4;
+    for (int i = 0; i < 4; i++) {
+        const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+        double sum = 0.0;
+        for (int k = 0; k < 16; k++) {
+            const u64* a = emulated::lane_fiber(row % 8 * 4 + k % 8 / 2).values[buffer];
+            const u64* b = emulated::lane_fiber(column * 4 + k % 8 / 2).values[buffer];
+            sum += double(emulated_half<T>(a[row / 8 + k / 8 * 2], k % 2)) * emulated_half<T>(b[4 + k / 8], k % 2);
+        }
+        c[i] += float(sum);
+    }
+}
+inline void emulated_mma_bytes(int (&c)[4], const u64 (&values)[6], int depth) {
+    const int buffer = emulated::exchange(values, 6), g = emulated_lane() / 4, t = emulated_lane() % 4;
+    for (int i = 0; i < 4; i++) {
+        const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+        for (int k = 0; k < depth; k++) {
+            const u64* a = emulated::lane_fiber(row % 8 * 4 + k % 16 / 4).values[buffer];
+            const u64* b = emulated::lane_fiber(column * 4 + k % 16 / 4).values[buffer];
+            c[i] += int(i8(a[row / 8 + k / 16 * 2] >> 8 * (k % 4))) * int(i8(b[4 + k / 16] >> 8 * (k % 4)));
+        }
+    }
+}
+DEVICE void mma_16x8x32(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    emulated_mma_bytes(c, {a0, a1, a2, a3, b0, b1}, 32);
+}
+DEVICE void mma_16x8x16_s8(int (&c)[4], u32 a0, u32 a1, u32 b) { emulated_mma_bytes(c, {a0, a1, 0, 0, b, 0}, 16); }
+DEVICE u32 transpose_8x8(u32 word) {
+    const u64 value = word;
+    const int buffer = emulated::exchange(&value, 1), g = emulated_lane() / 4, t = emulated_lane() % 4;
+    auto element = [&](int row, int column) {
+        return u32(u16(emulated::lane_fiber(row * 4 + column / 2).values[buffer][0] >> 16 * (column % 2)));
+    };
+    return element(2 * t, g) | element(2 * t + 1, g) << 16;
+}
+
+// --- shared memory ---
+
+inline u8* emulated_shared(u32 address) { return __start_emulated_shared + address; }
+inline void emulated_copy(const emulated::Copy& copy) {
+    if (copy.valid)
+        memcpy(copy.to, copy.from, 16);
+    else
+        memset(copy.to, 0, 16);
+}
+DEVICE void cp_async_16(u32 to, const void* from, bool valid) {
+    if (to % 16 || (valid && uintptr_t(from) % 16))
+        emulated::fail("a misaligned copy");
+    emulated::Fiber& own = emulated::self();
+    if (own.copy_count == own.copy_capacity) {
+        own.copy_capacity = own.copy_capacity * 2 + 16;
+        own.copies = static_cast<emulated::Copy*>(realloc(own.copies, own.copy_capacity * sizeof(emulated::Copy)));
+    }
+    own.copies[own.copy_count++] = {emulated_shared(to), static_cast<const u8*>(from), valid, own.groups};
+    if (emulated::early_copies)
+        emulated_copy(own.copies[own.copy_count - 1]);
+}
+DEVICE void cp_async_commit() { emulated::self().groups++; }
+template <int PENDING> DEVICE void cp_async_wait() {
+    emulated::Fiber& own = emulated::self();
+    int kept = 0;
+    for (int i = 0; i < own.copy_count; i++) {
+        const emulated::Copy& copy = own.copies[i];
+        if (copy.group >= own.groups - PENDING)
+            own.copies[kept++] = copy;
+        else if (!emulated::early_copies)
+            emulated_copy(copy);
+    }
+    own.copy_count = kept;
+}
+DEVICE void store16_shared(u32 to, uint4 v) { memcpy(emulated_shared(to), &v, 16); }
+inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
+    const u64 value = address;
+    const int buffer = emulated::exchange(&value, 1), g = emulated_lane() / 4, t = emulated_lane() % 4;
+    for (int m = 0; m < 4; m++) {
+        auto element = [&](int row, int column) {
+            u16 v;
+            memcpy(&v, emulated_shared(u32(emulated::lane_fiber(m * 8 + row).values[buffer][0])) + column * 2, 2);
+            return u32(v);
+        };
+        out[m] = transposed ? element(2 * t, g) | element(2 * t + 1, g) << 16
+                            : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
+    }
+}
+DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, false); }
+DEVICE void ldmatrix_x4_trans(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, true); }

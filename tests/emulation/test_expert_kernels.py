@@ -1,0 +1,89 @@
+"""The kernels of a mixture of experts against double precision, run thread by thread on the host."""
+
+import numpy as np
+import pytest
+from emulator import Kernel, from_bf16, random_bf16
+
+TOLERANCE = 1e-2
+"""Of the largest value: results are rounded to bf16."""
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_cluster_routes_tokens(backward: bool) -> None:
+    rows, experts_count, inputs, top_k, warps, cluster = 10, 30, 512, 3, 8, 2
+    kernel = Kernel(
+        "router.cu", ELEMENT="bf16", INPUTS=inputs, WARPS=warps, CLUSTER_SIZE=cluster, SIGMOID=0,
+        NORMALIZE=1, TOP_TWO_GROUPS=0,
+    )  # fmt: skip
+    x, gain = random_bf16(1, rows, inputs), random_bf16(2, inputs)
+    weights = random_bf16(3, experts_count, inputs)
+    normed = np.full_like(x, 0xFFFF)
+    experts = np.full((rows, top_k), -1, np.int32)
+    factors = np.full((rows, top_k), np.nan, np.float32)
+    kernel(
+        cluster * -(-rows // 8), warps * 32, x, gain, weights, None, None, normed, experts, factors,
+        rows, experts_count, 1e-5, top_k, 1, 1, 1.0,
+        cluster=cluster, late=[x], backward=backward,
+    )  # fmt: skip
+    values = from_bf16(x)
+    values = values * from_bf16(gain) / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(from_bf16(normed), values, atol=TOLERANCE * np.abs(values).max())
+    logits = values @ from_bf16(weights).T
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    best = np.sort(logits, axis=1)[:, ::-1][:, :top_k]
+    chosen = np.take_along_axis(logits, experts.astype(np.int64), axis=1)
+    # Inputs times gains are rounded to bf16: almost equal experts may swap.
+    np.testing.assert_allclose(chosen, best, atol=TOLERANCE * np.abs(logits).max())
+    share = np.take_along_axis(probabilities, experts.astype(np.int64), axis=1)
+    np.testing.assert_allclose(factors, share / share.sum(axis=1, keepdims=True), atol=0.05)
+
+
+def test_down_projections_are_summed_by_their_weights() -> None:
+    rows, experts_count, outputs, inputs, top_k = 2, 4, 24, 256, 2
+    kernel = Kernel(
+        "combine_gemv.cu", ELEMENT="bf16", INPUTS=inputs, TOP_K=top_k, ROWS_PER_CTA=4,
+        WARPS_PER_EXPERT=1, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, EXPERTS_READY=0,
+    )  # fmt: skip
+    weights = random_bf16(4, experts_count, outputs, inputs)
+    x, residual = random_bf16(5, rows, top_k, inputs), random_bf16(6, rows, outputs)
+    experts = np.array([[3, 1], [0, 3]], np.int32)
+    factors = np.random.default_rng(7).uniform(0.2, 0.8, (rows, top_k)).astype(np.float32)
+    out = np.full((rows, outputs), 0xFFFF, np.uint16)
+    kernel(
+        (2, rows), 32 * top_k, weights, x, None, experts, factors, residual, None, None, out, outputs,
+        late=[x, experts, factors, residual],
+    )  # fmt: skip
+    expected = from_bf16(residual) + np.einsum(
+        "tk,tkoi,tki->to", factors, from_bf16(weights)[experts], from_bf16(x)
+    )
+    np.testing.assert_allclose(from_bf16(out), expected, atol=TOLERANCE * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("backward", "early_copies"), [(False, False), (True, True)])
+def test_grouped_small_m_gemm(backward: bool, early_copies: bool) -> None:
+    tokens, fan_out, experts_count, outputs, inputs = 9, 2, 32, 48, 512
+    warps, stages, slice_k = 4, 3, 128
+    kernel = Kernel(
+        "grouped_small_m_gemm.cu", ELEMENT="bf16", GATED=1, ACTIVATION_CODE=0, M_TILES=1,
+        INPUTS=inputs, SLICE_K=slice_k, SLICES=1, STAGES=stages, WARPS=warps, EXPERTS=experts_count,
+        MAX_ASSIGNMENTS=32,
+    )  # fmt: skip
+    weights = random_bf16(8, experts_count, outputs, inputs, scale=0.1)
+    x = random_bf16(9, tokens, inputs)
+    experts = (
+        np.random.default_rng(10).integers(0, experts_count, tokens * fan_out).astype(np.int32)
+    )
+    experts[:11] = 5  # more than a tile of eight
+    out = np.full((tokens * fan_out, outputs // 2), 0xFFFF, np.uint16)
+    kernel(
+        3, warps * 32, weights, x, None, experts, out, tokens * fan_out, fan_out, outputs,
+        shared=warps * stages * 16 * (2 * slice_k + 64), late=[x, experts], backward=backward,
+        early_copies=early_copies,
+    )  # fmt: skip
+    product = np.stack([
+        from_bf16(weights[expert]) @ from_bf16(x[i // fan_out])
+        for i, expert in enumerate(experts)
+    ])  # fmt: skip
+    gates, ups = np.split(product, 2, axis=1)
+    expected = gates / (1 + np.exp(-gates)) * ups
+    np.testing.assert_allclose(from_bf16(out), expected, atol=TOLERANCE * np.abs(expected).max())

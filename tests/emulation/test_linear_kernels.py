@@ -1,0 +1,201 @@
+"""GEMV and small-M GEMM against double precision, run thread by thread on the host."""
+
+from typing import Any
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+import pytest
+from emulator import Kernel, from_bf16, random_bf16
+from gguf.quants import dequantize
+
+from kernel_variants import layout
+
+Values = npt.NDArray[np.float64]
+EPSILON = 1e-5
+BF16_ERROR = 2.0**-8
+"""Of the largest value: x times the norm's gain is rounded to bf16."""
+CODE_ERROR = 1e-4
+"""Of the largest value: x is rounded to 16 bits beside quantized weights."""
+
+
+def normed(x: Values, gain: Values) -> Values:
+    """RMS norm."""
+    product: Values = x * gain / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON)
+    return product
+
+
+def swiglu(both: Values) -> Values:
+    """silu of the first half, times the second."""
+    gates, ups = np.split(both, 2, axis=1)
+    product: Values = gates / (1 + np.exp(-gates)) * ups
+    return product
+
+
+def assert_close(got: npt.NDArray[Any], expected: Values, tolerance: float) -> None:
+    __tracebackhide__ = True
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_gemv_of_a_norm_and_a_gate(backward: bool) -> None:
+    rows, outputs, inputs = 2, 44, 512
+    kernel = Kernel(
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=16, GROUP_SIZE=0, NORM=1, GATED=1,
+        INPUTS=inputs, MAX_ROWS=2, ROWS_PER_CTA=4, THREADS=64, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1,
+    )  # fmt: skip
+    weights = random_bf16(1, outputs, inputs, scale=0.1)
+    x, gain = random_bf16(2, rows, inputs), random_bf16(3, inputs)
+    out = np.full((rows, outputs // 2), np.nan, np.float32)
+    # Eleven tiles of two outputs for three CTAs: the last wave is not full.
+    kernel(
+        3, 64, weights, None, x, gain, None, None, out, rows, outputs, EPSILON,
+        late=[x], backward=backward,
+    )  # fmt: skip
+    product = normed(from_bf16(x), from_bf16(gain)) @ from_bf16(weights).T
+    assert_close(out, swiglu(product), BF16_ERROR)
+
+
+def test_gemv_of_e4m3_adds_bias_and_residual_in_place() -> None:
+    outputs, inputs = 70, 528
+    kernel = Kernel(
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=80, GROUP_SIZE=0,
+        INPUTS=inputs, MAX_ROWS=1, ROWS_PER_CTA=4, THREADS=32, CHUNKS_PER_THREAD=2, CTAS_PER_SM=1,
+    )  # fmt: skip
+    codes = np.random.default_rng(4).integers(0, 256, (outputs, inputs)).astype(np.uint8)
+    codes[codes % 128 == 127] = 0  # NaN
+    # The value of a code, from the definition of e4m3: bias 7, subnormal where the exponent is 0.
+    exponent, mantissa = (codes >> 3 & 15).astype(int), (codes & 7) / 8
+    size = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - 7), mantissa * 2.0**-6)
+    values = np.where(codes >= 128, -size, size)
+    scales = np.random.default_rng(5).uniform(0.5, 2.0, outputs).astype(np.float32)
+    x, bias, residual = (
+        random_bf16(6, 1, inputs),
+        random_bf16(7, outputs),
+        random_bf16(8, 1, outputs),
+    )
+    out = np.full((1, outputs), np.nan, np.float32)
+    kernel(2, 32, codes, scales, x, None, bias, residual, out, 1, outputs, 0.0, late=[x, residual])
+    product = from_bf16(x) @ (values * scales[:, None]).T
+    assert_close(out, product + from_bf16(bias) + from_bf16(residual), 1e-5)
+
+
+def test_grouped_gemv_reads_the_weights_of_each_expert() -> None:
+    experts_count, outputs, inputs, fan_out = 3, 12, 256, 2
+    kernel = Kernel(
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=16, GROUP_SIZE=0, GROUPED=1,
+        INPUTS=inputs, MAX_ROWS=1, ROWS_PER_CTA=4, THREADS=32, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1,
+    )  # fmt: skip
+    weights = random_bf16(9, experts_count, outputs, inputs)
+    x = random_bf16(10, 2, inputs)
+    experts = np.array([2, 0, 1, 2], np.int32)
+    out = np.full((4, outputs), np.nan, np.float32)
+    kernel(
+        (2, 4), 32, weights, None, x, None, None, None, out, 1, outputs, 0.0, experts, fan_out,
+        late=[x, experts],
+    )  # fmt: skip
+    expected = np.stack([
+        from_bf16(weights[expert]) @ from_bf16(x[i // fan_out])
+        for i, expert in enumerate(experts)
+    ])  # fmt: skip
+    assert_close(out, expected, 1e-5)
+
+
+HALVES = {
+    "Q8_0": (0,), "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "IQ4_NL": (0,),
+    "MXFP4": (), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q2_K": (80, 82), "Q6_K": (208,), "Q3_K": (108,),
+    "IQ4_XS": (0,),
+}  # fmt: skip
+"""Where the blocks of each format hold numbers of 16 bits, which random bits would make NaN."""
+
+BLOCK_FORMATS = {
+    "Q8_0": 80, "Q4_0": 40, "Q4_1": 41, "Q5_0": 50, "Q5_1": 51, "IQ4_NL": 42, "MXFP4": 44,
+    "Q4_K": 45, "Q5_K": 55, "Q2_K": 25, "Q6_K": 65, "Q3_K": 35, "IQ4_XS": 43,
+}  # fmt: skip
+
+
+def random_blocks(name: str, outputs: int, inputs: int) -> tuple[npt.NDArray[np.uint8], Values]:
+    """Blocks of a GGML format, and their values as the gguf package dequantizes them."""
+    random = np.random.default_rng(len(name) + outputs)
+    kind = gguf.GGMLQuantizationType[name]
+    weights, nbytes = gguf.GGML_QUANT_SIZES[kind]
+    count = outputs * inputs // weights
+    blocks = random.integers(0, 256, (count, nbytes), dtype=np.uint8)
+    for at in HALVES[name]:
+        scale = random.uniform(-2, 2, (count, 1)).astype(np.float16)
+        blocks[:, at : at + 2] = scale.view(np.uint8)
+    if name == "MXFP4":
+        blocks[:, 0] = random.integers(110, 140, count)
+    rows = blocks.reshape(outputs, -1)
+    return rows, dequantize(rows, kind).astype(np.float64).reshape(outputs, inputs)
+
+
+def packed(
+    name: str, blocks: npt.NDArray[np.uint8], outputs: int, inputs: int, gemv: dict[str, Any]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """The blocks as pack_blocks.cu repacks them: rows of weights, and of scales."""
+    bits = {5: 5, 6: 6, 8: 8}.get(gemv["WEIGHT_FORMAT"], 4)
+    line = 1024 // (8 if bits == 8 else 4)
+    padded = -(-inputs // line) * line
+    groups = -(-inputs // 128) * (128 // gemv["GROUP_SIZE"])
+    blocks_of_256 = -(-inputs // 256) * 4
+    scale_bytes = {
+        0: -(-inputs // gemv["GROUP_SIZE"]) * 4,
+        1: groups * 2 + blocks_of_256,
+        2: groups + blocks_of_256,
+        3: groups,
+    }[gemv["SCALE_FORMAT"]]
+    if gemv["SCALE_FORMAT"]:
+        scale_bytes = -(-scale_bytes // 16) * 16
+    weights = np.full((outputs, padded * bits // 8), 0xEE, np.uint8)
+    scales = np.full((outputs, scale_bytes), 0xEE, np.uint8)
+    pack = Kernel("pack_blocks.cu", BLOCK_FORMAT=BLOCK_FORMATS[name], **gemv)
+    pack((-(-padded // 128 // 32), outputs), 32, blocks, weights, scales, inputs, late=[blocks])
+    return weights, scales
+
+
+def check_blocks(name: str, rows: int) -> None:
+    """pack_blocks.cu and gemv.cu of a format, against the values of the gguf package."""
+    outputs, inputs = 20, 512
+    gemv = layout(BLOCK_FORMATS[name])
+    blocks, values = random_blocks(name, outputs, inputs)
+    weights, scales = packed(name, blocks, outputs, inputs, gemv)
+    kernel = Kernel(
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", NORM=1, INPUTS=inputs, MAX_ROWS=rows,
+        ROWS_PER_CTA=4, THREADS=32, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, **gemv,
+    )  # fmt: skip
+    x, gain = random_bf16(11, rows, inputs), random_bf16(12, inputs)
+    out = np.full((rows, outputs), np.nan, np.float32)
+    kernel(2, 32, weights, scales, x, gain, None, None, out, rows, outputs, EPSILON, late=[x])
+    assert_close(out, normed(from_bf16(x), from_bf16(gain)) @ values.T, CODE_ERROR)
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K"])
+def test_gemv_of_packed_blocks(name: str) -> None:
+    check_blocks(name, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", BLOCK_FORMATS)
+def test_gemv_of_all_packed_blocks(name: str, rows: int) -> None:
+    check_blocks(name, rows)
+
+
+@pytest.mark.parametrize(("backward", "early_copies"), [(False, False), (True, True)])
+def test_small_m_gemm_of_two_passes(backward: bool, early_copies: bool) -> None:
+    rows, outputs, inputs, warps, stages, slice_k = 5, 70, 1024, 4, 3, 128
+    kernel = Kernel(
+        "small_m_gemm.cu", ELEMENT="bf16", OUTPUT="float", NORM=1, M_TILES=1, INPUTS=inputs,
+        SLICE_K=slice_k, SLICES_PER_PASS=1, STAGES=stages, MAX_TILES=3, WARPS=warps, CTAS_PER_SM=1,
+    )  # fmt: skip
+    weights, x = random_bf16(13, outputs, inputs), random_bf16(14, rows, inputs)
+    gain, residual = random_bf16(15, inputs), random_bf16(16, rows, outputs)
+    out = np.full((rows, outputs), np.nan, np.float32)
+    kernel(
+        2, warps * 32, weights, x, gain, None, residual, out, rows, outputs, EPSILON,
+        shared=warps * stages * 16 * (2 * slice_k + 64), late=[x, residual], backward=backward,
+        early_copies=early_copies,
+    )  # fmt: skip
+    product = normed(from_bf16(x), from_bf16(gain)) @ from_bf16(weights).T
+    assert_close(out, product + from_bf16(residual), BF16_ERROR)
