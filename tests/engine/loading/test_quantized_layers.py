@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from assay.engine import Engine
-from assay.engine.loading import open_model
+from assay.engine.loading import fp4_layers, open_model
 from assay.engine.loading.dequantize_layers import _e4m3_table
+from assay.engine.loading.model_files import Tensor
 from assay.engine.loading.synthetic import write_folder
 from assay.errors import AssayError, InputError, UnsupportedError
 
@@ -91,6 +93,56 @@ def make_packed(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.
     return parts, values
 
 
+def e2m1(code: int) -> float:
+    """The value of a 4-bit float, from the definition of the format (OCP, 2023)."""
+    sign, exponent, fraction = code >> 3, code >> 1 & 3, code & 1
+    value = fraction / 2 if exponent == 0 else 2.0 ** (exponent - 1) * (1 + fraction / 2)
+    return -value if sign else value
+
+
+def e2m1_codes(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes of two codes, the first in the lower half, and what they stand for."""
+    codes = random_codes((rows, columns), 16, seed)
+    values = np.array([[e2m1(code) for code in row] for row in codes.tolist()], np.float32)
+    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8), values
+
+
+def make_nvfp4(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    packed, values = e2m1_codes(rows, columns, seed)
+    codes = random_codes((rows, columns // 16), 120, seed + 1).astype(np.uint8)
+    scale = np.array([[e4m3(code) for code in row] for row in codes.tolist()], np.float32)
+    divisor = np.array([7013.0], np.float32)
+    parts = {
+        "weight_packed": packed,
+        "weight_scale": ("F8_E4M3", codes),
+        "weight_global_scale": divisor,
+        "input_global_scale": np.array([3.0], np.float32),
+    }
+    return parts, values * np.repeat(scale / divisor, 16, axis=1)
+
+
+def make_modelopt(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    packed, values = e2m1_codes(rows, columns, seed)
+    codes = random_codes((rows, columns // 16), 120, seed + 1).astype(np.uint8)
+    scale = np.array([[e4m3(code) for code in row] for row in codes.tolist()], np.float32)
+    factor = np.array(0.000143, np.float32)
+    parts = {
+        "weight": packed,
+        "weight_scale": ("F8_E4M3", codes),
+        "weight_scale_2": factor,
+        "input_scale": np.array(0.01, np.float32),
+    }
+    return parts, values * np.repeat(scale * factor, 16, axis=1)
+
+
+def make_mxfp4(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.ndarray]:
+    packed, values = e2m1_codes(rows, columns, seed)
+    exponents = random_codes((rows, columns // 32), 6, seed + 1) + 117
+    scale = np.ldexp(np.float32(1), exponents - 127).astype(np.float32)
+    parts = {"weight_packed": packed, "weight_scale": exponents.astype(np.uint8)}
+    return parts, values * np.repeat(scale, 32, axis=1)
+
+
 def make_awq(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.ndarray]:
     order = [0, 2, 4, 6, 1, 3, 5, 7]
     codes = random_codes((columns, rows), 16, seed)
@@ -130,6 +182,8 @@ def make_gptq(rows: int, columns: int, seed: int) -> tuple[dict[str, Any], np.nd
 
 def compressed(format_: str, bits: int, kind: str) -> dict[str, Any]:
     weights = {"num_bits": bits, "type": kind, "symmetric": True, "strategy": "channel"}
+    if kind == "float" and bits == 4:
+        weights |= {"group_size": 16 if format_.startswith("nv") else 32}
     groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
     return {"quant_method": "compressed-tensors", "format": format_, "config_groups": groups}
 
@@ -142,6 +196,9 @@ SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
     "float-quantized": (make_fp8_channels, compressed("float-quantized", 8, "float")),
     "int-quantized": (make_int8, compressed("int-quantized", 8, "int")),
     "pack-quantized": (make_packed, compressed("pack-quantized", 4, "int")),
+    "packed nvfp4": (make_nvfp4, compressed("nvfp4-pack-quantized", 4, "float")),
+    "packed mxfp4": (make_mxfp4, compressed("mxfp4-pack-quantized", 4, "float")),
+    "modelopt nvfp4": (make_modelopt, {"quant_method": "modelopt", "quant_algo": "NVFP4"}),
 }
 
 
@@ -197,6 +254,50 @@ def test_a_quantized_checkpoint_is_the_model_of_its_values(scheme: str, tmp_path
         assert np.allclose(engine.logits("abc"), expected, atol=1e-2)
 
 
+def test_four_bit_floats_have_the_values_of_compressed_tensors(root: Path) -> None:
+    """Values that the library computed in float32, bit by bit."""
+    recorded = json.loads((root / "tests/data/fp4_layers.json").read_text())
+    codes = tensor("codes", "u8", bytes.fromhex(recorded["codes"]), recorded["shape"])
+    scale = tensor("scale", "f8_e4m3", bytes.fromhex(recorded["nvfp4_scales"]), (3, 4))
+    divisor = tensor("divisor", "f32", np.float32(recorded["divisor"]).tobytes(), (1,))
+    parts = {"weight_packed": codes, "weight_scale": scale, "weight_global_scale": divisor}
+    assert fp4_layers.nvfp4_divided(parts).tobytes().hex() == recorded["nvfp4_values"]
+    exponents = tensor("scale", "u8", bytes.fromhex(recorded["mxfp4_scales"]), (3, 2))
+    parts = {"weight_packed": codes, "weight_scale": exponents}
+    assert fp4_layers.mxfp4(parts).tobytes().hex() == recorded["mxfp4_values"]
+
+
+def tensor(name: str, format_: str, data: bytes, shape: Sequence[int]) -> Tensor:
+    return Tensor(name, format_, tuple(shape), memoryview(data))
+
+
+def test_modelopt_may_state_the_quantization_in_a_file_of_its_own(tmp_path: Path) -> None:
+    quantized, dense = write_models(tmp_path, "modelopt nvfp4")
+    config = json.loads((quantized / "config.json").read_text())
+    del config["quantization_config"]
+    (quantized / "config.json").write_text(json.dumps(config))
+    stated = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    (quantized / "hf_quant_config.json").write_text(json.dumps(stated))
+    assert open_model(quantized).tensors.keys() == open_model(dense).tensors.keys()
+
+
+def test_scales_of_a_cache_are_named_and_not_used(tmp_path: Path) -> None:
+    quantized, _ = write_models(tmp_path, "int-quantized")
+    path = quantized / "model.safetensors"
+    scale = {"model.layers.0.self_attn.k_proj.k_scale": np.ones(1, np.float32)}
+    save_file(load_file(path) | scale, path)
+    notes = open_model(quantized).notes
+    assert [note for note in notes if "1 scales of an 8-bit KV cache are not used" in note]
+
+
+def test_experts_in_mxfp4_are_read_from_a_folder(tmp_path: Path) -> None:
+    """The one architecture that has a quantization of its own."""
+    settings = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
+    write_folder(tmp_path, "gpt_oss", config={"quantization_config": settings})
+    names = open_model(tmp_path).tensors.keys()
+    assert "model.layers.0.mlp.experts.gate_up_proj_blocks" in names
+
+
 def test_every_code_of_an_8_bit_float() -> None:
     found, expected = _e4m3_table().tolist(), [e4m3(code) for code in range(256)]
     assert [repr(abs(one)) for one in found] == [repr(abs(one)) for one in expected]
@@ -213,7 +314,9 @@ def test_every_code_of_an_8_bit_float() -> None:
         ({"quant_method": "fp8", "weight_block_size": [0, 128]}, "weight_block_size"),
         ({"quant_method": "fp8", "weight_block_size": "128"}, "weight_block_size"),
         ({"quant_method": "compressed-tensors", "format": "x", "config_groups": {}}, "one group"),
-        (compressed("nvfp4-pack-quantized", 4, "float"), "format as one of float-quantized"),
+        (compressed("mxfp6-pack-quantized", 6, "float"), "format as one of float-quantized"),
+        (compressed("nvfp4-pack-quantized", 8, "float"), "num_bits as one of 4, got 8"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"}, "quant_algo as one of NVFP4"),
         ("int4", "as an object"),
     ],
 )

@@ -29,14 +29,14 @@ _AWQ_ORDER: Final = (0, 4, 1, 5, 2, 6, 3, 7)
 
 def plain_shape(parts: Parts) -> tuple[int, int]:
     """The shape of codes that stand for one value each."""
-    rows, columns = _matrix(parts["weight"])
+    rows, columns = matrix_shape(parts["weight"])
     return rows, columns
 
 
 def scaled(parts: Parts) -> Values:
     """Codes times a scale for the matrix, for each output, or for each group of inputs."""
-    codes = _floats(parts["weight"])
-    scale = _floats(parts["weight_scale"]).astype(np.float32)
+    codes = floats(parts["weight"])
+    scale = floats(parts["weight_scale"]).astype(np.float32)
     rows, columns = codes.shape
     if scale.size == 1:
         return codes * scale.reshape(1, 1)
@@ -48,8 +48,8 @@ def scaled(parts: Parts) -> Values:
 
 def block_scaled(parts: Parts, rows: int, columns: int) -> Values:
     """Codes times a scale for each block of outputs and inputs; the last blocks may be smaller."""
-    codes = _floats(parts["weight"])
-    scale = _floats(parts["weight_scale_inv"])
+    codes = floats(parts["weight"])
+    scale = floats(parts["weight_scale_inv"])
     expected = -(-codes.shape[0] // rows), -(-codes.shape[1] // columns)
     if scale.shape != expected:
         raise ValueError(f"scales of shape {scale.shape}, expected {expected}")
@@ -59,7 +59,7 @@ def block_scaled(parts: Parts, rows: int, columns: int) -> Values:
 
 def awq_shape(parts: Parts) -> tuple[int, int]:
     """Outputs and inputs of an AWQ layer."""
-    inputs, packed_outputs = _matrix(parts["qweight"])
+    inputs, packed_outputs = matrix_shape(parts["qweight"])
     return packed_outputs * 8, inputs
 
 
@@ -67,7 +67,7 @@ def awq(parts: Parts) -> Values:
     """(code - zero) times scale, each group of inputs with its own zeros and scales."""
     outputs, inputs = awq_shape(parts)
     codes = _unpacked(_integers(parts["qweight"]), 4, _AWQ_ORDER).reshape(inputs, outputs)
-    scales = _floats(parts["scales"])
+    scales = floats(parts["scales"])
     groups = len(scales)
     zeros = _unpacked(_integers(parts["qzeros"]), 4, _AWQ_ORDER).reshape(groups, outputs)
     if inputs % groups:
@@ -78,7 +78,7 @@ def awq(parts: Parts) -> Values:
 
 def gptq_shape(parts: Parts, bits: int) -> tuple[int, int]:
     """Outputs and inputs of a GPTQ layer."""
-    packed_inputs, outputs = _matrix(parts["qweight"])
+    packed_inputs, outputs = matrix_shape(parts["qweight"])
     return outputs, packed_inputs * 32 // bits
 
 
@@ -87,7 +87,7 @@ def gptq(parts: Parts, bits: int, *, zero_offset: int) -> Values:
     outputs, inputs = gptq_shape(parts, bits)
     packed = _integers(parts["qweight"])
     codes = _unpacked(packed.T, bits).reshape(outputs, inputs).T
-    scales = _floats(parts["scales"])
+    scales = floats(parts["scales"])
     groups = len(scales)
     zeros = _unpacked(_integers(parts["qzeros"]), bits).reshape(groups, outputs) + zero_offset
     if "g_idx" in parts:
@@ -104,7 +104,7 @@ def gptq(parts: Parts, bits: int, *, zero_offset: int) -> Values:
 def packed_shape(parts: Parts, bits: int) -> tuple[int, int]:
     """Outputs and inputs of a layer of packed integers, which are stored as such."""
     stored = _integers(parts["weight_shape"]).reshape(-1)
-    outputs, words = _matrix(parts["weight_packed"])
+    outputs, words = matrix_shape(parts["weight_packed"])
     if (
         len(stored) != 2
         or int(stored[0]) != outputs
@@ -119,7 +119,7 @@ def packed(parts: Parts, bits: int) -> Values:
     outputs, inputs = packed_shape(parts, bits)
     codes = _unpacked(_integers(parts["weight_packed"]), bits).reshape(outputs, -1)[:, :inputs]
     signed = (codes - (1 << (bits - 1))).astype(np.float32)
-    scale = _floats(parts["weight_scale"]).reshape(outputs, -1)
+    scale = floats(parts["weight_scale"]).reshape(outputs, -1)
     if "weight_g_idx" in parts:
         group = _integers(parts["weight_g_idx"]).reshape(inputs)
         if group.min() < 0 or group.max() >= scale.shape[1]:
@@ -148,7 +148,8 @@ def _unpacked(words: Integers, bits: int, order: tuple[int, ...] | None = None) 
     return codes.astype(np.int32)
 
 
-def _matrix(tensor: Tensor) -> tuple[int, int]:
+def matrix_shape(tensor: Tensor) -> tuple[int, int]:
+    """Rows and columns as stored."""
     if len(tensor.shape) != 2:
         raise KeyError(f"{tensor.name.rpartition('.')[2]} (a matrix)")
     return tensor.shape[0], tensor.shape[1]
@@ -162,7 +163,7 @@ def _integers(tensor: Tensor) -> Integers:
     return found.astype(np.int32)
 
 
-def _floats(tensor: Tensor) -> Values:
+def floats(tensor: Tensor) -> Values:
     """Values of dense tensors, of 8-bit floats and of signed bytes."""
     if tensor.format == "f8_e4m3":
         codes = np.frombuffer(tensor.bytes, np.uint8).reshape(tensor.shape)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay._native import SafeTensorsFile, StoredTensor
-from assay.engine.loading.configuration import known_architecture, validated
+from assay.engine.loading.configuration import SCHEMAS, known_architecture, validated
 from assay.engine.loading.model_files import ModelFiles, Tensor
-from assay.engine.loading.quantized_layers import scheme_of, with_computed_layers
+from assay.engine.loading.quantized_layers import is_cache_scale, scheme_of, with_computed_layers
 from assay.engine.loading.tensor_shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
 from assay.engine.loading.vocabulary import LibraryVocabulary, library_errors
@@ -19,6 +19,8 @@ from assay.files import read_text
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
+MODELOPT: Final = "hf_quant_config.json"
+"""What NVIDIA's ModelOpt writes where config.json does not state the quantization."""
 _MAX_JSON_BYTES: Final = 256 << 20
 
 
@@ -29,18 +31,26 @@ def open_folder(folder: Path) -> ModelFiles:
     if "model_type" not in raw:
         raise InputError(f'{where}: expected the key "model_type", got none')
     architecture = known_architecture(f"{where}: model_type", raw["model_type"])
-    scheme = scheme_of(where, raw.pop("quantization_config", None))
+    scheme = None
+    if "quantization_config" not in SCHEMAS[architecture].keys:
+        scheme = scheme_of(where, _quantization(folder, raw.pop("quantization_config", None)))
     config, notes = validated(where, architecture, raw)
     tensors = {}
+    cache_scales = 0
     for stored in _stored_tensors(folder):
         name = _prefixed_name(architecture, stored.name)
         # Tied embeddings may be stored twice; transformers ignores the copy too.
         if is_buffer(name) or (name == LM_HEAD and config["tie_word_embeddings"]):
             continue
+        if scheme is not None and is_cache_scale(name):
+            cache_scales += 1
+            continue
         transposed = architecture == "gpt2" and _is_conv1d(name)
         tensors[name] = Tensor.stored(name, stored, transposed=transposed)
     if scheme is not None:
         tensors = with_computed_layers(str(folder), scheme, tensors)
+    if cache_scales:
+        notes = (*notes, f"{folder}: {cache_scales} scales of an 8-bit KV cache are not used")
     check_tensors(str(folder), architecture, config, tensors)
     settings = _optional_json(folder / "tokenizer_config.json")
     return ModelFiles(
@@ -54,6 +64,17 @@ def open_folder(folder: Path) -> ModelFiles:
         template_text=_template(folder, settings),
         notes=notes,
     )
+
+
+def _quantization(folder: Path, stated: Any) -> Any:
+    """The quantization that config.json states, or the file that ModelOpt writes beside it."""
+    path = folder / MODELOPT
+    if stated is not None or not path.exists():
+        return stated
+    found = read_json(path).get("quantization")
+    if not isinstance(found, dict):
+        raise InputError(f'{path}: expected an object "quantization", got {type(found).__name__}')
+    return {"quant_method": "modelopt", **found}
 
 
 def read_json(path: Path) -> dict[str, Any]:

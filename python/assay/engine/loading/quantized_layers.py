@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.engine.loading import dequantize_layers as layers
+from assay.engine.loading import fp4_layers as fp4
 from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError
 
@@ -166,9 +167,9 @@ def _compressed(where: str, settings: Mapping[str, Any]) -> Scheme:
             f"{where}: expected one group of weights in config_groups, got {len(weights)}"
         )
     scheme = weights[0]
-    kind = _expect(
-        where, settings, "format", ("float-quantized", "int-quantized", "pack-quantized")
-    )
+    kind = _expect(where, settings, "format", _COMPRESSED_FORMATS)
+    if kind in _FP4_FORMATS:
+        return _fp4(where, scheme, kind)
     if kind != "pack-quantized":
         rest = ("weight_scale", "input_scale", "weight_zero_point")
         _expect(where, scheme, "num_bits", (8,))
@@ -185,12 +186,64 @@ def _compressed(where: str, settings: Mapping[str, Any]) -> Scheme:
     )
 
 
+def _fp4(where: str, scheme: Mapping[str, Any], kind: str) -> Scheme:
+    """4-bit floats of compressed-tensors; scales of activations are not used."""
+    group, rest, values = _FP4_FORMATS[kind]
+    _expect(where, scheme, "num_bits", (4,))
+    _expect(where, scheme, "type", ("float",))
+    _expect(where, scheme, "group_size", (group,))
+    return Scheme(
+        f"packed {kind.partition('-')[0]}",
+        "weight_packed",
+        (*rest, "input_global_scale"),
+        lambda parts: fp4.fp4_shape(parts, "weight_packed", group),
+        values,
+    )
+
+
+def _modelopt(where: str, settings: Mapping[str, Any]) -> Scheme:
+    """NVIDIA's ModelOpt; scales of activations are not used."""
+    algorithm = _expect(where, settings, "quant_algo", ("NVFP4", "FP8"))
+    if algorithm == "FP8":
+        return _fp8(where, {})
+    return Scheme(
+        "modelopt nvfp4",
+        "weight",
+        ("weight_scale", "weight_scale_2", "input_scale"),
+        lambda parts: fp4.fp4_shape(parts, "weight", fp4.NVFP4_GROUP),
+        fp4.nvfp4_multiplied,
+    )
+
+
+_FP4_FORMATS: Final[dict[str, tuple[int, tuple[str, ...], Callable[[layers.Parts], Any]]]] = {
+    "nvfp4-pack-quantized": (
+        fp4.NVFP4_GROUP,
+        ("weight_scale", "weight_global_scale"),
+        fp4.nvfp4_divided,
+    ),
+    "mxfp4-pack-quantized": (fp4.MXFP4_GROUP, ("weight_scale",), fp4.mxfp4),
+}
+_COMPRESSED_FORMATS: Final = (
+    *("float-quantized", "int-quantized", "pack-quantized"),
+    *_FP4_FORMATS,
+)
+
 _SCHEMES: Final[dict[str, Callable[[str, Mapping[str, Any]], Scheme]]] = {
     "fp8": _fp8,
     "awq": _awq,
     "gptq": _gptq,
     "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
 }
+
+
+def is_cache_scale(name: str) -> bool:
+    """Whether a tensor is a scale for an 8-bit KV cache; the cache has scales of its own here.
+
+    >>> is_cache_scale("model.layers.0.self_attn.k_proj.k_scale")
+    True
+    """
+    return name.endswith((".k_scale", ".v_scale"))
 
 
 def _expect(where: str, settings: Mapping[str, Any], key: str, known: tuple[Any, ...]) -> Any:

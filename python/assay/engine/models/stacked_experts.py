@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import Tensor
+from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ else:
 EXACT_FORMAT = "bf16"
 """A dense format that holds every MXFP4 value: four bits times a power of two."""
 
-_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-_SCALE_BIAS = 127
-
 
 def mxfp4_values(
     blocks: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8]
@@ -29,10 +27,8 @@ def mxfp4_values(
 
     `blocks` has one more axis than `scales`; the last two axes become one.
     """
-    table = np.array([*_E2M1, *(-value for value in _E2M1)], np.float32)
-    pairs = np.stack([table[blocks & 15], table[blocks >> 4]], axis=-1)
-    values = pairs.reshape(*blocks.shape[:-1], 2 * blocks.shape[-1])
-    exponents = scales.astype(np.int32) - _SCALE_BIAS
+    values = e2m1_values(blocks)
+    exponents = scales.astype(np.int32) - EXPONENT_BIAS
     scaled = np.ldexp(values, exponents[..., None])
     joined: npt.NDArray[np.float32] = scaled.reshape(*scaled.shape[:-2], -1).astype(np.float32)
     return joined
