@@ -17,7 +17,7 @@ from assay.engine.architectures.decoder import (
     LatentAttention,
     StateSpace,
 )
-from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
 from assay.engine.loading.synthetic import synthetic_model
 from generated_pages import write_or_check
 
@@ -48,6 +48,20 @@ def _lines() -> Iterator[str]:
         features = ", ".join(_features(architecture.decoder(config), config)) or "-"
         gguf = f"`{architecture.gguf}`" if architecture.gguf else "-"
         yield f"| `{name}` | {architecture.models} | {gguf} | {features} |"
+    yield ""
+    yield "## Encoders"
+    yield ""
+    yield (
+        f"{len(ENCODERS)} architectures compute embeddings (`assay embed`, `/v1/embeddings`) and "
+        "generate no text. Hidden states of each are compared with those of `transformers`."
+    )
+    yield ""
+    yield "| `model_type` | models | positions |"
+    yield "|---|---|---|"
+    for name, encoder in ENCODERS.items():
+        first = encoder.encoder(synthetic_model(name).config).first_position
+        positions = f"learned, from {first} on" if first else "learned"
+        yield f"| `{name}` | {encoder.models} | {positions} |"
     yield ""
 
 

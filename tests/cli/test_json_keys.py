@@ -825,6 +825,7 @@ def test_every_command_is_listed_here() -> None:
         "chat",
         "diagnose",
         "doctor",
+        "embed",
         "generate",
         "load",
         "perplexity",

@@ -56,6 +56,7 @@ COMMANDS: Final = {
     "generate": "generate",
     "chat": "chat",
     "serve": "serve",
+    "embed": "embed",
     "perplexity": "perplexity",
     "trace capture": "trace_capture",
     "trace attach": "trace_attach",

@@ -10,7 +10,7 @@ from assay.cli.output import show_note
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.engine import Engine, SamplingParams
+    from assay.engine import Encoder, Engine, SamplingParams
 
 Model = Annotated[
     str,
@@ -134,7 +134,7 @@ def load(
     return Engine.load(model, chosen_device(device), kv_tokens=kv_tokens, **knobs(given or ()))
 
 
-def show_notes(engine: "Engine") -> None:
+def show_notes(engine: "Engine | Encoder") -> None:
     """Print notes about synthetic weights and substituted formats."""
     if engine.files.synthetic:
         show_note(f'the model "{engine.files.name}" is synthetic: its weights are random')

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.cli import sampling
 from assay.cli.output import working
-from assay.errors import InputError
+from assay.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from assay.engine import Engine
+    from assay.engine import Encoder, Engine
     from assay.engine.core.device_sharing import DeviceSharing, ModelShare
     from assay.engine.server import HostedModel
+    from assay.runtime import Device
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?")
@@ -98,9 +99,9 @@ def load(
     reasoning_parser: str,
 ) -> Served:
     """Load the models, one after the other; several are admitted to the device together."""
-    from assay.engine import Engine
+    from assay.engine import Encoder
     from assay.engine.core.device_sharing import DeviceSharing, engine_settings
-    from assay.engine.server import HostedModel, served_model
+    from assay.engine.server import HostedModel, served_encoder, served_model
     from assay.runtime import device as device_named
 
     place = device_named(sampling.chosen_device(device))
@@ -110,20 +111,14 @@ def load(
     folders = _adapters_by_model(adapters, [one.name for one in models])
     for share in shares:
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
-    engines: list[Engine] = []
+    engines: list[Engine | Encoder] = []
     with ExitStack() as stack:
         for one in models:
             with (
                 working(f"loading {one.source}"),
                 nullcontext() if sharing is None else sharing.loading(one.name),
             ):
-                engine = Engine.load(
-                    one.source,
-                    place,
-                    kv_tokens=kv_tokens,
-                    adapters=folders[one.name],
-                    **settings[one.name],
-                )
+                engine = _engine(one, place, kv_tokens, folders[one.name], settings[one.name])
             stack.callback(engine.close)
             sampling.show_notes(engine)
             engines.append(engine)
@@ -132,20 +127,46 @@ def load(
         hosted = [
             HostedModel(
                 engine,
-                served_model(
+                served_encoder(engine, one.name)
+                if isinstance(engine, Encoder)
+                else served_model(
                     engine,
                     one.name,
                     tool_call_parser=tool_call_parser,
                     reasoning_parser=reasoning_parser,
                 ),
                 None if sharing is None else sharing.places[one.name],
-                engine.adapters,
+                () if isinstance(engine, Encoder) else engine.adapters,
             )
             for one, engine in zip(models, engines, strict=True)
         ]
         # The application closes the engines from here on.
         stack.pop_all()
     return Served(hosted, place.name, any(one.files.synthetic for one in engines), sharing)
+
+
+def _engine(
+    request: ModelRequest,
+    device: Device,
+    kv_tokens: int | None,
+    adapters: dict[str, str],
+    settings: dict[str, Any],
+) -> Engine | Encoder:
+    """The engine of one model, or the encoder."""
+    from assay.engine import Encoder, Engine
+    from assay.engine.loading import open_model
+    from assay.engine.loading.encoder_files import is_encoder
+
+    files = open_model(request.source)
+    if not is_encoder(files):
+        return Engine.load(files, device, kv_tokens=kv_tokens, adapters=adapters, **settings)
+    if adapters or request.share is not None:
+        raise UnsupportedError(
+            f'model "{request.name}": expected an encoder alone, got '
+            f"{'adapters' if adapters else 'several models on one device'}",
+            "serve it by a command of its own",
+        )
+    return Encoder.load(files, device, **settings)
 
 
 def _is_share(text: str) -> bool:

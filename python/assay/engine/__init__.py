@@ -1,5 +1,6 @@
 """The engine: a language model served on the runtime, every kernel a model operation."""
 
+from assay.engine.core.encoder import Encoder
 from assay.engine.core.engine import Engine
 from assay.engine.core.knobs import Knob, Settings, Undo
 from assay.engine.core.kv_memory import KvSnapshot
@@ -10,6 +11,7 @@ from assay.engine.core.structured_output import StructuredOutput
 __all__ = [
     "Chunk",
     "Completion",
+    "Encoder",
     "Engine",
     "FinishReason",
     "Knob",

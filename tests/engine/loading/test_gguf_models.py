@@ -169,6 +169,8 @@ def test_rope_factors_beside_a_scaling_are_refused(tmp_path: Path) -> None:
 def test_keys_that_would_change_logits_are_refused(
     architecture: str, key: str, value: Any, tmp_path: Path
 ) -> None:
+    if (architecture, key) == ("llama", "expert_count"):
+        pytest.skip("a file of Mixtral says llama: test_gguf_architectures.py")
     path = tmp_path / "model.gguf"
     write(path, small(architecture), changes={f"{architecture}.{key}": value})
     with pytest.raises(UnsupportedError, match=f"{architecture}.{key}"):

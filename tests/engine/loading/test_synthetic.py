@@ -73,5 +73,5 @@ def test_model_is_labeled_synthetic() -> None:
 def test_invalid_configurations_are_refused() -> None:
     with pytest.raises(AssayError, match="num_key_value_heads 3"):
         synthetic_model(config={"num_key_value_heads": 3})
-    with pytest.raises(AssayError, match='"bert"'):
-        synthetic_model("bert")
+    with pytest.raises(AssayError, match='"t5"'):
+        synthetic_model("t5")

@@ -73,4 +73,5 @@ ARCHITECTURE = Architecture(
         "logit_scale": 0.0625,
         "tie_word_embeddings": True,
     },
+    gguf="cohere2",
 )

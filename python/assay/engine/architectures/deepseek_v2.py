@@ -58,4 +58,5 @@ ARCHITECTURE = Architecture(
         "routed_scaling_factor": 1.0,
     },
     model_code=("DeepseekV2Model", "DeepseekV2ForCausalLM"),
+    gguf="deepseek2",
 )

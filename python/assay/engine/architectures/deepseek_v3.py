@@ -61,4 +61,5 @@ ARCHITECTURE = Architecture(
         "num_nextn_predict_layers": 0,
     },
     model_code=("DeepseekV3Model", "DeepseekV3ForCausalLM"),
+    gguf="deepseek2",
 )

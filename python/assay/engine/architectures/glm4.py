@@ -44,4 +44,5 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"attention_bias": True, "partial_rotary_factor": 0.5},
+    gguf="glm4",
 )

@@ -108,4 +108,5 @@ ARCHITECTURE = Architecture(
         "time_step_rank",
         "time_step_scale",
     ),
+    gguf="mamba2",
 )

@@ -35,4 +35,5 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"sliding_window": None},
+    gguf="llama",
 )

@@ -52,4 +52,5 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
+    gguf="llama",
 )

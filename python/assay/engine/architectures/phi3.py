@@ -50,4 +50,5 @@ ARCHITECTURE = Architecture(
     ),
     decoder=build,
     small={"sliding_window": None, "partial_rotary_factor": 1.0},
+    gguf="phi3",
 )

@@ -99,4 +99,5 @@ ARCHITECTURE = Architecture(
         "qkv_bias": True,
         **EXPERT_DEFAULTS,
     },
+    gguf="qwen2moe",
 )

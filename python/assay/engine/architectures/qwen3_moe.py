@@ -76,4 +76,5 @@ ARCHITECTURE = Architecture(
         **EXPERT_DEFAULTS,
         "norm_topk_prob": True,
     },
+    gguf="qwen3moe",
 )

@@ -1,10 +1,11 @@
-"""Every architecture that runs, by its `model_type`."""
+"""Every architecture that runs, by its `model_type`: decoders and encoders."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from assay.engine.architectures import (
+    bert,
     cohere2,
     deepseek_v2,
     deepseek_v3,
@@ -27,6 +28,7 @@ from assay.engine.architectures import (
     smollm3,
     starcoder2,
 )
+from assay.engine.architectures.encoder import EncoderArchitecture
 from assay.engine.architectures.schema import Architecture
 
 ARCHITECTURES: Final[dict[str, Architecture]] = {
@@ -53,3 +55,10 @@ ARCHITECTURES: Final[dict[str, Architecture]] = {
     "mamba2": mamba2.ARCHITECTURE,
 }
 """Architectures in the order of the documentation."""
+
+ENCODERS: Final[dict[str, EncoderArchitecture]] = {
+    "bert": bert.BERT,
+    "roberta": bert.ROBERTA,
+    "xlm-roberta": bert.XLM_ROBERTA,
+}
+"""Architectures that compute embeddings and generate no text."""

@@ -61,4 +61,5 @@ ARCHITECTURE = Architecture(
         "sliding_window": None,
         "tie_word_embeddings": True,
     },
+    gguf="starcoder2",
 )

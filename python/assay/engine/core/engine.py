@@ -29,9 +29,10 @@ from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.step_loop import COUNTERS, RequestChunks, collect_outputs, run_step
 from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading import ModelFiles, open_model
+from assay.engine.loading.encoder_files import is_encoder
 from assay.engine.models.model import Model
 from assay.engine.runner.graph_capture import StepDelays
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError, UnsupportedError, unknown_name
 from assay.runtime import Device
 from assay.runtime import device as device_named
 from assay.runtime.graphs import GraphNode, NodeTime
@@ -109,6 +110,11 @@ class Engine:
         later.
         """
         files = source if isinstance(source, ModelFiles) else open_model(source)
+        if is_encoder(files):
+            raise UnsupportedError(
+                f'model "{files.name}": expected a model that generates text, got an encoder',
+                "it embeds texts: assay embed, assay serve, or Encoder.load in Python",
+            )
         files.prepare()
         opened = []
         if adapters:

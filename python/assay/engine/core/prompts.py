@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -38,10 +38,16 @@ def with_params(
 
 def token_ids(state: EngineState, prompt: Prompt) -> list[int]:
     """The token IDs of a prompt; a text gets the BOS token where the model's files ask for it."""
+    return checked_tokens(prompt, state.files.tokenizer.encode, state.model.shape.vocabulary)
+
+
+def checked_tokens(
+    prompt: Prompt, encode: Callable[[str], Sequence[int]], vocabulary: int
+) -> list[int]:
+    """The token IDs of a prompt, which must be in the vocabulary, and at least one."""
     if isinstance(prompt, str):
-        tokens = state.files.tokenizer.encode(prompt)
+        tokens = list(encode(prompt))
     else:
-        vocabulary = state.model.shape.vocabulary
         tokens = [_valid_token(token, vocabulary) for token in _items("prompt", prompt)]
     if not tokens:
         raise InputError("prompt: expected at least one token, got none")

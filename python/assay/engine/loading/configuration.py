@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from assay.engine.architectures.decoder import MXFP4_BLOCK
-from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
 from assay.engine.architectures.schema import ConfigSchema
 from assay.engine.loading.configuration_keys import check_keys, short
 from assay.engine.loading.rope_scaling import standard_scaling, unfold_rope_parameters
@@ -80,7 +80,8 @@ def known_architecture(where: str, name: Any) -> str:
     if isinstance(name, str) and name in SCHEMAS:
         return name
     raise UnsupportedError(
-        f'{where}: expected a known architecture, got "{name}"', f"one of: {', '.join(SCHEMAS)}"
+        f'{where}: expected a known architecture, got "{name}"',
+        f"one of: {', '.join((*SCHEMAS, *ENCODERS))}",
     )
 
 
@@ -112,19 +113,19 @@ def validated(
                 f"a {architecture} model cannot be read without it",
             )
     for key in schema.dimensions:
-        _check_dimension(where, key, config[key])
+        check_dimension(where, key, config[key])
     for key in _POSITIVE:
         if key in schema.keys:
-            _check_positive(where, key, config[key])
+            check_positive(where, key, config[key])
     for key in _POSITIVE_OR_NULL:
         if key in schema.keys and config[key] is not None:
-            _check_positive(where, key, config[key])
+            check_positive(where, key, config[key])
     for key in _COUNTS:
         if key in schema.keys:
-            _check_dimension(where, key, config[key])
+            check_dimension(where, key, config[key])
     for key in _NOT_NEGATIVE:
         if key in schema.keys and config[key] != 0:
-            _check_dimension(where, key, config[key])
+            check_dimension(where, key, config[key])
     for key, (kinds, expected) in _TYPES.items():
         if key in config and not isinstance(config[key], kinds):
             raise InputError(f"{where}: expected {key} as {expected}, got {config[key]!r}")
@@ -151,7 +152,7 @@ def _check_layers(where: str, schema: ConfigSchema, config: dict[str, Any]) -> N
     if "use_sliding_window" in schema.keys and not config["use_sliding_window"]:
         config["sliding_window"] = config["layer_types"] = None
     if (window := config.get("sliding_window")) is not None:
-        _check_dimension(where, "sliding_window", window)
+        check_dimension(where, "sliding_window", window)
         last = config.get("max_window_layers", 0)
         if isinstance(last, bool) or not isinstance(last, int):
             raise InputError(f"{where}: expected max_window_layers as an integer, got {last!r}")
@@ -183,8 +184,8 @@ def _check_groups(where: str, config: dict[str, Any], count: int, used: int) -> 
         config["n_group"] = config["topk_group"] = 1
         return
     for key in ("n_group", "topk_group"):
-        _check_dimension(where, key, config[key])
-    _check_divides(where, "n_routed_experts", count, "n_group", groups)
+        check_dimension(where, key, config[key])
+    check_divides(where, "n_routed_experts", count, "n_group", groups)
     if chosen > groups or chosen * (count // groups) < used:
         raise InputError(
             f"{where}: expected topk_group of at most {groups} groups that hold {used} experts, "
@@ -209,7 +210,7 @@ def _check_latents(where: str, schema: ConfigSchema, config: dict[str, Any]) -> 
     if rotated % 2:
         raise InputError(f"{where}: expected an even qk_rope_head_dim, got {rotated}")
     if config["q_lora_rank"] is not None:
-        _check_dimension(where, "q_lora_rank", config["q_lora_rank"])
+        check_dimension(where, "q_lora_rank", config["q_lora_rank"])
     config["head_dim"] = rotated
     if not config.get("num_nextn_predict_layers"):
         return []
@@ -233,7 +234,7 @@ def _check_rotary(where: str, config: dict[str, Any]) -> None:
     share = config.get("partial_rotary_factor")
     if share is None:
         return
-    _check_positive(where, "partial_rotary_factor", share)
+    check_positive(where, "partial_rotary_factor", share)
     if not 2 <= int(config["head_dim"] * share) <= config["head_dim"]:
         raise InputError(
             f"{where}: expected partial_rotary_factor of a part of {config['head_dim']} "
@@ -241,12 +242,14 @@ def _check_rotary(where: str, config: dict[str, Any]) -> None:
         )
 
 
-def _check_dimension(where: str, key: str, value: Any) -> None:
+def check_dimension(where: str, key: str, value: Any) -> None:
+    """Refuse what is not a positive 31-bit integer."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
         raise InputError(f"{where}: expected {key} as an integer from 1 to 2^31 - 1, got {value!r}")
 
 
-def _check_positive(where: str, key: str, value: Any) -> None:
+def check_positive(where: str, key: str, value: Any) -> None:
+    """Refuse what is not a positive number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 < value < 1e38:
         raise InputError(f"{where}: expected {key} as a positive number, got {value!r}")
@@ -257,18 +260,18 @@ def _derive_heads(where: str, architecture: str, config: dict[str, Any]) -> list
     if architecture == "gpt2":
         width, heads = config["n_embd"], config["n_head"]
         config["n_inner"] = config["n_inner"] or 4 * width
-        _check_dimension(where, "n_inner", config["n_inner"])
-        _check_divides(where, "n_embd", width, "n_head", heads)
+        check_dimension(where, "n_inner", config["n_inner"])
+        check_divides(where, "n_embd", width, "n_head", heads)
         return []
     if "state_size" in SCHEMAS[architecture].keys:
         _check_state_space(where, config)
         return []
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    _check_divides(where, "num_attention_heads", heads, "num_key_value_heads", kv_heads)
+    check_divides(where, "num_attention_heads", heads, "num_key_value_heads", kv_heads)
     if config.get("head_dim") is not None:
-        _check_dimension(where, "head_dim", config["head_dim"])
+        check_dimension(where, "head_dim", config["head_dim"])
         return []
-    _check_divides(where, "hidden_size", config["hidden_size"], "num_attention_heads", heads)
+    check_divides(where, "hidden_size", config["hidden_size"], "num_attention_heads", heads)
     config["head_dim"] = config["hidden_size"] // heads
     return [f"{where} has no head_dim: {config['head_dim']}, hidden_size over num_attention_heads"]
 
@@ -276,10 +279,10 @@ def _derive_heads(where: str, architecture: str, config: dict[str, Any]) -> list
 def _check_state_space(where: str, config: dict[str, Any]) -> None:
     """Check the dimensions of state-space layers."""
     heads, groups, taps = config["num_heads"], config["n_groups"], config["conv_kernel"]
-    _check_divides(where, "num_heads", heads, "n_groups", groups)
+    check_divides(where, "num_heads", heads, "n_groups", groups)
     if not 2 <= taps <= MAX_TAPS:
         raise InputError(f"{where}: expected conv_kernel from 2 to {MAX_TAPS}, got {taps}")
-    _check_positive(where, "expand", config["expand"])
+    check_positive(where, "expand", config["expand"])
     inner = config["hidden_size"] * config["expand"]
     if inner != heads * config["head_dim"]:
         raise InputError(
@@ -300,6 +303,7 @@ def _check_state_space(where: str, config: dict[str, Any]) -> None:
         raise InputError(f"{where}: expected a rising time_step_limit, got {short(limit)}")
 
 
-def _check_divides(where: str, name: str, value: int, by: str, divisor: int) -> None:
+def check_divides(where: str, name: str, value: int, by: str, divisor: int) -> None:
+    """Refuse a number that another one does not divide."""
     if value % divisor:
         raise InputError(f"{where}: expected {name} as a multiple of {by} {divisor}, got {value}")

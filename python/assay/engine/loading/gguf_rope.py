@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.engine.loading.gguf_metadata import GgufMetadata
+from assay.engine.loading.gguf_names import LONG_FACTORS, SHORT_FACTORS
+from assay.engine.loading.model_files import Tensor
 from assay.engine.loading.rope_scaling import yarn_attention_factor
 from assay.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from assay._native import StoredTensor
 
 _TYPES: Final = ("none", "linear", "yarn")
 
@@ -48,6 +54,46 @@ def gguf_rope_scaling(metadata: GgufMetadata, architecture: str) -> dict[str, An
         "beta_slow": metadata.get(f"{prefix}.yarn_beta_slow", float),
     }
     return {key: value for key, value in scaling.items() if value is not None}
+
+
+def gguf_latent_scaling(metadata: GgufMetadata, architecture: str) -> dict[str, Any] | None:
+    """The scaling of latent attention, whose factor of scores has a key of its own.
+
+    Files state a tenth of `mscale_all_dim`. llama.cpp takes `mscale` as the same, or as 1 where that
+    is 1: cosines and sines keep their length either way.
+    """
+    scaling = gguf_rope_scaling(metadata, architecture)
+    if scaling is None or scaling["rope_type"] != "yarn":
+        return scaling
+    tenth = metadata.get(f"{architecture}.rope.scaling.yarn_log_multiplier", float)
+    if not tenth:
+        return scaling
+    name = f"{architecture}.rope.scaling.attn_factor"
+    _only(metadata, name, 1.0, metadata.get(name, float))
+    del scaling["attention_factor"]
+    return scaling | {"mscale": 10.0 * tenth, "mscale_all_dim": 10.0 * tenth}
+
+
+def longrope_scaling(
+    metadata: GgufMetadata, architecture: str, stored: Mapping[str, StoredTensor]
+) -> dict[str, Any] | None:
+    """The scaling of a file that has factors for short and for long contexts, or None."""
+    if LONG_FACTORS not in stored or SHORT_FACTORS not in stored:
+        return None
+    prefix = f"{architecture}.rope.scaling"
+    factor = metadata.get(f"{prefix}.attn_factor", float)
+    lists = {
+        key: Tensor.stored(name, stored[name]).to_float32().reshape(-1).tolist()
+        for key, name in (("short_factor", SHORT_FACTORS), ("long_factor", LONG_FACTORS))
+    }
+    return {
+        "rope_type": "longrope",
+        "original_max_position_embeddings": metadata.require(
+            f"{prefix}.original_context_length", int
+        ),
+        "attention_factor": 1.0 if factor is None else factor,
+        **lists,
+    }
 
 
 def _only(metadata: GgufMetadata, key: str, expected: float, got: float | None) -> None:

@@ -97,6 +97,7 @@ class ByteLevelVocabulary:
 
     byte_level = True
     strips_space = False
+    word_suffix: str | None = None
 
     def __init__(
         self,

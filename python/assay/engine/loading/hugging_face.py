@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from assay._native import SafeTensorsFile, StoredTensor
+from assay.engine.architectures.registry import ENCODERS
 from assay.engine.loading.configuration import SCHEMAS, known_architecture, validated
+from assay.engine.loading.encoder_files import open_encoder
+from assay.engine.loading.json_files import optional_json, read_json
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.quantized_layers import is_cache_scale, scheme_of, with_computed_layers
 from assay.engine.loading.tensor_shapes import LM_HEAD, check_tensors, is_buffer
 from assay.engine.loading.tokenizer import Tokenizer
-from assay.engine.loading.vocabulary import LibraryVocabulary, library_errors
+from assay.engine.loading.vocabulary import LibraryVocabulary, library_errors, read_library
 from assay.errors import InputError
 from assay.files import read_text
 
@@ -21,7 +23,6 @@ SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
 MODELOPT: Final = "hf_quant_config.json"
 """What NVIDIA's ModelOpt writes where config.json does not state the quantization."""
-_MAX_JSON_BYTES: Final = 256 << 20
 
 
 def open_folder(folder: Path) -> ModelFiles:
@@ -30,6 +31,8 @@ def open_folder(folder: Path) -> ModelFiles:
     where = str(folder / "config.json")
     if "model_type" not in raw:
         raise InputError(f'{where}: expected the key "model_type", got none')
+    if raw["model_type"] in ENCODERS:
+        return open_encoder(folder, raw, _stored_tensors(folder))
     architecture = known_architecture(f"{where}: model_type", raw["model_type"])
     scheme = None
     if "quantization_config" not in SCHEMAS[architecture].keys:
@@ -52,7 +55,7 @@ def open_folder(folder: Path) -> ModelFiles:
     if cache_scales:
         notes = (*notes, f"{folder}: {cache_scales} scales of an 8-bit KV cache are not used")
     check_tensors(str(folder), architecture, config, tensors)
-    settings = _optional_json(folder / "tokenizer_config.json")
+    settings = optional_json(folder / "tokenizer_config.json")
     return ModelFiles(
         name=folder.resolve().name,
         path=folder,
@@ -75,27 +78,6 @@ def _quantization(folder: Path, stated: Any) -> Any:
     if not isinstance(found, dict):
         raise InputError(f'{path}: expected an object "quantization", got {type(found).__name__}')
     return {"quant_method": "modelopt", **found}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    if not path.is_file():
-        raise InputError(f"{path}: expected a file, got none")
-    if path.stat().st_size > _MAX_JSON_BYTES:
-        raise InputError(
-            f"{path}: expected at most {_MAX_JSON_BYTES} bytes, got {path.stat().st_size}"
-        )
-    try:
-        data = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected JSON, got: {error}") from None
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: expected a JSON object, got {type(data).__name__}")
-    return data
-
-
-def _optional_json(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
 
 
 def _prefixed_name(architecture: str, name: str) -> str:
@@ -154,22 +136,12 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _tokenizer(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> Tokenizer:
-    import tokenizers
-
     path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise InputError(
-            f"{path}: expected a file, got none",
-            "only tokenizers saved for the tokenizers library are read",
-        )
+    library = read_library(path)
     with library_errors(f"{path}: expected a tokenizer"):
-        library = tokenizers.Tokenizer.from_file(str(path))
-        # The file may set these for training batches; prompts are neither truncated nor padded.
-        library.no_truncation()
-        library.no_padding()
         # The special tokens that the post-processor adds to a text.
         special_ids = library.encode("", add_special_tokens=True).ids
-    generation = _optional_json(folder / "generation_config.json")
+    generation = optional_json(folder / "generation_config.json")
     stops = [
         end
         for given in (config, generation)

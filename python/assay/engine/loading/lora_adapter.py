@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from assay._native import SafeTensorsFile
-from assay.engine.loading.hugging_face import read_json
+from assay.engine.loading.json_files import read_json
 from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError
 from assay.lazy_import import LazyModule

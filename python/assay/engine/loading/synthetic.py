@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
 from assay.engine.architectures.schema import Architecture
 from assay.engine.loading.configuration import known_architecture, validated
+from assay.engine.loading.encoder_configuration import validated_encoder
 from assay.engine.loading.hugging_face import INDEX, SINGLE
 from assay.engine.loading.model_files import ModelFiles, Tensor
 from assay.engine.loading.tensor_shapes import expected_shapes
@@ -76,7 +77,8 @@ def _small(name: str, architecture: Architecture) -> dict[str, Any]:
 
 
 SMALL: Final[dict[str, dict[str, Any]]] = {
-    name: _small(name, architecture) for name, architecture in ARCHITECTURES.items()
+    **{name: _small(name, architecture) for name, architecture in ARCHITECTURES.items()},
+    **{name: dict(encoder.small) for name, encoder in ENCODERS.items()},
 }
 """A small configuration of each architecture."""
 
@@ -163,9 +165,11 @@ def _write_json(path: Path, data: Any) -> None:
 def _settings(
     architecture: str, config: Mapping[str, Any] | None, complete: bool
 ) -> dict[str, Any]:
-    known_architecture("synthetic model", architecture)
+    if architecture not in ENCODERS:
+        known_architecture("synthetic model", architecture)
     base = {} if complete else SMALL[architecture]
-    settings, _ = validated("synthetic model", architecture, base | dict(config or {}))
+    check = validated_encoder if architecture in ENCODERS else validated
+    settings, _ = check("synthetic model", architecture, base | dict(config or {}))
     return settings
 
 

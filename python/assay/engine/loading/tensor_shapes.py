@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from assay.engine.architectures.decoder import Shapes
-from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
 from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError, unknown_name
 
@@ -25,6 +25,8 @@ _BUFFERS: Final = re.compile(r"\.attn\.(masked_)?bias$|\.rotary_emb\.inv_freq$")
 
 def expected_shapes(architecture: str, config: Mapping[str, Any]) -> Shapes:
     """Every tensor that a model of this configuration has; matrices are outputs by inputs."""
+    if architecture in ENCODERS:
+        return ENCODERS[architecture].encoder(config).tensors()
     return ARCHITECTURES[architecture].decoder(config).tensors()
 
 
@@ -44,7 +46,8 @@ def check_tensors(
 ) -> None:
     """Refuse a file whose tensors are not those of its configuration."""
     # Before the shapes are listed: a configuration may claim any number of layers.
-    layers = config[ARCHITECTURES[architecture].layers_key]
+    one = ARCHITECTURES.get(architecture)
+    layers = config["num_hidden_layers" if one is None else one.layers_key]
     if layers > len(tensors):
         raise InputError(
             f"{where}: expected tensors for {layers} layers, got {len(tensors)} tensors"

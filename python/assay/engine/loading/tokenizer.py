@@ -128,6 +128,9 @@ class Tokenizer:
             if all(char in self._byte_of for char in text):
                 return bytes(self._byte_of[char] for char in text)
             return text.encode()
+        if (suffix := self._vocabulary.word_suffix) is not None:
+            continues = text.startswith(suffix)
+            return (text.removeprefix(suffix) if continues else f" {text}").encode()
         if found := _BYTE_TOKEN.fullmatch(text):
             return bytes([int(found[1], 16)])
         return text.replace(SPACE, " ").encode()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from assay import ops
 from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import ModelFiles, Tensor, dequantize, exact_q8_0
+from assay.engine.loading.tensor_values import DENSE, tensor_values
 from assay.engine.models.stacked_experts import EXACT_FORMAT, stacked_bias, stacked_values
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 else:
     np = LazyModule("numpy", globals(), "np")
-
-DENSE = ("f32", "f16", "bf16")
-"""Formats without quantization."""
 
 MIXED_FORMAT = "f16"
 """The format of matrices whose format has no kernels, or whose fused parts have different ones."""
@@ -90,7 +88,8 @@ class WeightSource:
         format = asked or (formats.pop() if len(formats) == 1 else MIXED_FORMAT)
         computed = any(tensor.compute for tensor in tensors)
         has_kernel = format in self.device.capabilities.weight_formats
-        if (format in dequantize.FORMATS and not has_kernel) or (computed and asked is None):
+        substitutes = computed and asked is None and format not in DENSE
+        if (format in dequantize.FORMATS and not has_kernel) or substitutes:
             self._note(f"{format} computed as {MIXED_FORMAT}")
             format = MIXED_FORMAT
         on_gpu = self.device.capabilities.packs_weights_on_device
@@ -103,7 +102,7 @@ class WeightSource:
         }
         same = stored_as == {format}
         if change is not None:
-            values = change(np.concatenate([self._values(tensor) for tensor in tensors]))
+            values = change(np.concatenate([tensor_values(tensor) for tensor in tensors]))
             weights = pack_values(values, format, self.device)
         elif on_gpu and stored_as == {GPU_DENSE} and format in (GPU_DENSE, *QUANTIZED_ON_GPU):
             weights = self._upload(tensors, GPU_DENSE, (outputs, inputs))
@@ -113,7 +112,7 @@ class WeightSource:
             stored = [tensor.bytes for tensor in tensors]
             weights = ops.pack(stored, format, (outputs, inputs), self.device)
         else:
-            values = np.concatenate([self._values(tensor) for tensor in tensors])
+            values = np.concatenate([tensor_values(tensor) for tensor in tensors])
             weights = pack_values(values, format, self.device)
         self.nbytes += weights.nbytes
         return weights
@@ -127,7 +126,7 @@ class WeightSource:
             self.device, exact_q8_0.FORMAT, shape[1], gathered
         ):
             self._note(f"{', '.join(others)} computed as {GPU_DENSE}")
-            values = np.concatenate([self._values(tensor) for tensor in tensors])
+            values = np.concatenate([tensor_values(tensor) for tensor in tensors])
             weights = pack_values(values, GPU_DENSE, self.device)
         else:
             self._note(f"{', '.join(others)} computed as {exact_q8_0.FORMAT}, which is exact")
@@ -210,20 +209,6 @@ class WeightSource:
 
     def _tensor(self, name: str) -> Tensor:
         return self.files.tensors[name]
-
-    def _values(self, tensor: Tensor) -> npt.NDArray[np.float32]:
-        if tensor.compute is not None:
-            return tensor.compute()
-        if tensor.format in DENSE:
-            values = tensor.to_float32()
-            return np.ascontiguousarray(values.T) if tensor.transposed else values
-        shape = _shape(tensor)
-        if tensor.format in dequantize.FORMATS:
-            return dequantize.dequantize(tensor.bytes, tensor.format, shape)
-        packed = ops.pack(tensor.bytes, tensor.format, shape, "cpu")
-        values = packed.dequantize().to_numpy().copy()
-        packed.free()
-        return values
 
 
 def _is_exact_as_q8_0(tensors: list[Tensor]) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from assay.engine.core.outputs import Chunk, StepOutput
 from assay.engine.core.probing import PromptLogprobs
@@ -180,6 +180,17 @@ class AsyncEngine:
         """The embedding of a prompt, computed between two steps."""
         embedding = await self._between_steps(partial(self._engine.embed, prompt, adapter))
         return [float(value) for value in embedding]
+
+    async def embed_batch(
+        self,
+        embed: Callable[[Sequence[Sequence[int]]], Any],
+        prompts: Sequence[Sequence[int]],
+    ) -> list[Sequence[float]]:
+        """The embeddings of prompts that an encoder computes together."""
+        found: list[Sequence[float]] = (
+            await self._between_steps(lambda: embed(prompts).tolist()) if prompts else []
+        )
+        return found
 
     async def _between_steps(self, function: Callable[[], T]) -> T:
         if self.worker.refusing is not None:

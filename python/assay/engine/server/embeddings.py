@@ -1,4 +1,7 @@
-"""/v1/embeddings: the last token's hidden state of a decoder, of length one."""
+"""/v1/embeddings: vectors of length one.
+
+The last token's hidden state of a decoder; an encoder's hidden states, pooled as its folder says.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,12 @@ from assay.engine.server.service import Service
 
 
 async def embeddings(service: Service, body: EmbeddingRequest) -> Embeddings:
-    """Respond to an embedding request; inputs are computed one after the other."""
+    """Respond to an embedding request."""
     prompts = await service.prompts(body.input)
     for prompt in prompts:
         service.check_prompt(prompt, 0, "input")
     data = []
-    for index, prompt in enumerate(prompts):
-        values = await service.embed(prompt)
+    for index, values in enumerate(await service.embed(prompts)):
         if body.normalize is not False:
             values = _normalized(values)
         is_base64 = body.encoding_format == "base64"

@@ -22,7 +22,7 @@ from assay.engine.server.request_schemas import Inputs, Sampling
 from assay.engine.server.tools import Family
 
 if TYPE_CHECKING:
-    from assay.engine import Engine
+    from assay.engine import Encoder, Engine
 
 T = TypeVar("T")
 
@@ -66,6 +66,8 @@ class ServedModel:
     """The LoRA adapter that its requests use."""
     parent: str | None = None
     """The model that the adapter belongs to."""
+    embed_batch: Callable[[Sequence[Sequence[int]]], Any] | None = None
+    """Embeds texts together: an encoder, which generates no text."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -103,6 +105,25 @@ def served_model(
         chat_template=None if template is None else template.text,
         special_names=tokenizer.special_texts,
         compile_grammar=engine.compile_grammar,
+    )
+
+
+def served_encoder(encoder: Encoder, name: str) -> ServedModel:
+    """An encoder, under the name that clients use."""
+    tokenizer = encoder.files.tokenizer
+    tokenizer.build()
+    return ServedModel(
+        name=name,
+        context_limit=encoder.context_limit,
+        vocabulary=encoder.vocabulary,
+        encode=tokenizer.encode,
+        encode_rendered=partial(tokenizer.encode, add_special=False),
+        token_bytes=tokenizer.piece,
+        decode=tokenizer.decode,
+        render_chat=None,
+        special_tokens=tokenizer.special_tokens,
+        special_names=tokenizer.special_texts,
+        embed_batch=encoder.embed_batch,
     )
 
 
@@ -151,11 +172,23 @@ class Service:
 
     async def score(self, prompt: Sequence[int], top: int) -> PromptLogprobs:
         """The log-probability of each token of a prompt."""
+        self.check_generates()
         return await self.async_engine.score(prompt, top, self.model.adapter)
 
-    async def embed(self, prompt: Sequence[int]) -> Sequence[float]:
-        """The embedding of a prompt."""
-        return await self.async_engine.embed(prompt, self.model.adapter)
+    async def embed(self, prompts: Sequence[Sequence[int]]) -> list[Sequence[float]]:
+        """The embeddings of prompts: by an encoder together, else one after the other."""
+        if (together := self.model.embed_batch) is not None:
+            return await self.async_engine.embed_batch(together, prompts)
+        return [await self.async_engine.embed(prompt, self.model.adapter) for prompt in prompts]
+
+    def check_generates(self) -> None:
+        """Refuse to generate with an encoder."""
+        if self.model.embed_batch is not None:
+            raise ApiError(
+                f'the model "{self.model.name}" is an encoder: use /v1/embeddings',
+                param="model",
+                code="unsupported_model",
+            )
 
     async def encode(self, text: str) -> Sequence[int]:
         """Tokenize a prompt; a long one in a thread, off the event loop."""
@@ -168,6 +201,7 @@ class Service:
 
     def render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str:
         """A conversation as the model's chat template renders it."""
+        self.check_generates()
         if self.model.render_chat is None:
             raise ApiError(
                 f'the model "{self.model.name}" has no chat template: use /v1/completions',
@@ -206,6 +240,7 @@ class Service:
         Without `max_tokens` a choice may use the rest of the context. `show_special` keeps special
         tokens in the text, unless the request says otherwise.
         """
+        self.check_generates()
         if body.skip_special_tokens is not None:
             show_special = not body.skip_special_tokens
         choices = body.n or 1
