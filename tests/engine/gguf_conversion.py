@@ -272,6 +272,23 @@ def _add(
 ) -> None:
     for part, kind in formats.items():
         if part in name:
-            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+            is_nested = kind.name.endswith("_K")
+            blocks = random_blocks(values, kind) if is_nested else gguf.quantize(values, kind)
+            writer.add_tensor(name, blocks, raw_dtype=kind)
             return
     writer.add_tensor(name, values)
+
+
+def random_blocks(values: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray:
+    """Blocks of Q4_K or Q6_K of a matrix's shape, which the package cannot make: of other values."""
+    size, count = gguf.GGML_QUANT_SIZES[kind]
+    rows, columns = values.shape
+    raw = np.random.default_rng(values.size).integers(
+        0, 256, (rows, columns // size, count), np.uint8
+    )
+    scale = np.frombuffer(np.float16(2e-4).tobytes(), np.uint8)
+    if kind is gguf.GGMLQuantizationType.Q4_K:
+        raw[..., :2], raw[..., 2:4] = scale, scale
+    else:
+        raw[..., -2:] = scale
+    return raw.reshape(rows, -1)

@@ -57,7 +57,7 @@ def build(
     head = embedding if decoder.head is None else source.matrix(decoder.head)
     return Model(
         architecture=files.architecture,
-        shape=shape._replace(head_dim=padding.padded),
+        shape=shape._replace(head_dim=padding.padded, splits=tuple(builder.splits)),
         embedding=embedding,
         positions=None if decoder.positions is None else source.table(decoder.positions),
         blocks=blocks,
@@ -95,6 +95,8 @@ class _Builder:
         self._decoder = decoder
         self._norm_offset = norm_offset
         self._ropes = RopeTables(source.files, source.device, decoder.context)
+        self.splits: list[tuple[int, ...]] = []
+        """Outputs of the parts of layers whose matrices have several formats, each once."""
 
     def block(self, block: spec.Block) -> Block:
         return Block(
@@ -146,6 +148,23 @@ class _Builder:
         matrix = self._source.matrix(*linear.names, change=rows or columns, unquantized=unquantized)
         return Linear(matrix, bias, activation)
 
+    def _parted_linear(self, linear: spec.Linear) -> Linear:
+        """A layer whose matrices stay in the formats of the file, where these differ.
+
+        Files of llama.cpp have more bits for values than for queries and keys in some layers.
+        """
+        runs = self._source.runs(*linear.names)
+        if len(runs) == 1:
+            return self._linear(linear)
+        bias = None
+        if linear.bias:
+            bias = self._source.vector(*(f"{name}.bias" for name in linear.names))
+        parts = [self._source.matrix(*run) for run in runs]
+        split = tuple(one.shape[0] for one in parts)
+        if split not in self.splits:
+            self.splits.append(split)
+        return Linear(parts[0], bias, rest=tuple(parts[1:]))
+
     def _attention(self, attention: spec.Attention) -> Attention:
         norms = attention.query_norm, attention.key_norm
         padding, is_padded = self._padding, self._padding.is_needed
@@ -156,7 +175,9 @@ class _Builder:
         by_head = norms[0] is not None and norms[0].width == attention.head_dim
         # A single head is all heads together, too.
         return Attention(
-            qkv=self._linear(attention.qkv, rows=padding.rows if is_padded else None),
+            qkv=self._linear(attention.qkv, rows=padding.rows)
+            if is_padded
+            else self._parted_linear(attention.qkv),
             output=self._linear(attention.output, columns=padding.columns if is_padded else None),
             heads=attention.heads,
             kv_heads=attention.kv_heads,

@@ -113,4 +113,6 @@ def _with_weights(part: Any, move: Any) -> Any:
         return move(part)
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         return type(part)(*(_with_weights(one, move) for one in part))
+    if isinstance(part, tuple):
+        return tuple(_with_weights(one, move) for one in part)
     return part

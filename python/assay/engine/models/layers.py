@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from assay import ops
-from assay.engine.runner.step_buffers import AdapterBuffers, StepBuffers, narrowed
+from assay.engine.runner.step_buffers import (
+    AdapterBuffers,
+    StepBuffers,
+    narrowed,
+    part,
+    row_columns,
+)
+from assay.errors import InputError
 from assay.runtime import Array
 
 
@@ -46,6 +53,13 @@ class Linear(NamedTuple):
     bias: Array | None = None
     activation: str | None = None
     adapters: AdapterFactors | None = None
+    rest: tuple[ops.Weights, ...] = ()
+    """Matrices of other formats than `weights`, whose outputs follow those of it."""
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of all matrices, before the activation."""
+        return self.weights.shape[0] + sum(one.shape[0] for one in self.rest)
 
     def forward(
         self,
@@ -64,6 +78,9 @@ class Linear(NamedTuple):
         if norm is not None and norm.is_layer_norm:
             norm.forward(x, step.normed, f"{label}.norm")
             x, norm = step.normed, None
+        if self.rest:
+            self._forward_parts(x, out, label, step, norm)
+            return
         ops.linear(
             x,
             self.weights,
@@ -76,6 +93,37 @@ class Linear(NamedTuple):
             label=label,
             batch_invariant=step.batch_invariant,
         )
+
+    def _forward_parts(
+        self, x: Array, out: Array, label: str, step: StepBuffers, norm: Norm | None
+    ) -> None:
+        """One product for each format, into columns of `out`.
+
+        The columns of a single row are contiguous, and products are written there; those of several
+        rows are written one below the other first.
+        """
+        buffers, rows = step.parts, out.shape[0]
+        if buffers is None:
+            raise InputError("parts: expected buffers of a model with several formats, got none")
+        first, split = 0, []
+        for weights in (self.weights, *self.rest):
+            count = weights.shape[0]
+            ops.linear(
+                x,
+                weights,
+                norm=None if norm is None else norm.weight,
+                epsilon=0.0 if norm is None else norm.epsilon,
+                bias=None if self.bias is None else part(self.bias, first, count),
+                out=row_columns(out, first, count)
+                if rows == 1
+                else buffers.target(rows, first, count),
+                label=label,
+                batch_invariant=step.batch_invariant,
+            )
+            first += count
+            split.append(count)
+        if rows > 1:
+            buffers.join(tuple(split), out, f"{label}.join")
 
     def _forward_adapted(
         self,
@@ -92,7 +140,7 @@ class Linear(NamedTuple):
         if norm is not None:
             norm.forward(x, step.normed, f"{label}.norm")
             x = step.normed
-        outputs = self.weights.shape[0]
+        outputs = self.outputs
         product = narrowed(buffers.product, outputs)
         plain = self._replace(activation=None, adapters=None)
         plain.forward(x, product, label, step, residual=residual)

@@ -80,6 +80,8 @@ class ModelShape(NamedTuple):
 
     state: StateShape | None = None
     """Where layers have a state for each sequence, and no KV cache."""
+    splits: tuple[tuple[int, ...], ...] = ()
+    """Outputs of the parts of layers whose matrices have several formats, each once."""
 
     @property
     def kv_planes(self) -> int:

@@ -60,6 +60,8 @@ class WeightSource:
         self.nbytes = 0
         """Bytes of all matrices loaded so far, each counted once."""
         self.notes: list[str] = []
+        self.parts_on_gpu = False
+        """Whether matrices of different formats stay as stored on a GPU, too."""
         self._tables: dict[str, ops.Weights] = {}
 
     def matrix(
@@ -116,6 +118,34 @@ class WeightSource:
             weights = pack_values(values, format, self.device)
         self.nbytes += weights.nbytes
         return weights
+
+    def runs(self, *names: str) -> list[tuple[str, ...]]:
+        """The matrices as groups that are fused: neighbors of one format, each with kernels.
+
+        Matrices of different formats are one group where they cannot stay as stored: another format
+        is asked for, one of them has no kernels, or Q8_0 holds the values of all; and on GPUs.
+        """
+        tensors = [self._tensor(f"{name}.weight") for name in names]
+        found: list[tuple[str, ...]] = []
+        for name, tensor in zip(names, tensors, strict=True):
+            if found and self._tensor(f"{found[-1][0]}.weight").format == tensor.format:
+                found[-1] = (*found[-1], name)
+            else:
+                found.append((name,))
+        # On GPUs it has not been measured yet.
+        on_gpu = self.device.capabilities.packs_weights_on_device and not self.parts_on_gpu
+        stays = self.format is None and all(self._has_kernel(tensor) for tensor in tensors)
+        stays = stays and not on_gpu
+        return found if stays and not _is_exact_as_q8_0(tensors) else [names]
+
+    def _has_kernel(self, tensor: Tensor) -> bool:
+        """Whether a matrix is computed in the format of the file."""
+        if tensor.compute is not None or tensor.transposed:
+            return False
+        capabilities = self.device.capabilities
+        if capabilities.packs_weights_on_device:
+            return _has_gpu_kernel(self.device, tensor.format, _shape(tensor)[1], gathered=False)
+        return tensor.format in capabilities.weight_formats
 
     def _as_q8_0(
         self, tensors: list[Tensor], shape: tuple[int, int], *, gathered: bool

@@ -10,6 +10,7 @@ from array import array
 from typing import NamedTuple
 
 from assay.engine.models.model_shape import ModelShape
+from assay.engine.runner.part_buffers import PartBuffers, allocate_parts
 from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major
@@ -142,6 +143,8 @@ class StepBuffers(NamedTuple):
     """Where the model has multi-head latent attention."""
     state_space: StateSpaceBuffers | None = None
     """Where the model has state-space layers."""
+    parts: PartBuffers | None = None
+    """Where layers have matrices of several formats."""
 
 
 def activation_type(device: Device) -> DType:
@@ -236,6 +239,9 @@ class Workspace:
             name: self._array((max_num_tokens, width), self.activation_type)
             for name, width in self._adapter_widths().items()
         }
+        self.part_buffers = allocate_parts(
+            device, self.activation_type, max_num_tokens, model_shape.splits
+        )
         self.latent_arrays = self._allocate_latents()
         self.state_arrays = {
             name: self._array((max_num_tokens, width), self.activation_type)
@@ -415,6 +421,7 @@ class Workspace:
             else None,
             latent=self._latent_buffers(shape.num_tokens),
             state_space=self._state_buffers(shape.num_tokens, block_tables),
+            parts=self.part_buffers,
             **{
                 name: _view(array, self.activation_type, (shape.num_tokens, self.widths[name]))
                 for name, array in self.activations.items()
@@ -459,3 +466,15 @@ def narrowed(array: Array, width: int) -> Array:
     if array.shape[1] == width:
         return array
     return _view(array, array.dtype, (array.shape[0], width))
+
+
+def row_columns(row: Array, first: int, count: int) -> Array:
+    """Some columns of a single row."""
+    size = row.dtype.itemsize
+    return row.view(Layout((1, count), (count * size, size), row.offset + first * size))
+
+
+def part(vector: Array, first: int, count: int) -> Array:
+    """Some elements of a vector."""
+    size = vector.dtype.itemsize
+    return vector.view(Layout((count,), (size,), vector.offset + first * size))
