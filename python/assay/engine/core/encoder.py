@@ -164,6 +164,7 @@ class Encoder:
         model = self.model
         return {
             "model": self.files.name,
+            "weights": None if self.files.path is None else str(self.files.path),
             "architecture": self.files.architecture,
             "synthetic": self.files.synthetic,
             "device": self.device.name,
