@@ -72,8 +72,8 @@ def gather_indices(max_tokens: int, split: Split) -> array[int]:
     [0, 1, 4, 2, 3, 5]
     """
     unit = math.gcd(*split)
-    found, first = [], 0
-    parts = []
+    found: list[int] = []
+    parts, first = [], 0
     for width in split:
         parts.append((max_tokens * first // unit, width // unit))
         first += width
