@@ -58,8 +58,8 @@ UNSEEN = "l40s"
 
 TERMS = {
     "training.model_error.fit": "every training step",
-    "training.model_error.sharded": "FSDP, ZeRO-2 and 3",
-    "training.model_error.long": "sequences from 32,768 tokens",
+    "training.model_error.sharded": "what exchanges of FSDP, ZeRO-2 and 3 add to a step",
+    "training.model_error.attention": "the time of attention in training",
     "training.model_error.mixed": "shards that tensor or context parallelism splits again",
     "training.model_error.experts": "training of models with experts",
     "training.model_error.scale": "each e-fold of GPUs beyond {gpus:,.0f}, the largest job of the fit",

@@ -106,17 +106,20 @@ class TrainingResiduals:
             with_spreads(training_rows.inputs_left_out(one.job, one.layout), {}) for one, _ in steps
         ]
         explained = log_widths(inputs, training.STEP)
+        powers = {name: _elasticities(inputs, f"{TRAINING}{name}") for name in KINDS}
         return [
-            self._residual(one, log, float(width))
-            for (one, log), width in zip(steps, explained, strict=True)
+            self._residual(
+                one, log, float(width), {name: float(own[row]) for name, own in powers.items()}
+            )
+            for row, ((one, log), width) in enumerate(zip(steps, explained, strict=True))
         ]
 
-    def _residual(self, one: training.Predicted, log: float, explained: float) -> Residual:
+    def _residual(
+        self, one: training.Predicted, log: float, explained: float, powers: Mapping[str, float]
+    ) -> Residual:
         job, source = one.job, source_of(one.job.case)
-        features, level = {f"{TRAINING}fit": 1.0}, "fit"
-        for name, holds in _kinds(one).items():
-            if holds:
-                features[f"{TRAINING}{name}"], level = 1.0, name
+        features = {f"{TRAINING}{name}": power for name, power in powers.items() if power > 0}
+        level = _level(one)
         if training.calibration_of(job.system) not in seen_systems("training", source):
             features[f"{TRAINING}transfer"] = 1.0
         unstated = training.columns([job], [one.layout])[f"{TRAINING}unstated_inputs"][0]
@@ -141,17 +144,35 @@ class TrainingResiduals:
         return borrowing_spread(changes)
 
 
-def _kinds(one: training.Predicted) -> dict[str, bool]:
-    """What is true of a job, as `stack/training/model_error.py` has it; the last decides its level."""
+KINDS = ("fit", "sharded", "attention", "mixed", "experts")
+"""Errors of a step, or of a part of it, whose powers follow from the graph."""
+
+
+def _elasticities(inputs: Sequence[Inputs], name: str) -> Array:
+    """Relative change of a step for one of an error: 1, or the share of the part that it is of."""
+    logs = []
+    for shift in (1.0, math.exp(_SHIFT)):
+        points = GroupedPoints([{**one.values, name: shift} for one in inputs])
+        logs.append(np.log(points.evaluate([training.STEP])[training.STEP]))
+    powers: Array = np.maximum(np.round((logs[1] - logs[0]) / _SHIFT, 6), 0.0)
+    return powers
+
+
+_SHIFT = 1e-3
+
+
+def _level(one: training.Predicted) -> str:
+    """The term that is set by residuals of such jobs: the last that is true of it."""
     values, layout = one.job.values, one.layout
-    has_shards = layout["parallelism.zero_stage"] > 1.5
     splits = layout["parallelism.tensor"] * values.get("parallelism.context", 1.0)
-    return {
-        "sharded": has_shards,
-        "long": values["architecture.sequence"] >= LONG,
-        "mixed": has_shards and splits > 1.5,
+    found = {
+        # What sharding adds to a step is an error of its exchanges, which the others leave.
+        "fit": True,
+        "attention": values["architecture.sequence"] >= LONG,
+        "mixed": layout["parallelism.zero_stage"] > 1.5 and splits > 1.5,
         "experts": values.get("architecture.experts", 0) > 0,
     }
+    return [name for name, holds in found.items() if holds][-1]
 
 
 def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Array]:

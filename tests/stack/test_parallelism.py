@@ -33,6 +33,37 @@ def test_bubble_of_eight_stages_and_eight_passes(registry: Registry) -> None:
     assert 1 + registry.resolve("parallelism.bubble_overhead", given=named).value == 1.875
 
 
+# Bubbles in forward passes where forward, backward for inputs and backward for weights take as long.
+# Qi et al. 2024: p - 1 times three, one and none; DeepSeek-AI 2024, Table 2: p / 2 - 1 times F&B + B
+# - 3 W, which are 3 + 2 - 3.
+@pytest.mark.parametrize(
+    ("schedule", "passes"), [(None, 3 * 7), (0, 3 * 7), (1, 7), (2, 0), (3, 3 * 2)]
+)
+def test_bubbles_of_pipeline_schedules(
+    registry: Registry, schedule: int | None, passes: float
+) -> None:
+    given: dict[str, float | str] = {
+        "parallelism.pipeline": 8, "parallelism.interleave": 1, "parallelism.micro_batches": 20,
+    }  # fmt: skip
+    if schedule is not None:
+        given["parallelism.schedule"] = schedule
+    found = registry.resolve("parallelism.bubble_overhead", given=given)
+    assert found.value == pytest.approx(passes / (3 * 20))
+    assert not found.conflicts
+
+
+# Activations of micro-batches in flight: Qi et al. 2024, sec. 2.2, and DeepSeek-AI 2024, Table 2.
+@pytest.mark.parametrize(("schedule", "passes"), [(0, 8), (1, 8), (2, 15), (3, 9)])
+def test_passes_in_flight_of_pipeline_schedules(
+    registry: Registry, schedule: int, passes: float
+) -> None:
+    given: dict[str, float | str] = {
+        "parallelism.pipeline": 8, "parallelism.interleave": 1, "parallelism.micro_batches": 20,
+        "parallelism.schedule": schedule,
+    }  # fmt: skip
+    assert registry.resolve("parallelism.in_flight", given=given).value == passes
+
+
 @pytest.mark.parametrize(("stage", "size"), [(0, 16.0), (1, 4.1875), (2, 2.21875), (3, 0.25)])
 def test_bytes_of_a_parameter_over_64_replicas(registry: Registry, stage: int, size: float) -> None:
     parameters = 1e9

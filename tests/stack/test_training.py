@@ -100,6 +100,56 @@ def test_straggling_is_the_expected_slowest_of_the_gpus(registry: Registry, gpus
     assert (found - 1) / 0.02 == pytest.approx(LARGEST.get(gpus, 0.0), rel=1e-3)
 
 
+ONE_STAGE: dict[str, Any] = {
+    "parallelism.pipeline": 1, "parallelism.interleave": 1, "parallelism.tensor": 1,
+    "parallelism.context": 1, "parallelism.recompute": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_error_of_exchanges_is_of_the_time_that_sharding_adds(
+    registry: Registry, scenario: Preset, stage: int
+) -> None:
+    layout = {**ONE_STAGE, "parallelism.zero_stage": stage}
+    outputs = ["training.step_time", "training.data_traffic_time", "training.straggling"]
+    one, two = (
+        _values(registry, scenario, {**layout, "training.model_error.sharded": error}, outputs)
+        for error in (1.0, 2.0)
+    )
+    added = one[1] * one[2] if stage == 3 else 0.0
+    assert two[0] - one[0] == pytest.approx(added, rel=1e-9)
+
+
+def test_error_of_attention_is_of_its_time(registry: Registry, scenario: Preset) -> None:
+    layout = {**ONE_STAGE, "parallelism.zero_stage": 1}
+    names = ("attention.forward_time", "attention.backward_time", "straggling", "step_time")
+    outputs = ["parallelism.micro_batches", *(f"training.{name}" for name in names)]
+    one, two = (
+        _values(registry, scenario, {**layout, "training.model_error.attention": error}, outputs)
+        for error in (1.0, 2.0)
+    )
+    passes, forward, backward, straggling, step = one
+    layers = 80
+    expected = straggling * passes * layers * (forward + backward)
+    assert two[-1] - step == pytest.approx(expected, rel=1e-9)
+
+
+def test_selective_recomputation_of_pytorch_gathers_tokens_again(
+    registry: Registry, scenario: Preset
+) -> None:
+    layout = {
+        **ONE_STAGE, "parallelism.tensor": 8, "parallelism.recompute": 1,
+        "parallelism.sequence_parallel": 1, "software.tensor_overlap": 0,
+    }  # fmt: skip
+    outputs = ["training.layer.traffic_time", "training.tensor.time", "training.tensor.gather.time"]
+    kept, again = (
+        _values(registry, scenario, {**layout, "software.selective_products": again}, outputs)
+        for again in (0, 1)
+    )
+    assert kept[0] == pytest.approx(2 * kept[1], rel=1e-9)
+    assert again[0] == pytest.approx(2 * again[1] + 2 * again[2], rel=1e-9)
+
+
 def test_stages_of_one_node_send_over_its_links(registry: Registry, scenario: Preset) -> None:
     rates: dict[str, Any] = {
         "interconnect.link.rate": "400 GB/s", "interconnect.nic.rate": "40 GB/s",

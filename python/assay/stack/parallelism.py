@@ -29,6 +29,10 @@ _MEGATRON = (
 )
 _SPLIT = cited(_MEGATRON, "sec. 2 and 3")
 _BUBBLE = cited(_MEGATRON, "sec. 2.2")
+_ZERO_BUBBLE = cited(
+    "Qi, Wan, Huang and Lin 2024, Zero Bubble Pipeline Parallelism",
+    "sec. 2; DeepSeek-AI 2024, DeepSeek-V3 Technical Report, Table 2",
+)
 _TENSOR = cited(
     "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
     "Model Parallelism",
@@ -115,9 +119,33 @@ micro_batches = scope.variable(
     reference=_SPLIT,
 )
 
+schedule = scope.variable(
+    "schedule", "k_p", "1",
+    "pipeline schedule: 0 1F1B, 1 ZB-H1 (ZB1P), 2 ZB-H2 or ZB-V, 3 DualPipe. Unless given, 0",
+    bounds=(0, 3), equals=number("0"), reference=_ZERO_BUBBLE,
+)  # fmt: skip
+_is_handcrafted = (schedule > 0.5) & (schedule < 1.5)
+_is_bidirectional = schedule > 2.5
+# Bubbles are p - 1 times F + B - 2 W (ZB-H1) and F + B - 3 W (ZB-H2), and p / 2 - 1 times
+# F&B + B - 3 W (DualPipe), where F is a forward pass, B a whole backward one and W its part for
+# weights. A backward pass has twice the FLOPs of a forward one, half of them for weights, and passes
+# that overlap take as long as both, which hides communication, not computation: F = W = B / 2.
+idle_share = scope.variable(
+    "idle_share", "s_b", "1", "pipeline bubble of the schedule over that of 1F1B",
+    equals=where(
+        schedule < 0.5,
+        1,
+        where(
+            _is_handcrafted,
+            1 / 3,
+            where(_is_bidirectional, maximum(pipeline - 2, 0) / (3 * maximum(pipeline - 1, 1)), 0),
+        ),
+    ),
+    reference=_ZERO_BUBBLE,
+)  # fmt: skip
 bubble_overhead = scope.variable(
     "bubble_overhead", "o_b", "1", "pipeline bubble: idle time of a stage over its busy time",
-    equals=(pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
+    equals=idle_share * (pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
 )  # fmt: skip
 shards = scope.variable(
     "shards", "n_z", "1", "ranks with the same weights, over which ZeRO shards states",
@@ -178,9 +206,11 @@ def _kept_from(stage: int) -> Expression:
     return _PER_GPU * mean * share
 
 
+# Under DualPipe a rank has a stage of each direction.
 weight_memory = _memory(
-    "weights", "M_w", "weights in use", optimizer.weight_bytes * _kept_from(3), _ZERO
-)
+    "weights", "M_w", "weights in use",
+    optimizer.weight_bytes * _kept_from(3) * where(_is_bidirectional, 2, 1), _ZERO,
+)  # fmt: skip
 gradient_memory = _memory(
     "gradients", "M_g", "gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
 )
@@ -253,7 +283,11 @@ activation_width = scope.variable(
 in_flight = scope.variable(
     "in_flight", "n_f", "1", "micro-batches in flight on the first stage",
     equals=minimum(
-        pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
+        where(
+            (schedule > 1.5) & (interleave <= 1),
+            where(_is_bidirectional, pipeline + 1, 2 * pipeline - 1),
+            pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
+        ),
         maximum(micro_batches, 1),
     ),
     reference=_ACTIVATIONS,

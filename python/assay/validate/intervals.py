@@ -2,22 +2,22 @@
 
 Every case is a point of the graph with its distributions: fitted constants with their covariance,
 and the model error. `resolve` on the same inputs gives the same interval. Here fewer points are
-drawn, and one tape evaluates all cases.
+drawn, and one tape evaluates the cases that give the same inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.catalog import accelerators
 from assay.model.inputs import Inputs, read_inputs
-from assay.model.tapes.compile import Compiled
 from assay.model.uncertainty.sampling import Sampler
-from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
+from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources, find_sources
 from assay.scenario.includes import Include, include_calibrated
 from assay.stack import registry
 from assay.validate.points import compile_known
@@ -26,7 +26,6 @@ Array = NDArray[np.float64]
 
 COUNT = 256
 """Points a case: the ends of an interval are known to about 3 % of its width."""
-_CASES_AT_ONCE = 64
 _TAILS = (0.05, 0.95)
 
 
@@ -65,7 +64,11 @@ def with_distributions(values: Mapping[str, float], *parts: Inputs) -> Inputs:
 
 
 def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Array:
-    """Outputs at sampled points, of shape (outputs, cases, points)."""
+    """Outputs at sampled points, of shape (outputs, cases, points).
+
+    A case's certain inputs are single numbers, so that what follows from those alone is computed
+    once a case.
+    """
     found = np.full((len(outputs), len(cases), count), np.nan)
     groups: dict[tuple[str, ...], list[int]] = {}
     for position, case in enumerate(cases):
@@ -75,41 +78,43 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
         if cone.function is None:
             continue
         rows = [list(outputs).index(name) for name in cone.outputs]
-        for start in range(0, len(positions), _CASES_AT_ONCE):
-            part = positions[start : start + _CASES_AT_ONCE]
-            drawn = np.stack([_points(cases[p], names, cone.outputs, count) for p in part], axis=1)
-            values = _evaluate(cone.function, drawn)
-            for row, value in zip(rows, values, strict=True):
-                found[row, part] = value
+        place_of = {name: place for place, name in enumerate(names)}
+        drawn = {p: _drawn(cases[p], names, cone.outputs, count) for p in positions}
+        # A tape keeps its plan for the inputs that varied last.
+        for position in sorted(positions, key=lambda p: drawn[p][0]):
+            columns: list[Any] = [cases[position].values[name] for name in names]
+            for name, column in zip(*drawn[position], strict=True):
+                columns[place_of[name]] = column
+            values = np.empty((len(rows), count))
+            cone.function.tape.evaluate(
+                [*columns, *cone.function.fixed.values()], count, values.data
+            )
+            found[rows, position] = values
     return found
 
 
-def _evaluate(function: Compiled, points: Array) -> Array:
-    """Outputs at points of shape (inputs, cases, points)."""
-    values = function(*points.reshape(len(points), -1))
-    return values.reshape(len(values), *points.shape[1:])
-
-
-def _points(case: Inputs, names: Sequence[str], outputs: Sequence[str], count: int) -> Array:
-    """All inputs of a case at sampled points, in order of the names."""
-    values = np.array([case.values[name] for name in names])
-    points = np.repeat(values[:, None], count, axis=1)
-    row_of = {name: row for row, name in enumerate(names)}
+def _drawn(
+    case: Inputs, names: Sequence[str], outputs: Sequence[str], count: int
+) -> tuple[tuple[str, ...], Array]:
+    """The uncertain inputs of a case, and their sampled points, one row each."""
     key = (
         tuple(outputs), tuple(names), tuple(case.distributions.items()),
         tuple(case.correlations.items()), count,
     )  # fmt: skip
     if key not in _DRAWN:
         query = UncertaintyQuery(registry(), tuple(outputs), case, {})
-        sources = find_sources(query)
+        same = tuple(outputs), tuple(names), tuple(case.distributions)
+        if same not in _SOURCES:
+            _SOURCES[same] = find_sources(query)
+        sources = _SOURCES[same]
         _DRAWN[key] = sources.inputs, Sampler(query, sources).points(count, 0)
-    for name, column in zip(*_DRAWN[key], strict=True):
-        points[row_of[name]] = column
-    return points
+    return _DRAWN[key]
 
 
 _DRAWN: dict[tuple[object, ...], tuple[tuple[str, ...], Array]] = {}
 """Points of the sources, which are the same for cases with the same distributions."""
+_SOURCES: dict[tuple[object, ...], UncertaintySources] = {}
+"""Sources, which are the same for cases whose given and uncertain inputs have the same names."""
 
 
 def intervals(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Array:

@@ -295,6 +295,9 @@ class Resolver:
             if isinstance(relation, Stochastic):
                 # A value that could have been drawn contradicts nothing.
                 return None
+            if not relation.inputs:
+                # A number alone is the default of a choice, which a given value replaces.
+                return None
             values = {needed: self.value(needed) for needed in relation.inputs}
             if any(value is None for value in values.values()):
                 return None

@@ -42,6 +42,7 @@ class Compiled:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.fixed = dict(fixed)
+        self._places = {name: place for place, name in enumerate(self.inputs)}
 
     def __call__(self, *positional: Any, **named: Any) -> NDArray[np.float64]:
         """Evaluate all outputs at all points."""
@@ -73,11 +74,11 @@ class Compiled:
         return out[:, :, 0] if points is None else out
 
     def _position(self, name: str) -> int:
-        if name not in self.inputs:
+        if name not in self._places:
             raise InputError(
                 f"{name} is not an input of this compiled cone", f"inputs: {', '.join(self.inputs)}"
             )
-        return self.inputs.index(name)
+        return self._places[name]
 
     def _columns(
         self, positional: tuple[Any, ...], named: Mapping[str, Any]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, number
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, number, where
+from assay.stack import interconnect
 
 scope = Scope("serving", "Serving of a model")
 
@@ -22,6 +23,7 @@ _SWITCH = cited(
     "sec. 5",
 )
 _DATA_PARALLEL_ATTENTION = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4")
+_OVERLAPPED = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4.1 and 3.4.2")
 _FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
 _CHUNKED = cited(
     "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
@@ -74,6 +76,20 @@ instance_gpus = scope.variable(
 attention_ranks = scope.variable(
     "attention_ranks", "t_a", "1", "GPUs that share the attention of one request",
     equals=tensor / attention_replicas, bounds=POSITIVE, reference=_DATA_PARALLEL_ATTENTION,
+)  # fmt: skip
+
+exchanges = scope.variable(
+    "expert_exchange", "f_x", "1",
+    "1: all-to-all dispatch and combine of tokens between expert ranks; 0: all-gather and "
+    "reduce-scatter of all tokens. Unless given, 1 where expert ranks span nodes",
+    bounds=(0, 1), equals=where(expert > interconnect.node_ranks, 1, 0),
+    reference=_DATA_PARALLEL_ATTENTION,
+)  # fmt: skip
+micro_batches = scope.variable(
+    "micro_batches", "m", "1",
+    "micro-batches of an iteration: of two, one computes while the tokens of the other travel "
+    "between experts (dual-batch overlap). Unless given, 1",
+    bounds=(1, None), equals=number("1"), reference=_OVERLAPPED,
 )  # fmt: skip
 
 compute_bits = _choice(

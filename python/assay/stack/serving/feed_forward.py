@@ -22,7 +22,10 @@ def feed_forward(step: Step) -> Work:
     """Dense feed-forwards, shared experts and routed experts of all layers."""
     has_shared = (model.experts > 0) & (model.shared_experts > 0)
     shared = model.shared_experts * model.expert_ffn
-    width = where(has_shared, shared, model.ffn) / d.tensor
+    # Where tokens travel to experts, replicas keep what is not routed, for their own tokens.
+    is_own = d.exchanges > 0.5
+    rows = where(is_own, step.own, step.tokens)
+    width = where(has_shared, shared, model.ffn) / where(is_own, d.attention_ranks, d.tensor)
     # A dense layer among layers of experts counts by its width.
     layers = where(
         has_shared,
@@ -31,8 +34,8 @@ def feed_forward(step: Step) -> Work:
         where(model.ffn > 0, model.plain_layers, 0),
     )
     gates = model.ffn_matrices - 1
-    up = step.gemm("ffn_up", "feed-forwards, up", step.tokens, gates * width, model.hidden)
-    down = step.gemm("ffn_down", "feed-forwards, down", step.tokens, model.hidden, width)
+    up = step.gemm("ffn_up", "feed-forwards, up", rows, gates * width, model.hidden)
+    down = step.gemm("ffn_down", "feed-forwards, down", rows, model.hidden, width)
     up = step.item("ffn_up", "the up projection of a layer", up)
     down = step.item("ffn_down", "the down projection of a layer", down)
     slowdown = _slowdown(step)

@@ -12,7 +12,7 @@ from assay.model import Expression, Variable, cited, maximum, minimum, number, w
 from assay.stack import architecture as model
 from assay.stack import collectives, interconnect
 from assay.stack.kernels import device
-from assay.stack.serving import attention, engine, feed_forward
+from assay.stack.serving import attention, engine, exchange, feed_forward
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
@@ -64,16 +64,20 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
         "pass": (feed_forward.small(step), SUM),
     }
     times: list[Expression] = []
-    total = _logits(step)
+    total = _logits(step).times(d.micro_batches)
     times.append(total.time)
-    for name, (work, reference) in parts.items():
+    for name, (one, reference) in parts.items():
+        work = one.times(d.micro_batches)
         meaning = f"{name.replace('_', ' ')} kernels of all layers in {what}"
         times.append(step.variable(f"{name}_time", "t_k", "s", meaning, work.time, reference))
         total = total + work
-    times.append(_reductions(step))
+    times.append(_reductions(step, sum(times[1:], times[0])))
+    # Every attention replica has a scheduler of its own, for its requests.
     host = step.variable(
         "host_time", "t_h", "s", f"time of {what} without kernels",
-        engine.host_time + engine.host_sequence_time * step.decoding + _one_by_one(step), SUM,
+        engine.host_time
+        + engine.host_sequence_time * step.own_decoding * d.micro_batches
+        + _one_by_one(step), SUM,
     )  # fmt: skip
     sends: Expression = (d.pipeline - 1) * interconnect.link_latency
     if step.itemized:
@@ -117,8 +121,8 @@ def _one_by_one(step: Step) -> Expression:
         return NO_TIME
     kernels = model.layers * (engine.layer_kernels + _DENSE_KERNELS)
     kernels = kernels + model.expert_layers * engine.expert_kernels
-    sending = engine.synchronous * engine.stream_time * step.decoding
-    return engine.eager * engine.kernel_gap * kernels + sending
+    sending = engine.synchronous * engine.stream_time * step.own_decoding
+    return (engine.eager * engine.kernel_gap * kernels + sending) * d.micro_batches
 
 
 def _logits(step: Step) -> Work:
@@ -130,18 +134,32 @@ def _logits(step: Step) -> Work:
     return step.item("logits", "logits", work)
 
 
-def _reductions(step: Step) -> Variable:
-    """Sums over GPUs after attention and after the feed-forward of all layers."""
+def _reductions(step: Step, computing: Expression) -> Variable:
+    """Sums over GPUs after attention and after the feed-forward of all layers.
+
+    An exchange of tokens between experts hides behind what another micro-batch computes.
+    """
     # With replicas, an all-gather of tokens and a reduce-scatter cost as much as an all-reduce.
     attended = _reduction(step, "attention_sum", step.own * model.hidden, d.attention_ranks)
     mixed = _reduction(step, "feed_forward_sum", step.tokens * model.hidden, d.tensor)
-    times = model.layers * (attended + mixed)
+    sent = model.expert_layers * exchange.declare(step) * d.micro_batches
+    exposed = where(d.micro_batches > 1, maximum(sent - computing, NO_TIME), sent)
+    times = where(
+        d.exchanges > 0.5,
+        d.micro_batches * model.layers * attended + exposed,
+        d.micro_batches * model.layers * (attended + mixed),
+    )
     if step.load.context_ranks is not None:
         outputs = step.own * model.output_size / d.attention_ranks
         merged = _reduction(step, "context_sum", outputs, step.load.context_ranks)
-        times = times + model.attention_layers * merged
+        times = times + d.micro_batches * model.attention_layers * merged
     return step.variable(
-        "reduction_time", "t_r", "s", f"all-reduces in {step.what}", times, _MEGATRON
+        "reduction_time",
+        "t_r",
+        "s",
+        f"all-reduces, and exposed exchange of tokens between experts, in {step.what}",
+        times,
+        _MEGATRON,
     )
 
 

@@ -98,19 +98,22 @@ class Load:
 
 
 class Step:
-    """One iteration under a prefix: its tokens, total and on the busiest attention replica.
+    """One micro-batch of an iteration: its tokens, total and on the busiest attention replica.
 
+    An iteration is one micro-batch unless its engine overlaps several.
     An itemized step declares the work of each operation of a layer as variables of its own.
     """
 
     def __init__(self, prefix: str, what: str, load: Load, *, itemized: bool = False) -> None:
         """Declare the tokens."""
         self.prefix, self.what, self.load, self.itemized = prefix, what, load, itemized
-        self.decoding = NOTHING if load.decoding is None else load.decoding
+        self.decoding = NOTHING if load.decoding is None else load.decoding / d.micro_batches
         self.queries = ONE if load.queries is None else load.queries
-        self.prompt_tokens = NOTHING if load.prompt_tokens is None else load.prompt_tokens
+        self.prompt_tokens = (
+            NOTHING if load.prompt_tokens is None else load.prompt_tokens / d.micro_batches
+        )
         self.tokens = self.variable(
-            "tokens", "n", "1", f"tokens of {what}",
+            "tokens", "n", "1", f"tokens of a micro-batch of {what}",
             self._with_queries(self.decoding) + self.prompt_tokens, _ORCA,
         )  # fmt: skip
         # A prompt is not split over replicas: its replica determines the time.
@@ -120,7 +123,8 @@ class Step:
         )
         self.own_decoding = self.decoding / d.attention_replicas
         self.own = self.variable(
-            "replica_tokens", "n_r", "1", f"tokens of {what} on the busiest attention replica",
+            "replica_tokens", "n_r", "1",
+            f"tokens of a micro-batch of {what} on the busiest attention replica",
             self._with_queries(self.own_decoding) + self.own_prompts, _ORCA,
         )  # fmt: skip
 

@@ -47,13 +47,18 @@ attention_parameters = scope.variable(
     + model.linear_layers * model.linear_parameters,
     reference=_POPE,
 )  # fmt: skip
+_shared = where(
+    d.exchanges > 0.5,
+    model.expert_layers * model.shared_experts * model.expert_parameters,
+    0,
+)
 weight_memory = scope.variable(
     "weight_memory", "M_w", "byte/GPU", "weights on one GPU", display="GB/GPU",
     equals=(
         expert_parameters * d.expert_bytes
         + model.embedding_parameters * _WIDE
         + (model.parameters - expert_parameters - model.embedding_parameters) * d.weight_bytes
-        + (d.attention_replicas - 1) * attention_parameters * d.weight_bytes
+        + (d.attention_replicas - 1) * (attention_parameters + _shared) * d.weight_bytes
     )
     / d.instance_gpus,
     reference=_POPE,

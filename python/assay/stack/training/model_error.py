@@ -1,7 +1,8 @@
-"""What measured steps differ from predicted ones by: a factor of 1 in the median.
+"""What measured steps differ from predicted ones by: factors of 1 in the median.
 
-Its spread is fitted so that 90 % of the steps of a source that no fit has seen lie in their 90 %
-interval. It is wider for kinds of jobs that are missed by more, and where less is known.
+Their spreads are fitted so that 90 % of the steps of a source that no fit has seen lie in their 90 %
+interval. Attention and the exchanges of sharded states have errors of their own, so that a step is
+the less certain the more of it they take; the other factors are of whole steps.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ from assay.stack.fits import approximate
 from assay.stack.training.job import gpus, scope
 
 _FITTED = fitted("docs/design/model-error.md", "published steps of sources left out")
-LONG = number("32768 token")
-"""Sequences from which context parallelism and attention set the step."""
-
 fit_error = scope.variable(
     "model_error.fit", "e_f", "1", "model error: measured over predicted step time",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
@@ -38,11 +36,11 @@ experts_error = scope.variable(
 )  # fmt: skip
 sharded_error = scope.variable(
     "model_error.sharded", "e_z", "1",
-    "further model error of sharded gradients or weights (FSDP, ZeRO-2 and 3)",
+    "further model error of exchanges of sharded gradients or weights (FSDP, ZeRO-2 and 3)",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
-long_error = scope.variable(
-    "model_error.long", "e_l", "1", "further model error of sequences from 32,768 tokens",
+attention_error = scope.variable(
+    "model_error.attention", "e_a", "1", "further model error of the time of attention",
     bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
 )  # fmt: skip
 mixed_error = scope.variable(
@@ -63,6 +61,10 @@ _is_sharded = parallelism.zero_stage > 1.5
 _is_mixed = _is_sharded & (parallelism.tensor * parallelism.context > 1.5)
 
 
+exchange_error = where(_is_sharded, sharded_error, number("1"))
+"""Factor of the time that exchanges between replicas add to a step."""
+
+
 def _raised(error: Expression, power: Expression) -> Expression:
     return exp(log(error) * power)
 
@@ -73,8 +75,6 @@ model_error = approximate(
     * transfer_error
     * _raised(scale_error, maximum(log(gpus / fitted_gpus), 0))
     * where(architecture.experts > 0, experts_error, number("1"))
-    * where(_is_sharded, sharded_error, number("1"))
-    * where(architecture.sequence >= LONG, long_error, number("1"))
     * where(_is_mixed, mixed_error, number("1"))
     * _raised(unstated_error, log(1 + unstated_inputs)),
     valid=gpus <= fitted_gpus, reference=_FITTED,

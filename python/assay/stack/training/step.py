@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, number, where
-from assay.stack import architecture, gpu, optimizer, parallelism, software
+from assay.stack import architecture, gpu, interconnect, optimizer, parallelism, software
 from assay.stack.fits import approximate
 from assay.stack.kernels import combine, device, passes
 from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, clock, head, layer, traffic
 from assay.stack.training.job import gpus, scope, tokens_per_step
-from assay.stack.training.model_error import model_error
+from assay.stack.training.model_error import attention_error, exchange_error, model_error
 from assay.stack.training.weights import forward_passes_of
 
 _MEGATRON = (
@@ -65,8 +65,7 @@ layer_compute = scope.variable(
     + layer.products_backward
     + layer.forward_pass_count * layer.forward_passes.time
     + layer.backward_passes.time
-    + attention.forwards * attention.forward_time
-    + attention.backward_time,
+    + attention_error * (attention.forwards * attention.forward_time + attention.backward_time),
     reference=_RECOMPUTE,
 )  # fmt: skip
 inner_exposed = scope.variable(
@@ -78,12 +77,23 @@ inner_exposed = scope.variable(
 )  # fmt: skip
 _directions = where(parallelism.recompute > 1.5, 3, 2)
 _exchange = _directions * traffic.expert_exchange_time
+# PyTorch's selective recomputation keeps what reduce-scatters return, and gathers again.
+_gathered_again = where(
+    (parallelism.recompute > 0.5)
+    & (parallelism.recompute < 1.5)
+    & (software.selective_products > 0.5)
+    & (parallelism.sequence_parallel > 0.5)
+    & (parallelism.tensor <= interconnect.node_ranks),
+    2 * traffic.tensor_gather,
+    _NONE,
+)
 # Expert dispatch of one micro-batch overlaps the computation of another.
 _hidden_exchange = minimum(_exchange, exchange_overlap * layer_compute)
 layer_traffic = scope.variable(
     "layer.traffic_time", "t_Lc", "s", "exposed communication of a layer in one pass",
     display="ms",
     equals=_directions * (inner_exposed * traffic.tensor_time + traffic.context_time)
+    + inner_exposed * _gathered_again
     + where(
         software.overlap > 0.5,
         _exchange - _hidden_exchange + contention * _hidden_exchange,
@@ -243,7 +253,7 @@ exposed_communication_time = scope.variable(
     "exposed communication of a step",
     equals=model_error
     * straggling
-    * (inner_traffic + hop_traffic + data_traffic + traffic.tied_time),
+    * (inner_traffic + hop_traffic + exchange_error * data_traffic + traffic.tied_time),
     reference=by_definition("communication time less overlap"),
 )  # fmt: skip
 step_time = scope.variable(

@@ -58,11 +58,16 @@ def values_of(
     own = deployment.prompt_values if prompts else None
     return {
         **hardware(deployment.system, deployment.engine),
-        **engines.given(deployment.engine, deployment.client, deployment.release),
+        **_engine_values(deployment.engine, deployment.client, tuple(deployment.release)),
         **(_fitted(deployment, fold) if fold is not None else {}),
         **(own or deployment.values),
         "serving.model_error.unstated_inputs": float(count_assumed(deployment.notes)),
     }
+
+
+@cache
+def _engine_values(engine: str, client: str, release: tuple[int, ...]) -> dict[str, float]:
+    return engines.given(engine, client, release)
 
 
 def _fitted(deployment: Deployment, fold: Fold) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -55,7 +56,10 @@ OUTPUTS = (
 )
 # Kernel constants were measured at the clock of dense GEMMs, which is that of training steps.
 _SAME_CLOCK = {"gpu.throttle": 1.0, "gpu.throttle_reference": 1.0}
-_GIVEN = (*RATES, "gpu.memory.capacity", "parallelism.expert_tensor", "training.run_yield")
+_GIVEN = (
+    *RATES, "gpu.memory.capacity", "parallelism.expert_tensor", "parallelism.schedule",
+    "training.run_yield",
+)  # fmt: skip
 _ANY_TOKENS = 1e12
 _EXPERT_TENSOR, _TENSOR = "parallelism.expert_tensor", "parallelism.tensor"
 
@@ -84,7 +88,7 @@ def columns(
     unique = list({id(job): job for job in jobs}.values())
     row_of = {id(job): position for position, job in enumerate(unique)}
     index = np.array([row_of[id(job)] for job in jobs])
-    known = [{**_constants(job.system), **job.values, **_clock(job), **_run(job)} for job in unique]
+    known = [_known(job) for job in unique]
     found = {}
     for name in inputs():
         if name in changed:
@@ -97,6 +101,21 @@ def columns(
         else:
             found[name] = np.array([values.get(name, np.nan) for values in known])[index]
     return found
+
+
+def _known(job: Job) -> dict[str, float]:
+    """Constants of the accelerator and values of the case."""
+    return {**_constants(job.system), **job.values, **_clock(job), **_run(job)}
+
+
+def values_at(job: Job, layout: dict[str, float]) -> dict[str, float]:
+    """The inputs of a job in a layout that have a value, as `columns` has them for many jobs."""
+    known = {_EXPERT_TENSOR: layout[_TENSOR]} | _known(job) | layout
+    return {
+        name: float(value)
+        for name in inputs()
+        if (value := known.get(name)) is not None and math.isfinite(value)
+    }
 
 
 def _clock(job: Job) -> dict[str, float]:
@@ -199,10 +218,10 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
 
 def inputs_at(job: Job, layout: dict[str, float]) -> Inputs:
     """All inputs of a job as `resolve` takes them, with the distributions of fitted constants."""
-    values = {name: float(column[0]) for name, column in columns([job], [layout]).items()}
-    known = {name: value for name, value in values.items() if np.isfinite(value)}
     return sampled.with_distributions(
-        known, sampled.accelerator_inputs(job.system), _published_yield(job.system)
+        values_at(job, layout),
+        sampled.accelerator_inputs(job.system),
+        _published_yield(job.system),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from statistics import median
 
 import numpy as np
@@ -186,16 +187,25 @@ def _row(
             left_out = _interval(without or found, figure, ends_left_out)
     else:
         interval = value * (1 - COUNTED_SPREAD), value * (1 + COUNTED_SPREAD)
-    calibration = constants.find(calibration_of(job.system), accelerator=job.system)
     return Row(
         job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
         *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
-        notes=(*figure.notes, *job.notes, *calibration.notes),
+        notes=(*figure.notes, *job.notes, *_hardware_notes(job.system)),
         in_sample=job.case.id in folds_by_case("training") and _is_timed(figure),
         held_out=_value(without, figure) if without is not None and _is_timed(figure) else None,
         held_out_lo=left_out[0], held_out_hi=left_out[1],
         group=groups.TRAINING[kind_of(job)] if figure.kind == "step" else "",
     )  # fmt: skip
+
+
+@cache
+def _hardware_notes(system: str) -> tuple[str, ...]:
+    return constants.find(calibration_of(system), accelerator=system).notes
+
+
+@cache
+def _run_yield(system: str) -> float:
+    return constants.given(system)["training.run_yield"]
 
 
 def _interval(found: Predicted, figure: ObservedFigure, ends: Ends) -> tuple[float, float]:
@@ -247,7 +257,7 @@ def _terms(found: Predicted, figure: ObservedFigure, value: float) -> dict[str, 
     scale = value / found.values[STEP]
     terms = {name: found.values[variable] * scale for name, variable in TERMS.items()}
     if figure.kind == "hours":
-        lost = 1 - constants.given(found.job.system)["training.run_yield"]
+        lost = 1 - _run_yield(found.job.system)
         terms = {name: part * (1 - lost) for name, part in terms.items()}
         terms["lost to the run"] = value * lost
     terms["straggling"] = value - sum(terms.values())
@@ -265,9 +275,7 @@ def _rule(found: Predicted, figure: ObservedFigure) -> float:
 
 def _without_yield(found: Predicted, figure: ObservedFigure) -> float:
     """Takes the run yield out of the hours: the rule of thumb does not model it."""
-    return (
-        constants.given(found.job.system)["training.run_yield"] if figure.kind == "hours" else 1.0
-    )
+    return _run_yield(found.job.system) if figure.kind == "hours" else 1.0
 
 
 def _key(found: Predicted) -> tuple[str, float]:

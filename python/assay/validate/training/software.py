@@ -168,6 +168,7 @@ def software_of(
     selective = native and str(inputs.get("activation_recompute", "")).lower() == "selective"
     if selective:
         found.append("selective recomputation of PyTorch: every second GEMM, not attention")
+    schedule = str(inputs.get("schedule") or "").lower()
     values = {
         "software.attention": attention,
         "software.fused_passes": 0.0 if eager else 1.0,
@@ -185,6 +186,7 @@ def software_of(
         "software.expert_fusion": (
             1.0 if _has_own_dispatch(inputs) else _expert_fusion(date, has_block_formats)
         ),
+        "parallelism.schedule": _schedule(schedule),
         "software.age": max(0.0, date - launched) * 31557600.0,
         "optimizer.weight_bytes": 2.0,
         "optimizer.gradient_bytes": _gradient_bytes(inputs, date),
@@ -193,7 +195,6 @@ def software_of(
         "optimizer.moments": 2.0,
     }
     stated = str(inputs.get("activation_recompute", "")).lower()
-    schedule = str(inputs.get("schedule") or "").lower()
     return Software(
         date, values, tuple(found),
         interleaves=date >= INTERLEAVED_PIPELINE and not deepspeed and schedule != "1f1b",
@@ -202,6 +203,18 @@ def software_of(
         sequence_parallel="sequence-parallel" in stated or date >= SELECTIVE_RECOMPUTATION,
         passes_equal_stages="torchtitan" in words,
     )  # fmt: skip
+
+
+_SCHEDULES = (
+    (("dualpipe",), 3.0),
+    (("zb-h2", "zb2p", "zb-v", "zbv"), 2.0),
+    (("zb-h1", "zb1p", "zero bubble", "zero-bubble"), 1.0),
+)
+"""Pipeline schedules by their names in publications; without any of these words it is 1F1B."""
+
+
+def _schedule(stated: str) -> float:
+    return next((code for words, code in _SCHEDULES if any(w in stated for w in words)), 0.0)
 
 
 def _is_native(inputs: dict[str, Any], words: str) -> bool:
