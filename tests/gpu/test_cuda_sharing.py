@@ -18,7 +18,7 @@ LOAD = Load(prompt=128, tokens=64, requests=8)
 TOLERANCE = 0.03
 
 
-@pytest.fixture(params=[False, True], ids=["by weight", "guaranteed"])
+@pytest.fixture(scope="module", params=[False, True], ids=["by weight", "guaranteed"])
 def models(request: pytest.FixtureRequest) -> Iterator[SharedModels]:
     found = SharedModels(
         shared_device("cuda:0"),

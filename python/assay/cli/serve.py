@@ -132,9 +132,25 @@ def serve_command(
         typer.Option(
             "--lora",
             metavar="NAME=FOLDER",
-            help="Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
+            help="Serve a LoRA adapter (PEFT) as model NAME, on a CPU; of one of several models: "
+            "MODEL:NAME=FOLDER.",
         ),
     ] = None,
+    lora_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--lora-folder",
+            metavar="FOLDER",
+            help="Let clients load adapters from below FOLDER: POST /v1/load_lora_adapter.",
+        ),
+    ] = None,
+    sleep_mode: Annotated[
+        bool,
+        typer.Option(
+            "--enable-sleep-mode",
+            help="Let clients move weights to host memory and back: POST /sleep and /wake_up.",
+        ),
+    ] = False,
     device: sampling.Device = None,
     kv_tokens: sampling.KvTokens = None,
     knob: sampling.Knobs = None,
@@ -163,6 +179,8 @@ def serve_command(
     key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key
     if key is not None:
         check_key(key)
+    if lora_folder is not None and not lora_folder.is_dir():
+        raise InputError(f"--lora-folder: expected a folder, got {lora_folder}")
     with listen(host, port) as listener:
         address = listener.getsockname()
         if key is None and not insecure and not ipaddress.ip_address(address[0]).is_loopback:
@@ -214,6 +232,8 @@ def serve_command(
             limits=limits,
             profiler=profiler,
             allowed_origins=allowed_origin or (),
+            adapter_folder=lora_folder,
+            sleep_mode=sleep_mode,
         )
         serve(app, listener, drain_seconds=drain)
     return 0

@@ -106,7 +106,7 @@ class Task:
 
     Inside `with task:` it is admitted and runs, and the operations of its device are queued on its
     stream, where each waits for a grant and is charged. Leaving the block ends the task: done;
-    failed if an exception propagates; cancelled if that is a cancellation or the task is paused.
+    failed if an exception propagates; cancelled if that is a cancellation or the task does not run.
     Its reservations are released on every path.
     """
 
@@ -223,7 +223,7 @@ class Task:
         # It may have been cancelled concurrently, or have missed its deadline.
         if self._native.ended:
             return
-        if error is None and self.state != "paused":
+        if error is None and self.state == "running":
             self.finish()
         elif error is None or _is_cancellation(error):
             self.cancel()

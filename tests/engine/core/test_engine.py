@@ -1,8 +1,10 @@
 """Requests through the engine, on a small model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from small_models import fixture_engine
+from small_models import fixture_engine, fixture_files
 
 from assay import xp
 from assay.engine import Engine, SamplingParams
@@ -256,6 +258,23 @@ def test_engines_over_the_same_files_share_weights():
         assert first.model is second.model
         with fixture_engine("llama", weight_format="q8_0") as third:
             assert third.model is not first.model
+
+
+def test_models_in_memory_share_weights_only_if_they_are_one():
+    files = replace(fixture_files("llama"), path=None)
+    scaled = np.float32(2) * files.tensors["lm_head.weight"].to_float32()
+    doubled = replace(
+        files.tensors["lm_head.weight"], format="f32", bytes=memoryview(scaled).cast("B")
+    )
+    stored = replace(
+        files.tensors["lm_head.weight"], format="f32", bytes=memoryview(scaled / 2).cast("B")
+    )
+    one = replace(files, tensors={**files.tensors, "lm_head.weight": stored})
+    other = replace(files, tensors={**files.tensors, "lm_head.weight": doubled})
+    with Engine.load(one, NAME) as first, Engine.load(one, NAME) as second:
+        assert first.model is second.model
+        with Engine.load(other, NAME) as third:
+            assert not np.array_equal(first.logits([5, 6]), third.logits([5, 6]))
 
 
 def test_synthetic_model_is_described_as_synthetic():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from assay.engine.core.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
 from assay.engine.core.probing import PromptLogprobs
@@ -72,6 +73,9 @@ class FakeEngine:
         self.steps = self.aborted = 0
         self.closed = False
         self.resets = 0
+        self.adapters: dict[str, Path] = {}
+        self.asleep = False
+        self.wake_error: Exception | None = None
         self._waiting: dict[str, _Request] = {}
         self._running: dict[str, _Request] = {}
 
@@ -131,6 +135,21 @@ class FakeEngine:
         self.resets += 1
         return 0
 
+    def load_adapter(self, name: str, folder: Path) -> None:
+        self.adapters[name] = folder
+
+    def unload_adapter(self, name: str) -> None:
+        del self.adapters[name]
+
+    def sleep(self) -> None:
+        assert not self.has_work
+        self.asleep = True
+
+    def wake_up(self) -> None:
+        if self.wake_error is not None:
+            raise self.wake_error
+        self.asleep = False
+
     def statistics(self) -> dict[str, int]:
         return {
             "running": len(self._running),
@@ -138,6 +157,7 @@ class FakeEngine:
             "blocks": self.blocks,
             "used": self.blocks - self.free,
             "preemptions": 0,
+            "asleep": int(self.asleep),
             "queried_tokens": 0,
             "hit_tokens": 0,
             "drafts": 0,

@@ -167,7 +167,7 @@ def test_assay_serve_is_recognized_by_its_own_metrics() -> None:
     metrics.first_token("chat", 0.25, 1)
     counts = {"used": 3, "blocks": 4, "running": 2, "waiting": 1, "preemptions": 5}
     counts |= {"queried_tokens": 10, "hit_tokens": 6}
-    counts |= {"drafts": 0, "drafted_tokens": 0, "accepted_tokens": 0}
+    counts |= {"asleep": 0, "drafts": 0, "drafted_tokens": 0, "accepted_tokens": 0}
     kind, values = recognize(Parser().parse(metrics.text(counts).decode()))
     assert kind == "assay"
     assert values["engine_requests_running"] == 2

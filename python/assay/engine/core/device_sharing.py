@@ -158,6 +158,22 @@ class DevicePlace:
         if self.share.guaranteed and own < due and total - own > elapsed - due:
             self.misses += 1
 
+    def sleep(self) -> None:
+        """Release the reserved memory and device time, for tasks that wait for them."""
+        self.task.pause(keep=False)
+        self._window = None
+
+    def wake_up(self) -> None:
+        """Reserve both again; raises while the memory is not free."""
+        self._sharing.check_free(self.share.name)
+        if self.task.state == "paused":
+            self.task.resume()
+        if self.task.state == "pending":
+            # Admission tries again.
+            self.task.wait_admitted()
+        if self.task.state == "admitted":
+            self.task.start()
+
     def device_ns(self) -> int:
         """Device time measured so far, by events around the work."""
         return int(self.task.snapshot()["lanes"]["compute"]["measured_units"])
@@ -273,6 +289,17 @@ class DeviceSharing:
             reservable={"compute": reserved, "upload": 0, "download": 0},
             tenant=self._tenants[share.name],
         )
+
+    def check_free(self, name: str) -> None:
+        """Refuse to admit a model whose memory others have taken."""
+        tenant = self._tenants[name]
+        try:
+            tenant.reserve(tenant.limit).release()
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(
+                f'model "{name}": expected to be admitted to {self.device}, got: {error.message}; '
+                f"{self._memory_text()}"
+            ) from None
 
     def _refuse(self, task: Task) -> None:
         """Raise why the scheduler does not admit a task; a model waits for nothing that could end."""

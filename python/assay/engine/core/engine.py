@@ -31,6 +31,7 @@ from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.loading.encoder_files import is_encoder
 from assay.engine.models.model import Model
+from assay.engine.models.residence import Evicted
 from assay.engine.runner.graph_capture import StepDelays
 from assay.errors import InputError, UnsupportedError, unknown_name
 from assay.runtime import Device
@@ -133,7 +134,62 @@ class Engine:
     @property
     def adapters(self) -> list[str]:
         """The names of the LoRA adapters."""
-        return [adapter.name for adapter in self._state.adapters]
+        return [adapter.name for adapter in self._state.adapters if adapter is not None]
+
+    @exclusive
+    def load_adapter(self, name: str, folder: str | PathLike[str]) -> None:
+        """Load a LoRA adapter; requests under way continue with their own."""
+        from assay.engine.loading.lora_adapter import open_adapter
+
+        self._check_open()
+        if name in self.adapters:
+            raise InputError(f'adapter "{name}": expected a name that is free, got one in use')
+        opened = open_adapter(name, Path(folder))
+        self._synchronize()
+        places = list(self._state.adapters)
+        # The place of an adapter that was unloaded is taken again.
+        at = places.index(None) if None in places else len(places)
+        self._state.set_adapters([*places[:at], opened, *places[at + 1 :]])
+
+    @exclusive
+    def unload_adapter(self, name: str) -> None:
+        """Unload a LoRA adapter that no request uses."""
+        self._check_open()
+        number = self._adapter(name)
+        if used := sum(one.adapter == number for one in self._requests.values()):
+            raise InputError(
+                f'adapter "{name}": expected no requests that use it, got {used}',
+                "wait for them, or abort them",
+            )
+        self._synchronize()
+        places = self._state.adapters
+        self._state.set_adapters([*places[: number - 1], None, *places[number:]])
+        # Another adapter may take its place, which the keys of the prefix cache name.
+        self._state.kv.block_manager.clear_cached()
+
+    @property
+    def is_sleeping(self) -> bool:
+        """Whether the weights are in host memory; `wake_up` moves them back."""
+        return self._state.asleep is not None
+
+    @exclusive
+    def sleep(self) -> Evicted:
+        """Move the weights to host memory and free the KV cache and all buffers.
+
+        No request may be under way. All calls but `wake_up` and `close` are refused meanwhile; the
+        prefix cache is lost.
+        """
+        if self._closed or not self.is_sleeping:
+            self._check_idle("sleep")
+            self._synchronize()
+        return self._state.sleep()
+
+    @exclusive
+    def wake_up(self) -> None:
+        """Move the weights back to the device; raises and stays asleep if memory is short."""
+        if self._closed:
+            self._check_open()
+        self._state.wake_up()
 
     @property
     def model(self) -> Model:
@@ -364,7 +420,7 @@ class Engine:
             "offloaded_bytes": 0
             if self.model.layer_stream is None
             else self.model.layer_stream.host_bytes,
-            "kv_bytes": self._state.kv.memory.nbytes,
+            "kv_bytes": 0 if self.is_sleeping else self._state.kv.memory.nbytes,
             "notes": [*self.files.notes, *self.model.notes],
             "degradations": self._state.degradations,
             "settings": self.settings.as_dict(),
@@ -377,6 +433,7 @@ class Engine:
             "running": len(self._state.scheduler.running),
             "waiting": len(self._state.scheduler.waiting),
             "preemptions": self._state.scheduler.num_preemptions,
+            "asleep": int(self.is_sleeping),
             **self._counters,
             **self._state.kv.block_manager.statistics(),
         }
@@ -586,10 +643,10 @@ class Engine:
         """The number of an adapter in requests; 0 without one."""
         if name is None:
             return 0
-        names = self.adapters
-        if name not in names:
-            raise unknown_name("adapter", name, names)
-        return 1 + names.index(name)
+        for number, adapter in enumerate(self._state.adapters, 1):
+            if adapter is not None and adapter.name == name:
+                return number
+        raise unknown_name("adapter", name, self.adapters)
 
     def _active_request(self, request_id: str) -> Request:
         request = self._requests.get(request_id)
@@ -600,6 +657,8 @@ class Engine:
     def _check_open(self) -> None:
         if self._closed:
             raise InputError("engine: expected an open engine, got one that was closed")
+        if self.is_sleeping:
+            raise InputError("engine: expected to be awake, got asleep", "wake_up wakes it")
 
     def _check_idle(self, what: str) -> None:
         """Refuse a call that needs the model alone while any request is under way."""

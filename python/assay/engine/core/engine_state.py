@@ -15,15 +15,17 @@ from assay.engine.core.kv_memory import KvMemory
 from assay.engine.core.recording import EngineRecorder
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.once import Once
-from assay.engine.models import offloading
+from assay.engine.models import offloading, residence
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
+from assay.engine.models.residence import Evicted
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
 from assay.engine.speculation import methods
 from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, OutOfMemoryError
 from assay.lazy_import import LazyModule
 from assay.runtime import Device
+from assay.runtime.graphs import Graph
 
 if TYPE_CHECKING:
     from assay.engine.loading.lora_adapter import LoraAdapter
@@ -56,15 +58,21 @@ class EngineState:
         self._grows = kv_tokens is None
         self._kv_tokens = kv_tokens
         self._prefix_caching = prefix_caching
-        self.adapters = tuple(adapters)
-        """LoRA adapters; a request's number is one more than an index here."""
+        self.adapters: tuple[LoraAdapter | None, ...] = tuple(adapters)
+        """LoRA adapters; a request's number is one more than an index here. None: unloaded."""
         self._growth_failed = False
         self._degradations = Degradations()
         self._recorder: EngineRecorder | None = None
         # The limit is the process's: without one here, another engine's stays in force.
         if settings.threads:
             limit_kernel_threads(settings.threads)
-        self.model = self._build_model()
+        self._keeps_resident: Graph | None = None
+        """Keeps the weights of an engine that has slept on the device."""
+        self.asleep: Evicted | None = None
+        """What became of the weights; None while it is awake."""
+        self._check_adapters(self.adapters)
+        self._base_model = self._build_base_model()
+        self.model = self._with_adapters(self._base_model)
         gpu_limits.check_shape(device, self.model.shape)
         vocabulary = self.model.shape.vocabulary
         self.grammars = Once(lambda: GrammarCompiler(files.tokenizer, vocabulary))
@@ -184,8 +192,62 @@ class EngineState:
         finally:
             self.kv.restore(snapshot)
 
+    def set_adapters(self, adapters: Sequence[LoraAdapter | None]) -> None:
+        """Serve other adapters; those of requests under way must keep their places."""
+        self._check_adapters(adapters)
+        before = self.adapters
+
+        def roll_back() -> None:
+            self.adapters = before
+
+        self.adapters = tuple(adapters)
+        self._rebuild({"adapters"}, roll_back)
+        self.kv.forget_identity()
+
+    def sleep(self) -> Evicted:
+        """Move the weights to the host and free everything else; no request may be under way."""
+        if self.asleep is None:
+            self._free()
+            if self._keeps_resident is not None:
+                self._keeps_resident.close()
+                self._keeps_resident = None
+            self.asleep = residence.evict(self.device, self._models)
+            self.device.trim()
+        return self.asleep
+
+    def wake_up(self) -> None:
+        """Move the weights back and build everything else; it stays asleep if memory is short."""
+        if self.asleep is None:
+            return
+        try:
+            self._keeps_resident = residence.restore(self.device, self._models)
+            self.kv = self._build_cache()
+            self._runner = self._build_runner()
+            self.proposer = self._build_proposer()
+        except BaseException as error:
+            if isinstance(error, OutOfMemoryError):
+                # Its frames keep what was built alive.
+                error.__traceback__ = None
+            self.asleep = None
+            self.sleep()
+            raise
+        self.scheduler = self._build_scheduler()
+        self.asleep = None
+
+    @property
+    def _models(self) -> list[Model]:
+        """The models whose weights the engine uses."""
+        return [self.model, *([] if self._draft_model is None else [self._draft_model])]
+
     def close(self) -> None:
         """Free the memory; the weights stay for other engines."""
+        self._free()
+        if self._keeps_resident is not None:
+            self._keeps_resident.close()
+            self._keeps_resident = None
+
+    def _free(self) -> None:
+        """Free all but the weights."""
         self._drop_proposer()
         self._drop_runner()
         self.kv.free()
@@ -206,13 +268,16 @@ class EngineState:
         """Rebuild components from the settings; the old ones free their memory first."""
         before = self.scheduler
         self._drop_proposer()
-        if not {"cache", "weights", "graphs"}.isdisjoint(components):
+        if not {"cache", "weights", "graphs", "adapters"}.isdisjoint(components):
             self._drop_runner()
+        if "adapters" in components:
+            self.model = self._with_adapters(self._base_model)
         if not {"cache", "weights"}.isdisjoint(components):
             before.requeue_all()
             self.kv.free()
             if "weights" in components:
-                self.model = self._build_model()
+                self._base_model = self._build_base_model()
+                self.model = self._with_adapters(self._base_model)
             self.kv = self._build_cache()
         if self._runner is None:
             self._runner = self._build_runner()
@@ -230,9 +295,15 @@ class EngineState:
             self.proposer.close()
             self.proposer = None
 
-    def _build_model(self) -> Model:
-        model = self._build_base_model()
-        if not self.adapters:
+    def _check_adapters(self, adapters: Sequence[LoraAdapter | None]) -> None:
+        if any(adapters):
+            from assay.engine.models.adapters import check_adapters
+
+            given = [one for one in adapters if one is not None]
+            check_adapters(self.files, given, self.device)
+
+    def _with_adapters(self, model: Model) -> Model:
+        if not any(self.adapters):
             return model
         from assay.engine.models.adapters import with_adapters
 
@@ -256,7 +327,6 @@ class EngineState:
     def _build_cache(self) -> KvMemory:
         blocks, block_tokens = self._cache_size()
         files, weight_format = self.files, self.settings.weight_format
-        digests = tuple(adapter.digest for adapter in self.adapters)
         return KvMemory(
             self.device,
             self.model.shape,
@@ -265,7 +335,11 @@ class EngineState:
             format=self.settings.kv_format,
             # The state of a sequence after a prefix of its tokens is gone.
             prefix_caching=self._prefix_caching and self.model.shape.state is None,
-            owner=lambda: (fingerprint(files), weight_format, *digests),
+            owner=lambda: (
+                fingerprint(files),
+                weight_format,
+                *(one and one.digest for one in self.adapters),
+            ),
         )
 
     def _cache_size(self) -> tuple[int, int]:

@@ -99,6 +99,10 @@ class KvMemory:
         """What a snapshot must match to be restored."""
         return (*self._owner(), *self._layout)
 
+    def forget_identity(self) -> None:
+        """The owner has changed."""
+        self.__dict__.pop("identity", None)
+
     @property
     def capacity(self) -> int:
         """Tokens that all blocks hold together."""

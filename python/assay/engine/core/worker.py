@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from assay.errors import AssayError
@@ -70,6 +71,18 @@ class SteppedEngine(Protocol):
     def reset_prefix_cache(self) -> object:
         """Forget the cached blocks that no request uses."""
 
+    def load_adapter(self, name: str, folder: Path) -> None:
+        """Load a LoRA adapter."""
+
+    def unload_adapter(self, name: str) -> None:
+        """Unload a LoRA adapter that no request uses."""
+
+    def sleep(self) -> object:
+        """Move the weights to host memory and free the rest."""
+
+    def wake_up(self) -> None:
+        """Move the weights back; raises and stays asleep if memory is short."""
+
     def close(self) -> None:
         """Free the memory."""
 
@@ -80,12 +93,24 @@ class Place(AbstractContextManager[object], Protocol):
     def stepped(self, *, has_work: bool) -> None:
         """A step has ended; `has_work` says whether another follows at once."""
 
+    def sleep(self) -> None:
+        """The engine sleeps: what it reserves is free for others."""
+
+    def wake_up(self) -> None:
+        """Reserve it again, before the engine wakes up; raises if others have taken it."""
+
 
 class WholeDevice(Place):
     """The place of an engine that shares its device with no other."""
 
     def stepped(self, *, has_work: bool) -> None:
         """Nothing is measured."""
+
+    def sleep(self) -> None:
+        """Nothing is reserved."""
+
+    def wake_up(self) -> None:
+        """Nothing is reserved."""
 
     def __exit__(self, *exception: object) -> None:
         """Nothing is held."""
@@ -135,6 +160,10 @@ class EngineWorker:
         """Unfinished requests; only the worker thread removes them."""
         self._names = itertools.count(1)
         self._refusal: AssayError | None = None
+        self._rest: AssayError | None = None
+        self._asleep = False
+        self._changing = threading.Lock()
+        """Held while the engine falls asleep or wakes up."""
         self._closing = False
         self._ended = False
         self._idle = threading.Event()
@@ -152,6 +181,47 @@ class EngineWorker:
         """Why requests are refused, if they are."""
         return self._refusal
 
+    @property
+    def resting(self) -> AssayError | None:
+        """Why requests are refused until `wake_up`, if the engine sleeps or is about to."""
+        return self._rest
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the engine sleeps."""
+        return self._asleep
+
+    def sleep(self, seconds: float) -> None:
+        """Accept no requests, wait this long for the unfinished ones, and let the engine sleep.
+
+        Raises, and accepts requests again, if they take longer.
+        """
+        with self._changing:
+            with self._lock:
+                if self._refusal is not None:
+                    raise StoppedError(self._refusal.message)
+                if self._asleep:
+                    return
+                self._rest = StoppedError("the model is asleep: POST /wake_up wakes it")
+            try:
+                if not self._idle.wait(seconds):
+                    raise OverloadedError(
+                        f"sleep: expected the requests under way to end within {seconds:g} s, got "
+                        f"{self.under_way} unfinished ones",
+                        "try again later",
+                    )
+                self.call(self._fall_asleep).result()
+            except BaseException:
+                self._rest = None
+                raise
+
+    def wake_up(self) -> None:
+        """Wake the engine up, and accept requests again; one that is awake stays so."""
+        with self._changing:
+            if self._asleep:
+                self.call(self._rise).result()
+                self._rest = None
+
     def submit(
         self,
         prompts: Sequence[Sequence[int]],
@@ -160,8 +230,8 @@ class EngineWorker:
     ) -> list[str]:
         """Accept all of these requests or none, and return their IDs."""
         with self._lock:
-            if self._refusal is not None:
-                raise StoppedError(self._refusal.message)
+            if (refusal := self._refusal or self._rest) is not None:
+                raise StoppedError(refusal.message)
             if len(self._unfinished) + len(prompts) > self.limit:
                 raise OverloadedError(
                     f"{len(self._unfinished)} requests are under way and {len(prompts)} more were "
@@ -245,6 +315,20 @@ class EngineWorker:
         for name in self._unfinished:
             self._engine.abort(name)
         self._end_all(self._refusal or StoppedError("the engine is closed"))
+
+    def _fall_asleep(self) -> None:
+        self._engine.sleep()
+        self._place.sleep()
+        self._asleep = True
+
+    def _rise(self) -> None:
+        self._place.wake_up()
+        try:
+            self._engine.wake_up()
+        except BaseException:
+            self._place.sleep()
+            raise
+        self._asleep = False
 
     def _run_commands(self) -> None:
         """Run the commands queued so far, but none that are queued meanwhile."""

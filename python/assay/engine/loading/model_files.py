@@ -90,6 +90,8 @@ class ModelFiles:
     synthetic: bool = False
     norms_include_offset: bool = False
     """Whether stored norm weights include what the architecture adds to them, as in GGUF files."""
+    identity: object = field(init=False, repr=False, compare=False, default_factory=object)
+    """Tells models in memory apart; `replace` makes a new one."""
     _tokenizer: Once[Tokenizer] = field(init=False, repr=False, compare=False)
     _chat_template: Once[ChatTemplate | None] = field(init=False, repr=False, compare=False)
 

@@ -7,7 +7,7 @@ expert. Layers fused from several matrices have one pair of factors, B block-dia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,29 +40,35 @@ ACTIVATIONS = (None, "swiglu", "silu", "gelu", "gelu_tanh", "relu")
 """Activations that exist as operations of their own: an adapter adds to what comes before."""
 
 
-def with_adapters(
-    model: Model, files: ModelFiles, adapters: Sequence[LoraAdapter], device: Device
-) -> Model:
-    """The model with these adapters; its weights are shared, not copied."""
+def check_adapters(files: ModelFiles, adapters: Sequence[LoraAdapter], device: Device) -> None:
+    """Refuse adapters that do not fit the model or the device, before weights are loaded."""
     if device.capabilities.is_gpu:
-        # Logits differed from those of merged weights on an H200 (test_lora.py on cuda:0).
         raise UnsupportedError(
-            "adapters: expected a CPU, got a GPU, where their products are not right yet",
+            f"adapters: expected a CPU, got {device}: their products on GPUs are not verified yet",
             "merge the adapter into the weights, or serve with --device cpu",
         )
     if len(adapters) > MAX_ADAPTERS:
         raise InputError(f"adapters: expected at most {MAX_ADAPTERS}, got {len(adapters)}")
     decoder = ARCHITECTURES[files.architecture].decoder(files.config)
-    attention = decoder.blocks[0].attention
-    if not isinstance(attention, spec.Attention):
-        raise UnsupportedError(
-            f"adapters: expected a model whose attention has keys and values, got "
-            f"{files.architecture}"
-        )
-    _check_modules(decoder, adapters)
-    size = attention.head_dim
-    adapters = [_with_rows_of(files, adapter, size) for adapter in adapters]
-    stacker = _Stacker(adapters, device, HeadPadding(size, model.shape.head_dim))
+    if adapters:
+        _head_dim(decoder, files)
+        _check_modules(decoder, adapters)
+
+
+def with_adapters(
+    model: Model, files: ModelFiles, adapters: Sequence[LoraAdapter | None], device: Device
+) -> Model:
+    """The model with these adapters, which are checked; its weights are shared, not copied.
+
+    The place of an adapter that was unloaded (None) has factors of zero.
+    """
+    decoder = ARCHITECTURES[files.architecture].decoder(files.config)
+    size = _head_dim(decoder, files)
+    modules = [
+        {} if adapter is None else _with_rows_of(files, adapter.modules, size)
+        for adapter in adapters
+    ]
+    stacker = _Stacker(modules, device, HeadPadding(size, model.shape.head_dim))
     blocks = [
         stacker.block(block, declared)
         for block, declared in zip(model.blocks, decoder.blocks, strict=True)
@@ -71,24 +77,33 @@ def with_adapters(
     return replace(model, blocks=blocks, shape=shape)
 
 
-def _linears(block: spec.Block) -> Iterator[spec.Linear]:
-    """The layers of a block that adapters can change."""
+def _head_dim(decoder: spec.Decoder, files: ModelFiles) -> int:
+    attention = decoder.blocks[0].attention
+    if not isinstance(attention, spec.Attention):
+        raise UnsupportedError(
+            f"adapters: expected a model whose attention has keys and values, got "
+            f"{files.architecture}"
+        )
+    return attention.head_dim
+
+
+def _linears(block: spec.Block) -> Iterator[tuple[spec.Linear, str | None]]:
+    """The layers of a block that adapters can change, with their activations."""
     if isinstance(block.attention, spec.Attention):
-        yield block.attention.qkv
-        yield block.attention.output
+        yield block.attention.qkv, None
+        yield block.attention.output, None
     if isinstance(block.mlp, spec.Mlp):
-        yield block.mlp.up
-        yield block.mlp.down
+        yield block.mlp.up, block.mlp.activation
+        yield block.mlp.down, None
 
 
 def _check_modules(decoder: spec.Decoder, adapters: Sequence[LoraAdapter]) -> None:
-    """Refuse modules that the model does not have, or whose shapes differ."""
-    known = {
-        name: (rows, linear.inputs)
-        for block in decoder.blocks
-        for linear in _linears(block)
-        for name, rows in zip(linear.names, linear.rows, strict=True)
-    }
+    """Refuse modules that the model does not have, or whose shapes or activations differ."""
+    known, activations = {}, {}
+    for block in decoder.blocks:
+        for linear, activation in _linears(block):
+            for name, rows in zip(linear.names, linear.rows, strict=True):
+                known[name], activations[name] = (rows, linear.inputs), activation
     for adapter in adapters:
         for module, factors in adapter.modules.items():
             if module not in known:
@@ -104,10 +119,17 @@ def _check_modules(decoder: spec.Decoder, adapters: Sequence[LoraAdapter]) -> No
                     f"{known[module][1]} inputs, got {shape[0]} of {shape[1]}",
                     "an adapter fits the model that it was trained on",
                 )
+            if activations[module] not in ACTIVATIONS:
+                raise UnsupportedError(
+                    f'adapter "{adapter.name}": "{module}": layers with the activation '
+                    f"{activations[module]} are not supported"
+                )
 
 
-def _with_rows_of(files: ModelFiles, adapter: LoraAdapter, head_dim: int) -> LoraAdapter:
-    """The adapter with the rows of each head in the order of the file.
+def _with_rows_of(
+    files: ModelFiles, modules: Mapping[str, LowRank], head_dim: int
+) -> dict[str, LowRank]:
+    """The factors with the rows of each head in the order of the file.
 
     llama.cpp stores pairs that RoPE rotates next to each other, PEFT half a head apart.
     """
@@ -116,20 +138,19 @@ def _with_rows_of(files: ModelFiles, adapter: LoraAdapter, head_dim: int) -> Lor
         halves = b.reshape(-1, 2, head_dim // 2, b.shape[1])
         return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(b.shape))
 
-    modules = {
+    return {
         module: LowRank(pair.a, reordered(pair.b))
         if files.tensors[f"{module}.weight"].permuted
         else pair
-        for module, pair in adapter.modules.items()
+        for module, pair in modules.items()
     }
-    return replace(adapter, modules=modules)
 
 
 class _Stacker:
     """Packs the factors of all adapters, layer by layer."""
 
     def __init__(
-        self, adapters: Sequence[LoraAdapter], device: Device, padding: HeadPadding
+        self, adapters: Sequence[Mapping[str, LowRank]], device: Device, padding: HeadPadding
     ) -> None:
         self._adapters = adapters
         self._device = device
@@ -167,18 +188,8 @@ class _Stacker:
         rows: Callable[[Any], Any] | None = None,
         columns: Callable[[Any], Any] | None = None,
     ) -> Linear:
-        used = [
-            module
-            for module in declared.names
-            if any(module in adapter.modules for adapter in self._adapters)
-        ]
-        if not used:
+        if not any(module in adapter for adapter in self._adapters for module in declared.names):
             return linear
-        if linear.activation not in ACTIVATIONS:
-            raise UnsupportedError(
-                f'adapters of "{used[0]}": layers with the activation {linear.activation} are not '
-                "supported"
-            )
         pairs = [_fused(adapter, declared) for adapter in self._adapters]
         rank = max(pair.a.shape[0] for pair in pairs)
         rank = -(-rank // self._unit) * self._unit
@@ -204,9 +215,9 @@ class _Stacker:
         return pack_values(np.ascontiguousarray(values), self._format, self._device)
 
 
-def _fused(adapter: LoraAdapter, declared: spec.Linear) -> LowRank:
+def _fused(adapter: Mapping[str, LowRank], declared: spec.Linear) -> LowRank:
     """One pair of factors for all matrices of a layer, B block-diagonal."""
-    parts = [adapter.modules.get(name) for name in declared.names]
+    parts = [adapter.get(name) for name in declared.names]
     rank = sum(part.a.shape[0] for part in parts if part is not None)
     a = np.zeros((rank, declared.inputs), np.float32)
     b = np.zeros((declared.outputs, rank), np.float32)

@@ -43,7 +43,8 @@ def build_model(
 def _identity(files: ModelFiles) -> Key:
     """A key of the files on disk; it changes when a file is replaced."""
     if files.path is None:
-        return ("in memory", files.name, files.nbytes)
+        # The names of synthetic models tell their weights; other names tell nothing.
+        return ("in memory", files.name, files.nbytes if files.synthetic else files.identity)
     paths = sorted(files.path.iterdir()) if files.path.is_dir() else [files.path]
     stats = [(path.name, path.stat()) for path in paths]
     return (

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Request
@@ -18,6 +19,7 @@ from assay.engine.core.device_sharing import DeviceSharing
 from assay.engine.core.worker import Place, SteppedEngine
 from assay.engine.server import errors, response_schemas
 from assay.engine.server.access_log import AccessLog
+from assay.engine.server.administration import add_adapter_routes, add_sleep_routes
 from assay.engine.server.chat import chat
 from assay.engine.server.completions import complete
 from assay.engine.server.embeddings import embeddings
@@ -32,7 +34,7 @@ from assay.engine.server.request_schemas import (
 from assay.engine.server.responses_api import respond_to
 from assay.engine.server.responses_schemas import ResponseObject, ResponsesRequest
 from assay.engine.server.service import ServedModel
-from assay.engine.server.services import HostedModel, Services
+from assay.engine.server.services import HostedModel, Services, from_request
 from assay.engine.server.tokenizing import detokenize, tokenize
 
 
@@ -74,13 +76,16 @@ def create_app(
     limits: Limits | None = None,
     profiler: Profiler | None = None,
     allowed_origins: Sequence[str] = (),
+    adapter_folder: Path | None = None,
+    sleep_mode: bool = False,
 ) -> FastAPI:
     """An application that serves a model; it owns the engine and closes it on shutdown.
 
     It serves the engine's LoRA `adapters` and `others` beside it: requests choose by name. Engines that share a
     device have a `place` there, and `sharing` tells how they do. With a `profiler` clients can
     capture traces, by `/start_profile` and `/stop_profile`. Pages of `allowed_origins` may read
-    responses (CORS).
+    responses (CORS). Clients may load LoRA adapters from below `adapter_folder`, and put models to
+    sleep in `sleep_mode`.
     """
     if api_key is not None:
         check_key(api_key)
@@ -203,6 +208,10 @@ def create_app(
         """The text of tokens."""
         return await detokenize(services.named(body.model), body)
 
+    if adapter_folder is not None:
+        add_adapter_routes(app, adapter_folder, _ERROR_RESPONSES)
+    if sleep_mode:
+        add_sleep_routes(app, _ERROR_RESPONSES)
     if profiler is not None:
 
         @app.post("/start_profile", responses=_ERROR_RESPONSES)
@@ -218,12 +227,7 @@ def create_app(
     return app
 
 
-async def _services(request: Request) -> Services:
-    services: Services = request.app.state.services
-    return services
-
-
-FromServices = Annotated[Services, Depends(_services)]
+FromServices = Annotated[Services, Depends(from_request)]
 
 
 def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:

@@ -193,8 +193,8 @@ class AsyncEngine:
         return found
 
     async def _between_steps(self, function: Callable[[], T]) -> T:
-        if self.worker.refusing is not None:
-            raise StoppedError(self.worker.refusing.message)
+        if (refusal := self.worker.refusing or self.worker.resting) is not None:
+            raise StoppedError(refusal.message)
         return await asyncio.wrap_future(self.worker.call(function))
 
     def release(self, names: Sequence[str], unfinished: Sequence[str]) -> None:

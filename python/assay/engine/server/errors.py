@@ -19,6 +19,7 @@ LOGGER: Final = logging.getLogger("assay.server")
 _TYPES: Final = {
     401: "authentication_error",
     404: "not_found_error",
+    409: "conflict_error",
     429: "rate_limit_error",
     500: "server_error",
     503: "server_error",

@@ -182,11 +182,25 @@ def engine_families(statistics: Mapping[str, Mapping[str, Any]]) -> Iterator[Met
         for model, counts in statistics.items():
             gauge.add_metric((model,), value_of(counts))
         yield gauge
+    yield _sleep_state(statistics)
     for name, (meaning, key) in counters.items():
         counter = CounterMetricFamily(f"vllm:{name}", meaning, labels=_VLLM)
         for model, counts in statistics.items():
             counter.add_metric((model,), counts[key])
         yield counter
+
+
+def _sleep_state(statistics: Mapping[str, Mapping[str, Any]]) -> Metric:
+    """Which engines sleep, as vLLM tells it."""
+    gauge = GaugeMetricFamily(
+        "vllm:engine_sleep_state",
+        "1 for the state of the engine: awake, or weights_offloaded to host memory.",
+        labels=(*_VLLM, "sleep_state"),
+    )
+    for model, counts in statistics.items():
+        gauge.add_metric((model, "awake"), 1 - counts["asleep"])
+        gauge.add_metric((model, "weights_offloaded"), counts["asleep"])
+    return gauge
 
 
 def share_families(shares: Sequence[ShareStatistics]) -> Iterator[Metric]:
@@ -249,5 +263,5 @@ def share_families(shares: Sequence[ShareStatistics]) -> Iterator[Metric]:
         gauge,
         "task_admitted",
         "1 if the scheduler has admitted the model's task, else 0.",
-        [float(one.state in ("admitted", "running", "paused")) for one in shares],
+        [float(one.state in ("admitted", "running")) for one in shares],
     )

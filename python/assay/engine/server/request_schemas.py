@@ -34,6 +34,7 @@ Seed = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[StrictInt, Field(ge=1, lt=2**31)]
 TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 VariableName = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
+AdapterName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 Scalar = StrictBool | StrictInt | float | Text | None
 TokenKey = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
 """A token ID as a key of a JSON object."""
@@ -298,6 +299,23 @@ class EmbeddingRequest(Strict):
     encoding_format: Literal["float", "base64"] | None = None
     normalize: StrictBool | None = None
     user: Text | None = None
+
+
+class LoadAdapterRequest(Strict):
+    """The body of /v1/load_lora_adapter."""
+
+    lora_name: AdapterName
+    lora_path: Annotated[Text, Field(min_length=1, max_length=4096)]
+    base_model_name: Text | None = None
+    """Where the server has several models."""
+
+
+class UnloadAdapterRequest(Strict):
+    """The body of /v1/unload_lora_adapter."""
+
+    lora_name: AdapterName
+    lora_int_id: StrictInt | None = None
+    """vLLM's number, which is not used there either."""
 
 
 class TokenizeRequest(Strict):

@@ -199,6 +199,12 @@ class TokenizerInfo(BaseModel):
     chat_template: str | None = None
 
 
+class SleepState(BaseModel):
+    """The response of /sleep, /wake_up and /is_sleeping."""
+
+    is_sleeping: bool
+
+
 class DetokenizedPrompt(BaseModel):
     """The response of /detokenize."""
 

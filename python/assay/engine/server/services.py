@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from fastapi import Request
 
 from assay.engine.core.device_sharing import DeviceSharing
-from assay.engine.core.worker import Place, SteppedEngine
+from assay.engine.core.worker import Place, SteppedEngine, StoppedError
 from assay.engine.server.async_engine import AsyncEngine
 from assay.engine.server.errors import ApiError
 from assay.engine.server.metrics import Families, Metrics, exposition
 from assay.engine.server.service import ServedModel, Service
+from assay.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,7 @@ class Services:
             engine = AsyncEngine(one.engine, metrics, limit=limit, place=one.place)
             service = self._services[one.model.name] = Service(one.model, engine)
             for name in one.adapters:
-                adapted = replace(one.model, name=name, adapter=name, parent=one.model.name)
-                self._services[name] = service.of_adapter(adapted)
+                self._serve_adapter(service, name)
 
     @property
     def all(self) -> Sequence[Service]:
@@ -90,9 +94,78 @@ class Services:
         shares = () if self._sharing is None else self._sharing.statistics()
         return exposition(self._families, statistics, shares)
 
+    async def load_adapter(self, model: str | None, name: str, folder: Path) -> None:
+        """Load a LoRA adapter of a model, by default the first, and serve it under its name."""
+        base = self._model(model)
+        if name in self._services:
+            raise ApiError(
+                f'the name "{name}" is taken', status=409, param="lora_name", code="name_taken"
+            )
+        engine = self._engines[base.model.name]
+        await self._run(base, partial(engine.load_adapter, name, folder))
+        self._serve_adapter(base, name)
+
+    async def unload_adapter(self, name: str) -> None:
+        """Unload a LoRA adapter; later requests do not find it."""
+        service = self._services.get(name)
+        if service is None or service.model.parent is None:
+            raise ApiError(
+                f'the LoRA adapter "{name}" is not served here',
+                status=404,
+                param="lora_name",
+                code="model_not_found",
+            )
+        del self._services[name]
+        try:
+            engine = self._engines[service.model.parent]
+            await self._run(service, partial(engine.unload_adapter, name))
+        except BaseException as error:
+            self._services[name] = service
+            if isinstance(error, InputError):
+                raise ApiError(
+                    error.message, status=409, param="lora_name", code="in_use"
+                ) from None
+            raise
+
+    async def sleep(self, model: str | None, seconds: float) -> None:
+        """Let a model sleep, or all of them, when its requests have ended or this time has passed."""
+        for one in self._chosen(model):
+            await asyncio.to_thread(one.async_engine.worker.sleep, seconds)
+
+    async def wake_up(self, model: str | None) -> None:
+        """Wake a model up, or all of them."""
+        for one in self._chosen(model):
+            await asyncio.to_thread(one.async_engine.worker.wake_up)
+
+    def is_sleeping(self, model: str | None) -> bool:
+        """Whether a model sleeps, or every model."""
+        return all(one.async_engine.worker.asleep for one in self._chosen(model))
+
+    def _chosen(self, model: str | None) -> Sequence[Service]:
+        return list(self._models.values()) if model is None else [self._model(model)]
+
+    def _model(self, name: str | None) -> Service:
+        """The service of a model that has an engine of its own."""
+        service = self.named(name)
+        if service.model.parent is not None:
+            raise ApiError(f'"{name}" is a LoRA adapter: expected a model', param="model")
+        return service
+
+    async def _run(self, service: Service, function: Callable[[], object]) -> None:
+        """Run a function of a model's engine in its thread, between steps."""
+        if (resting := service.async_engine.worker.resting) is not None:
+            raise StoppedError(resting.message)
+        await asyncio.wrap_future(service.async_engine.worker.call(function))
+
+    def _serve_adapter(self, base: Service, name: str) -> None:
+        model = replace(base.model, name=name, adapter=name, parent=base.model.name)
+        self._services[name] = base.of_adapter(model)
+
     async def reset_prefix_caches(self) -> None:
-        """Empty the prefix cache of every model."""
+        """Empty the prefix cache of every model that is awake; one that sleeps has none."""
         for name, service in self._models.items():
+            if service.async_engine.worker.resting is not None:
+                continue
             worker = service.async_engine.worker
             await asyncio.wrap_future(worker.call(self._engines[name].reset_prefix_cache))
 
@@ -116,3 +189,9 @@ class Services:
         for service in self._models.values():
             await asyncio.to_thread(service.close)
             await asyncio.to_thread(service.async_engine.worker.close)
+
+
+async def from_request(request: Request) -> Services:
+    """The services of the application that a request came to."""
+    services: Services = request.app.state.services
+    return services
