@@ -10,7 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: help setup run demo-cost test test-slow loom fuzz kernels validate lint format web ui test-web bench bundle
+.PHONY: help setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint format web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -39,9 +39,12 @@ loom: ## try every order in which threads of the runtime core can meet
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p assay-runtime \
 	  --test loom_memory --test scheduler_loom --test transfer_loom --test dispatch_loom
 
-fuzz: ## give random bytes to the readers of model files (needs nightly Rust and cargo-fuzz)
-	cargo +nightly fuzz run gguf -- -max_total_time=60
-	cargo +nightly fuzz run safetensors -- -max_total_time=60
+fuzz: setup ## give damaged model files, adapters, schemas and tool definitions to what reads them
+	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60
+
+fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)
+	for target in gguf kineto safetensors weights; do \
+	  cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
 
 kernels: setup ## compile every variant of every CUDA kernel for three architectures; needs no GPU
 	$(BIN)/python -m pytest -m "slow or not slow" tests/jit/test_kernels_compile.py

@@ -39,6 +39,7 @@ SETTINGS: Final = ("weight_format", "threads")
 _NO_BLOCKS: Final = {
     **dict.fromkeys(("running", "waiting", "preemptions", "used", "queried_tokens"), 0),
     **dict.fromkeys(("hit_tokens", "drafts", "drafted_tokens", "accepted_tokens"), 0),
+    "asleep": 0,
     "blocks": 1,
 }
 """Counts of an engine that has neither requests nor a KV cache."""
@@ -207,6 +208,21 @@ class Encoder:
     def reset_prefix_cache(self) -> int:
         """Nothing is cached."""
         return 0
+
+    def load_adapter(self, name: str, folder: object) -> NoReturn:
+        """Encoders have no adapters."""
+        raise UnsupportedError(f'adapter "{name}": expected a model that generates, got an encoder')
+
+    def unload_adapter(self, name: str) -> NoReturn:
+        """Encoders have no adapters."""
+        self.load_adapter(name, None)
+
+    def sleep(self) -> NoReturn:
+        """Encoders are small, and stay awake."""
+        raise UnsupportedError("sleep: expected a model that generates, got an encoder")
+
+    def wake_up(self) -> None:
+        """It is awake."""
 
     def close(self) -> None:
         """Free the weights."""
