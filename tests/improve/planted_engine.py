@@ -97,7 +97,7 @@ class PlantedEngine:
             release="1",
             model="planted",
             device="cpu",
-            hardware={"cpu": "fake"},
+            hardware={"cpu": "fake", "usable_cores": 2},
             capabilities=frozenset({"cpu", "hot-knobs", "logprobs"}),
             synthetic=self.synthetic,
         )

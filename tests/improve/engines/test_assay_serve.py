@@ -53,6 +53,18 @@ def test_the_same_requests_find_an_empty_prefix_cache_without_a_restart(engine):
     assert engine.server.record == first
 
 
+def test_answers_come_as_tokens(engine):
+    found = engine.answers(WORKLOAD, 2)
+    prompts = [one.prompt for one in WORKLOAD.requests[:2]]
+    with assay.Engine.load("synthetic") as own:
+        assert [prompt for prompt, _ in found] == [
+            tuple(own.files.tokenizer.encode(one)) for one in prompts
+        ]
+        for prompt, (_, output) in zip(prompts, found, strict=True):
+            [answer] = engine.probe([prompt], 8)
+            assert output == tuple(own.files.tokenizer.encode("".join(answer.texts)))
+
+
 def test_a_change_a_trace_and_answers_that_equal_the_engines_own(engine, tmp_path):
     undo = engine.configure({"max_batch": 2, "deterministic": True, "policy": "fcfs"})
     assert (engine.settings()["max_batch"], engine.settings()["deterministic"]) == (2, True)

@@ -77,6 +77,12 @@ def test_probes_answer_as_llama_cpp_does(engine):
     assert engine.probe([PROMPT], 14) == [answer]
 
 
+def test_answers_come_as_tokens(engine):
+    [(prompt, output)] = engine.answers(Workload("one", "", (PlannedRequest(0, PROMPT, 14),)), 4)
+    assert len(prompt) in (5, 6)
+    assert output == engine.probe([PROMPT], 14)[0].token_ids
+
+
 def test_windows_are_whole_and_repeatable(engine):
     first, second = (engine.measure(WORKLOAD, Window(requests=4)) for _ in range(2))
     assert (first.errors, first.output_tokens) == (0, 64)

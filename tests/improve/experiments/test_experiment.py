@@ -234,6 +234,39 @@ def test_a_large_gain_needs_two_restarts() -> None:
     assert len(engine.configured) == 2
 
 
+def test_a_large_loss_by_restarts_ends_after_one_pair() -> None:
+    """It is not promoted either way; what it does not take, the next trial has."""
+    engine = PlantedEngine(
+        hot=False, restart_s=100.0, noise=0.02, effect=lambda now: 0.7 if now["graphs"] else 1.0
+    )
+    settings = replace(SETTINGS, budget_s=3000.0, noise_sd=0.02)
+    result = run(engine, {"graphs": True}, settings=settings)
+    assert result.verdict == "undecided"
+    assert result.futile
+    assert "after 1 pair" in result.reason
+    assert len(engine.configured) == 2
+    assert engine.settings() == START
+    # Without a noise floor nothing says what is far.
+    whole = run(engine, {"graphs": True}, settings=replace(settings, noise_sd=None))
+    assert whole.verdict == "regressed"
+
+
+def test_chance_hardly_ever_ends_a_gain_by_restarts() -> None:
+    """A gain of 5 % in A/A pairs that spread by 5 %: one in 50,000 by the normal law."""
+    ended = 0
+    for seed in range(60):
+        engine = PlantedEngine(
+            hot=False,
+            restart_s=5.0,
+            noise=0.05,
+            seed=seed,
+            effect=lambda now: 1.05 if now["graphs"] else 1.0,
+        )
+        settings = replace(SETTINGS, budget_s=60.0, most_pairs=2, noise_sd=0.05)
+        ended += run(engine, {"graphs": True}, settings=settings).futile
+    assert ended == 0
+
+
 def test_one_pair_is_too_few() -> None:
     result = run(PlantedEngine(), {"graphs": True}, settings=replace(SETTINGS, most_pairs=1))
     assert (result.verdict, result.ratio) == ("undecided", None)

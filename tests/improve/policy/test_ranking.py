@@ -26,7 +26,7 @@ from assay.improve.policy import history
 from assay.improve.policy.fingerprint import Fingerprint, fingerprint
 from assay.improve.policy.forecasts import score, score_results
 from assay.improve.policy.known import Known
-from assay.improve.policy.prediction import Prediction
+from assay.improve.policy.prediction import Prediction, between
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, expected_gain, rank
 
@@ -72,14 +72,14 @@ def test_the_best_value_of_each_lever_comes_before_the_second_of_any() -> None:
     assert [next(iter(one.changes.values())) for one in order] == [4, 7, 8, 2]
 
 
-def test_without_a_prediction_it_says_so_and_comes_later() -> None:
+def test_without_a_prediction_it_comes_between_gains_and_losses() -> None:
     blind = candidate("wider", "width", 2)
     order, _ = rank(
-        [blind, candidate("graphs", "graph_buckets", 8)],
+        [blind, candidate("graphs", "graph_buckets", 8), candidate("threads", "threads", 1)],
         known(),
-        predictors=[predicting({8: exact(1.01)})],
+        predictors=[predicting({8: exact(1.05), 1: between(0.5, 1.0)})],
     )
-    assert [one.levers[0] for one in order] == ["graphs", "wider"]
+    assert [one.levers[0] for one in order] == ["graphs", "wider", "threads"]
     assert order[1].prediction is None
     assert order[1].predicted_by == "no prediction: unheard of"
 

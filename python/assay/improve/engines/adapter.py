@@ -139,6 +139,8 @@ class Adapter:
     """The kind of trace that /start_profile makes: assay or kineto; empty where there is none."""
     probe: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a completion request of the correctness gate, besides OpenAI's."""
+    tokenize: str = ""
+    """The field of a request to /tokenize that holds the text; empty where there is no such path."""
     refusals: tuple[str, ...] = ()
     """Texts of the log with which the server refuses its arguments."""
     capabilities: tuple[str, ...] = ()
@@ -271,6 +273,7 @@ def _adapter(path: Path) -> Adapter:
         uncached=table.take("uncached", dict, {}),
         profile=table.take("profile", str, ""),
         probe=table.take("probe", dict, {}),
+        tokenize=table.take("tokenize", str, ""),
         refusals=tuple(table.take("refusals", list, [])),
         capabilities=tuple(table.take("capabilities", list, [])),
         pins=table.take("pins", bool, True),

@@ -185,6 +185,31 @@ class HttpEngine:
                 self.server.check("in the probes")
                 raise
 
+    def answers(
+        self, workload: Workload, count: int
+    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Tokens of the first prompts of a workload and of what the model answers.
+
+        None where the server does not say which tokens a text has, which is noted.
+        """
+        if not self.adapter.tokenize:
+            self._note(f"{self.adapter.name} has no path that tokenizes: drafts are not replayed")
+            return []
+        requests = workload.requests[:count]
+        found = []
+        for request in requests:
+            (answer,) = self.probe([request.prompt], request.max_tokens)
+            found.append((self._tokens(request.prompt), self._tokens("".join(answer.texts))))
+        return found
+
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        body = {"model": self._served().name, self.adapter.tokenize: text}
+        data = exchange_json(self.address, "/tokenize", body)
+        tokens = data.get("tokens") if isinstance(data, Mapping) else None
+        if not isinstance(tokens, list) or not all(isinstance(one, int) for one in tokens):
+            raise ServerError(f"/tokenize: expected a list of tokens, got {str(data)[:100]}")
+        return tuple(tokens)
+
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """A trace of a window, by the server's own profiler where it has one."""
         if not self.adapter.profile:

@@ -66,6 +66,11 @@ class ConfidenceSequence:
         half = half_width(self.count, self._squares, self.alpha)
         return Interval(self._mean, self._mean - half, self._mean + half)
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of what was seen; 0 before the second value."""
+        return math.sqrt(self._squares / (self.count - 1)) if self.count > 1 else 0.0
+
     def _clipped(self, value: float) -> float:
         """The value, no further from the median of those before it than the clip allows.
 

@@ -73,5 +73,7 @@ class ExperimentResult:
     seconds: float = 0.0
     failure: str = ""
     """crash, OOM, hang, timeout or refused; empty where the trial ran. A constraint of the search."""
+    futile: bool = False
+    """Stopped for futility: so far below a gain that the noise of the machine does not explain it."""
     notes: tuple[str, ...] = ()
     """What was dropped or assumed, in words: warm-up blocks, disturbed pairs."""

@@ -32,7 +32,7 @@ from assay.improve.experiments.result import Arm, ExperimentResult, GateResult, 
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.settings_check import mismatches, settings_gate
 from assay.improve.experiments.slo import SloLedger
-from assay.improve.experiments.verdict import Decision, decide
+from assay.improve.experiments.verdict import Decision, decide, percent
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
 from assay.improve.workloads.measurement import Measurement
@@ -41,6 +41,9 @@ from assay.improve.workloads.workload import Workload
 OnLook = Callable[[Look], None]
 Clock = Callable[[], float]
 
+FUTILE_SPREADS: Final = 3.0
+"""Standard errors below the practical threshold at which a trial ends: one in 700 trials of a gain
+at the threshold would come so low by chance."""
 WARMUP_SHARE: Final = 0.25
 """Share of the time left that a warm-up may take."""
 
@@ -95,6 +98,7 @@ class Trial:
         self._work = WorkLedger(candidate.correctness, greedy, settings.baseline_repeats)
         self._slo = SloLedger(workload.slo, settings.slo_share)
         self._decision = Decision("undecided", "too few pairs for an interval", False)
+        self._futile = False
         self._tried = 0
 
     def run(self, reference: Reference | None) -> ExperimentResult:
@@ -174,6 +178,19 @@ class Trial:
             longest = max(longest, self.clock() - started)
             if self._sequence.count >= least and self._decision.final:
                 break
+            # Live pairs are cheap: there a loss gets its verdict, if the time lasts.
+            if not hot and self._is_futile():
+                break
+        if not self._decision.final:
+            self._futile = self._is_futile()
+
+    def _is_futile(self) -> bool:
+        """Whether a gain is out of reach; to stop then promotes nothing, so it needs no correction."""
+        noise, seen = self.settings.noise_sd, self._sequence
+        if noise is None or not seen.count:
+            return False
+        below = math.log1p(self.settings.practical_threshold) - seen.interval.mean
+        return below > FUTILE_SPREADS * max(noise, seen.deviation) / math.sqrt(seen.count)
 
     def _left(self) -> float:
         return self.settings.budget_s - (self.clock() - self.begun)
@@ -292,7 +309,11 @@ class Trial:
                 verdict: Verdict = "regressed" if gate is slo else "invalid"
                 return self._result(verdict, f"{gate.gate}: {gate.statement}")
         reason = self._decision.reason
-        if self._decision.verdict == "undecided" and not self._decision.final:
+        if self._futile:
+            pairs = "1 pair" if self._sequence.count == 1 else f"{self._sequence.count} pairs"
+            loss = percent(math.exp(self._sequence.interval.mean))
+            reason = f"stopped for futility: {loss} after {pairs}, beyond the A/A noise of a gain"
+        elif self._decision.verdict == "undecided" and not self._decision.final:
             reason += f"; {self._sequence.count} pairs, budget {self.settings.budget_s:.0f} s"
         return self._result(self._decision.verdict, reason)
 
@@ -311,5 +332,6 @@ class Trial:
             gates=tuple(self.gates),
             seconds=self.clock() - self.begun,
             failure=failure,
+            futile=self._futile,
             notes=(*self.notes, *dropped),
         )

@@ -8,9 +8,8 @@ from typing import Final
 from assay.improve.experiments.noise import NoiseFloor
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
+from assay.improve.policy.ranking import UNKNOWN_EFFECT
 
-UNKNOWN_EFFECT: Final = 0.05
-"""The gain that a trial without a prediction is sized to find."""
 SMALLEST_EFFECT: Final = 0.02
 LARGEST_EFFECT: Final = 0.5
 """Above this a few pairs decide, whatever the gain is."""

@@ -52,7 +52,7 @@ def run_verdict(
 
 def _leaves_room(result: ExperimentResult, threshold: float) -> bool:
     """Whether a trial that was not kept may still gain more than the threshold."""
-    if result.verdict != "undecided" or result.ratio is None:
+    if result.verdict != "undecided" or result.ratio is None or result.futile:
         return False
     return result.ratio.hi > 1.0 + threshold
 

@@ -116,6 +116,7 @@ def _result(
         gates=tuple(GateResult(**one) for one in data.get("gates", ())),
         seconds=float(data.get("seconds", 0.0)),
         failure=str(data.get("failure", "")),
+        futile=bool(data.get("futile", False)),
         notes=tuple(data.get("notes", ())),
     )
 

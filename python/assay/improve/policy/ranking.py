@@ -18,7 +18,7 @@ from assay.improve.levers.lever import SAFETY, Candidate, Riskier
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.history import History
 from assay.improve.policy.known import Known
-from assay.improve.policy.prediction import Prediction, Unpredictable, log_error, pooled
+from assay.improve.policy.prediction import Prediction, Unpredictable, between, log_error, pooled
 from assay.improve.policy.predictors import (
     causes,
     formats,
@@ -42,6 +42,9 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     causes.predict,
 )
 """In the order of asking: the first that has an answer gives it."""
+UNKNOWN_EFFECT: Final = 0.05
+"""Gain or loss that is as likely as not where nothing predicts a candidate; a trial is sized to find
+it. Without it a predicted loss would be tried before what nobody knows anything of."""
 PAST_ERROR: Final = 0.03
 """Standard deviation of the logarithm of a ratio from one run to the next, at least."""
 
@@ -129,11 +132,13 @@ def _ranked(
     elif figure is None:
         by = f"no prediction: {by}"
     seconds = cost.seconds(candidate)
-    score = 0.0
-    if figure is not None:
-        works = 1.0 - max(_failure_share(one, history) for one in candidate.levers)
-        score = works * expected_gain(figure) / max(seconds, 1e-9)
+    works = 1.0 - max(_failure_share(one, history) for one in candidate.levers)
+    gain = expected_gain(figure if figure is not None else _UNKNOWN)
+    score = works * gain / max(seconds, 1e-9)
     return replace(candidate, prediction=figure, predicted_by=by, cost_s=seconds, score=score)
+
+
+_UNKNOWN: Final = between(1.0 / (1.0 + UNKNOWN_EFFECT), 1.0 + UNKNOWN_EFFECT)
 
 
 def expected_gain(figure: Figure) -> float:
@@ -153,8 +158,7 @@ def _failure_share(lever: str, history: History) -> float:
 def _ordered(found: Sequence[Candidate], history: History) -> list[Candidate]:
     """By score, the best value of each lever before the second of any.
 
-    Without a prediction: levers that gained in past runs first, then those that were never tried,
-    the safest first.
+    Equal scores, as those without a prediction: levers that were never tried first, then the safest.
     """
     rounds: dict[tuple[str, ...], int] = {}
     keyed = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from assay.errors import AssayError
-from assay.improve.engines.own import OwnEngine
 from assay.improve.loop.state import NoDataError, RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
 from assay.improve.workloads.measurement import Measurement
 from assay.improve.workloads.workload import Window
+from assay.openai_api.address import ServerError
 
 TRACED_REQUESTS: Final = 8
 """Most requests of the traced window: a trace of a few dozen steps tells what takes the time."""
@@ -67,13 +67,23 @@ def _first_measurement(state: RunState) -> Measurement:
 
 def _samples(state: RunState) -> None:
     """A few answers as tokens: how much of a text repeats tells what speculation would accept."""
-    inner = state.engine.inner
-    if not isinstance(inner, OwnEngine) or state.budget.left("capture") < 0:
+    answers = getattr(state.engine.inner, "answers", None)
+    left_s = state.budget.left("capture")
+    request_s = _request_s(state)
+    count = SAMPLES if request_s is None else min(SAMPLES, int(left_s / request_s))
+    if answers is None or left_s < 0 or count < 1:
         return
     state.progress.say("reading a few answers")
-    state.samples = tuple(
-        Sample(prompt, output) for prompt, output in inner.answers(state.workload, SAMPLES)
-    )
+    try:
+        state.samples = tuple(Sample(*one) for one in answers(state.workload, count))
+    except ServerError as error:
+        state.degrade(f"no answers to replay drafts on: {error.message}")
+
+
+def _request_s(state: RunState) -> float | None:
+    """How long a request took in the first window; None where it was not measured."""
+    found = None if state.baseline is None else state.baseline.figures.get("mean_e2el_ms")
+    return found / 1e3 if found else None
 
 
 def _trace(state: RunState) -> None:
