@@ -15,6 +15,7 @@ KINDS: Final[Mapping[str, str]] = {
     "noise": "the A/A noise floor",
     "plan": "the prediction: floor, expected step time and the files that hold them",
     "candidates": "what will be tried in which order, and what was skipped and why",
+    "ranking": "the candidates that are left, ranked again on top of what was kept",
     "intend": "a change will be made: the changes, their inverse and both configuration hashes",
     "applied": "a change was made: the configuration hash that was read back",
     "failed": "a change was not made or not read back: the reason",

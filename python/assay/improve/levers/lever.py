@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from assay.improve.figure import Figure
@@ -75,6 +75,8 @@ class Candidate:
     prediction: Figure | None = None
     """Objective after over before; above 1 is better whatever the metric's direction. None where
     nothing predicts it, which ranks it by the history or last."""
+    predicted_on: Mapping[str, Setting] = field(default_factory=dict)
+    """Kept changes that the prediction is on top of; none where it is of a change of the start."""
     predicted_by: str = ""
     """what-if replay, planner, history ..., or why there is no prediction."""
     cost_s: float = 0.0

@@ -97,7 +97,12 @@ def _ranked(state: RunState) -> bool:
     ]
     decided = {one.candidate.name for one in state.results if one.verdict != "undecided"}
     state.ranked = [_candidate(one) for one in state.plan.get("candidates", ())]
-    state.candidates = [one for one in state.ranked if one.name not in decided]
+    again = journals.read(state.folder.path).last("ranking")
+    last = [] if again is None else [_candidate(one) for one in again.data["candidates"]]
+    # What was ranked again comes in that order; undecided trials of before, then, are tried again.
+    names = {one.name for one in last}
+    left = [*last, *(one for one in state.ranked if one.name not in names)]
+    state.candidates = [one for one in left if one.name not in decided]
     return True
 
 

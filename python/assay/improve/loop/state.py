@@ -22,7 +22,8 @@ from assay.improve.loop.options import RunOptions
 from assay.improve.loop.progress import Progress
 from assay.improve.loop.recording import Recording
 from assay.improve.policy.constraints import Constraints
-from assay.improve.policy.known import Sample
+from assay.improve.policy.history import History
+from assay.improve.policy.known import Known, Sample
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Workload
 from assay.report.price import Price
@@ -74,6 +75,10 @@ class RunState:
     """Answers of the workload itself, as tokens."""
     constraints: Constraints | None = None
     """What failed trials forbid, past runs' too."""
+    known: Known | None = None
+    """What the candidates were ranked by; None in a resumed run, which has no trace at hand."""
+    past: History = field(default_factory=History)
+    """Trials of past runs on the same fingerprint."""
     plan: dict[str, Any] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
-from assay.improve.levers.lever import Lever
+from assay.improve.levers.lever import Candidate, Lever
 from assay.improve.workloads.measurement import Measurement, Setting
 from assay.improve.workloads.workload import Workload
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 BATCH_LIMITS: Final = ("max_batch", "max_num_seqs", "parallel")
 """Knobs that limit the requests of a batch, as engines call them."""
-KERNEL_TERMS: Final = ("floor", "kernel_inefficiency")
-"""Terms of a waterfall in which kernels run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,10 @@ class Known:
     hardware: HardwareSpec | None = None
     samples: tuple[Sample, ...] = field(default=())
     """Answers of the workload itself, for what the text tells: how much of it repeats."""
+    kept: tuple[Candidate, ...] = ()
+    """Changes in force that the trace and its diagnosis do not show, as they were kept."""
+    step_scale: float = 1.0
+    """The measured step of now over that of the diagnosed settings."""
     cache: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)
     """Replays and predictions of steps that several candidates ask for."""
 
@@ -108,11 +110,3 @@ class Known:
         if tpot is None or throughput is None:
             return None
         return min(tpot / 1e3 * throughput / self.batch(), 1.0)
-
-    def kernel_share(self) -> float | None:
-        """The share of the diagnosed step that kernels take; None without a diagnosis."""
-        if self.diagnosis is None or not self.diagnosis.residuals.waterfall.observed_ns:
-            return None
-        waterfall = self.diagnosis.residuals.waterfall
-        busy = sum(one.ns for one in waterfall.terms if one.name in KERNEL_TERMS)
-        return busy / waterfall.observed_ns

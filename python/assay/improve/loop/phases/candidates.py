@@ -11,7 +11,6 @@ from assay.improve.loop.state import RunState
 from assay.improve.policy import history
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.fingerprint import fingerprint
-from assay.improve.policy.history import History
 from assay.improve.policy.known import Known
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, rank, riskier
@@ -31,7 +30,7 @@ def choose_candidates(state: RunState) -> None:
         state.diagnosis,
     )
     state.skipped += [(one.lever, one.reason) for one in skipped]
-    known = _known(state, levers)
+    state.known = known = _known(state, levers)
     _qualify(state, known)
     _rank(state, known, [one for one in found if _allowed(state, one)])
     state.plan |= {
@@ -77,21 +76,20 @@ def _qualify(state: RunState, known: Known) -> None:
 
 def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
     """Order candidates by what they should gain; past runs on the same fingerprint count."""
-    past = History()
     if state.options.use_history:
-        past = history.read(
+        state.past = history.read(
             fingerprint(state.description, state.workload),
             root=state.folder.path.parent,
             leave_out=state.folder.id,
         )
-        for note in past.notes:
+        for note in state.past.notes:
             state.degrade(note)
     state.constraints = Constraints(riskier(known))
     state.progress.say(f"ranking {len(found)} candidates")
     state.candidates, skipped = rank(
         found,
         known,
-        history=past,
+        history=state.past,
         cost=TrialCost(restart_s=state.restart_s),
         constraints=state.constraints,
     )

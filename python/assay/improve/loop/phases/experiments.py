@@ -9,6 +9,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import Allotment
 from assay.improve.loop.joint import JointSearch
 from assay.improve.loop.noise import noise_floor
+from assay.improve.loop.reranking import rerank
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import on_top, trial
 
@@ -40,6 +41,8 @@ def experiment(state: RunState) -> Allotment:
         if result is not None:
             trials += 1
             search.learn(*state.history[-1])
+            if pending and result.verdict == "improved":
+                pending = rerank(state, pending)
     return allotment
 
 
@@ -50,12 +53,15 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     prediction = candidate.prediction
     if prediction is not None and prediction.hi < HOPELESS:
         return f"predicted to lose: {prediction.value:.2f}x, at most {prediction.hi:.2f}x"
+    # Of values of one lever those of the start compare: each is one change of it.
+    of_start = {one.name: one.prediction for one in state.ranked}
+    own = of_start.get(candidate.name)
     for one in state.kept:
-        other = one.candidate
-        if other.levers != candidate.levers or other.prediction is None or prediction is None:
+        other = of_start.get(one.candidate.name)
+        if one.candidate.levers != candidate.levers or other is None or own is None:
             continue
-        if prediction.value <= other.prediction.value:
-            return f"{other.name} is kept, which was predicted to gain as much or more"
+        if own.value <= other.value:
+            return f"{one.candidate.name} is kept, which was predicted to gain as much or more"
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, between
+from assay.improve.policy.step_now import addressed, step_ns
 
 
 def predict(candidate: Candidate, known: Known) -> Prediction | str:
@@ -14,22 +15,14 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     lever = known.levers.get(candidate.levers[0]) if len(candidate.levers) == 1 else None
     if lever is None or not lever.addresses:
         return "it addresses no cause by name"
-    waterfall = known.diagnosis.residuals.waterfall
-    whole = waterfall.observed_ns
+    whole = step_ns(known)
     if not whole:
         return "the diagnosed step has no time"
-    causes = [one for one in known.diagnosis.causes if one.name in lever.addresses]
-    named = {term for one in causes for term in one.part_of}
-    terms = [
-        one for one in waterfall.terms if one.name in lever.addresses and one.name not in named
-    ]
-    within = {one.name for one in causes}
-    saved = sum(one.ns_per_token for one in causes if one.within not in within)
-    saved += sum(one.ns for one in terms)
-    share = min(saved / whole, 0.99)
+    parts = addressed(known, lever.addresses)
+    share = min(sum(parts.values()) / whole, 0.99)
     if share <= 0:
         return "the causes that it addresses take no time here"
-    words = ", ".join([*(one.name for one in causes), *(one.name for one in terms)])
+    words = ", ".join(parts)
     return Prediction(
         between(1.0, 1 / (1 - share)), f"at most the {share:.1%} of a step of: {words}"
     )

@@ -8,6 +8,7 @@ from assay.errors import AssayError
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, between
+from assay.improve.policy.step_now import kernel_share
 from assay.improve.workloads.measurement import Setting
 
 KNOBS: Final = ("weight_format", "quantization")
@@ -22,7 +23,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     if before is None or after is None:
         return "the bytes of a format are not known"
     bounds = between(1.0, before / after)
-    share = known.kernel_share()
+    share = kernel_share(known)
     return Prediction(
         bounds if share is None else amdahl(bounds, share),
         f"bounds: {before:.3g} to {after:.3g} bytes a weight, streamed in each step",

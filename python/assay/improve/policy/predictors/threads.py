@@ -8,6 +8,7 @@ from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, between
+from assay.improve.policy.step_now import kernel_share
 from assay.improve.workloads.measurement import Setting
 
 KNOBS: Final = ("threads", "threads_batch")
@@ -29,7 +30,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         cores = known.cores
         bounds = between(1.0, min(after, cores) / min(before, cores))
         return Prediction(bounds, f"bounds: {before} to {after} threads of {cores} cores")
-    share = known.kernel_share()
+    share = kernel_share(known)
     by = f"calibrated bandwidth and arithmetic of {before} and {after} threads"
     if share is None:
         return Prediction(measured, by)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import AssayError
 from assay.improve.figure import Figure
-from assay.improve.levers.lever import Candidate
+from assay.improve.levers.lever import Candidate, Lever
 from assay.improve.levers.schema import filled
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, with_model_error
+from assay.improve.workloads.measurement import Setting as KnobValue
 
 if TYPE_CHECKING:
     from assay.diagnose.replay.changes import Change
@@ -30,27 +31,33 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         return "no what-if change describes it"
     if known.trace is None:
         return "no trace to replay"
-    from assay.diagnose.replay.changes import LOAD_KINDS, parse_all
+    from assay.diagnose.replay.changes import LOAD_KINDS
 
     before = {one.knob: known.settings.get(one.knob) for one in lever.knobs}
     try:
-        changes = parse_all(
-            [filled(text, {**before, **candidate.changes}) for text in lever.changes]
-        )
+        changes = _parsed(lever, {**before, **candidate.changes})
     except AssayError as error:
         return f"no replay: {error.message}"
     if any(one.kind in LOAD_KINDS for one in changes):
         return "it only shows under load"
-    key = ("whatif", *(one.text for one in changes))
-    found = known.once(key, partial(_replayed, known, changes))
+    try:
+        kept = _kept(known)
+    except AssayError as error:
+        return f"no replay of what was kept: {error.message}"
+    found = _once(known, tuple((kept | _by_target(changes)).values()))
     if isinstance(found, str):
         return found
+    control = _once(known, tuple(kept.values())) if kept else None
+    if isinstance(control, str):
+        return control
+    # The trace shows neither what was kept nor the candidate: both sides are replayed.
+    step = 1.0 if control is None else 1 + control.change.expected
     low, middle, high = (
-        1 / (1 + one) for one in (found.change.hi, found.change.expected, found.change.lo)
+        step / (1 + one) for one in (found.change.hi, found.change.expected, found.change.lo)
     )
     ratio = Figure(middle, min(low, middle), max(high, middle))
     if any(one.kind in HOST_KINDS for one in changes):
-        ratio = _without_profiler(ratio, found, known)
+        ratio = _without_profiler(ratio, found.before["step_ns"].expected * step, known)
     share = known.decode_share()
     return Prediction(
         amdahl(with_model_error(ratio), 1.0 if share is None else share),
@@ -58,9 +65,37 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     )
 
 
-def _without_profiler(ratio: Figure, found: WhatIf, known: Known) -> Figure:
+def _parsed(lever: Lever, values: Mapping[str, KnobValue]) -> tuple[Change, ...]:
+    from assay.diagnose.replay.changes import parse_all
+
+    return parse_all([filled(text, values) for text in lever.changes])
+
+
+def _by_target(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
+    return {(one.kind, one.target): one for one in changes}
+
+
+def _kept(known: Known) -> dict[tuple[str, str], Change]:
+    """What kept levers changed, as far as a replay can show it; a later one replaces an earlier."""
+    from assay.diagnose.replay.changes import LOAD_KINDS
+
+    found: dict[tuple[str, str], Change] = {}
+    for one in known.kept:
+        for lever in (known.levers[name] for name in one.levers if name in known.levers):
+            values = {knob.knob: known.settings.get(knob.knob) for knob in lever.knobs}
+            found |= _by_target(_parsed(lever, values))
+    return {key: one for key, one in found.items() if one.kind not in LOAD_KINDS}
+
+
+def _once(known: Known, changes: Sequence[Change]) -> WhatIf | str:
+    key = ("whatif", *(one.text for one in changes))
+    found: WhatIf | str = known.once(key, partial(_replayed, known, changes))
+    return found
+
+
+def _without_profiler(ratio: Figure, traced: float, known: Known) -> Figure:
     """Host time that only the recording took is no gain: the untraced TPOT bounds the ratio."""
-    tpot, traced = known.figure("mean_tpot_ms"), found.before["step_ns"].expected
+    tpot = known.figure("mean_tpot_ms")
     if tpot is None or tpot * 1e6 >= traced:
         return ratio
     slower = tpot * 1e6 / traced

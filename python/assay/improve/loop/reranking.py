@@ -1,0 +1,86 @@
+"""Ranking again after a lever was kept: what the others gain on top of it, not of the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from assay.improve.experiments.result import ExperimentResult
+from assay.improve.journal.chain import plain
+from assay.improve.levers.lever import Candidate
+from assay.improve.loop.state import RunState
+from assay.improve.policy.known import Known
+from assay.improve.policy.ranking import TrialCost, rank
+from assay.improve.workloads.measurement import Setting
+
+STEP: Final = "mean_tpot_ms"
+"""The figure of a block that a step's time follows from."""
+
+
+def rerank(state: RunState, pending: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that are left, predicted on top of what is kept now, in the order of trying.
+
+    Predictions take the settings of now and the figures that the kept treatment measured. The trace is
+    still one of the start: replays show both sides with the kept changes, and what kept levers saved
+    is taken off the causes that they address.
+    """
+    if state.known is None:
+        state.degrade(
+            "a resumed run has no trace at hand: candidates keep the predictions of its earlier part"
+        )
+        return list(pending)
+    known = on_top_of(state.known, state.kept, {**state.start, **state.changes})
+    found, skipped = rank(
+        pending,
+        known,
+        history=state.past,
+        cost=TrialCost(restart_s=state.restart_s),
+        constraints=state.constraints,
+    )
+    state.skipped += [(one.lever, one.reason) for one in skipped]
+    ranked = [replace(one, predicted_on=dict(state.changes)) for one in found]
+    _note(state, pending, ranked)
+    state.journal.append(
+        "ranking", on=dict(state.changes), candidates=[plain(one) for one in ranked]
+    )
+    return ranked
+
+
+def on_top_of(
+    known: Known, kept: Sequence[ExperimentResult], settings: Mapping[str, Setting]
+) -> Known:
+    """What is known of the start, with kept levers in force; measured figures replace predicted ones."""
+    before = None if known.baseline is None else known.baseline.figures.get(STEP)
+    figures = _measured(kept[-1]) if kept else {}
+    after = figures.get(STEP)
+    baseline = known.baseline
+    if baseline is not None:
+        baseline = replace(baseline, figures={**baseline.figures, **figures}, settings=settings)
+    return replace(
+        known,
+        settings=settings,
+        baseline=baseline,
+        kept=tuple(one.candidate for one in kept),
+        step_scale=after / before if before and after else 1.0,
+    )
+
+
+def _measured(result: ExperimentResult) -> dict[str, float]:
+    """Mean figures of the treatment, over the blocks that count."""
+    blocks = [one.figures for one in result.blocks if one.arm == "treatment" and not one.dropped]
+    names = set.intersection(*(set(one) for one in blocks)) if blocks else set()
+    return {name: sum(one[name] for one in blocks) / len(blocks) for name in sorted(names)}
+
+
+def _note(state: RunState, before: Sequence[Candidate], after: Sequence[Candidate]) -> None:
+    """Say so where the order has changed."""
+    names = {one.name for one in after}
+    old = [one.name for one in before if one.name in names]
+    new = [one.name for one in after]
+    if old == new:
+        return
+    state.notes.append(
+        f"after {state.kept[-1].candidate.name} was kept, the rest was ranked again: "
+        f"{new[0]} is next" + ("" if new[0] == old[0] else f", not {old[0]}")
+    )
