@@ -17,6 +17,11 @@ from assay.improve.engines.process import output_of
 
 FOLDER: Final = "{folder}/traces"
 _FIELDS: Final = Path(__file__).with_name("vllm_fields.py")
+_READ: Final = (
+    "import runpy, sys; sys.path[:] = [one for one in sys.path if one]; "
+    "runpy.run_path(sys.argv[1], run_name='__main__')"
+)
+"""Runs a file without its folder in the path: this one has a vllm.py and an http.py of its own."""
 _IMPORT_S: Final = 300.0
 _UNTUNED: Final = frozenset(
     {
@@ -93,7 +98,7 @@ def installed(program: str | None = None) -> VllmArguments:
     cached = paths.cache("vllm") / f"{mark}.json"
     if mark and cached.is_file():
         return VllmArguments.from_data(json.loads(cached.read_text(encoding="utf-8")))
-    said = output_of([interpreter, str(_FIELDS)], _IMPORT_S)
+    said = output_of([interpreter, "-c", _READ, str(_FIELDS)], _IMPORT_S)
     if said.code != 0 or not said.text.strip():
         last = said.text.strip().splitlines()[-1:] or ["no words"]
         raise InputError(

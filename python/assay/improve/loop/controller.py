@@ -30,7 +30,6 @@ from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
 from assay.improve.loop.state import RunState
-from assay.improve.loop.trials import bring_to, current
 from assay.improve.workloads.archive import save
 from assay.improve.workloads.workload import Workload
 from assay.report.price import Price
@@ -158,8 +157,8 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
         choose_candidates(state)
     if state.diagnosed_only:
         return
-    # A resumed run goes on with what its earlier parts kept.
-    bring_to(state, current(state))
+    # A trial of a resumed run brings the engine to what earlier parts kept: where none is left,
+    # a server is spared a restart before the confirmation.
     allotment = experiment(state)
     soak(state, allotment)
 
