@@ -112,14 +112,23 @@ def test_replays_of_both_levers_and_of_the_kept_one_give_the_ratio(tmp_path: Pat
     assert predicted(one, one) == 1.0
 
 
-LEVERS = """\
-format: assay.levers/1
-engine: fake
-levers:
-  - {name: batch, mechanism: m, knobs: {max_batch: [5]}, safety: safe, hot: true, correctness: bitwise, reference: a test}
-  - {name: threads, mechanism: m, knobs: {threads: [4]}, safety: safe, hot: true, correctness: bitwise, reference: a test}
-  - {name: sizes, mechanism: m, knobs: {graph_buckets: [8]}, safety: safe, hot: true, correctness: bitwise, reference: a test}
+LEVER = """\
+  - name: {name}
+    mechanism: m
+    knobs: {{{knob}: [{value}]}}
+    safety: safe
+    hot: true
+    correctness: bitwise
+    reference: a test
 """
+LEVERS = "format: assay.levers/1\nengine: fake\nlevers:\n" + "".join(
+    LEVER.format(name=name, knob=knob, value=value)
+    for name, knob, value in (
+        ("batch", "max_batch", 5),
+        ("threads", "threads", 4),
+        ("sizes", "graph_buckets", 8),
+    )
+)
 
 
 class PaddedEngine(PlantedEngine):
