@@ -1,4 +1,5 @@
-// Lets its stream wait for as long as a slot says: the treatment of causal profiling (Coz, Curtsinger and Berger, SOSP 2015).
+// Lets its stream wait for as long as a slot says: the treatment of causal profiling
+// (Coz, Curtsinger and Berger, SOSP 2015).
 //
 // The slot is read when the node runs, so that one captured graph serves every delay, zero included. It waits for the
 // preceding kernel first and starts no dependent early: the kernel behind it begins its prologue after the delay.
