@@ -20,6 +20,12 @@ pytestmark = pytest.mark.gpu
 GREEDY = SamplingParams(max_tokens=24, temperature=0.0, ignore_eos=True)
 
 
+HOST_NS = 200_000
+"""Longer than a host takes to queue an event."""
+MOST_SPREAD = 1.1
+"""Replays of one graph that differ by more share the GPU with another program."""
+
+
 @pytest.fixture(scope="module")
 def gpu() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
@@ -29,13 +35,15 @@ def test_delays_last_as_long_as_asked_for(gpu: Device) -> None:
     overshoot = overshoot_ns(gpu)
     print(f"\novershoot {overshoot} ns")
     assert 0 <= overshoot <= 2_000
-    slots = DelaySlots(gpu, 1)
-    graph = capture_graph(lambda: slots.queue(0), device=gpu)
+    slots = DelaySlots(gpu, 2)
+    graph = capture_graph(lambda: [slots.queue(0), slots.queue(1)], device=gpu)
     stream = gpu.default_stream
     for requested in (5_000, 20_000, 100_000, 1_000_000):
         elapsed = []
         for duration in (0, requested) * 20:
-            slots.set([duration])
+            # While the first delay runs the host queues the end: without it a replay of no delay would
+            # take as long as the host does, which is microseconds on a busy one.
+            slots.set([HOST_NS, duration])
             start = stream.record()
             graph.replay()
             end = stream.record()
@@ -67,6 +75,18 @@ def two_streams(gpu: Device, longer: int, shorter: int) -> Graph:
     return capture_graph(step, device=gpu, label="two streams")
 
 
+def replay_spread(gpu: Device, graph: Graph) -> float:
+    """The 90th percentile of replays of a graph over their least."""
+    elapsed = []
+    for _ in range(100):
+        start = gpu.default_stream.record()
+        graph.replay()
+        end = gpu.default_stream.record()
+        end.synchronize()
+        elapsed.append(end.elapsed_ns(start))
+    return float(np.quantile(elapsed[10:], 0.9) / min(elapsed[10:]))
+
+
 def test_two_streams_have_slopes_of_one_and_zero(gpu: Device) -> None:
     """Waits of 400 and 150 us on two streams: what the streams compute does not contend."""
     case = branch_graph(gpu, [[200_000, 200_000], [150_000]], fill_bytes=1 << 20)
@@ -84,6 +104,9 @@ def test_two_streams_have_slopes_of_one_and_zero(gpu: Device) -> None:
 def test_two_streams_of_copies_that_share_bandwidth(gpu: Device) -> None:
     """The longer of two streams of copies is critical; the shorter one is not."""
     graph = two_streams(gpu, longer=24, shorter=4)
+    if (spread := replay_spread(gpu, graph)) > MOST_SPREAD:
+        # Time slices of another program lengthen replays with a delay more often than those without.
+        pytest.skip(f"replays of one graph differ by {spread:.2f} times: the GPU is not ours alone")
     found = profile(graph, nodes=["long.23", "short.0"], budget=60)
     for one in found:
         print(one.name, f"{one.slope:.3f} [{one.lo:.3f}, {one.hi:.3f}]", one.verdict)
