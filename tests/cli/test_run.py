@@ -54,6 +54,10 @@ def test_the_verdict_is_the_first_word(cli: Cli) -> None:
         (("--budget", "10s"), "budget: expected at least 60 s, got 10 s"),
         (("--budget", "soon"), "--budget: expected a duration, got 'soon'"),
         (("--target", "0%"), "--target: expected a share above 0"),
+        (("--target", "15"), "--target: expected a percentage, or a number of at most 1, got '15'"),
+        (("--concurrency", "0"), "concurrency: expected at least 1, got 0"),
+        (("--slo", "ttft=1parsec"), "--slo ttft: expected a duration, got '1parsec'"),
+        (("--knob", "threads"), "--knob: expected NAME=VALUE, got 'threads'"),
         (("--from", "scratch"), 'unknown start "scratch"'),
         (("--max-risk", "any"), 'unknown risk "any"'),
         (("--workload", "chats"), "workload: expected a name or a file of requests, got 'chats'"),
@@ -68,8 +72,12 @@ def test_the_verdict_is_the_first_word(cli: Cli) -> None:
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(
-    cli: Cli, words: tuple[str, ...], message: str
+    cli: Cli, words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("a model is loaded before its options are checked")
+
+    monkeypatch.setattr("assay.engine.Engine.load", load)
     outcome = cli("run", "--model", "synthetic", *words)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -78,10 +86,11 @@ def test_bad_options_are_one_line_and_exit_code_2(
     assert message in lines[0]
 
 
-def test_an_unknown_lever_is_exit_code_2(cli: Cli) -> None:
+def test_an_unknown_lever_is_exit_code_2_and_leaves_no_run(cli: Cli, scratch: Path) -> None:
     outcome = cli("run", *SMALL, "--only", "treads", "--dry-run")
     assert outcome.code == 2
     assert 'error: unknown lever "treads"' in outcome.err
+    assert not (scratch / "runs").exists()
 
 
 @pytest.mark.slow

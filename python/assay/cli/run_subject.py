@@ -61,6 +61,9 @@ def opened(
     `planned` is the workload of a run that is resumed.
     """
     _check(asked)
+    if planned is None:
+        # Whatever is wrong with the workload is said before a model is downloaded or a server started.
+        _workload(asked, None, gpu=False)
     if asked.engine == "assay":
         with _own(asked, progress, planned) as subject:
             yield subject
@@ -105,6 +108,7 @@ def _own(asked: Asked, progress: RunProgress, planned: "Workload | None") -> Ite
     from assay.improve.engines.own import OwnEngine
     from assay.improve.loop.embedded import PLAIN, embedded_model
 
+    given = sampling.knobs(asked.knobs or ())
     source = asked.model
     is_embedded = source is None
     if source is None:
@@ -112,7 +116,6 @@ def _own(asked: Asked, progress: RunProgress, planned: "Workload | None") -> Ite
         source, note = embedded_model(progress.say)
         if note:
             show_note(note)
-    given = sampling.knobs(asked.knobs or ())
     start = asked.start or ("plain" if is_embedded and not given else "defaults")
     settings = {**(PLAIN if start == "plain" else {}), **given}
     device = sampling.chosen_device(asked.device)
@@ -120,7 +123,8 @@ def _own(asked: Asked, progress: RunProgress, planned: "Workload | None") -> Ite
         sampling.show_notes(engine)
         progress.result(_introduction(engine, source, start, settings))
         gpu = engine.device.capabilities.is_gpu
-        yield Subject(OwnEngine(engine, source=source), _workload(asked, engine, gpu=gpu), source)
+        load = planned or _workload(asked, engine, gpu=gpu)
+        yield Subject(OwnEngine(engine, source=source), load, source)
 
 
 def _introduction(

@@ -89,6 +89,11 @@ def test_shares() -> None:
     for text in ("", "0", "0%", "-5%", "lots", "nan"):
         with pytest.raises(InputError, match=r"^--target: expected a share"):
             parse_share("--target", text)
+    assert parse_share("--target", "150%") == 1.5
+    # 15 alone may be 15% or fifteen times as fast.
+    with pytest.raises(InputError, match=r"--target: expected a percentage.*got '15'") as caught:
+        parse_share("--target", "15")
+    assert caught.value.hint == "write 15% or 1500%"
 
 
 @pytest.mark.parametrize(

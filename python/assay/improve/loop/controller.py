@@ -21,7 +21,7 @@ from assay.improve.loop.budget import Budget
 from assay.improve.loop.finishing import finish
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
-from assay.improve.loop.phases.candidates import choose_candidates
+from assay.improve.loop.phases.candidates import check_levers, choose_candidates
 from assay.improve.loop.phases.capture import capture
 from assay.improve.loop.phases.experiments import experiment
 from assay.improve.loop.phases.predict import Calibrate, predict
@@ -57,6 +57,7 @@ def run_loop(
     whose budget comes on top; `subject` says how its command named the engine.
     """
     options = options or RunOptions()
+    check_levers(engine.describe().engine, options)
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
     try:

@@ -110,7 +110,7 @@ _SHARE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)(%?)")
 
 
 def parse_share(what: str, text: str | float) -> float:
-    """A share such as 15% or 0.15.
+    """A share such as 15% or 0.15; 15 alone may mean either, and is refused.
 
     >>> parse_share("--target", "15%")
     0.15
@@ -120,6 +120,11 @@ def parse_share(what: str, text: str | float) -> float:
     if share <= 0:
         raise InputError(
             f"{what}: expected a share above 0, got {str(text)[:40]!r}", "write 15% or 0.15"
+        )
+    if found is not None and not found[2] and share > 1:
+        raise InputError(
+            f"{what}: expected a percentage, or a number of at most 1, got {str(text)[:40]!r}",
+            f"write {share:g}% or {100 * share:g}%",
         )
     return share
 

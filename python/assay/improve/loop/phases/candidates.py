@@ -7,6 +7,7 @@ from dataclasses import asdict
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.lever import SAFETY, Candidate, Lever
+from assay.improve.loop.options import RunOptions
 from assay.improve.loop.state import RunState
 from assay.improve.policy import history
 from assay.improve.policy.constraints import Constraints
@@ -14,6 +15,13 @@ from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Known
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, rank, riskier
+
+
+def check_levers(engine: str, options: RunOptions) -> None:
+    """Refuse a lever file, or a name that no lever has, before anything is measured."""
+    levers = loading.load(engine, options.lever_files)
+    for name in (*options.only, *options.skip):
+        loading.find(levers, name)
 
 
 def choose_candidates(state: RunState) -> None:
