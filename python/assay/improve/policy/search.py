@@ -15,7 +15,7 @@ from assay.errors import InputError, unknown_name
 from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
 from assay.improve.figure import Figure
 from assay.improve.policy.constraints import Constraints, Failure
-from assay.improve.policy.surrogate import Axis, Surrogate
+from assay.improve.policy.surrogate import Axis, Posterior, Surrogate, Trials
 from assay.improve.workloads.measurement import Setting
 from assay.lazy_import import LazyModule
 
@@ -77,6 +77,8 @@ class Search:
         self._random = np.random.default_rng(seed)
         self._told: dict[Key, list[tuple[float, float]]] = {}
         self._failed: set[Key] = set()
+        self._fit: Posterior | None = None
+        """Of what was told so far; made anew when something is."""
         self._pending = list(self._singles()) if singles else []
 
     def ask(self) -> Changes | None:
@@ -102,6 +104,7 @@ class Search:
         if 0 < outcome.lo < outcome.hi:
             error = math.log(outcome.hi / outcome.lo) / (2 * Z95)
         self._told.setdefault(key, []).append((math.log(outcome.value), error))
+        self._fit = None
 
     def best(self) -> tuple[Changes, Figure]:
         """The tried changes that the surrogate holds for the best, with their expected ratio."""
@@ -183,17 +186,19 @@ class Search:
                     yield tuple(changed)
 
     def _posterior(self, keys: Sequence[Key]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        told: list[tuple[Key, float, float]] = [(self._key({}), 0.0, 0.005)]
-        told += [(key, *one) for key, several in self._told.items() for one in several]
-        tried = [key for key, _, _ in told]
-        return self._surrogate.posterior(
-            self._codes(tried),
-            np.array([log for _, log, _ in told]),
-            np.array([error**2 for _, _, error in told]),
-            self._codes(keys),
-            self._prior(tried),
-            self._prior(keys),
-        )
+        if self._fit is None:
+            told: list[tuple[Key, float, float]] = [(self._key({}), 0.0, 0.005)]
+            told += [(key, *one) for key, several in self._told.items() for one in several]
+            tried = [key for key, _, _ in told]
+            self._fit = self._surrogate.fit(
+                Trials(
+                    self._codes(tried),
+                    np.array([log for _, log, _ in told]),
+                    np.array([error**2 for _, _, error in told]),
+                    self._prior(tried),
+                )
+            )
+        return self._fit.at(self._codes(keys), self._prior(keys))
 
     def _codes(self, keys: Sequence[Key]) -> NDArray[np.int64]:
         return self._surrogate.codes([dict(zip(self.start, key, strict=True)) for key in keys])

@@ -2,8 +2,9 @@
 
 The kernel is the ANOVA kernel, a product of (1 + share * similarity) over knobs: its expansion has a
 term for each knob, each pair and so on (Stitson et al., 1999; Durrande et al., 2013). How much each
-knob matters is not optimized but averaged over: some dozens of draws of the kernel's parameters are
-weighed by their marginal likelihood, which stays calm where few trials have been made.
+knob matters, and how far measurements are off, is not optimized but averaged over: some hundreds of
+draws of the kernel's parameters are weighed by their marginal likelihood, which stays calm where few
+trials have been made.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ NEGLIGIBLE: Final = 1e-3
 """Weight below which a draw is left out."""
 SPREAD: Final = 0.3
 """Prior standard deviation of the logarithm of a ratio that one knob makes: a factor of 1.35."""
+UNTOLD_NOISE: Final = (0.03, 0.8)
+"""Noise beyond what intervals tell, of the logarithm of a ratio: median, and spread of its logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,16 @@ class Axis:
         return np.exp(-0.5 * (apart / LENGTH) ** 2)
 
 
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What was measured: settings as codes, log ratios with their variances, and what was predicted."""
+
+    codes: NDArray[np.int64]
+    logs: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    prior: NDArray[np.float64]
+
+
 class Surrogate:
     """What trials say of all settings, as mean and standard deviation of the log ratio."""
 
@@ -62,7 +75,8 @@ class Surrogate:
         spread = (SPREAD * np.exp(random.normal(0.0, 0.5, DRAWS))) ** 2
         # The constant of the expansion cancels in ratios: the spread is of the rest.
         self._scales = spread * len(self._axes) / (np.prod(1.0 + self._shares, axis=1) - 1.0)
-        self._extra = (0.03 * np.exp(random.normal(0.0, 0.8, DRAWS))) ** 2
+        middle, wide = UNTOLD_NOISE
+        self._extra = (middle * np.exp(random.normal(0.0, wide, DRAWS))) ** 2
 
     def codes(self, settings: Sequence[Mapping[str, Setting]]) -> NDArray[np.int64]:
         """Each setting as places in the values of the knobs."""
@@ -71,7 +85,7 @@ class Surrogate:
             dtype=np.int64,
         ).reshape(len(settings), len(self._axes))
 
-    def _kernel(
+    def kernel(
         self,
         left: NDArray[np.int64],
         right: NDArray[np.int64],
@@ -85,26 +99,23 @@ class Surrogate:
             found *= 1.0 + shares[:, place][:, None, None] * alike[None]
         return found
 
-    def posterior(
-        self,
-        tried: NDArray[np.int64],
-        logs: NDArray[np.float64],
-        variances: NDArray[np.float64],
-        asked: NDArray[np.int64],
-        prior_tried: NDArray[np.float64],
-        prior_asked: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation at the asked settings, averaged over the draws.
+    def variances(self, draws: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The prior variance of any setting, by draw."""
+        found: NDArray[np.float64] = self._scales[draws] * np.prod(
+            1.0 + self._shares[draws], axis=1
+        )
+        return found
 
-        Priors are what the predictions of the levers say; the process models what they miss.
+    def fit(self, trials: Trials) -> Posterior:
+        """Weigh the draws by how likely they make the trials.
+
+        The prior of the trials is what predictions of levers say; the process models what they miss.
         """
-        between = self._kernel(tried, tried)
-        noise = variances[None, :] + self._extra[:, None]
-        places = np.arange(len(tried))
-        between[:, places, places] += noise + 1e-9
+        between = self.kernel(trials.codes, trials.codes)
+        places = np.arange(len(trials.codes))
+        between[:, places, places] += trials.variances[None, :] + self._extra[:, None] + 1e-9
         factor = np.linalg.cholesky(between)
-        inverse = np.linalg.inv(factor)
-        half = inverse @ (logs - prior_tried)
+        half = np.linalg.solve(factor, (trials.logs - trials.prior)[None, :, None])[:, :, 0]
         evidence = -0.5 * np.sum(half**2, axis=1) - np.sum(
             np.log(factor[:, places, places]), axis=1
         )
@@ -112,11 +123,57 @@ class Surrogate:
         weights /= weights.sum()
         # Draws that the trials all but rule out are left out of the costly part.
         kept = np.flatnonzero(weights > NEGLIGIBLE)
-        weights = weights[kept] / weights[kept].sum()
-        across = inverse[kept] @ self._kernel(tried, asked, kept)
-        means = (half[kept][:, None, :] @ across)[:, 0] + prior_asked
-        norm = self._scales[kept] * np.prod(1.0 + self._shares[kept], axis=1)
+        return Posterior(
+            self,
+            trials.codes,
+            kept,
+            weights[kept] / weights[kept].sum(),
+            np.linalg.inv(factor[kept]),
+            half[kept],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """The processes of the likely draws, given the trials."""
+
+    surrogate: Surrogate
+    tried: NDArray[np.int64]
+    draws: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    """Of the Cholesky factor of the trials' covariance, by draw."""
+    half: NDArray[np.float64]
+
+    def at(
+        self, asked: NDArray[np.int64], prior: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation at settings, averaged over the draws."""
+        across = self.inverse @ self.surrogate.kernel(self.tried, asked, self.draws)
+        means = (self.half[:, None, :] @ across)[:, 0] + prior
+        norm = self.surrogate.variances(self.draws)
         spread = np.maximum(norm[:, None] - np.sum(across**2, axis=1), 1e-10)
-        mean = weights @ means
-        variance = weights @ (spread + (means - mean) ** 2)
+        mean = self.weights @ means
+        variance = self.weights @ (spread + (means - mean) ** 2)
         return mean, np.sqrt(variance)
+
+    def sample(
+        self,
+        asked: NDArray[np.int64],
+        prior: NDArray[np.float64],
+        random: np.random.Generator,
+        count: int,
+    ) -> NDArray[np.float64]:
+        """Log ratios at settings as they may be, together: a row for each sample."""
+        found = []
+        for place, times in enumerate(random.multinomial(count, self.weights)):
+            if not times:
+                continue
+            draw = self.draws[place : place + 1]
+            across = self.inverse[place] @ self.surrogate.kernel(self.tried, asked, draw)[0]
+            mean = self.half[place] @ across + prior
+            covariance = self.surrogate.kernel(asked, asked, draw)[0] - across.T @ across
+            covariance[np.diag_indices(len(asked))] += 1e-8
+            factor = np.linalg.cholesky(covariance)
+            found.append(mean[:, None] + factor @ random.normal(size=(len(asked), int(times))))
+        return np.concatenate(found, axis=1).T
