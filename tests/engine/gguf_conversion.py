@@ -33,6 +33,7 @@ NAMES = {
     "deepseek_v2": gguf.MODEL_ARCH.DEEPSEEK2,
     "deepseek_v3": gguf.MODEL_ARCH.DEEPSEEK2,
     "mamba2": gguf.MODEL_ARCH.MAMBA2,
+    "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
 }
 PERMUTED = ("llama", "mistral", "mixtral", "granite", "smollm3")
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(\w+)\.weight")
@@ -122,6 +123,8 @@ def _more(architecture: str, config: Any) -> dict[str, Any]:
             "residual_scale": config["residual_multiplier"],
             "logit_scale": config["logits_scaling"],
         }
+    if architecture == "gpt_oss":
+        return {"expert_feed_forward_length": config["intermediate_size"]}
     if architecture == "cohere2":
         return {"logit_scale": config["logit_scale"]}
     if architecture == "qwen2_moe":
@@ -180,6 +183,11 @@ def tensors_of(model: ModelFiles) -> dict[str, np.ndarray]:
             values = permute(values, heads[stem])
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             values = values + 1
+        if name.endswith(".sinks"):
+            name += ".weight"
+        if ".mlp.experts." in name and architecture == "gpt_oss":
+            found |= _apart(name, values)
+            continue
         if name.endswith(".e_score_correction_bias"):
             name = name.removesuffix("_bias") + ".bias"
         if name.endswith(".kv_b_proj.weight"):
@@ -191,6 +199,17 @@ def tensors_of(model: ModelFiles) -> dict[str, np.ndarray]:
     return found | {
         name: np.stack([one[index] for index in range(len(one))]) for name, one in experts.items()
     }
+
+
+def _apart(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Gates and ups, which alternate, as two tensors; matrices become outputs by inputs."""
+    kind = "bias" if name.endswith("_bias") else "weight"
+    base = name.removesuffix("_bias")
+    values = values if kind == "bias" else values.swapaxes(1, 2)
+    if base.endswith("down_proj"):
+        return {f"{base}.{kind}": values}
+    base = base.removesuffix("gate_up_proj")
+    return {f"{base}gate_proj.{kind}": values[:, ::2], f"{base}up_proj.{kind}": values[:, 1::2]}
 
 
 def _split(name: str, values: np.ndarray, config: Any) -> dict[str, np.ndarray]:

@@ -231,9 +231,17 @@ class StackedLinear:
     """Whether it is stored as MXFP4 blocks and their scales, rather than as inputs by outputs."""
     interleaved: bool = False
     """Whether gates and ups alternate, rather than gates coming first."""
+    parts: tuple[str, ...] = ()
+    """Tensors that hold gates and ups apart, outputs by inputs, where a file has them so."""
 
     def tensors(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes."""
+        if self.parts:
+            rows = self.outputs // len(self.parts)
+            for part in self.parts:
+                yield f"{part}.weight", (self.experts, rows, self.inputs)
+                yield f"{part}.bias", (self.experts, rows)
+            return
         yield f"{self.name}_bias", (self.experts, self.outputs)
         if not self.packed:
             yield self.name, (self.experts, self.inputs, self.outputs)

@@ -55,13 +55,22 @@ def _experts(config: Config, base: str) -> Experts:
     count, hidden = config["num_local_experts"], config["hidden_size"]
     inner = config["intermediate_size"]
     packed = config["quantization_config"] is not None
+    # GGUF files keep gates and ups apart.
+    apart = bool(config.get("separate_gates"))
+    gate, up, down = (f"{base}.experts.{name}_proj" for name in ("gate", "up", "down"))
     return Experts(
         routing=Routing(count, config["num_experts_per_tok"]),
         router=Linear((f"{base}.router",), (count,), hidden, bias=True),
         up=StackedLinear(
-            f"{base}.experts.gate_up_proj", count, 2 * inner, hidden, packed, interleaved=True
+            f"{base}.experts.gate_up_proj",
+            count,
+            2 * inner,
+            hidden,
+            packed,
+            interleaved=not apart,
+            parts=(gate, up) if apart else (),
         ),
-        down=StackedLinear(f"{base}.experts.down_proj", count, hidden, inner, packed),
+        down=StackedLinear(down, count, hidden, inner, packed, parts=(down,) if apart else ()),
         inner=inner,
         activation="swiglu_clamped",
     )
@@ -96,4 +105,5 @@ ARCHITECTURE = Architecture(
         **_KERNEL,
         "quantization_config": None,
     },
+    gguf="gpt-oss",
 )

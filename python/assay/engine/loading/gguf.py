@@ -35,6 +35,8 @@ def open_gguf(path: Path) -> ModelFiles:
     key_notes = check_gguf_keys(metadata, stated)
     architecture, given = configuration(metadata, stated, stored)
     config, notes = validated(where, architecture, given)
+    if architecture == "gpt_oss":
+        config["separate_gates"] = True
     tensors = model_tensors(where, stated, config, stored.values())
     if ROPE_FACTORS in tensors:
         if config["rope_scaling"] is not None:

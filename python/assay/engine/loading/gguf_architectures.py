@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from assay.engine.loading.gguf_metadata import GgufMetadata
-from assay.engine.loading.gguf_rope import gguf_latent_scaling
+from assay.engine.loading.gguf_rope import gguf_latent_scaling, gguf_rope_scaling
 from assay.errors import InputError, UnsupportedError
 
 SIGMOID: Final = "sigmoid"
@@ -95,6 +95,20 @@ def _experts(metadata: GgufMetadata, name: str) -> dict[str, Any]:
         **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), count),
         "num_experts_per_tok": metadata.require(f"{name}.expert_used_count", int),
     }
+
+
+def _gpt_oss(metadata: GgufMetadata, name: str) -> dict[str, Any]:
+    found = {
+        **_experts(metadata, name),
+        "attention_bias": True,
+        "intermediate_size": metadata.require(f"{name}.expert_feed_forward_length", int),
+        **_layer_types(metadata, name),
+    }
+    scaling = gguf_rope_scaling(metadata, name)
+    if scaling is not None and scaling["rope_type"] == "yarn":
+        # llama.cpp rounds the ends of YaRN's ramp; the model was trained without that.
+        found["rope_scaling"] = {**scaling, "truncate": False}
+    return found
 
 
 def _llama(metadata: GgufMetadata, name: str) -> dict[str, Any]:
@@ -227,6 +241,7 @@ _MORE: Final[dict[str, Callable[[GgufMetadata, str], dict[str, Any]]]] = {
     "granite": _granite,
     "smollm3": _smollm3,
     "cohere2": _cohere2,
+    "gpt-oss": _gpt_oss,
     "starcoder2": _starcoder2,
     "llama": _llama,
     "qwen2moe": _qwen_moe,
@@ -242,6 +257,7 @@ READ: Final[dict[str, frozenset[str]]] = {
     | {"attn_logit_softcapping", "final_logit_softcapping", "rope.freq_base_swa"},
     "granite": frozenset({"attention.scale", "embedding_scale", "residual_scale", "logit_scale"}),
     "cohere2": _WINDOWED | {"logit_scale"},
+    "gpt-oss": _EXPERT_KEYS | _WINDOWED | {"expert_feed_forward_length"},
     "llama": _EXPERT_KEYS,
     "qwen2moe": _EXPERT_KEYS | {"expert_feed_forward_length", "expert_shared_feed_forward_length"},
     "qwen3moe": _EXPERT_KEYS | {"expert_feed_forward_length"},

@@ -72,6 +72,14 @@ _BY_ARCHITECTURE: Final[dict[str, dict[str, str]]] = {
         "ffn_up_shexp": "model.layers.{}.mlp.shared_experts.up_proj",
         "ffn_down_shexp": "model.layers.{}.mlp.shared_experts.down_proj",
     },
+    "gpt-oss": {
+        **_LLAMA,
+        "post_attention_norm": "model.layers.{}.post_attention_layernorm",
+        "ffn_gate_inp": "model.layers.{}.mlp.router",
+        "ffn_gate_exps": "model.layers.{}.mlp.experts.gate_proj",
+        "ffn_up_exps": "model.layers.{}.mlp.experts.up_proj",
+        "ffn_down_exps": "model.layers.{}.mlp.experts.down_proj",
+    },
     "mamba2": {
         "token_embd": "backbone.embeddings",
         "output_norm": "backbone.norm_f",
@@ -83,6 +91,7 @@ _BY_ARCHITECTURE: Final[dict[str, dict[str, str]]] = {
     },
 }
 _WHOLE: Final[dict[str, dict[str, str]]] = {
+    "gpt-oss": {"attn_sinks.weight": "model.layers.{}.self_attn.sinks"},
     "deepseek2": {"exp_probs_b.bias": "model.layers.{}.mlp.gate.e_score_correction_bias"},
     "mamba2": {
         "ssm_a": "backbone.layers.{}.mixer.A_log",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import Tensor
 from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
+from assay.engine.loading.tensor_values import tensor_values
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def mxfp4_values(
 
 def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
     """The matrices of all experts, outputs by inputs, one below the other; gates before ups."""
-    if linear.packed:
+    if linear.parts:
+        parts = [tensor_values(tensors[f"{part}.weight"]) for part in linear.parts]
+        values = np.concatenate(parts, axis=1)
+    elif linear.packed:
         stored = [tensors[f"{linear.name}{suffix}"] for suffix in ("_blocks", "_scales")]
         blocks, scales = (
             np.frombuffer(tensor.bytes, np.uint8).reshape(tensor.shape) for tensor in stored
@@ -48,8 +52,19 @@ def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.
     return np.ascontiguousarray(_gates_first(linear, values).reshape(-1, linear.inputs))
 
 
+def stored_format(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> str:
+    """The format of the matrices in the file."""
+    if linear.parts:
+        formats = {tensors[f"{part}.weight"].format for part in linear.parts}
+        return formats.pop() if len(formats) == 1 else ", ".join(sorted(formats))
+    return "mxfp4" if linear.packed else tensors[linear.name].format
+
+
 def stacked_bias(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
     """The biases of all experts, a row for each."""
+    if linear.parts:
+        parts = [tensors[f"{part}.bias"].to_float32() for part in linear.parts]
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
     return np.ascontiguousarray(_gates_first(linear, tensors[f"{linear.name}_bias"].to_float32()))
 
 

@@ -10,7 +10,12 @@ from assay import ops
 from assay.engine.architectures.decoder import StackedLinear
 from assay.engine.loading import ModelFiles, Tensor, dequantize, exact_q8_0
 from assay.engine.loading.tensor_values import DENSE, tensor_values
-from assay.engine.models.stacked_experts import EXACT_FORMAT, stacked_bias, stacked_values
+from assay.engine.models.stacked_experts import (
+    EXACT_FORMAT,
+    stacked_bias,
+    stacked_values,
+    stored_format,
+)
 from assay.engine.runner.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import LazyModule
@@ -168,12 +173,13 @@ class WeightSource:
     def stacked(self, linear: StackedLinear) -> tuple[ops.Weights, Array]:
         """The matrices of all experts, one below the other, and their biases, a row for each."""
         tensors = self.files.tensors
-        format = self.format or (EXACT_FORMAT if linear.packed else tensors[linear.name].format)
+        stored = stored_format(linear, tensors)
+        substitute = EXACT_FORMAT if stored == "mxfp4" else MIXED_FORMAT
+        format = self.format or (stored if stored in DENSE else substitute)
         if self.device.capabilities.packs_weights_on_device and format not in QUANTIZED_ON_GPU:
             format = GPU_DENSE
-        note = f"mxfp4 computed as {format}"
-        if linear.packed and note not in self.notes:
-            self.notes.append(note)
+        if stored not in DENSE:
+            self._note(f"{stored} computed as {format}")
         weights = pack_values(stacked_values(linear, tensors), format, self.device)
         self.nbytes += weights.nbytes
         bias = stacked_bias(linear, tensors)
