@@ -129,6 +129,15 @@ pub(super) fn prefers_gemv(linear: &LinearArguments) -> bool {
     rows <= 2 || rows <= 4 && (small_weights || fused) || rows <= max_rows(inputs) && small_weights
 }
 
+/// The operand from element `elements` on.
+fn advanced(operand: Operand, elements: u64) -> Operand {
+    let bytes = elements * element_bytes(operand.format).unwrap_or(0);
+    Operand {
+        pointer: DevicePointer(operand.pointer.0 + bytes),
+        ..operand
+    }
+}
+
 /// Launches one GEMV for every few rows of x.
 pub(super) fn launch_gemv(
     context: &OperationContext,
@@ -176,25 +185,20 @@ pub(super) fn launch_gemv(
     let max_ctas = u64::from(queue.device().facts().multiprocessors) * ctas_per_sm;
     let config = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
     let columns = linear.outputs / if linear.gated { 2 } else { 1 };
-    let bytes = |operand: Operand| element_bytes(operand.format).unwrap_or(0);
-    let advance = |operand: Operand, elements: u64| Operand {
-        pointer: DevicePointer(operand.pointer.0 + elements * bytes(operand)),
-        ..operand
-    };
     let mut done = 0;
     while done < linear.rows {
         let pass_rows = (linear.rows - done).min(max_rows_at_once);
         let residual = linear
             .residual
-            .map(|one| advance(one, done * linear.outputs));
+            .map(|one| advanced(one, done * linear.outputs));
         let arguments = [
             pointer(linear.weights),
             KernelArgument::Pointer(linear.packed.map_or(DevicePointer(0), |one| one.scales)),
-            pointer(advance(linear.x, done * linear.inputs)),
+            pointer(advanced(linear.x, done * linear.inputs)),
             pointer_or_null(linear.gain),
             pointer_or_null(linear.bias),
             pointer_or_null(residual),
-            pointer(advance(linear.out, done * columns)),
+            pointer(advanced(linear.out, done * columns)),
             int(pass_rows),
             int(linear.outputs),
             KernelArgument::F32(linear.epsilon),
@@ -208,6 +212,13 @@ pub(super) fn launch_gemv(
 /// The most assignments of a launch: the grid's y.
 const MAX_ASSIGNMENTS: u64 = 65_535;
 
+/// The ranges of assignments of each launch, as first and count. A row of x has `fan_out`
+/// assignments, which stay in one launch.
+fn launch_ranges(assignments: u64, fan_out: u64) -> impl Iterator<Item = (u64, u64)> {
+    let step = (MAX_ASSIGNMENTS / fan_out).max(1) * fan_out;
+    (0..assignments.div_ceil(step)).map(move |i| (i * step, step.min(assignments - i * step)))
+}
+
 /// Launches a GEMV for every assignment.
 pub(super) fn launch_grouped_gemv(
     context: &OperationContext,
@@ -215,9 +226,9 @@ pub(super) fn launch_grouped_gemv(
     call: &Call<'_>,
     grouped: &GroupedLinear,
 ) -> Result<()> {
-    if grouped.assignments > MAX_ASSIGNMENTS {
-        let expected = format_args!("at most {MAX_ASSIGNMENTS} assignments");
-        return Err(call.error(expected, grouped.assignments));
+    if grouped.fan_out > MAX_ASSIGNMENTS {
+        let expected = format_args!("at most {MAX_ASSIGNMENTS} experts a row");
+        return Err(call.error(expected, grouped.fan_out));
     }
     let layout = grouped.packed.map(|packed| packed.layout);
     let row_chunks = match layout {
@@ -245,24 +256,49 @@ pub(super) fn launch_grouped_gemv(
         ("GROUPED", true.into()),
     ]);
     let function = context.function(queue, "gemv", &defines)?;
-    // All CTAs of all assignments are resident at once where they can be.
     let resident = u64::from(queue.device().facts().multiprocessors) * shape.ctas_per_sm;
-    let ctas = resident.div_ceil(grouped.assignments);
     let tiles = grouped.outputs.div_ceil(shape.rows_per_cta);
-    let config = grid_2d(tiles.min(ctas), grouped.assignments, shape.threads);
-    let arguments = [
-        pointer(grouped.weights),
-        KernelArgument::Pointer(grouped.packed.map_or(DevicePointer(0), |one| one.scales)),
-        pointer(grouped.x),
-        KernelArgument::Pointer(DevicePointer(0)),
-        pointer_or_null(grouped.bias),
-        KernelArgument::Pointer(DevicePointer(0)),
-        pointer(grouped.out),
-        int(1),
-        int(grouped.outputs),
-        KernelArgument::F32(0.0),
-        pointer(grouped.experts),
-        int(grouped.fan_out),
-    ];
-    queue.launch(&function, config, &arguments)
+    let columns = grouped.outputs / if grouped.gated { 2 } else { 1 };
+    for (first, count) in launch_ranges(grouped.assignments, grouped.fan_out) {
+        // All CTAs of all assignments are resident at once where they can be.
+        let config = grid_2d(tiles.min(resident.div_ceil(count)), count, shape.threads);
+        let arguments = [
+            pointer(grouped.weights),
+            KernelArgument::Pointer(grouped.packed.map_or(DevicePointer(0), |one| one.scales)),
+            pointer(advanced(
+                grouped.x,
+                first / grouped.fan_out * grouped.inputs,
+            )),
+            KernelArgument::Pointer(DevicePointer(0)),
+            pointer_or_null(grouped.bias),
+            KernelArgument::Pointer(DevicePointer(0)),
+            pointer(advanced(grouped.out, first * columns)),
+            int(1),
+            int(grouped.outputs),
+            KernelArgument::F32(0.0),
+            pointer(advanced(grouped.experts, first)),
+            int(grouped.fan_out),
+        ];
+        queue.launch(&function, config, &arguments)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ASSIGNMENTS, launch_ranges};
+
+    #[test]
+    fn every_assignment_is_in_one_launch() {
+        // 512 tokens of 128 heads, as a latent projection of a prompt has them.
+        for (assignments, fan_out) in [(0, 1), (1, 1), (65_535, 1), (65_536, 128), (200_001, 3)] {
+            let mut next = 0;
+            for (first, count) in launch_ranges(assignments, fan_out) {
+                assert_eq!((first, first % fan_out), (next, 0));
+                assert!((1..=MAX_ASSIGNMENTS).contains(&count));
+                next += count;
+            }
+            assert_eq!(next, assignments);
+        }
+    }
 }
