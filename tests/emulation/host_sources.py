@@ -11,7 +11,7 @@ NAMESPACED = ("cluster_sync", "load_dsmem")
 
 _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\]|\\.|\\\n)*\n?")
-_MACRO = re.compile(r"[ \t]*#define (\w+)")
+_MACRO = re.compile(r"\s*#define (\w+)")
 _PTX = re.compile(r"\basm\b")
 _KERNEL = re.compile(r"\bKERNEL\b")
 _ALIGNED = re.compile(r"\balignas\((\w+)\)")

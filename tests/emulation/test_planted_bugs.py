@@ -107,6 +107,7 @@ def test_a_misaligned_load_is_reported() -> None:
         ("DEVICE int f() { asm(\"x;\"); }\nDEVICE int g() { return 1; }\n", "g()", "f()"),
         ("// asm\nDEVICE int f() { return 1; }\n", "f()", "nothing"),
         ('#define M(T) \\\n    void m(T) { asm("x;"); }\nM(int)\nint h;\n', "int h;", "M(int)"),
+        ('int i;\n\n#define M(T) void m(T) { asm("x;"); }\nM(int)\n', "int i;", "M(int)"),
     ],
 )  # fmt: skip
 def test_functions_of_inline_ptx_are_left_out(text: str, kept: str, dropped: str) -> None:
