@@ -101,6 +101,38 @@ def test_latent_attention_matches_the_cpu(
     assert not transfer.values(got)[count * heads :].any()
 
 
+@pytest.mark.parametrize("heads", [4, 16, 20, 64])
+def test_a_row_of_a_batch_invariant_step_has_the_bits_that_it_has_alone(
+    device: Device, heads: int
+) -> None:
+    both, rank, rotary = Both(device), 512, 64
+    rows, lengths = [1, 33, 1], [301, 40, 70]
+    count, blocks, metadata = batch(both, rows, lengths)
+    latent = both.normal(count * heads, rank, scale=rank**-0.5)[0]
+    rope, cache = both.normal(count, heads * rotary)[0], both.normal(blocks, BLOCK, 576)[0]
+    tables, starts, seen = (array[0] for array in metadata)
+
+    def attention(latent: Array, rope: Array, *step: Array) -> Any:
+        out = ops.latent_attention(
+            latent, rope, cache, *step, heads=heads, scale=0.2, num_splits=1,
+            max_query_len=max(rope.shape[0], 2),
+        )  # fmt: skip
+        return transfer.values(out)
+
+    together = attention(latent, rope, tables, starts, seen)
+    for sequence, row in ((0, 0), (2, count - 1)):
+        own = [transfer.values(one)[sequence : sequence + 1] for one in (tables, seen)]
+        table, length = (both.exact(one, np.int32)[0] for one in own)
+        alone = attention(
+            latent[row * heads : (row + 1) * heads],
+            rope[row : row + 1],
+            table,
+            both.exact([0, 1], np.int32)[0],
+            length,
+        )
+        assert (alone == together[row * heads : (row + 1) * heads]).all()
+
+
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_latent_write_matches_the_cpu(device: Device, interleaved: bool) -> None:
     both, heads, rank, rotary = Both(device), 16, 512, 64

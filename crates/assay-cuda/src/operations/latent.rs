@@ -11,6 +11,8 @@ use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Tokens of a tile of the cache in shared memory.
 const TILE_TOKENS: u64 = 32;
+/// The most rows of queries of a CTA.
+const MAX_QUERIES: u64 = 64;
 /// The most splits of a context.
 const MAX_SPLITS: u64 = 64;
 /// The fewest tokens of a split.
@@ -79,12 +81,23 @@ struct LatentTile {
 }
 
 impl LatentTile {
+    /// The tile of a step. Sums over tokens depend on it, so that the rows of a step must not decide:
+    /// a batch-invariant step says more than one row, whatever it has, and takes the tile of prefill.
+    fn of_step(max_query_len: u64, heads: u64, width: u64, shared_bytes: u64) -> Self {
+        let queries = if max_query_len > 1 {
+            MAX_QUERIES
+        } else {
+            heads
+        };
+        Self::new(queries, width, shared_bytes)
+    }
+
     /// As many queries as share a row of the cache; fewer, or one stage, where shared memory is small.
     fn new(queries: u64, width: u64, shared_bytes: u64) -> Self {
         let (size, n_warps) = match queries {
             ..=16 => (16, 4),
             17..=32 => (32, 4),
-            _ => (64, 2),
+            _ => (MAX_QUERIES, 2),
         };
         let wanted = LatentTile {
             queries: size,
@@ -118,8 +131,8 @@ struct LatentAttention {
     rotary_dim: u64,
     block_tokens: u64,
     table_columns: u64,
-    /// The most rows of a sequence.
-    queries: u64,
+    /// The most rows of a sequence, as the caller says; there may be fewer.
+    max_query_len: u64,
     q_latent: Operand,
     q_rope: Operand,
     cache: Operand,
@@ -158,7 +171,7 @@ impl LatentAttention {
             rotary_dim,
             block_tokens,
             table_columns,
-            queries: call.size("max_query_len")?.min(rows),
+            max_query_len: call.size("max_query_len")?,
             q_latent,
             q_rope: call.typed("q_rope", format, &[rows, heads, rotary_dim])?,
             cache: call.typed("cache", format, &[blocks, block_tokens, width])?,
@@ -169,9 +182,10 @@ impl LatentAttention {
         })
     }
 
-    /// Splits of each context: as many CTAs as are resident at once, where a sequence has one row.
+    /// Splits of each context: none of prefill; for decode as many as are requested, or as fill the
+    /// CTAs that are resident at once.
     fn splits(&self, requested: u64, ctas: u64, resident: u64) -> u64 {
-        if self.queries > 1 {
+        if self.max_query_len > 1 {
             return 1;
         }
         let tokens = self.table_columns * self.block_tokens;
@@ -185,12 +199,13 @@ impl LatentAttention {
     fn launch(&self, context: &OperationContext, queue: &Queue<'_>, call: &Call<'_>) -> Result<()> {
         let facts = queue.device().facts();
         let width = self.rank + self.rotary_dim;
-        let most = self.queries * self.heads;
-        let tile = LatentTile::new(most, width, facts.shared_bytes.into());
+        let most = self.max_query_len.min(self.rows) * self.heads;
+        let shared_bytes = u64::from(facts.shared_bytes);
+        let tile = LatentTile::of_step(self.max_query_len, self.heads, width, shared_bytes);
         let tiles = most.div_ceil(tile.queries);
         // On an H200, 8 contexts of 12,000 tokens and 16 heads take 87 us with one CTA a SM and 71 us
         // with two.
-        let ctas_per_sm = (u64::from(facts.shared_bytes) / tile.shared_bytes(width)).clamp(1, 2);
+        let ctas_per_sm = (shared_bytes / tile.shared_bytes(width)).clamp(1, 2);
         let splits = self.splits(
             call.size("num_splits")?,
             tiles * self.sequences,
@@ -297,5 +312,18 @@ mod tests {
         // 512 + 64 on Hopper: 64 queries and two stages of 32 tokens.
         let tile = LatentTile::new(128, 576, 227 << 10);
         assert_eq!((tile.queries, tile.n_warps, tile.stages), (64, 2, 2));
+    }
+
+    #[test]
+    fn the_tile_of_a_batch_invariant_step_does_not_depend_on_its_rows_or_heads() {
+        for limit in [163 << 10, 227 << 10, 99 << 10] {
+            let expected = LatentTile::of_step(4096, 128, 576, limit);
+            for heads in [1, 4, 16, 20, 32, 64, 128] {
+                // A single row says 2.
+                assert_eq!(LatentTile::of_step(2, heads, 576, limit), expected);
+            }
+        }
+        // Decode takes no more than its heads need.
+        assert_eq!(LatentTile::of_step(1, 16, 576, 227 << 10).queries, 16);
     }
 }
