@@ -25,13 +25,6 @@ constexpr int C_BYTES = CHUNK_ROWS * STATE_ROW_BYTES, STAGE_BYTES = 2 * C_BYTES 
 constexpr int STATE_BYTES = HEAD_DIM * STATE_ROW_BYTES;
 constexpr int SHARED_BYTES = 2 * STAGE_BYTES + 2 * STATE_BYTES;
 
-DEVICE void store_shared(u32 to, u32 v) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory"); }
-DEVICE u32 load_shared(u32 from) {
-    u32 v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
-    return v;
-}
-
 KERNEL __launch_bounds__(THREADS)
 chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_log, const float* d,
              const float* dt_bias, const int* slots, const int* query_start_loc, const int* seq_lens, float* state,
@@ -112,8 +105,8 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
     auto store_rounded_state = [&](u32 tile) {
 #pragma unroll
         for (int j = 0; j < STATE_SIZE / 8; j++) {
-            store_shared(state_at(tile, m * 16 + g, j) + t * 4, pack<ELEMENT>(values[j][0], values[j][1]));
-            store_shared(state_at(tile, m * 16 + g + 8, j) + t * 4, pack<ELEMENT>(values[j][2], values[j][3]));
+            store4_shared(state_at(tile, m * 16 + g, j) + t * 4, pack<ELEMENT>(values[j][0], values[j][1]));
+            store4_shared(state_at(tile, m * 16 + g + 8, j) + t * 4, pack<ELEMENT>(values[j][2], values[j][3]));
         }
     };
     if (has_state) {
@@ -248,7 +241,7 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
         for (int j = 0; j < HEAD_DIM / 8; j++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                const float2 x = unpack<ELEMENT>(load_shared(head_at(x_tile, own_rows[h], j) + t * 4));
+                const float2 x = unpack<ELEMENT>(load4_shared(head_at(x_tile, own_rows[h], j) + t * 4));
                 const float2 z = unpack<ELEMENT>(gates[j][h]);
                 const u32 v = pack<ELEMENT>(fmaf(skip, x.x, y[j][h * 2]) * silu(z.x),
                                             fmaf(skip, x.y, y[j][h * 2 + 1]) * silu(z.y));

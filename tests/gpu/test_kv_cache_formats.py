@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assay.engine import Engine, SamplingParams
-from assay.errors import InputError
 from assay.engine.loading.synthetic import synthetic_model
+from assay.errors import InputError
 from assay.runtime import Device, cuda
 from kv_cache_reference import errors
 
