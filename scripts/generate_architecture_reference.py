@@ -56,12 +56,13 @@ def _lines() -> Iterator[str]:
         "generate no text. Hidden states of each are compared with those of `transformers`."
     )
     yield ""
-    yield "| `model_type` | models | positions |"
-    yield "|---|---|---|"
+    yield "| `model_type` | models | GGUF | positions |"
+    yield "|---|---|---|---|"
     for name, encoder in ENCODERS.items():
         first = encoder.encoder(synthetic_model(name).config).first_position
         positions = f"learned, from {first} on" if first else "learned"
-        yield f"| `{name}` | {encoder.models} | {positions} |"
+        gguf = f"`{encoder.gguf}`" if encoder.gguf else "-"
+        yield f"| `{name}` | {encoder.models} | {gguf} | {positions} |"
     yield ""
 
 

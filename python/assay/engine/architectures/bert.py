@@ -96,6 +96,7 @@ BERT: Final = EncoderArchitecture(
     encoder=build,
     small=SMALL,
     prefix="bert",
+    gguf="bert",
     ignored=POOLER_KEYS,
 )
 _ROBERTA_SCHEMA: Final = ConfigSchema(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay._native import GgufFile
+from assay.engine.loading import gguf_encoder
 from assay.engine.loading.configuration import validated
 from assay.engine.loading.gguf_configuration import NAMES, configuration
 from assay.engine.loading.gguf_keys import check_gguf_keys
@@ -27,10 +28,12 @@ def open_gguf(path: Path) -> ModelFiles:
     metadata = GgufMetadata(where, file)
     stored = stored_tensors(path, file, metadata)
     stated = metadata.require("general.architecture", str)
+    if stated == gguf_encoder.NAME:
+        return gguf_encoder.open_gguf_encoder(path, metadata, stored)
     if stated not in NAMES:
         raise UnsupportedError(
             f'{where}: general.architecture: expected a known architecture, got "{stated}"',
-            f"one of: {', '.join(NAMES)}",
+            f"one of: {', '.join((*NAMES, gguf_encoder.NAME))}",
         )
     key_notes = check_gguf_keys(metadata, stated)
     architecture, given = configuration(metadata, stated, stored)

@@ -252,6 +252,7 @@ _EXPERT_KEYS: Final = frozenset({"expert_count", "expert_used_count"})
 _WINDOWED: Final = frozenset({"attention.sliding_window_pattern"})
 
 READ: Final[dict[str, frozenset[str]]] = {
+    "bert": frozenset({"attention.causal", "pooling_type"}),
     "gemma2": _WINDOWED | {"attn_logit_softcapping", "final_logit_softcapping"},
     "gemma3": _WINDOWED
     | {"attn_logit_softcapping", "final_logit_softcapping", "rope.freq_base_swa"},
