@@ -10,8 +10,6 @@ DEVICE void mbarrier_init(u32 barrier, int arrivals) {
 DEVICE void mbarrier_arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Makes initialized barriers visible to the async proxy.
-DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // Arrives, and adds so many bytes of TMA loads to what the barrier's phase waits for.
 DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
@@ -56,16 +54,6 @@ DEVICE void tma_load(u32 to, const TensorMap& map, u32 barrier, int column, int 
                  "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
                  "l"(&map), "r"(barrier), "r"(column), "r"(second), "r"(third), "r"(fourth)
                  : "memory");
-}
-
-// Issues the copy of contiguous memory; addresses and bytes are multiples of 16.
-DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
-}
-DEVICE void bulk_prefetch_l2(const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
 }
 
 // --- warpgroup tensor cores (wgmma) ---

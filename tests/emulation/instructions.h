@@ -49,20 +49,6 @@ DEVICE u32 e4m3_pair(u32 w, int second) {
     }
     return out;
 }
-DEVICE u32 to_e4m3_pair(float low, float high) {
-    u32 out = 0;
-    for (int i = 0; i < 2; i++) {
-        const float v = i ? high : low, size = fabsf(v);
-        int exponent = 0;
-        frexpf(size, &exponent);
-        exponent = exponent - 1 < -6 ? -6 : exponent - 1;
-        // Below 448 the significand in eighths, with the exponent in steps of 8: a carry goes where it belongs.
-        const u32 bits = v != v ? 0x7f : size >= 448.0f ? 0x7e
-                       : u32(((exponent + 6) << 3) + int(nearbyintf(ldexpf(size, 3 - exponent))));
-        out |= (bits | (signbit(v) ? 0x80u : 0u)) << 8 * i;
-    }
-    return out;
-}
 struct Maximum {
     static float combine(float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : a < b ? b : a; }
     static float identity() { return MINUS_INFINITY; }
@@ -181,12 +167,6 @@ template <int PENDING> DEVICE void cp_async_wait() {
     }
     own.copy_count = kept;
 }
-DEVICE void store4_shared(u32 to, u32 v) { memcpy(emulated_shared(to), &v, 4); }
-DEVICE u32 load4_shared(u32 from) {
-    u32 v;
-    memcpy(&v, emulated_shared(from), 4);
-    return v;
-}
 DEVICE void store16_shared(u32 to, uint4 v) { memcpy(emulated_shared(to), &v, 16); }
 inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
     const u64 value = address;
@@ -203,69 +183,3 @@ inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
 }
 DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, false); }
 DEVICE void ldmatrix_x4_trans(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, true); }
-
-// --- mbarriers and bulk copies (TMA): a copy arrives when its barrier is waited for, or at once with early_copies ---
-
-struct EmulatedBarrier {
-    u8 phase, arrivals, pending, unused;
-    int bytes;  // expected and not arrived
-    void complete() {
-        if (pending == 0 && bytes == 0)
-            phase ^= 1, pending = arrivals;
-    }
-};
-inline EmulatedBarrier& emulated_barrier(u32 address) {
-    return *reinterpret_cast<EmulatedBarrier*>(emulated_shared(address));
-}
-struct EmulatedBulkCopy {
-    int cta;
-    u32 to, bytes, barrier;
-    const void* from;
-};
-static EmulatedBulkCopy emulated_bulk_copies[4096];
-static int emulated_bulk_count;
-
-inline void emulated_arrive(const EmulatedBulkCopy& copy) {
-    memcpy(emulated_shared(copy.to), copy.from, copy.bytes);
-    EmulatedBarrier& barrier = emulated_barrier(copy.barrier);
-    barrier.bytes -= int(copy.bytes);
-    barrier.complete();
-}
-DEVICE void mbarrier_init(u32 barrier, int arrivals) {
-    emulated_barrier(barrier) = {0, u8(arrivals), u8(arrivals), 0, 0};
-}
-DEVICE void fence_mbarrier_init() {}
-DEVICE void mbarrier_arrive_expect_tx(u32 address, u32 bytes) {
-    EmulatedBarrier& barrier = emulated_barrier(address);
-    if (barrier.pending == 0)
-        emulated::fail("an arrival more than the barrier counts");
-    barrier.bytes += int(bytes), barrier.pending--;
-    barrier.complete();
-}
-DEVICE void mbarrier_arrive(u32 address) { mbarrier_arrive_expect_tx(address, 0); }
-DEVICE void mbarrier_wait(u32 address, u32 phase) {
-    emulated::wait_until([=] {
-        int kept = 0;
-        for (int i = 0; i < emulated_bulk_count; i++) {
-            const EmulatedBulkCopy copy = emulated_bulk_copies[i];
-            if (copy.cta == emulated::active_cta && copy.barrier == address)
-                emulated_arrive(copy);
-            else
-                emulated_bulk_copies[kept++] = copy;
-        }
-        emulated_bulk_count = kept;
-        return emulated_barrier(address).phase != phase;
-    });
-}
-DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
-    if ((to | uintptr_t(from) | bytes) % 16)
-        emulated::fail("a misaligned copy");
-    if (emulated_bulk_count == 4096)
-        emulated::fail("more bulk copies in flight than are emulated");
-    const EmulatedBulkCopy copy = {emulated::active_cta, to, bytes, barrier, from};
-    if (emulated::early_copies)
-        emulated_arrive(copy);
-    else
-        emulated_bulk_copies[emulated_bulk_count++] = copy;
-}
-DEVICE void bulk_prefetch_l2(const void*, u32) {}

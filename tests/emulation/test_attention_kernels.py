@@ -114,58 +114,18 @@ def test_all_splits(splits: int, cluster: bool, backward: bool) -> None:
 
 @pytest.mark.parametrize("element", ["e4m3", "int8"])
 def test_cache_of_8_bits_is_written_and_read(element: str) -> None:
-    check_8_bits(element, 0, fused=False)
-
-
-@pytest.mark.parametrize(
-    ("element", "fused", "early_copies", "backward"),
-    [("e4m3", True, False, False), ("int8", False, True, True)],
-)
-def test_a_ring_of_tiles_holds_the_cache(
-    element: str, fused: bool, early_copies: bool, backward: bool
-) -> None:
-    check_8_bits(element, 2, fused=fused, early_copies=early_copies, backward=backward)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("element", ["e4m3", "int8"])
-@pytest.mark.parametrize("head_dim", [64, 128])
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("early_copies", [False, True])
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("stages", [0, 2, 3])
-def test_all_rings(
-    element: str, head_dim: int, fused: bool, early_copies: bool, backward: bool, stages: int
-) -> None:
-    if not (fused and element == "int8"):
-        check_8_bits(
-            element, stages, fused=fused, head_dim=head_dim, tokens=153,
-            early_copies=early_copies, backward=backward,
-        )  # fmt: skip
-
-
-def check_8_bits(
-    element: str, stages: int, *, fused: bool, head_dim: int = 64, tokens: int = 90,
-    early_copies: bool = False, backward: bool = False,
-) -> None:  # fmt: skip
-    """Write a cache and attend with the last token: by a ring of so many stages, or by registers.
-
-    Fused, attention itself writes the last token.
-    """
-    heads, kv_heads, warps = 4, 2, 2
+    heads, kv_heads, head_dim, tokens, warps = 4, 2, 64, 40, 2
     scale_bytes = 4 if element == "int8" else 0
     head_stride = BLOCK_TOKENS * (head_dim + scale_bytes)
     strides = (np.int64(kv_heads * head_stride), head_stride, head_dim)
     columns = -(-tokens // BLOCK_TOKENS)
-    table = np.random.default_rng(5).permutation(columns + 1)[None, :columns].astype(np.int32)
+    table = np.array([[2, 0, 3]], np.int32)
     keys, values = (
         np.full((columns + 1) * kv_heads * head_stride, 0xFF, np.uint8) for _ in range(2)
     )
     qkv = random_bf16(31, tokens, heads + 2 * kv_heads, head_dim)
     slots = table[0, np.arange(tokens) // BLOCK_TOKENS] * BLOCK_TOKENS
     slots = (slots + np.arange(tokens) % BLOCK_TOKENS).astype(np.int32)
-    if fused:
-        slots[-1] = -1
     queries = np.full((tokens, heads, head_dim), 0xFFFF, np.uint16)
     write = Kernel(
         "rope_write.cu", ELEMENT="bf16", CACHE_ELEMENT=element, INTERLEAVED=0, VECTOR=8,
@@ -177,26 +137,21 @@ def check_8_bits(
         kv_heads, head_dim, 0, BLOCK_TOKENS, *strides, 0.0, late=[qkv, positions, slots],
     )  # fmt: skip
     np.testing.assert_array_equal(queries, qkv[:, :heads])
-    ring: dict[str, object] = {"RING_STAGES": stages, "METADATA_READY": 1} if stages else {}
     decode = Kernel(
-        "attention_decode_hopper.cu" if stages else "attention_decode.cu", ELEMENT="bf16",
-        CACHE_ELEMENT=element, HEAD_DIM=head_dim, HEAD_TILES=1, WARPS=warps, CTAS_PER_SM=1,
-        CLUSTER=0, FUSED_ROPE=int(fused), **ring,
+        "attention_decode.cu", ELEMENT="bf16", CACHE_ELEMENT=element, HEAD_DIM=head_dim,
+        HEAD_TILES=1, WARPS=warps, CTAS_PER_SM=1, CLUSTER=0,
     )  # fmt: skip
-    last = np.ascontiguousarray(qkv[-1:, : None if fused else heads])
-    out = np.full((1, heads, head_dim), 0xFFFF, np.uint16)
-    rope = (None, None, None, 0.0) if fused else ()
-    tile_bytes = 2 * head_stride // BLOCK_TOKENS * 16
+    last = np.ascontiguousarray(queries[-1:])
+    out = np.full_like(last, 0xFFFF)
     decode(
         (1, kv_heads, 1), warps * 32, last, keys, values, table, np.array([tokens], np.int32), None,
         out, None, None, heads, kv_heads, BLOCK_TOKENS, columns, *strides, float(head_dim**-0.5),
-        *rope, late=[last], early_copies=early_copies, backward=backward,
-        shared=warps * max(stages * tile_bytes, 32 * (head_dim + 6)) if stages else 0,
+        late=[last],
     )  # fmt: skip
     kv_format = "fp8" if element == "e4m3" else "int8"
     rows = from_bf16(qkv).astype(np.float32)
     kept = [stored(rows[:, heads + i * kv_heads :][:, :kv_heads], kv_format) for i in (0, 1)]
-    expected = attention(from_bf16(last[0, :heads]), *kept)
+    expected = attention(from_bf16(last[0]), *kept)
     np.testing.assert_allclose(
         from_bf16(out[0]), expected, rtol=0, atol=TOLERANCE * np.abs(kept[1]).max()
     )

@@ -25,15 +25,10 @@ const TOKEN_NS: u64 = 15;
 const CTA_NS: u64 = 3_000;
 const COMBINE_NS: u64 = 1_000;
 
-/// Bytes of tiles in flight on an SM, where they are copied to shared memory.
-const RING_BYTES: u64 = 128 << 10;
-/// Tokens of a tile.
-const TILE_TOKENS: u64 = 16;
-
 /// How many registers the elements of a head take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HeadSize {
-    /// Elements of 8 bits: two CTAs of eight warps fit an SM.
+    /// Two CTAs of eight warps fit an SM.
     Small,
     /// One does.
     Medium,
@@ -64,9 +59,6 @@ struct DecodeShape {
     cluster: bool,
     /// Whether it needs L1 for loads in flight: where it reads for long.
     prefers_l1: bool,
-    /// Whether tiles come by TMA to a ring of each warp in shared memory, which holds as many bytes in
-    /// flight as registers do of elements of 16 bits.
-    ring: bool,
 }
 
 impl DecodeShape {
@@ -78,7 +70,7 @@ impl DecodeShape {
         kv_head_tasks: u64,
         tokens: u64,
         head_size: HeadSize,
-        capability: u32,
+        has_clusters: bool,
         requested: u64,
     ) -> Self {
         let kv_head_tasks = kv_head_tasks.max(1);
@@ -95,11 +87,10 @@ impl DecodeShape {
             _ if kv_head_tasks > 4 * sm_count => (2, 6, 1),
             _ => (4, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
         };
-        let ring = capability == 90 && head_size == HeadSize::Small;
-        // Registers for the tiles in flight of two CTAs, where shared memory has none.
-        let pairs_of_ctas = is_long && head_size == HeadSize::Small && !ring;
+        // As many bytes are in flight as with elements of 16 bits.
+        let pairs_of_ctas = is_long && head_size == HeadSize::Small;
         let ctas_per_sm = if pairs_of_ctas { 2 } else { ctas_per_sm };
-        let may_cluster = capability >= 90 && !is_long;
+        let may_cluster = has_clusters && !is_long;
         // Where clusters fill at most half of the device, all are resident at once; CTAs without
         // work cost little.
         let best = match one_cta_per_sm {
@@ -121,14 +112,8 @@ impl DecodeShape {
             ctas_per_sm,
             splits,
             cluster: may_cluster && splits > 1,
-            prefers_l1: is_long && !ring,
-            ring,
+            prefers_l1: is_long,
         }
-    }
-
-    /// Tiles of each warp that its ring holds.
-    fn stages(&self, tile_bytes: u64) -> u64 {
-        (RING_BYTES / (self.ctas_per_sm * self.warps * tile_bytes)).clamp(2, 8)
     }
 }
 
@@ -195,47 +180,42 @@ impl DecodeAttention {
         let tiles = (heads / kv_heads).div_ceil(8);
         let facts = queue.device().facts();
         let kv_head_tasks = self.sequences * kv_heads;
-        let shape = DecodeShape::new(
+        let DecodeShape {
+            warps,
+            ctas_per_sm,
+            splits: num_splits,
+            cluster: use_clusters,
+            prefers_l1,
+        } = DecodeShape::new(
             u64::from(facts.multiprocessors),
             kv_head_tasks,
             self.options
                 .visible_tokens(self.table_columns * cache.block_tokens),
             HeadSize::new(head_dim * tiles, self.keys.format),
-            facts.capability,
+            facts.capability >= 90,
             call.size("num_splits")?,
         );
-        let (warps, num_splits, use_clusters) = (shape.warps, shape.splits, shape.cluster);
         let interleaved = self.rope.as_ref().is_some_and(|one| one.interleaved);
-        let mut defines: Vec<Define> = vec![
+        let defines: [Define; 11] = [
             ("ELEMENT", call.float_type("q", self.q)?.into()),
             ("CACHE_ELEMENT", self.cache_type.into()),
             ("HEAD_DIM", head_dim.into()),
             ("HEAD_TILES", tiles.into()),
             ("WARPS", warps.into()),
-            ("CTAS_PER_SM", shape.ctas_per_sm.into()),
+            ("CTAS_PER_SM", ctas_per_sm.into()),
             ("CLUSTER", use_clusters.into()),
             ("METADATA_READY", flag(call, "metadata_ready")?.into()),
             ("FUSED_ROPE", self.rope.is_some().into()),
             ("INTERLEAVED", interleaved.into()),
             ("SCORE_OPTIONS", self.options.code().into()),
         ];
-        let [_, head_stride, _] = cache.strides(self.keys.format);
-        let tile_bytes = 2 * head_stride / cache.block_tokens * TILE_TOKENS;
-        let partial_row = 8 * tiles * 4;
-        let (mut kernel, mut shared_bytes) = ("attention_decode", 0);
-        if shape.ring {
-            let stages = shape.stages(tile_bytes);
-            defines.push(("RING_STAGES", stages.into()));
-            kernel = "attention_decode_hopper";
-            // Partials take the place of the tiles.
-            shared_bytes = warps * (stages * tile_bytes).max(partial_row * (head_dim + 6));
-        }
-        let function = context.function(queue, kernel, &defines)?;
+        let function = context.function(queue, "attention_decode", &defines)?;
         let combines_in_memory = num_splits > 1 && !use_clusters;
         let scratch = |purpose, bytes| match combines_in_memory {
             true => context.scratch(queue, purpose, bytes),
             false => Ok(DevicePointer(0)),
         };
+        let partial_bytes = 8 * tiles * (head_dim + 2) * 4;
         let mut arguments = vec![
             pointer(self.q),
             pointer(self.keys),
@@ -246,7 +226,7 @@ impl DecodeAttention {
             pointer(self.out),
             KernelArgument::Pointer(scratch(
                 "decode partials",
-                kv_head_tasks * num_splits * partial_row * (head_dim + 2),
+                kv_head_tasks * num_splits * partial_bytes,
             )?),
             KernelArgument::Pointer(scratch("decode counters", kv_head_tasks * 4)?),
             int(heads),
@@ -268,9 +248,9 @@ impl DecodeAttention {
         let config = LaunchConfig {
             grid: [num_splits as u32, kv_heads as u32, self.sequences as u32],
             block: [(warps * 32) as u32, 1, 1],
-            shared_bytes: shared_bytes as u32,
+            shared_bytes: 0,
             cluster: if use_clusters { num_splits as u32 } else { 1 },
-            prefers_l1: shape.prefers_l1,
+            prefers_l1,
         };
         queue.launch(&function, config, &arguments)
     }
@@ -289,8 +269,8 @@ pub(super) fn decode_attention(
     let positions = call.size("table_positions")?;
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
-    if keys.format == ElementFormat::I8 {
-        let expected = format_args!("keys of {} or f8_e4m3, for a fused cache write", q.format);
+    if is_quantized(keys.format) {
+        let expected = format_args!("keys of {}, for a fused cache write", q.format);
         return Err(call.error(expected, keys.format));
     }
     let decode = DecodeAttention {
@@ -329,7 +309,14 @@ mod tests {
     use super::*;
 
     fn shape(kv_head_tasks: u64, tokens: u64, requested: u64) -> (u64, u64, u64, bool) {
-        let shape = DecodeShape::new(132, kv_head_tasks, tokens, HeadSize::Medium, 90, requested);
+        let shape = DecodeShape::new(
+            132,
+            kv_head_tasks,
+            tokens,
+            HeadSize::Medium,
+            true,
+            requested,
+        );
         (shape.warps, shape.ctas_per_sm, shape.splits, shape.cluster)
     }
 
@@ -354,45 +341,26 @@ mod tests {
 
     #[test]
     fn only_long_contexts_ask_for_l1() {
-        for (tokens, head_size, capability, expected) in [
-            (2048, HeadSize::Medium, 90, false),
-            (2049, HeadSize::Medium, 90, true),
-            (16384, HeadSize::Small, 80, true),
-            // A ring of tiles is in shared memory.
-            (16384, HeadSize::Small, 90, false),
-            (16384, HeadSize::Large, 90, false),
+        for (tokens, head_size, expected) in [
+            (2048, HeadSize::Medium, false),
+            (2049, HeadSize::Medium, true),
+            (16384, HeadSize::Small, true),
+            (16384, HeadSize::Large, false),
         ] {
-            let shape = DecodeShape::new(132, 64, tokens, head_size, capability, 0);
+            let shape = DecodeShape::new(132, 64, tokens, head_size, true, 0);
             assert_eq!(shape.prefers_l1, expected, "{tokens} tokens");
         }
     }
 
     #[test]
-    fn a_cache_of_8_bits_takes_a_ring_on_hopper_and_elsewhere_two_ctas_where_contexts_are_long() {
-        for (capability, tokens, expected) in [
-            (80, 1024, (1, 1, false)),
-            (80, 12_288, (2, 4, false)),
-            (90, 1024, (1, 1, true)),
-            (90, 12_288, (1, 2, true)),
-            (120, 12_288, (2, 4, false)),
-        ] {
-            let shape = DecodeShape::new(132, 64, tokens, HeadSize::Small, capability, 0);
-            let got = (shape.ctas_per_sm, shape.splits, shape.ring);
-            assert_eq!(got, expected, "{tokens} tokens on {capability}");
-        }
-    }
-
-    #[test]
-    fn rings_of_all_ctas_fit_the_shared_memory_of_an_sm() {
-        for kv_head_tasks in (1..3000).step_by(7) {
-            for tokens in [1, 1024, 131_072] {
-                let shape = DecodeShape::new(132, kv_head_tasks, tokens, HeadSize::Small, 90, 0);
-                // Heads of 64 and of 128, with scales.
-                for tile_bytes in [2 * 16 * 64, 2 * 16 * 132] {
-                    let of_cta = shape.warps * shape.stages(tile_bytes) * tile_bytes;
-                    assert!(shape.ring && shape.ctas_per_sm * of_cta <= 220 << 10);
-                }
-            }
+    fn a_cache_of_8_bits_has_two_ctas_on_an_sm_where_contexts_are_long() {
+        for (tokens, expected) in [(1024, (1, 1)), (12_288, (2, 4))] {
+            let shape = DecodeShape::new(132, 64, tokens, HeadSize::Small, true, 0);
+            assert_eq!(
+                (shape.ctas_per_sm, shape.splits),
+                expected,
+                "{tokens} tokens"
+            );
         }
     }
 
@@ -408,17 +376,17 @@ mod tests {
     fn chosen_splits_are_within_their_limits_for_any_size() {
         for kv_head_tasks in (0..3000).step_by(7) {
             for tokens in [0, 1, 255, 300, 1024, 2047, 2049, 5000, 131_072] {
-                for (head_size, capability) in [
-                    (HeadSize::Medium, 90),
-                    (HeadSize::Large, 90),
-                    (HeadSize::Medium, 80),
-                    (HeadSize::Small, 90),
+                for (head_size, clusters) in [
+                    (HeadSize::Medium, true),
+                    (HeadSize::Large, true),
+                    (HeadSize::Medium, false),
+                    (HeadSize::Small, true),
                 ] {
                     let DecodeShape {
                         splits, cluster, ..
-                    } = DecodeShape::new(132, kv_head_tasks, tokens, head_size, capability, 0);
+                    } = DecodeShape::new(132, kv_head_tasks, tokens, head_size, clusters, 0);
                     assert!((1..=MAX_SPLITS).contains(&splits));
-                    assert!(!cluster || (capability >= 90 && splits <= MAX_CLUSTER_SIZE));
+                    assert!(!cluster || (clusters && splits <= MAX_CLUSTER_SIZE));
                 }
             }
         }
