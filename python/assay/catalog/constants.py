@@ -111,6 +111,11 @@ def find(system: str, engine: str | None = None, *, accelerator: str = "") -> Ca
 
     `accelerator` names the one that uses them, for its notes, where its entry chose this system.
     """
+    return _find(system, engine, accelerator)
+
+
+@cache
+def _find(system: str, engine: str | None, accelerator: str) -> Calibration:
     chosen = engines(system)
     if engine is not None and engine not in chosen:
         raise unknown_name("engine", engine, chosen)
@@ -168,7 +173,7 @@ def read_correlations(blocks: Iterable[Mapping[str, Any]]) -> dict[tuple[str, st
 
 def given(system: str, engine: str | None = None) -> dict[str, float]:
     """Values by full name, as `registry.resolve(given=...)` takes them."""
-    return find(system, engine).values
+    return dict(find(system, engine).values)
 
 
 @cache

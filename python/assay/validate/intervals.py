@@ -7,7 +7,9 @@ drawn, and one tape evaluates the cases that give the same inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -16,8 +18,14 @@ from numpy.typing import NDArray
 
 from assay.catalog import accelerators
 from assay.model.inputs import Inputs, read_inputs
+from assay.model.tapes.compile import Compiled
 from assay.model.uncertainty.sampling import Sampler
-from assay.model.uncertainty.sources import UncertaintyQuery, UncertaintySources, find_sources
+from assay.model.uncertainty.sources import (
+    UncertainCone,
+    UncertaintyQuery,
+    find_cone,
+    find_sources,
+)
 from assay.scenario.includes import Include, include_calibrated
 from assay.stack import registry
 from assay.validate.points import compile_known
@@ -27,6 +35,7 @@ Array = NDArray[np.float64]
 COUNT = 256
 """Points a case: the ends of an interval are known to about 3 % of its width."""
 _TAILS = (0.05, 0.95)
+_MOST_THREADS = 8
 
 
 @cache
@@ -54,13 +63,19 @@ def with_distributions(values: Mapping[str, float], *parts: Inputs) -> Inputs:
         for name, distribution in part.distributions.items()
         if values.get(name) == part.values[name]
     }
-    correlations = {
-        pair: value
-        for part in parts
-        for pair, value in part.correlations.items()
-        if all(name in distributions for name in pair)
-    }
+    correlations: dict[tuple[str, str], float] = {}
+    for part in parts:
+        correlations |= _between(part.correlations, distributions)
     return Inputs(dict(values), distributions, correlations)
+
+
+def _between(
+    correlations: Mapping[tuple[str, str], float], names: Mapping[str, object]
+) -> Mapping[tuple[str, str], float]:
+    """The correlations between some names: mostly all of them."""
+    if {name for pair in correlations for name in pair} <= names.keys():
+        return correlations
+    return {pair: value for pair, value in correlations.items() if names.keys() >= set(pair)}
 
 
 def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Array:
@@ -78,19 +93,31 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
         if cone.function is None:
             continue
         rows = [list(outputs).index(name) for name in cone.outputs]
-        place_of = {name: place for place, name in enumerate(names)}
-        drawn = {p: _drawn(cases[p], names, cone.outputs, count) for p in positions}
-        # A tape keeps its plan for the inputs that varied last.
-        for position in sorted(positions, key=lambda p: drawn[p][0]):
-            columns: list[Any] = [cases[position].values[name] for name in names]
-            for name, column in zip(*drawn[position], strict=True):
-                columns[place_of[name]] = column
-            values = np.empty((len(rows), count))
-            cone.function.tape.evaluate(
-                [*columns, *cone.function.fixed.values()], count, values.data
-            )
+        for position, values in _sampled(cone.function, cases, positions, count):
             found[rows, position] = values
     return found
+
+
+def _sampled(
+    function: Compiled, cases: Sequence[Inputs], positions: Sequence[int], count: int
+) -> Iterator[tuple[int, Array]]:
+    """Outputs of the cases at some positions, which give the inputs of a function."""
+    names, outputs = function.inputs, function.outputs
+    place_of = {name: place for place, name in enumerate(names)}
+    drawn = {place: _drawn(cases[place], names, outputs, count) for place in positions}
+
+    def evaluate(position: int) -> tuple[int, Array]:
+        columns: list[Any] = [cases[position].values[name] for name in names]
+        for name, column in zip(*drawn[position], strict=True):
+            columns[place_of[name]] = column
+        values = np.empty((len(outputs), count))
+        function.tape.evaluate([*columns, *function.fixed.values()], count, values.data)
+        return position, values
+
+    # A tape keeps its plan for the inputs that varied last, and runs without the interpreter's lock.
+    ordered = sorted(positions, key=lambda place: drawn[place][0])
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:
+        yield from threads.map(evaluate, ordered)
 
 
 def _drawn(
@@ -103,23 +130,28 @@ def _drawn(
     )  # fmt: skip
     if key not in _DRAWN:
         query = UncertaintyQuery(registry(), tuple(outputs), case, {})
-        same = tuple(outputs), tuple(names), tuple(case.distributions)
-        if same not in _SOURCES:
-            _SOURCES[same] = find_sources(query)
-        sources = _SOURCES[same]
+        same = tuple(outputs), tuple(names)
+        if same not in _CONES:
+            _CONES[same] = find_cone(query)
+        sources = find_sources(query, _CONES[same])
         _DRAWN[key] = sources.inputs, Sampler(query, sources).points(count, 0)
     return _DRAWN[key]
 
 
 _DRAWN: dict[tuple[object, ...], tuple[tuple[str, ...], Array]] = {}
 """Points of the sources, which are the same for cases with the same distributions."""
-_SOURCES: dict[tuple[object, ...], UncertaintySources] = {}
-"""Sources, which are the same for cases whose given and uncertain inputs have the same names."""
+_CONES: dict[tuple[object, ...], UncertainCone] = {}
+"""What outputs are computed from, which is the same for cases that give the same inputs."""
 
 
-def intervals(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT) -> Array:
-    """The 5th and 95th percentile, of shape (outputs, cases, 2); NaN where there is no value."""
-    found = samples(cases, outputs, count)
+def intervals(
+    cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT, first: int | None = None
+) -> Array:
+    """The 5th and 95th percentile, of shape (outputs, cases, 2); NaN where there is no value.
+
+    `first` leaves all outputs but so many out, of a tape that has more.
+    """
+    found = samples(cases, outputs, count)[:first]
     ends = np.full((*found.shape[:2], 2), np.nan)
     known = np.isfinite(found).all(axis=2)
     ends[known] = np.quantile(found[known], _TAILS, axis=1).T

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from assay import stack
 from assay.errors import EvaluationError
 from assay.scenario.includes import include
@@ -23,12 +25,16 @@ def predict_pue(case: Case, observed: float) -> Row:
     note = f"climate and cooling of sites/{site or ASSUMED}"
     if site is None:
         note = f"a fleet states no climate and no cooling: {note} assumed"
+    value, lower, upper = _pue(site or ASSUMED)
+    return Row(case.id, case.suite, "pue", "1", observed, value, lower, upper, notes=(note,))
+
+
+@cache
+def _pue(site: str) -> tuple[float, float, float]:
+    """The PUE of a site of the catalog, and the ends of its interval."""
     scenario = stack.preset(SCENARIO)
-    entry = include(f"sites/{site or ASSUMED}", scenario.registry)
+    entry = include(f"sites/{site}", scenario.registry)
     found = scenario.with_includes([entry]).resolve("thermal.dc.pue")
     if found.lower is None or found.upper is None:
         raise EvaluationError("the PUE of this site has no interval")
-    return Row(
-        case.id, case.suite, "pue", "1", observed, found.require_value(), found.lower, found.upper,
-        notes=(note,),
-    )  # fmt: skip
+    return found.require_value(), found.lower, found.upper

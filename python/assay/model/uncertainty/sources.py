@@ -59,8 +59,20 @@ class UncertaintySources:
         return self._reached[name]
 
 
-def find_sources(query: UncertaintyQuery) -> UncertaintySources:
-    """Find the sources in the targets' cones, through every relation that may be used."""
+@dataclass(frozen=True, slots=True)
+class UncertainCone:
+    """What targets may be computed from: by variable what it needs and who needs it, and draws."""
+
+    needs: Mapping[str, tuple[str, ...]]
+    needed_by: Mapping[str, Sequence[str]]
+    drawn: tuple[Stochastic, ...]
+
+
+def find_cone(query: UncertaintyQuery) -> UncertainCone:
+    """Find the targets' cones, through every relation that may be used.
+
+    They depend on which inputs are given, and not on their values or distributions.
+    """
     needs: dict[str, tuple[str, ...]] = {}
     found: dict[str, list[Stochastic]] = {}
     drawn: list[Stochastic] = []
@@ -75,23 +87,29 @@ def find_sources(query: UncertaintyQuery) -> UncertaintySources:
         needs[name] = _needs(relations)
         found[name] = [r for r in relations if isinstance(r, Stochastic)]
         stack += needs[name]
-    inputs = tuple(name for name in query.inputs.distributions if name in needs)
-    origins = [*inputs, *(relation.variable for relation in drawn)]
-    given = list(query.inputs.distributions)
-    drawable = query.registry.relations_of_kind(Stochastic.kind)
-    coordinates = {name: place for place, name in enumerate([*given, *drawable])}
     needed_by: dict[str, list[str]] = {}
     for name, needed_names in needs.items():
         for needed in needed_names:
             needed_by.setdefault(needed, []).append(name)
+    return UncertainCone(needs, needed_by, tuple(drawn))
+
+
+def find_sources(query: UncertaintyQuery, cone: UncertainCone | None = None) -> UncertaintySources:
+    """Find the sources in the targets' cones, which may be known from a like query."""
+    known = cone or find_cone(query)
+    inputs = tuple(name for name in query.inputs.distributions if name in known.needs)
+    origins = [*inputs, *(relation.variable for relation in known.drawn)]
+    given = list(query.inputs.distributions)
+    drawable = query.registry.relations_of_kind(Stochastic.kind)
+    coordinates = {name: place for place, name in enumerate([*given, *drawable])}
     return UncertaintySources(
         inputs,
-        tuple(drawn),
-        frozenset(needs),
-        _dependents(needed_by, origins),
-        tuple(coordinates[name] for name in (*inputs, *(r.name for r in drawn))),
+        known.drawn,
+        frozenset(known.needs),
+        _dependents(known.needed_by, origins),
+        tuple(coordinates[name] for name in (*inputs, *(r.name for r in known.drawn))),
         len(coordinates),
-        needed_by,
+        known.needed_by,
     )
 
 

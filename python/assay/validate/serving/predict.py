@@ -234,8 +234,8 @@ def _intervals(
         for deployment in deployments
         for prompts in sorted({_is_prompt(figure) for figure in deployment.figures})
     ]
-    names = [f"serving.{name}" for name in FIGURES]
-    ends = sampled.intervals([inputs(*one) for one in needed], names)
+    # The figures come first in all outputs, whose tapes are compiled already.
+    ends = sampled.intervals([inputs(*one) for one in needed], _OUTPUTS, first=len(FIGURES))
     return {
         (deployment.case.id, prompts): {
             name: (float(ends[row, position, 0]), float(ends[row, position, 1]))
