@@ -131,8 +131,12 @@ _MAX_LISTED = 12
 """The longest list of candidates that a hint prints."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+def unknown_name(
+    kind: str, name: str, known: Iterable[str], listing: str | None = None
+) -> UnknownNameError:
     """Build the error for an unknown name, with the closest candidates as a hint.
+
+    `listing` says where all are listed, for names that resemble none of too many.
 
     >>> str(unknown_name("variable", "gpu.pwer", ["gpu.power", "econ.price"]))
     'unknown variable "gpu.pwer"'
@@ -145,7 +149,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     if not near:
         tail = name.rsplit(".", 1)[-1]
         near = [candidate for candidate in candidates if candidate.endswith("." + tail)][:3]
-    hint = f"did you mean {' or '.join(near)}?" if near else None
+    hint = f"did you mean {' or '.join(near)}?" if near else listing
     if not near and 0 < len(candidates) <= _MAX_LISTED:
         hint = f"one of: {', '.join(candidates)}"
     return UnknownNameError(f'unknown {kind} "{name}"', hint)

@@ -45,6 +45,16 @@ ERRORS: list[tuple[tuple[str, ...], int, str, str | None]] = [
         'unknown variable "training.tokens_per_sec"',
         "did you mean training.tokens_per_second or training.tokens_per_step?",
     ),
+    # A name that resembles none: the hint says where all are listed.
+    (("explain", "zzz"), 2, 'unknown variable "zzz"', "assay list prints the variables"),
+    (("levers", "show", "zzz"), 2, 'unknown lever "zzz"', "assay levers list shows them"),
+    (("bench", "zzz"), 2, 'unknown suite "zzz"', "assay bench --help lists them"),
+    (
+        ("catalog", "show", "accelerators/zzz"),
+        2,
+        'unknown accelerator "zzz"',
+        "assay catalog list accelerators lists them",
+    ),
     (
         ("list", "--presets", "--roots"),
         2,

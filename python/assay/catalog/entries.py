@@ -58,7 +58,9 @@ def read(group: str, name: str) -> CatalogEntry:
     """One entry by group and exact name."""
     path = _FOLDER / group / f"{name}.json"
     if name not in names(group):
-        raise unknown_name(f"entry of {group}", name, names(group))
+        raise unknown_name(
+            f"entry of {group}", name, names(group), f"assay catalog list {group} lists them"
+        )
     return from_data(json.loads(path.read_text(encoding="utf-8")), group, name)
 
 
@@ -106,4 +108,4 @@ def find(group: str, name: str, what: str) -> CatalogEntry:
             normalize_name(spelling) for spelling in (entry.name, entry.title, *entry.aliases)
         }:
             return entry
-    raise unknown_name(what, name, names(group))
+    raise unknown_name(what, name, names(group), f"assay catalog list {group} lists them")

@@ -200,6 +200,7 @@ def run_command(
     from assay.improve.loop.budget import LEAST_S, Budget
     from assay.improve.loop.controller import run_loop
     from assay.improve.loop.options import RunOptions
+    from assay.improve.loop.phases.candidates import check_levers
     from assay.improve.loop.resuming import options_of, subject_of, workload_of
     from assay.improve.workloads.spec import parse_duration, parse_share
     from assay.report.price import read_price
@@ -232,6 +233,7 @@ def run_command(
             concurrency, rate, input_tokens, output_tokens, start, restart, adapter, device, knob,
             seed, seconds,
         )  # fmt: skip
+        check_levers(None, chosen)
     priced = None if price is None else read_price(price)
     planned = None if folder is None else workload_of(folder)
     with run_progress(seconds) as progress, opened(asked, progress, planned) as subject:

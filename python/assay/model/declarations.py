@@ -108,7 +108,7 @@ class Declarations:
             return self.variables[name]
         if name in self.constants:
             return self.constants[name]
-        raise unknown_name("variable", name, self.units)
+        raise unknown_name("variable", name, self.units, "assay list prints the variables")
 
     def relation(self, name: str) -> Relation:
         """Look up a relation; an unknown name raises with similar names as a hint."""

@@ -83,7 +83,7 @@ def assignable(registry: Declarations, name: str) -> Variable:
     if name in registry.constants:
         raise InputError(f"{name} is a constant of nature and cannot be given")
     if name not in registry.variables:
-        raise unknown_name("variable", name, registry.variables)
+        raise unknown_name("variable", name, registry.variables, "assay list prints the variables")
     return registry.variables[name]
 
 

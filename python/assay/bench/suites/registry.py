@@ -18,6 +18,6 @@ SUITES: Final = (
 def suite(name: str) -> Suite:
     """The suite of this name."""
     if name not in SUITES:
-        raise unknown_name("suite", name, SUITES)
+        raise unknown_name("suite", name, SUITES, "assay bench --help lists them")
     found: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
     return found

@@ -57,5 +57,7 @@ def find(levers: Sequence[Lever], name: str) -> list[Lever]:
     chosen = [one for one in levers if name in (one.name, f"{one.engine}/{one.name}")]
     if not chosen:
         names = [*(one.name for one in levers), *(f"{one.engine}/{one.name}" for one in levers)]
-        raise unknown_name("lever", name, list(dict.fromkeys(names)))
+        raise unknown_name(
+            "lever", name, list(dict.fromkeys(names)), "assay levers list shows them"
+        )
     return chosen

@@ -17,8 +17,8 @@ from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, rank, riskier
 
 
-def check_levers(engine: str, options: RunOptions) -> None:
-    """Refuse a lever file, or a name that no lever has, before anything is measured."""
+def check_levers(engine: str | None, options: RunOptions) -> None:
+    """Refuse a lever file, or a name that no lever of an engine (None: of any) has."""
     levers = loading.load(engine, options.lever_files)
     for name in (*options.only, *options.skip):
         loading.find(levers, name)
