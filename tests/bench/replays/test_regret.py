@@ -11,7 +11,14 @@ import pytest
 
 from assay.bench.replays import recordings, searches
 from assay.bench.replays.recordings import RecordedGrid
-from assay.bench.replays.regret import Curve, Trials, curve, median_curve, plain
+from assay.bench.replays.regret import (
+    Curve,
+    Trials,
+    curve,
+    exhaustive,
+    median_curve,
+    plain,
+)
 from assay.errors import InputError
 
 GRID = recordings.FOLDER / recordings.GRID
@@ -55,6 +62,21 @@ def test_a_curve_has_arrived_when_it_stays() -> None:
     assert Curve((0.5, 0.4)).arrived == 3
     assert Curve((0.0, 0.0)).arrived == 1
     assert median_curve([Curve((0.1, 0.2)), Curve((0.3, 0.0)), Curve((0.2, 0.4))]) == [0.2, 0.2]
+
+
+def test_measuring_everything_is_no_better_than_its_repetition(grid: RecordedGrid) -> None:
+    """One repetition is seen, the others judge."""
+    found = [exhaustive(grid, seed) for seed in range(6)]
+    assert all(0.0 <= one < 1.0 for one in found)
+    equal = RecordedGrid(
+        {"knob": (0, 1)},
+        {(repetition, (value,)): (1.0 + (repetition == value),) * 2
+         for repetition in range(3) for value in (0, 1)},
+        3,
+    )  # fmt: skip
+    # Repetition 0 was lucky for 0, repetition 1 for 1: each misleads about the others.
+    assert exhaustive(equal, 0) == pytest.approx(1 / 3)
+    assert exhaustive(equal, 1) == pytest.approx(1 / 3)
 
 
 def test_a_sample_of_both_searches(grid: RecordedGrid) -> None:

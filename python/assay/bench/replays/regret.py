@@ -82,6 +82,15 @@ def curve(search: Searcher, grid: RecordedGrid, seed: int, most: int) -> Curve:
     return Curve(tuple(trials.regret(point) for point in held[:most]))
 
 
+def exhaustive(grid: RecordedGrid, seed: int) -> float:
+    """The regret of a search that measured every point, and holds the highest rate for the best.
+
+    Above 0 where repetitions differ by more than points do: nobody who sees one of them can do better.
+    """
+    trials = Trials(grid, seed, plain(grid))
+    return trials.regret(max(grid.points, key=trials.rate))
+
+
 def plain(grid: RecordedGrid) -> dict[str, Setting]:
     """The plain configuration: the first value of each knob, the token budget the largest."""
     return {

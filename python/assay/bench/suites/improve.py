@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,15 @@ from assay.bench.replays import recordings, searches
 from assay.bench.replays.mixture import quadrature_error
 from assay.bench.replays.promotions import Promotions, promotions
 from assay.bench.replays.recordings import RecordedNoise
-from assay.bench.replays.regret import WITHIN, Curve, Searcher, curve, median_curve, plain
+from assay.bench.replays.regret import (
+    WITHIN,
+    Curve,
+    Searcher,
+    curve,
+    exhaustive,
+    median_curve,
+    plain,
+)
 
 SEEDS: Final = 20
 QUICK_SEEDS: Final = 3
@@ -63,6 +72,11 @@ class _Race:
         )
         reached = f"{WITHIN:.0%} first after {first}" if first else f"{WITHIN:.0%} never"
         return f"{name}: median regret {values} trials, {reached}"
+
+    def exhaustive_note(self) -> str:
+        """What one repetition tells of the others, in words."""
+        found = statistics.median(exhaustive(self.grid, seed) for seed in range(self.seeds))
+        return f"all {len(self.grid.points)} measured, the highest taken: median regret {found:.1%}"
 
     def trials(self, share: float) -> int:
         """A share of the configurations as trials."""
@@ -120,6 +134,7 @@ def _raced(race: _Race, measured: Callable[[Curve], float]) -> PreparedCase:
     if searches.has_optuna():
         rival = subject(searches.TPE, searches.tpe)
         notes.append(race.note(searches.TPE, searches.tpe))
+    notes.append(race.exhaustive_note())
     return PreparedCase(
         subject("assay", searches.loop_search),
         Check("a recount of the raw recording", lambda _: _recount_error(race), 1e-12),

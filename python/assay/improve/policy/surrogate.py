@@ -2,7 +2,7 @@
 
 The kernel is the ANOVA kernel, a product of (1 + share * similarity) over knobs: its expansion has a
 term for each knob, each pair and so on (Stitson et al., 1999; Durrande et al., 2013). How much each
-knob matters, and how far measurements are off, is not optimized but averaged over: some hundreds of
+knob matters, and how far measurements are off, is not optimized but averaged over: some dozens of
 draws of the kernel's parameters are weighed by their marginal likelihood, which stays calm where few
 trials have been made.
 """
@@ -156,24 +156,3 @@ class Posterior:
         mean = self.weights @ means
         variance = self.weights @ (spread + (means - mean) ** 2)
         return mean, np.sqrt(variance)
-
-    def sample(
-        self,
-        asked: NDArray[np.int64],
-        prior: NDArray[np.float64],
-        random: np.random.Generator,
-        count: int,
-    ) -> NDArray[np.float64]:
-        """Log ratios at settings as they may be, together: a row for each sample."""
-        found = []
-        for place, times in enumerate(random.multinomial(count, self.weights)):
-            if not times:
-                continue
-            draw = self.draws[place : place + 1]
-            across = self.inverse[place] @ self.surrogate.kernel(self.tried, asked, draw)[0]
-            mean = self.half[place] @ across + prior
-            covariance = self.surrogate.kernel(asked, asked, draw)[0] - across.T @ across
-            covariance[np.diag_indices(len(asked))] += 1e-8
-            factor = np.linalg.cholesky(covariance)
-            found.append(mean[:, None] + factor @ random.normal(size=(len(asked), int(times))))
-        return np.concatenate(found, axis=1).T
