@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -22,10 +22,11 @@ from lora_folders import factors_of, write_adapter
 from mutations import damaged_bytes, damaged_json
 from pydantic import ValidationError
 
-from assay.engine import Engine, StructuredOutput
-from assay.engine.architectures.registry import ARCHITECTURES
+from assay.engine import Encoder, Engine, StructuredOutput
+from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
 from assay.engine.core.grammar_vetting import GrammarVetting
 from assay.engine.loading import open_model
+from assay.engine.loading.encoder_files import is_encoder
 from assay.engine.loading.lora_adapter import open_adapter
 from assay.engine.loading.synthetic import synthetic_model, write_folder
 from assay.engine.models.adapters import check_adapters
@@ -53,16 +54,26 @@ class Target(NamedTuple):
     """Takes the name of the seed and its damaged copy."""
 
 
+FEW: Final = ("q4_k", "mxfp4", "llama", "gpt_oss", "deepseek_v2", "mamba2", "bert")
+"""Block formats and architectures of the tests that run by default."""
+
+
 @contextmanager
-def targets(folder: Path) -> Iterator[dict[str, Target]]:
-    """All targets, with their files in a folder."""
+def targets(folder: Path, only: Collection[str] | None = None) -> Iterator[dict[str, Target]]:
+    """All targets, with their files in a folder; `only` of these formats and architectures."""
+
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [name for name in names if only is None or name in only]
+
     with ExitStack() as stack:
         vetting = GrammarVetting()
         stack.callback(vetting.close)
         yield {
-            "gguf": _gguf(folder / "gguf"),
+            "gguf": _gguf(folder / "gguf", chosen(BLOCKS)),
             "safetensors": _checkpoints(folder / "checkpoints"),
-            "configuration": _configurations(folder / "configurations"),
+            "configuration": _configurations(
+                folder / "configurations", chosen((*ARCHITECTURES, *ENCODERS))
+            ),
             "adapter": _adapter(folder / "adapter"),
             "schema": Target(
                 SCHEMAS,
@@ -79,15 +90,19 @@ def _load(source: Path) -> None:
     files.tokenizer.decode(files.tokenizer.encode("Hi <|end|> xy"))
     if files.chat_template is not None:
         files.chat_template.render([{"role": "user", "content": "Hi"}])
+    if is_encoder(files):
+        with Encoder.load(files) as encoder:
+            encoder.embed("Hi")
+        return
     with Engine.load(files, "cpu", kv_tokens=64, max_batch=2, token_budget=16) as engine:
         engine.logits([1, 2, 3])
 
 
-def _gguf(folder: Path) -> Target:
+def _gguf(folder: Path, formats: Iterable[str]) -> Target:
     """Files with matrices in every block format, of which some have kernels and some have none."""
     folder.mkdir(parents=True)
     seeds = {}
-    names = [name for name in BLOCKS if name.upper() in gguf.GGMLQuantizationType.__members__]
+    names = [name for name in formats if name.upper() in gguf.GGMLQuantizationType.__members__]
     plain, random = gguf.GGUFWriter.add_tensor, np.random.default_rng(1)
     for name in names:
         values, size = BLOCKS[name]
@@ -203,10 +218,10 @@ def _checkpoints(folder: Path) -> Target:
     return Target(seeds, damaged_json, use)
 
 
-def _configurations(folder: Path) -> Target:
+def _configurations(folder: Path, names: Iterable[str]) -> Target:
     """The configuration of every architecture, over tensors that stay as they are."""
     seeds = {}
-    for name in ARCHITECTURES:
+    for name in names:
         write_folder(folder / name, name)
         seeds[name] = json.loads((folder / name / "config.json").read_text())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from fuzz_targets import REFUSALS, Target, targets
+from fuzz_targets import FEW, REFUSALS, Target, targets
 
 from assay.errors import AssayError
 
@@ -17,7 +17,7 @@ COUNTS = dict.fromkeys(NAMES, 12)
 
 @pytest.fixture(scope="module")
 def all_targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
-    with targets(tmp_path_factory.mktemp("fuzz")) as found:
+    with targets(tmp_path_factory.mktemp("fuzz"), FEW) as found:
         assert set(found) == set(NAMES)
         yield found
 

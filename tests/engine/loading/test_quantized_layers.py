@@ -309,6 +309,7 @@ def test_every_code_of_an_8_bit_float() -> None:
     [
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "got bitsandbytes"),
         ({"quant_method": "unheard-of"}, "quant_method as one of fp8"),
+        ({"quant_method": ["fp8"]}, "quant_method as one of fp8"),
         ({"quant_method": "gptq", "bits": 3}, "bits as one of 4, 8, got 3"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "version as one of gemm"),
         ({"quant_method": "fp8", "weight_block_size": [0, 128]}, "weight_block_size"),

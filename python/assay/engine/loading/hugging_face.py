@@ -31,6 +31,8 @@ def open_folder(folder: Path) -> ModelFiles:
     where = str(folder / "config.json")
     if "model_type" not in raw:
         raise InputError(f'{where}: expected the key "model_type", got none')
+    if not isinstance(raw["model_type"], str):
+        raise InputError(f"{where}: model_type: expected a text, got {raw['model_type']!r}")
     if raw["model_type"] in ENCODERS:
         return open_encoder(folder, raw, _stored_tensors(folder))
     architecture = known_architecture(f"{where}: model_type", raw["model_type"])

@@ -51,12 +51,12 @@ def scheme_of(where: str, settings: Any) -> Scheme | None:
             f"{where}: expected quantization_config as an object, got {type(settings).__name__}"
         )
     method = settings.get("quant_method")
-    if method in _REFUSED:
+    if isinstance(method, str) and method in _REFUSED:
         raise UnsupportedError(
             f"{where}: expected a quantization that is read, got {method}: {_REFUSED[method]}",
             f"one of: {', '.join(_SCHEMES)}",
         )
-    if method not in _SCHEMES:
+    if not isinstance(method, str) or method not in _SCHEMES:
         raise UnsupportedError(
             f"{where}: expected quant_method as one of {', '.join(_SCHEMES)}, got {method!r}"
         )
