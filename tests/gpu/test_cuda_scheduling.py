@@ -1,4 +1,4 @@
-"""Tenants that share one GPU: quotas, weights, pacing, deadlines, classes and measured time."""
+"""Tenants that share one GPU: quotas, weights, pacing, classes and measured time."""
 
 import time
 
@@ -13,9 +13,8 @@ from assay.bench.suites.tenants import (
     flooding,
     scheduler_of,
 )
-from assay.errors import DeviceError, OutOfMemoryError
+from assay.errors import OutOfMemoryError
 from assay.runtime import Device, cuda
-from assay.runtime.scheduling import SECOND_NS
 
 if (missing := cuda.probe().missing) is not None:
     pytest.skip(missing.sentence, allow_module_level=True)
@@ -119,20 +118,3 @@ def test_quota_limits_only_its_tenant(device: Device) -> None:
     assert caught.value.code == "quota_exceeded"
     with other:
         assert float(xp.ones(32 * MIB, dtype=xp.float32, device=device)[9]) == 1.0
-
-
-def test_missed_deadline_fails_the_task_and_not_the_gpu(device: Device) -> None:
-    scheduler = scheduler_of(device, 1_000_000)
-    tenant = Tenant(
-        scheduler, "late", nbytes=256 * MIB, deadline_ns=device.now_ns() + SECOND_NS // 5
-    )
-
-    def go_on() -> None:
-        for _ in range(10_000):
-            tenant.launch_pass()
-
-    with pytest.raises(DeviceError, match="late"):
-        go_on()
-    assert tenant.task.state == "failed"
-    assert tenant.task.snapshot()["missed_deadline"]
-    assert float(xp.sum(xp.ones(8, dtype=xp.float32, device=device))) == 8.0

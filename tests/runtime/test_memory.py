@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -132,9 +131,9 @@ def test_eviction_is_least_recently_used_first() -> None:
 
 def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
     device = new_device(pool_bytes=10 * MIB)
-    tenant = device.tenant("cache", 10 * MIB, evictable=True)
-    with tenant:
-        a, b, c, d, e = (xp.zeros(2 * MIB, dtype=xp.uint8, device=device) for _ in range(5))
+    a, b, c, d, e = (
+        xp.zeros(2 * MIB, dtype=xp.uint8, device=device).allow_eviction() for _ in range(5)
+    )
     assert a.buffer.evictable
     c.free()
     keep = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)  # reuses c's memory
@@ -150,9 +149,12 @@ def test_removal_in_the_middle_leaves_the_order_of_the_others() -> None:
 
 def test_tenant_over_quota_evicts_its_own_memory() -> None:
     device = new_device()
-    cache = device.tenant("cache", 4 * MIB, evictable=True)
+    cache = device.tenant("cache", 4 * MIB)
     with cache:
-        arrays = [xp.full((MIB,), value, dtype=xp.uint8, device=device) for value in range(10)]
+        arrays = [
+            xp.full((MIB,), value, dtype=xp.uint8, device=device).allow_eviction()
+            for value in range(10)
+        ]
     assert cache.usage().used_bytes <= 4 * MIB
     assert sum(x.resident for x in arrays) <= 4
     assert [int(x[MIB - 1]) for x in arrays] == list(range(10))
@@ -161,10 +163,13 @@ def test_tenant_over_quota_evicts_its_own_memory() -> None:
 def test_eviction_in_flight_orders_later_uploads() -> None:
     """An eviction copies outside the stream in whose order memory is reused."""
     device = new_device(pool_bytes=64 * MIB)
-    cache = device.tenant("cache", 48 * MIB, evictable=True)
+    cache = device.tenant("cache", 48 * MIB)
     values = np.arange(16 * MIB, dtype=np.uint8)
     with cache:
-        arrays = [xp.asarray(values + seed, device=device, copy=True) for seed in range(9)]
+        arrays = [
+            xp.asarray(values + seed, device=device, copy=True).allow_eviction()
+            for seed in range(9)
+        ]
         for _ in range(2):
             for seed, x in enumerate(arrays):
                 np.testing.assert_array_equal(np.array(x.to_numpy()), values + np.uint8(seed))
@@ -277,42 +282,6 @@ def test_kernels_refuse_pinned_memory(own: Device) -> None:
     pinned = own.pinned(64)
     with pytest.raises(DeviceError, match="got pinned host memory"):
         own.download("d", pinned._buffer, 0, bytearray(8))
-
-
-def test_shortage_callback_frees_memory_and_its_errors_are_unraisable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    device = new_device(pool_bytes=4 * MIB)
-    hoard = [xp.zeros(MIB, dtype=xp.uint8, device=device) for _ in range(4)]
-    calls = []
-
-    def help_out(nbytes: int, tenant: int, attempt: int, message: str) -> bool:
-        calls.append((nbytes, tenant, attempt))
-        assert "out of device memory" in message
-        if hoard:
-            hoard.pop()
-            return True
-        return False
-
-    device.on_shortage(help_out)
-    x = xp.zeros(2 * MIB, dtype=xp.uint8, device=device)
-    assert [call[0] for call in calls] == [2 * MIB] * len(calls)
-    assert len(hoard) == 2
-    hoard.clear()
-    with pytest.raises(OutOfMemoryError):
-        xp.zeros(16 * MIB, dtype=xp.uint8, device=device)
-
-    def broken(nbytes: int, tenant: int, attempt: int, message: str) -> bool:
-        raise ValueError("broken callback")
-
-    device.on_shortage(broken)
-    unraisable: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda one: unraisable.append(one.exc_value))
-    with pytest.raises(OutOfMemoryError):
-        xp.zeros(16 * MIB, dtype=xp.uint8, device=device)
-    assert [str(error) for error in unraisable] == ["broken callback"]
-    device.on_shortage(None)
-    assert int(x[0]) == 0
 
 
 def test_outstanding_allocations_name_their_source_line() -> None:

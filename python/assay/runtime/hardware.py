@@ -267,7 +267,6 @@ class Device(ContextStack):
             stream,
             tenant=0 if tenant is None else tenant.number,
             site=call_site() if self._tracks else None,
-            evictable=tenant is not None and tenant.evictable,
         )
 
     def upload(self, label: str, data: Any, buffer: Buffer, offset: int = 0) -> None:
@@ -365,9 +364,9 @@ class Device(ContextStack):
         """Nanoseconds that the driver takes for this many launches of an empty kernel."""
         return cuda_time_launches(self._context, launches)
 
-    def tenant(self, name: str, limit: int, *, evictable: bool = False) -> Tenant:
+    def tenant(self, name: str, limit: int) -> Tenant:
         """Create a tenant that may allocate at most `limit` bytes of the pool."""
-        tenant = Tenant(self, name, limit, evictable=evictable)
+        tenant = Tenant(self, name, limit)
         self._tenants.append(tenant)
         return tenant
 
@@ -376,14 +375,6 @@ class Device(ContextStack):
         nbytes = unsigned("pinned", "nbytes", nbytes)
         buffer = self._context.allocate_pinned(nbytes, self.current_stream()._native)
         return PinnedBuffer(self, buffer)
-
-    def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
-        """Set the function to call when memory is exhausted and nothing more can be evicted.
-
-        It receives the bytes, the tenant's id, the attempt and the message, and returns whether it
-        freed memory, in which case the allocation is retried. None removes it.
-        """
-        self._context.memory.on_shortage(callback)
 
     def memory_report(self) -> MemoryReport:
         """The use of this device's memory."""

@@ -78,17 +78,13 @@ def unsigned(operation: str, name: str, value: object) -> int:
 class Tenant(ContextStack):
     """An account with a memory quota; `Device.tenant` creates one.
 
-    Arrays created inside `with tenant:` are charged to it. With `evictable`, they are evicted to
-    the host when memory runs out, least recently used first, and restored when they are used.
+    Arrays created inside `with tenant:` are charged to it.
     """
 
-    def __init__(
-        self, device: MemoryDevice, name: str, limit: int, *, evictable: bool = False
-    ) -> None:
+    def __init__(self, device: MemoryDevice, name: str, limit: int) -> None:
         """Open an account on a device."""
         self.device: Final = device
         self.name: Final = name
-        self.evictable: Final = evictable
         self.number: Final = device._context.memory.add_tenant(
             name, unsigned("tenant", "limit", limit)
         )

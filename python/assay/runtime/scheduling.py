@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -72,7 +72,7 @@ class Decision(NamedTuple):
     units: int
     action: str
     """submit, refuse, admit, defer, start, pause, resume, grant, hold, return, withdraw, finish,
-    fail, cancel, miss or release"""
+    fail, cancel or release"""
     reason: str
 
 
@@ -178,15 +178,6 @@ class Task:
         """Cancel it; pending grant requests raise."""
         self._native.cancel()
 
-    @contextmanager
-    def request_grant(self, lane: Lane, units: int) -> Iterator[None]:
-        """Wait for a grant and hold it inside the block, for work outside any stream."""
-        grant = self._native.request_grant(lane, units)
-        try:
-            yield
-        finally:
-            grant.end()
-
     def __enter__(self) -> Task:
         if self._entered is not None:
             raise InputError(f'task "{self.name}": expected to be entered once, got a second time')
@@ -220,7 +211,7 @@ class Task:
             self._native.unbind(self.stream._native)
 
     def _end(self, error: BaseException | None) -> None:
-        # It may have been cancelled concurrently, or have missed its deadline.
+        # It may have been cancelled concurrently.
         if self._native.ended:
             return
         if error is None and self.state == "running":
@@ -329,23 +320,18 @@ class Scheduler:
         memory_bytes: int = 0,
         reserved: Rates | None = None,
         limits: Rates | None = None,
-        grant_limits: Rates | None = None,
-        deadline_ns: int | None = None,
-        fail_on_miss: bool = False,
         assumed_ns: int = 100_000,
     ) -> Task:
         """Submit a task; it is admitted immediately if its reservation is available.
 
-        `reserved` are guaranteed rates and `limits` maximum rates, in units per second;
-        `grant_limits` paces its launches and copies by count. A launch is charged `assumed_ns`
-        until work of its name has been measured. Without a partition it belongs to the whole
-        device.
+        `reserved` are guaranteed rates and `limits` maximum rates, in units per second. A launch is
+        charged `assumed_ns` until work of its name has been measured. Without a partition it
+        belongs to the whole device.
         """
         _check_counts(
             f'task "{name}"',
             weight=weight,
             memory_bytes=memory_bytes,
-            deadline_ns=deadline_ns,
             assumed_ns=assumed_ns,
         )
         home = partition or self._device_partition()
@@ -357,8 +343,8 @@ class Scheduler:
             memory_bytes=memory_bytes,
             reserved=_rates(reserved),
             limits=_rates(limits),
-            grant_limits=_rates(grant_limits),
-            deadline=None if deadline_ns is None else (deadline_ns, fail_on_miss),
+            grant_limits={},
+            deadline=None,
             assumed_ns=assumed_ns,
         )
         return Task(self, native, name, home, qos)

@@ -50,7 +50,6 @@ class Tenant:
         qos: QoS = "best-effort",
         reserved: float = 0.0,
         limit: float | None = None,
-        deadline_ns: int | None = None,
         assumed_ns: int = 100_000,
     ) -> None:
         """Create the task; `reserved` and `limit` are shares of device time."""
@@ -71,8 +70,6 @@ class Tenant:
             memory_bytes=nbytes,
             reserved={"compute": rate} if rate else None,
             limits=None if limit is None else {"compute": int(limit * SECOND_NS)},
-            deadline_ns=deadline_ns,
-            fail_on_miss=deadline_ns is not None,
             assumed_ns=assumed_ns,
         )
         self.task.wait_admitted()
