@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,8 @@ import pytest
 COMPILER = shutil.which("g++")
 GUARD = 256
 """Bytes before and behind every array, which no kernel may write."""
+
+_KERNELS = re.compile(r"^KERNEL (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(", re.MULTILINE)
 
 Argument = npt.NDArray[Any] | int | float | np.int64 | None
 Changes = tuple[tuple[str, str, str], ...]
@@ -60,8 +63,11 @@ def _workspace() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def _compiled(name: str, options: tuple[tuple[str, object], ...], changes: Changes) -> Any:
     folder = _folder(changes)
-    kernel = name.removesuffix(".cu")
-    stem = f"{kernel}-{abs(hash(options))}"
+    text = (folder / name).read_text()
+    if (found := _KERNELS.search(text)) is None:
+        raise host_sources.UnsupportedKernelError(text)
+    kernel = found[1]
+    stem = f"{name}-{abs(hash(options))}"
     (folder / f"{stem}.cpp").write_text(
         # Without linkage, variables in shared memory of inline functions and of kernels share a section.
         f'#include "device.h"\nnamespace {{\n#include "{name}"\n}}\n'
@@ -102,7 +108,7 @@ class _Guarded:
 
 
 class Kernel:
-    """A kernel with its options; `changes` are made to its sources first."""
+    """The first kernel of a file with its options; `changes` are made to the sources first."""
 
     def __init__(self, name: str, changes: Changes = (), **options: object) -> None:
         self.name = name

@@ -155,3 +155,27 @@ def test_cache_of_8_bits_is_written_and_read(element: str) -> None:
     np.testing.assert_allclose(
         from_bf16(out[0]), expected, rtol=0, atol=TOLERANCE * np.abs(kept[1]).max()
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("head_dim", "early_copies"), [(64, False), (64, True), (128, True)])
+def test_prefill_is_causal(head_dim: int, early_copies: bool) -> None:
+    lengths, heads, kv_heads = (70, 1, 130), 4, 2
+    cache = PagedCache(lengths, kv_heads, head_dim)
+    kernel = Kernel("attention_prefill.cu", ELEMENT="bf16", HEAD_DIM=head_dim, CAUSAL=1)
+    starts = np.cumsum([0, *lengths]).astype(np.int32)
+    queries = random_bf16(55, sum(lengths), heads, head_dim)
+    out = np.full_like(queries, 0xFFFF)
+    kernel(
+        (-(-max(lengths) // 64), heads, len(lengths)), 128, queries, cache.keys, cache.values,
+        cache.tables, starts, cache.lengths, out, max(lengths), 0, heads, kv_heads, BLOCK_TOKENS,
+        cache.tables.shape[1], *cache.strides, float(head_dim**-0.5),
+        shared=4 * 64 * head_dim * 2, late=[queries, starts], early_copies=early_copies,
+    )  # fmt: skip
+    for sequence, (keys, values) in enumerate(cache.rows):
+        for token in range(lengths[sequence]):
+            row = starts[sequence] + token
+            expected = attention(from_bf16(queries[row]), keys[: token + 1], values[: token + 1])
+            np.testing.assert_allclose(
+                from_bf16(out[row]), expected, rtol=0, atol=TOLERANCE * np.abs(values).max()
+            )
