@@ -31,6 +31,27 @@ def test_gpt_4o_splits_as_tiktoken_does(root: Path) -> None:
         assert pieces("gpt-4o", one["text"]) == one["pieces"]
 
 
+ORIGINALS = ("llama-bpe", "llama4", "qwen2", "tekken", "deepseek-v3")
+
+
+@pytest.mark.parametrize("name", ORIGINALS)
+def test_splits_are_those_of_the_publishers_tokenizer(name: str, root: Path) -> None:
+    """`scripts/make_split_fixtures.py` recorded them from packages that carry the tokenizers."""
+    recorded = json.loads((root / "tests/data/pre_tokenizer_splits.json").read_text())
+    splits = recorded["splits"][name]["pieces"]
+    assert recorded["splits"].keys() == set(ORIGINALS)
+    assert len(splits) == len(recorded["texts"]) >= 20
+    for text, expected in zip(recorded["texts"], splits, strict=True):
+        assert pieces(name, text) == expected
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_gpt_2_splits_as_the_library_does(text: str) -> None:
+    """Its byte-level step has the pattern of GPT-2 built in."""
+    offsets = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
+    assert pieces("gpt-2", text) == [text[first:last] for _, (first, last) in offsets]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [

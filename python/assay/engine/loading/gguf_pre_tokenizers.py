@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
-_CONTRACTIONS: Final = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+# Case folding includes the long s, as in the publishers' patterns; llama.cpp lists letters.
+_CONTRACTIONS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _BREAKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORDS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
