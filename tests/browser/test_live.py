@@ -90,11 +90,15 @@ def test_a_step_stands_beside_its_floor(open_page: Callable[..., Any]) -> None:
 
 def test_served_model_stands_beside_its_floor(open_page: Callable[..., Any]) -> None:
     page = routed(open_page, STATE, FLOORS)
+    page.locator(".served li").nth(1).wait_for()
     first, second = page.locator(".served li").all_inner_texts()
     assert "llama <b>8b</b>" in first
     assert "1,240 tokens/s of at most 2,500: 50 %" in " ".join(first.split())
     assert "8 requests; 6.4 ms a token" in first
-    assert "predicted 4.1 ms (3.7 ms to 4.6 ms) with 8 and 632 tokens of context" in first
+    assert (
+        "predicted 4.1 ms (3.7 ms to 4.6 ms) or 1,951 tokens/s, for 8 requests with 632 tokens"
+        in first
+    )
     assert "serves nothing now; no floor: steps of llama.cpp are not predicted" in second
     assert page.locator(".served-bar").count() == 1
 

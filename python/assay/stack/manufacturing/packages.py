@@ -89,7 +89,7 @@ wafer_rate = scope.variable(
 )  # fmt: skip
 logic_rate = scope.variable(
     "wafer.gpu_rate", "R_w", "GPU/s", "GPUs by time that the wafers give dies for",
-    display="GPU/year", equals=wafer_rate * good_dies / dies * package_yield, reference=_RATE,
+    display="GPU/day", equals=wafer_rate * good_dies / dies * package_yield, reference=_RATE,
 )  # fmt: skip
 packaging_capacity = scope.variable(
     "packaging.capacity", "r_i", "1/s", "interposer wafers of all lines, by time",
@@ -105,7 +105,7 @@ interposers = scope.variable(
 )  # fmt: skip
 packaging_rate = scope.variable(
     "packaging.gpu_rate", "R_i", "GPU/s", "GPUs by time that the packaging lines make",
-    display="GPU/year",
+    display="GPU/day",
     equals=packaging_capacity * packaging_share * interposers * package_yield * ONE_GPU,
     reference=_RATE, target=True,
 )  # fmt: skip
@@ -115,16 +115,16 @@ stack_rate = scope.variable(
 )  # fmt: skip
 memory_rate = scope.variable(
     "memory.gpu_rate", "R_st", "GPU/s", "GPUs by time that the memory stacks are enough for",
-    display="GPU/year", equals=stack_rate / hbm.stacks * package_yield, reference=_RATE,
+    display="GPU/day", equals=stack_rate / hbm.stacks * package_yield, reference=_RATE,
 )  # fmt: skip
 gpu_rate = scope.variable(
     "gpu.rate", "R_GPU", "GPU/s", "GPUs by time: the least that wafers, packaging and memory allow",
-    display="GPU/year", equals=minimum(minimum(logic_rate, packaging_rate), memory_rate),
+    display="GPU/day", equals=minimum(minimum(logic_rate, packaging_rate), memory_rate),
     reference=_RATE, target=True,
 )  # fmt: skip
 demand = scope.variable(
     "gpu.demand", "R_dem", "GPU/s", "GPUs of this kind that are wanted, by time",
-    display="GPU/year", reference=by_definition("what buyers order"), boundary="scenario",
+    display="GPU/day", reference=by_definition("what buyers order"), boundary="scenario",
 )  # fmt: skip
 scope.inequality(
     "wafer.meets_demand", demand <= logic_rate, "wafers give enough dies for the GPUs wanted",

@@ -44,13 +44,15 @@ interface Floor {
 }
 
 export default function Live() {
-  const [state, setState] = useState<State | Error | null>(null);
+  const [state, setState] = useState<State | null>(null);
+  // What was seen last stays when the server ends.
+  const [problem, setProblem] = useState<Error | null>(null);
   useEffect(() => {
     const leave = new AbortController();
     listen("live/state", (_, data) => setState(data as State), leave.signal).then(
-      () => setState(new Error("the server ended the stream")),
+      () => setProblem(new Error("the server ended the stream")),
       (error: Error) => {
-        if (!leave.signal.aborted) setState(error);
+        if (!leave.signal.aborted) setProblem(error);
       },
     );
     return () => leave.abort();
@@ -62,10 +64,15 @@ export default function Live() {
         about="This machine once a second while the page is open; a line covers two minutes, its top is the limit."
       />
       <div className="stack">
-        {state === null && <Loading what="Waiting for the first sample" />}
-        {state instanceof Error && <ErrorState error={state} title="No telemetry" />}
-        {state && !(state instanceof Error) && <ServedNow served={state.served} />}
-        {state && !(state instanceof Error) && <Devices state={state} />}
+        {problem && (
+          <ErrorState
+            error={problem}
+            title={state ? "No telemetry any more: this is the last sample" : "No telemetry"}
+          />
+        )}
+        {state === null && !problem && <Loading what="Waiting for the first sample" />}
+        {state && <ServedNow served={state.served} />}
+        {state && <Devices state={state} />}
         <Floors />
       </div>
     </>

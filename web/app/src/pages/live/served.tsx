@@ -101,12 +101,14 @@ function about(one: Served, isBusy: boolean): string {
     if (one.step_seconds !== null) said.push(`${time(1e9 * one.step_seconds)} a token`);
   } else said.push("serves nothing now");
   if (floor !== null) {
+    const requests = one.sequences === 1 ? "1 request" : `${one.sequences} requests`;
     const context =
       one.context === null
-        ? "an empty KV cache, since no request has finished"
+        ? "an empty KV cache, since none has finished"
         : `${digits(floor.context, 4)} tokens of context`;
+    const rate = digits(floor.expected_tokens_per_second, 3);
     said.push(
-      `floor ${time(floor.step_ns)}, predicted ${time(floor.expected_ns)} (${time(floor.lo_ns)} to ${time(floor.hi_ns)}) with ${one.sequences} and ${context}`,
+      `floor ${time(floor.step_ns)}, predicted ${time(floor.expected_ns)} (${time(floor.lo_ns)} to ${time(floor.hi_ns)}) or ${rate} tokens/s, for ${requests} with ${context}`,
     );
   }
   if (one.gap !== null) said.push(one.gap);

@@ -154,7 +154,7 @@ function Figures(props: {
         {observed === null ? <span className="muted">did not run</span> : time(observed)}
       </td>
       <td className={isOutside ? "number step-outside" : "number"}>
-        {residual === null ? "-" : `${residual < 0 ? "\u2212" : "+"}${time(Math.abs(residual))}`}
+        {residual === null ? "-" : `${residual < 0 ? "\u2212" : "+"}${roughly(Math.abs(residual))}`}
         {isOutside && <span className="unseen"> outside its interval</span>}
       </td>
       <td className="step-bars" aria-hidden="true">
@@ -180,6 +180,11 @@ function Figures(props: {
 function intervalText(quantity: Parameters<typeof shownInterval>[0]): string | undefined {
   const interval = shownInterval(quantity);
   return interval === null ? undefined : `90 %: ${interval}`;
+}
+
+/** Three digits: no prediction is better than that. */
+function roughly(ns: number): string {
+  return shown({ value: ns / 1e9, unit: "s", lo: 0, hi: ns / 1e9 });
 }
 
 function time(ns: number): string {
