@@ -67,7 +67,8 @@ transistors = scope.variable(
     boundary="primitive",
 )  # fmt: skip
 density = scope.variable(
-    "die.density", "rho_T", "1/m^2", "transistors of a compute die by area; 1/um^2 is a million a mm^2", display="1/um^2",
+    "die.density", "rho_T", "1/m^2",
+    "transistors of a compute die by area; 1/um^2 is a million a mm^2", display="1/um^2",
     equals=transistors / die_area, reference=by_definition("transistors over area"), target=True,
 )  # fmt: skip
 density_limit = scope.variable(
