@@ -329,6 +329,8 @@ DEVICE void store16_shared(u32 to, uint4 v) {
                  : "memory");
 }
 
+DEVICE void store4_shared(u32 to, u32 v) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory"); }
+
 DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])

@@ -167,6 +167,7 @@ template <int PENDING> DEVICE void cp_async_wait() {
     }
     own.copy_count = kept;
 }
+DEVICE void store4_shared(u32 to, u32 v) { memcpy(emulated_shared(to), &v, 4); }
 DEVICE void store16_shared(u32 to, uint4 v) { memcpy(emulated_shared(to), &v, 16); }
 inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
     const u64 value = address;
