@@ -81,12 +81,12 @@ class Features(NamedTuple):
 
 WEIGHTS: Final = Features(
     coverage=8.84,
-    precision=3.72,
-    name=4.53,
-    kind=1.45,
+    precision=3.71,
+    name=4.54,
+    kind=1.44,
     target=1.4,
     training=-1.93,
-    device=3.24,
+    device=3.23,
     depth=-0.62,
 )
 """Log-odds by feature; scripts/fit_ask.py prints them."""
