@@ -235,13 +235,11 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "EXPERTS_READY": int(element == "bf16"),
                 }  # fmt: skip
         case "grouped_small_m_gemm.cu":
-            experts = ((2048, 2, 8, 5), (768, 1, 6, 6))
-            for element, (inputs, slices, warps, stages), m_tiles in product(HALF, experts, (1, 2)):
-                gated = int(inputs == 2048)
+            experts = ((2048, 2, 8, 5, 1, 0), (2048, 2, 8, 5, 1, 8), (768, 1, 6, 6, 0, 0))
+            for element, (inputs, slices, warps, stages, gated, code) in product(HALF, experts):
                 yield {
-                    "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * gated * (m_tiles - 1),
-                    "M_TILES": m_tiles, "INPUTS": inputs, "SLICE_K": 128, "SLICES": slices, "STAGES": stages,
-                    "WARPS": warps, "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024,
+                    "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": code, "INPUTS": inputs, "SLICE_K": 128,
+                    "SLICES": slices, "STAGES": stages, "WARPS": warps, "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024,
                 }  # fmt: skip
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}

@@ -28,7 +28,8 @@ KERNEL combine_experts(const ELEMENT* outputs, const float* weights, const ELEME
             sums[i] = fmaf(factor, v[i], sums[i]);
     };
     for (int k = 0; k < top_k; k++)
-        add(outputs + (row * top_k + k) * columns + at, weights[row * top_k + k]);
+        if (weights[row * top_k + k] != 0.0f)  // nothing wrote the output of no expert
+            add(outputs + (row * top_k + k) * columns + at, weights[row * top_k + k]);
     if (shared)
         add(shared + index, gates ? 1.0f / (1.0f + expf(-gates[row])) : 1.0f);
     if (residual)

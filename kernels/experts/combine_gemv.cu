@@ -68,7 +68,8 @@ combine_gemv(const Element* __restrict__ weights, const Element* x, const Elemen
 
     if (!EXPERTS_READY)
         wait_on_dependency();
-    weights += i64(__ldcg(experts + slot)) * outputs * INPUTS + first_chunk * 8;
+    // Padding has no expert, -1: any serves, as its factor is 0, and what it multiplies is not added.
+    weights += i64(max(__ldcg(experts + slot), 0)) * outputs * INPUTS + first_chunk * 8;
     uint4 w[ROWS_PER_CTA][CHUNKS_PER_THREAD];
     int next_tile = blockIdx.x;  // the tile whose weights are loaded next
     auto load_next_tile = [&] {
@@ -106,7 +107,7 @@ combine_gemv(const Element* __restrict__ weights, const Element* x, const Elemen
         if (writes && shared)
             addend = fmaf(gate, to_float(shared[index]), addend);
         for (int k = 0; writes && bias && k < TOP_K; k++)
-            addend = fmaf(factors[k], to_float(bias[i64(experts[k]) * outputs + output]), addend);
+            addend = fmaf(factors[k], to_float(bias[i64(max(experts[k], 0)) * outputs + output]), addend);
 #pragma unroll 1
         for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
             float partials[ROWS_PER_CTA];
@@ -123,7 +124,7 @@ combine_gemv(const Element* __restrict__ weights, const Element* x, const Elemen
             load_next_tile();
             const float sum = reduce_rows(partials);
             if (lane % (32 / ROWS_PER_CTA) == 0)
-                warp_partials[tile][warp][lane / (32 / ROWS_PER_CTA)] = sum * factor;
+                warp_partials[tile][warp][lane / (32 / ROWS_PER_CTA)] = factor == 0.0f ? 0.0f : sum * factor;
         }
         __syncthreads();
         if (writes) {

@@ -6,7 +6,7 @@
 //
 // Options: TILE_ROWS (assignments of a tile).
 // Launch: grid 1, CTA of 1024, shared bytes 4 * (2 * experts_count + 1).
-// Arguments: experts (assignments, int32), order (assignments, int32: assignments by expert), tiles (max_tiles x 3,
+// Arguments: experts (assignments, int32; -1: none), order (assignments, int32: assignments by expert), tiles (max_tiles x 3,
 //   int32: expert or -1, first index in `order`, rows), assignments, experts_count, max_tiles.
 #include "prelude.cuh"
 
@@ -22,7 +22,8 @@ group_assignments(const int* experts, int* order, int* tiles, int assignments, i
         counts[i] = 0;
     __syncthreads();
     for (int i = threadIdx.x; i < assignments; i += blockDim.x)
-        atomicAdd(counts + experts[i], 1);
+        if (experts[i] >= 0)
+            atomicAdd(counts + experts[i], 1);
     __syncthreads();
     if (threadIdx.x == 0) {
         int start = 0, tile = 0;
@@ -41,5 +42,6 @@ group_assignments(const int* experts, int* order, int* tiles, int assignments, i
     for (int i = starts[experts_count] + threadIdx.x; i < max_tiles; i += blockDim.x)
         tiles[i * 3] = -1;
     for (int i = threadIdx.x; i < assignments; i += blockDim.x)
-        order[atomicAdd(starts + experts[i], 1)] = i;
+        if (experts[i] >= 0)
+            order[atomicAdd(starts + experts[i], 1)] = i;
 }

@@ -4,24 +4,23 @@
 //   as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped by a counting sort, as
 //   moe_align_block_size in vLLM, which every CTA repeats in shared memory, so that no kernel has to precede this one.
 // Tiling: an item is 16 weight rows (GATED: 8 gates and their ups), the A operand of mma.sync m16n8k16, times up to
-//   8 M_TILES assignments of one expert. Items are numbered expert by expert; every CTA takes a contiguous range of
+//   8 assignments of one expert. Items are numbered expert by expert; every CTA takes a contiguous range of
 //   them, equal to one item, so that it loads x for one or two experts only. Each warp owns slices of K and a private
 //   circular buffer of STAGES stages in shared memory, which runs ahead over the boundaries of items and experts; warp
 //   partials are summed per item, double-buffered, with one barrier an item.
 // Departures: as small_m_gemm.cu.
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), INPUTS (K),
-//   SLICE_K (inputs of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES,
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), INPUTS (K), SLICE_K (inputs of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES,
 //   WARPS, EXPERTS, MAX_ASSIGNMENTS (a multiple of 4).
 // Launch: grid of any size, at best one CTA per SM, CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64)
 //   bytes.
 // Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
-//   int32), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row of x),
+//   int32; -1: none), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row of x),
 //   outputs (GATED: even).
 #include "epilogue.cuh"
 
 typedef ELEMENT Element;
-constexpr int THREADS = WARPS * 32, MAX_ROWS = 8 * M_TILES, K_STEPS = SLICE_K / 32;
+constexpr int THREADS = WARPS * 32, MAX_ROWS = 8, K_STEPS = SLICE_K / 32;
 constexpr int OUTPUTS_PER_ITEM = GATED ? 8 : 16, RESULTS = OUTPUTS_PER_ITEM * MAX_ROWS;
 constexpr int ROW_BYTES = SLICE_K * 2 + 64, STAGE_BYTES = 16 * ROW_BYTES;
 constexpr int LANES_PER_ROW = SLICE_K / 8;         // that copy one row
@@ -53,7 +52,8 @@ struct Grouping {
             experts[i] = i < assignments ? assigned[i] : -1;
         __syncthreads();
         for (int i = threadIdx.x; i < assignments; i += THREADS)
-            atomicAdd(counts + experts[i], 1);
+            if (experts[i] >= 0)
+                atomicAdd(counts + experts[i], 1);
         __syncthreads();
         if (threadIdx.x < 32)
             scan();
@@ -61,6 +61,8 @@ struct Grouping {
         for (int i = threadIdx.x; i < assignments; i += THREADS) {
             // The rank among the assignments of the same expert.
             const int expert = experts[i];
+            if (expert < 0)
+                continue;
             int rank = 0;
 #pragma unroll 4
             for (int j = 0; j < i / 4 * 4; j += 4) {
@@ -158,7 +160,7 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
     for (int stage = 0; stage < STAGES - 1; stage++)
         load_next_slice();
 
-    uint4 x_fragments[M_TILES][SLICES][K_STEPS];
+    uint4 x_fragments[SLICES][K_STEPS];
     RowTile tile = {};
     int tile_index = -1, stage = 0, buffer = 0;
 #pragma unroll 1
@@ -166,19 +168,16 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
         if (item / expert_items != tile_index) {
             tile_index = item / expert_items;
             tile = grouping.tiles[tile_index];
+            const bool valid = g < tile.rows;
+            const int assignment = grouping.order[tile.first + (valid ? g : 0)];
+            const Element* row = x + i64(assignment / fan_out) * INPUTS + warp * SLICE_K + t * 8;
 #pragma unroll
-            for (int n = 0; n < M_TILES; n++) {
-                const bool valid = n * 8 + g < tile.rows;
-                const int assignment = grouping.order[tile.first + (valid ? n * 8 + g : 0)];
-                const Element* row = x + i64(assignment / fan_out) * INPUTS + warp * SLICE_K + t * 8;
+            for (int p = 0; p < SLICES; p++)
 #pragma unroll
-                for (int p = 0; p < SLICES; p++)
-#pragma unroll
-                    for (int s = 0; s < K_STEPS; s++)
-                        x_fragments[n][p][s] = valid ? load16(row + p * WARPS * SLICE_K + s * 32) : zero16();
-            }
+                for (int s = 0; s < K_STEPS; s++)
+                    x_fragments[p][s] = valid ? load16(row + p * WARPS * SLICE_K + s * 32) : zero16();
         }
-        float c[2][M_TILES][4] = {};
+        float c[2][4] = {};
 #pragma unroll
         for (int p = 0; p < SLICES; p++) {
             load_next_slice();
@@ -188,22 +187,17 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
 #pragma unroll
             for (int s = 0; s < K_STEPS; s++) {
                 const uint4 a = load16(slice_rows + s * 64), b = load16(slice_rows + 8 * ROW_BYTES + s * 64);
-#pragma unroll
-                for (int n = 0; n < M_TILES; n++) {
-                    const uint4 v = x_fragments[n][p][s];
-                    mma_16x8x16<Element>(c[0][n], a.x, b.x, a.y, b.y, v.x, v.y);
-                    mma_16x8x16<Element>(c[1][n], a.z, b.z, a.w, b.w, v.z, v.w);
-                }
+                const uint4 v = x_fragments[p][s];
+                mma_16x8x16<Element>(c[0], a.x, b.x, a.y, b.y, v.x, v.y);
+                mma_16x8x16<Element>(c[1], a.z, b.z, a.w, b.w, v.z, v.w);
             }
             __syncwarp();  // all lanes have read the stage that the next copies overwrite
             stage = stage + 1 == STAGES ? 0 : stage + 1;
         }
 #pragma unroll
-        for (int n = 0; n < M_TILES; n++)
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-                *reinterpret_cast<float2*>(&warp_partials[buffer][warp][(n * 16 + h * 8 + g) * 8 + t * 2]) =
-                    make_float2(c[0][n][h * 2] + c[1][n][h * 2], c[0][n][h * 2 + 1] + c[1][n][h * 2 + 1]);
+        for (int h = 0; h < 2; h++)
+            *reinterpret_cast<float2*>(&warp_partials[buffer][warp][(h * 8 + g) * 8 + t * 2]) =
+                make_float2(c[0][h * 2] + c[1][h * 2], c[0][h * 2 + 1] + c[1][h * 2 + 1]);
         __syncthreads();
         // Consecutive threads compute consecutive outputs of a row.
         for (int e = threadIdx.x; e < RESULTS; e += THREADS) {
@@ -217,7 +211,7 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
                 v[half] = 0.0f;
 #pragma unroll
                 for (int w = 0; w < WARPS; w++)
-                    v[half] += warp_partials[buffer][w][(m / 8 * 16 + half * 8 + r) * 8 + m % 8];
+                    v[half] += warp_partials[buffer][w][(half * 8 + r) * 8 + m];
                 if (bias)
                     v[half] += to_float(bias[i64(tile.expert) * outputs + half * columns + output]);
             }

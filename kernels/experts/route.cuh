@@ -29,6 +29,14 @@ DEVICE int warp_argmax(const u32* keys, int count) {
     return largest == 0 ? -1 : first;
 }
 
+// Padding has no expert, -1, and weights of 0. Called by a whole warp.
+DEVICE void route_nowhere(int* experts, float* weights, int top_k) {
+    for (int i = threadIdx.x % 32; i < top_k; i += 32) {
+        experts[i] = -1;
+        weights[i] = 0.0f;
+    }
+}
+
 // Routes one token. `scores` holds the logits; it, `keys` (experts_count words) and `group_keys` (groups words) are in
 // shared memory. Called by a whole warp.
 DEVICE void route_token(float* scores, u32* keys, u32* group_keys, const float* bias, int* experts, float* weights,

@@ -11,8 +11,8 @@
 //   CLUSTER_SIZE (1, 2, 4, 8: sixteenths of the experts), SIGMOID, NORMALIZE, TOP_TWO_GROUPS (as route.cuh).
 // Launch: grid CLUSTER_SIZE * ceil(rows / 8) in clusters of CLUSTER_SIZE, CTA of 32 WARPS.
 // Arguments: x (rows x INPUTS), gain (INPUTS), weights (experts_count x INPUTS), router_bias (experts_count, added to the
-//   logits, may be null), choice_bias (experts_count, float, may be null), normed (rows x INPUTS), experts, expert_weights
-//   (as route.cu), rows, experts_count (more than 16 (CLUSTER_SIZE - 1), at most 16 CLUSTER_SIZE), epsilon, top_k,
+//   logits, may be null), choice_bias (experts_count, float, may be null), slots (as route.cu), normed (rows x INPUTS),
+//   experts, expert_weights (as route.cu), rows, experts_count (more than 16 (CLUSTER_SIZE - 1), at most 16 CLUSTER_SIZE), epsilon, top_k,
 //   groups, top_groups, factor.
 #include "route.cuh"
 
@@ -41,8 +41,8 @@ DEVICE float load_dsmem(const float* p, u32) { return *p; }
 
 KERNEL __launch_bounds__(THREADS, 1)
 router(const Element* x, const Element* __restrict__ gain, const Element* __restrict__ weights,
-       const Element* __restrict__ router_bias, const float* __restrict__ choice_bias, Element* normed, int* experts,
-       float* expert_weights, int rows, int experts_count, float epsilon, int top_k, int groups, int top_groups,
+       const Element* __restrict__ router_bias, const float* __restrict__ choice_bias, const int* slots,
+       Element* normed, int* experts, float* expert_weights, int rows, int experts_count, float epsilon, int top_k, int groups, int top_groups,
        float factor TRACE_PARAMETER) {
     TRACE_SPAN(0);
     __shared__ float warp_partials[WARPS][CTA_EXPERTS * MAX_ROWS];
@@ -140,8 +140,11 @@ router(const Element* x, const Element* __restrict__ gain, const Element* __rest
         for (int i = lane; i < experts_count; i += 32)
             scores[warp][i] = load_dsmem(&logits[m][i % CTA_EXPERTS], i / CTA_EXPERTS);
         __syncwarp();
-        route_token(scores[warp], keys[warp], group_keys[warp], choice_bias, experts + i64(token) * top_k,
-                    expert_weights + i64(token) * top_k, experts_count, top_k, groups, top_groups, factor);
+        if (slots && slots[token] < 0)
+            route_nowhere(experts + i64(token) * top_k, expert_weights + i64(token) * top_k, top_k);
+        else
+            route_token(scores[warp], keys[warp], group_keys[warp], choice_bias, experts + i64(token) * top_k,
+                        expert_weights + i64(token) * top_k, experts_count, top_k, groups, top_groups, factor);
     }
     __syncwarp();
     cluster_sync();  // a CTA's shared memory stays while others read it

@@ -28,7 +28,7 @@
 //   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
 //   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
-//   and residual are contiguous. With GROUPED last experts (int32, one for each row of y) and fan_out; the weights,
+//   and residual are contiguous. With GROUPED last experts (int32, one for each row of y; -1: none) and fan_out; the weights,
 //   scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of scales.
 #include "gemv.cuh"
 
@@ -56,6 +56,8 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
     // The experts may be what the preceding kernel writes.
     wait_on_dependency();
     const i64 expert = experts[blockIdx.y];
+    if (expert < 0)
+        return;
     weights += expert * outputs * ROW_BYTES;
     scales = scales ? scales + expert * outputs * SCALE_ROW_BYTES : scales;
     bias = bias ? bias + expert * outputs : bias;

@@ -18,16 +18,21 @@ def test_a_cluster_routes_tokens(backward: bool) -> None:
     x, gain = random_bf16(1, rows, inputs), random_bf16(2, inputs)
     weights = random_bf16(3, experts_count, inputs)
     normed = np.full_like(x, 0xFFFF)
-    experts = np.full((rows, top_k), -1, np.int32)
+    experts = np.full((rows, top_k), -7, np.int32)
     factors = np.full((rows, top_k), np.nan, np.float32)
+    slots = np.arange(rows, dtype=np.int32)
+    slots[[2, 9]] = -1
     kernel(
-        cluster * -(-rows // 8), warps * 32, x, gain, weights, None, None, normed, experts, factors,
-        rows, experts_count, 1e-5, top_k, 1, 1, 1.0,
+        cluster * -(-rows // 8), warps * 32, x, gain, weights, None, None, slots, normed, experts,
+        factors, rows, experts_count, 1e-5, top_k, 1, 1, 1.0,
         cluster=cluster, late=[x], backward=backward,
     )  # fmt: skip
     values = from_bf16(x)
     values = values * from_bf16(gain) / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(from_bf16(normed), values, atol=TOLERANCE * np.abs(values).max())
+    assert (experts[slots < 0] == -1).all()
+    assert (factors[slots < 0] == 0).all()
+    values, experts, factors = (one[slots >= 0] for one in (values, experts, factors))
     logits = values @ from_bf16(weights).T
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     best = np.sort(logits, axis=1)[:, ::-1][:, :top_k]
@@ -39,22 +44,25 @@ def test_a_cluster_routes_tokens(backward: bool) -> None:
 
 
 def test_down_projections_are_summed_by_their_weights() -> None:
-    rows, experts_count, outputs, inputs, top_k = 2, 4, 24, 256, 2
+    rows, experts_count, outputs, inputs, top_k = 3, 4, 24, 256, 2
     kernel = Kernel(
         "combine_gemv.cu", ELEMENT="bf16", INPUTS=inputs, TOP_K=top_k, ROWS_PER_CTA=4,
         WARPS_PER_EXPERT=1, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, EXPERTS_READY=0,
     )  # fmt: skip
     weights = random_bf16(4, experts_count, outputs, inputs)
     x, residual = random_bf16(5, rows, top_k, inputs), random_bf16(6, rows, outputs)
-    experts = np.array([[3, 1], [0, 3]], np.int32)
+    experts = np.array([[3, 1], [0, 3], [-1, -1]], np.int32)
     factors = np.random.default_rng(7).uniform(0.2, 0.8, (rows, top_k)).astype(np.float32)
+    # Padding: nothing wrote what its experts would multiply.
+    factors[2], x[2] = 0.0, 0x7FFF
     out = np.full((rows, outputs), 0xFFFF, np.uint16)
     kernel(
         (2, rows), 32 * top_k, weights, x, None, experts, factors, residual, None, None, out, outputs,
         late=[x, experts, factors, residual],
     )  # fmt: skip
-    expected = from_bf16(residual) + np.einsum(
-        "tk,tkoi,tki->to", factors, from_bf16(weights)[experts], from_bf16(x)
+    expected = from_bf16(residual)
+    expected[:2] += np.einsum(
+        "tk,tkoi,tki->to", factors[:2], from_bf16(weights)[experts[:2]], from_bf16(x[:2])
     )
     np.testing.assert_allclose(from_bf16(out), expected, atol=TOLERANCE * np.abs(expected).max())
 
@@ -64,8 +72,8 @@ def test_grouped_small_m_gemm(backward: bool, early_copies: bool) -> None:
     tokens, fan_out, experts_count, outputs, inputs = 9, 2, 32, 48, 512
     warps, stages, slice_k = 4, 3, 128
     kernel = Kernel(
-        "grouped_small_m_gemm.cu", ELEMENT="bf16", GATED=1, ACTIVATION_CODE=0, M_TILES=1,
-        INPUTS=inputs, SLICE_K=slice_k, SLICES=1, STAGES=stages, WARPS=warps, EXPERTS=experts_count,
+        "grouped_small_m_gemm.cu", ELEMENT="bf16", GATED=1, ACTIVATION_CODE=0, INPUTS=inputs,
+        SLICE_K=slice_k, SLICES=1, STAGES=stages, WARPS=warps, EXPERTS=experts_count,
         MAX_ASSIGNMENTS=32,
     )  # fmt: skip
     weights = random_bf16(8, experts_count, outputs, inputs, scale=0.1)
@@ -74,16 +82,20 @@ def test_grouped_small_m_gemm(backward: bool, early_copies: bool) -> None:
         np.random.default_rng(10).integers(0, experts_count, tokens * fan_out).astype(np.int32)
     )
     experts[:11] = 5  # more than a tile of eight
+    experts[[4, 17]] = -1
     out = np.full((tokens * fan_out, outputs // 2), 0xFFFF, np.uint16)
     kernel(
         3, warps * 32, weights, x, None, experts, out, tokens * fan_out, fan_out, outputs,
         shared=warps * stages * 16 * (2 * slice_k + 64), late=[x, experts], backward=backward,
         early_copies=early_copies,
     )  # fmt: skip
+    real = experts >= 0
+    assert (out[~real] == 0xFFFF).all()
     product = np.stack([
-        from_bf16(weights[expert]) @ from_bf16(x[i // fan_out])
+        from_bf16(weights[max(expert, 0)]) @ from_bf16(x[i // fan_out])
         for i, expert in enumerate(experts)
     ])  # fmt: skip
     gates, ups = np.split(product, 2, axis=1)
     expected = gates / (1 + np.exp(-gates)) * ups
-    np.testing.assert_allclose(from_bf16(out), expected, atol=TOLERANCE * np.abs(expected).max())
+    got, expected = from_bf16(out)[real], expected[real]
+    np.testing.assert_allclose(got, expected, atol=TOLERANCE * np.abs(expected).max())

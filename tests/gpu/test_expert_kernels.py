@@ -196,17 +196,21 @@ def test_experts_of_every_number_of_rows(
     np.testing.assert_allclose(read(out), total, atol=TOLERANCE * np.abs(total).max())
 
 
-@pytest.mark.parametrize("rows", [7, 40])
+@pytest.mark.parametrize("rows", [40, 60])
 def test_one_expert_of_all_tokens_takes_several_tiles(device: Device, rows: int) -> None:
+    """Of the small-M kernel: more assignments than GEMV takes, few for so many experts."""
+    experts, outputs = 32, 72
+    known = device.capabilities
+    assert known.grouped_gemv_max_assignments < rows <= known.grouped_small_m_max_rows * experts
     x, x_values = upload(device, rows, 512)
-    matrix, weights = upload_weights(device, 4 * 64, 512)
+    matrix, weights = upload_weights(device, experts * outputs, 512)
     choice = np.full((rows, 1), 2, np.int32)
     choice[3] = 1
     got = ops.grouped_linear(
-        x, matrix, xp.asarray(choice, device=device), experts_count=4,
-        out=poisoned(device, rows, 64),
+        x, matrix, xp.asarray(choice, device=device), experts_count=experts,
+        out=poisoned(device, rows, outputs),
     )  # fmt: skip
-    by_expert = weights.reshape(4, 64, 512)
+    by_expert = weights.reshape(experts, outputs, 512)
     expected = np.array([by_expert[e] @ row for e, row in zip(choice[:, 0], x_values, strict=True)])
     np.testing.assert_allclose(read(got), expected, atol=TOLERANCE * np.abs(expected).max())
 
@@ -233,6 +237,47 @@ def test_more_assignments_than_a_grid_has_rows_take_several_launches(device: Dev
     weights = (dense.astype(np.uint32) << 16).view(np.float32).reshape(4, outputs, inputs)
     exact = np.einsum("eoi,ti->eto", weights, x_values)
     np.testing.assert_allclose(everywhere, exact, atol=0.06 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("rows", [3, 9, 40, 300])
+def test_padding_has_no_experts(device: Device, rows: int) -> None:
+    """By whichever kernels the rows take: GEMV, small tiles, large tiles; a fused router or not."""
+    hidden, inner, experts, top_k = 512, 256, 32, 4
+    x, _ = upload(device, rows, hidden)
+    gain, _ = upload(device, hidden)
+    router, _ = upload_weights(device, experts, hidden)
+    up, _, down, _ = experts_of(device, hidden, inner, experts)
+    slots = np.arange(rows, dtype=np.int32)
+    slots[[1, rows - 1]] = -1
+    residual, residuals = upload(device, rows, hidden)
+
+    def layer(slots: Array | None) -> tuple[npt.NDArray[np.int32], Values]:
+        chosen = xp.full((rows, top_k), 7, dtype=xp.int32, device=device)
+        shares = poisoned(device, rows, top_k, dtype=xp.float32)
+        normed = poisoned(device, rows, hidden)
+        ops.router(
+            x, gain, router, top_k, epsilon=1e-6, slots=slots, normed=normed,
+            logits=poisoned(device, rows, experts, dtype=xp.float32), experts_out=chosen,
+            weights_out=shares,
+        )  # fmt: skip
+        inner_rows = ops.grouped_linear(
+            normed, up, chosen, experts_count=experts, activation="swiglu",
+            out=poisoned(device, rows * top_k, inner),
+        )  # fmt: skip
+        out = ops.combine_linear(
+            inner_rows, down, chosen, shares, experts_count=experts, residual=residual,
+            expert_outputs=poisoned(device, rows * top_k, hidden),
+            out=poisoned(device, rows, hidden), experts_ready=True,
+        )  # fmt: skip
+        return chosen.to_numpy(), read(out)
+
+    plain_experts, plain = layer(None)
+    some_experts, some = layer(xp.asarray(slots, device=device))
+    real = slots >= 0
+    np.testing.assert_array_equal(some_experts[real], plain_experts[real])
+    assert (some_experts[~real] == -1).all()
+    np.testing.assert_array_equal(some[real], plain[real])
+    np.testing.assert_array_equal(some[~real], residuals[~real])
 
 
 def test_limits_of_zero_turn_the_kernels_off(

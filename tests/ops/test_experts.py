@@ -49,9 +49,36 @@ def test_grouped_linear_multiplies_by_the_weights_of_each_expert(format: str) ->
 
 def test_experts_out_of_range_are_refused() -> None:
     weights = ops.pack(array(64, 32), "f32", (64, 32), "cpu")
-    experts = on_device(np.array([4], np.int32))
-    with pytest.raises(AssayError, match="experts from 0 to below 4"):
-        ops.grouped_linear(on_device(array(1, 32)), weights, experts, experts_count=4).to_numpy()
+    for wrong in (4, -2):
+        experts = on_device(np.array([wrong], np.int32))
+        with pytest.raises(AssayError, match="experts -1 or from 0 to below 4"):
+            ops.grouped_linear(
+                on_device(array(1, 32)), weights, experts, experts_count=4
+            ).to_numpy()
+
+
+def test_padding_has_no_experts() -> None:
+    """Rows of negative slots are routed nowhere, multiply no weights and add nothing."""
+    logits, slots = array(5, 4), np.array([3, -1, 0, -1, 7], np.int32)
+    experts, weights = ops.route(on_device(logits), 2, slots=on_device(slots))
+    real = slots >= 0
+    plain, shares = ops.route(on_device(logits), 2)
+    np.testing.assert_array_equal(experts.to_numpy()[real], plain.to_numpy()[real])
+    np.testing.assert_array_equal(weights.to_numpy()[real], shares.to_numpy()[real])
+    assert (experts.to_numpy()[~real] == -1).all()
+    assert (weights.to_numpy()[~real] == 0).all()
+    x, matrices, residual = array(5, 32), array(4, 8, 32), array(5, 8)
+    outputs = ops.grouped_linear(
+        on_device(x), ops.pack(matrices.reshape(-1, 32), "f32", (32, 32), "cpu"), experts,
+        experts_count=4, out=on_device(np.full((10, 8), np.nan, np.float32)),
+    )  # fmt: skip
+    assert (np.isnan(outputs.to_numpy()).all(axis=1) == np.repeat(~real, 2)).all()
+    got = ops.combine_experts(outputs, weights, residual=on_device(residual)).to_numpy()
+    expected = residual.copy()
+    for row in np.flatnonzero(real):
+        for expert, share in zip(experts.to_numpy()[row], weights.to_numpy()[row], strict=True):
+            expected[row] += share * (matrices[expert] @ x[row])
+    np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
 def test_combined_experts_are_a_weighted_sum() -> None:

@@ -435,12 +435,14 @@ pub static TABLE: [Signature; 46] = [
     // The `top_k` experts of each row, best first, by softmax or `sigmoid` of its logits, and their
     // weights: the scores, divided by their sum where `normalize`, times `factor`. The bias is added for
     // the choice only. Of `groups` of experts only the best `top_groups` are considered, ranked by their
-    // best expert or by the sum of the best two.
+    // best expert or by the sum of the best two. A row whose slot is negative is padding: its experts are
+    // -1, which is none, and their weights 0.
     Signature {
         name: "route",
         operands: &[
             reads("logits"),
             may_read("bias"),
+            may_read("slots"),
             writes("experts"),
             writes("weights"),
         ],
@@ -457,7 +459,7 @@ pub static TABLE: [Signature; 46] = [
         ],
     },
     // RMSNorm, router and `route` of each row: normed is the norm of x, and the logits that are routed are
-    // normed @ weights.T + router_bias; `choice_bias` is the bias of `route`. Up to `fused_rows` rows may
+    // normed @ weights.T + router_bias; `choice_bias` and `slots` are those of `route`. Up to `fused_rows` rows may
     // be one kernel.
     Signature {
         name: "router",
@@ -467,6 +469,7 @@ pub static TABLE: [Signature; 46] = [
             reads("weights"),
             may_read("router_bias"),
             may_read("choice_bias"),
+            may_read("slots"),
             writes("normed"),
             writes("logits"),
             writes("experts"),
@@ -489,9 +492,9 @@ pub static TABLE: [Signature; 46] = [
         ],
     },
     // Grouped GEMM: out[i] = activation(x[i / fan_out] @ weights[experts[i]].T + bias[experts[i]]); the
-    // weights of all experts are one matrix, one expert below the other. Up to `gemv_assignments`
-    // assignments may each read its own weights, and up to `small_m_rows` rows of an expert, on
-    // average, may take a kernel of small tiles.
+    // weights of all experts are one matrix, one expert below the other. Of expert -1, which is none,
+    // nothing is read or written. Up to `gemv_assignments` assignments may each read its own weights, and
+    // up to `small_m_rows` rows of an expert, on average, may take a kernel of small tiles.
     Signature {
         name: "grouped_linear",
         operands: &[
@@ -514,7 +517,7 @@ pub static TABLE: [Signature; 46] = [
         ],
     },
     // out = residual + sum over a row's experts of weight * output + sigmoid(gate) * shared; without
-    // gates, the shared output counts fully.
+    // gates, the shared output counts fully. Outputs of weight 0 are not added, whatever they are.
     Signature {
         name: "combine_experts",
         operands: &[

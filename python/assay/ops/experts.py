@@ -19,6 +19,7 @@ def route(
     top_k: int,
     *,
     bias: Array | None = None,
+    slots: Array | None = None,
     sigmoid: bool = False,
     normalize: bool = True,
     groups: int = 1,
@@ -34,13 +35,16 @@ def route(
     Scores are the softmax of the logits, or their sigmoids. The bias is added for the choice only
     (auxiliary-loss-free balancing). With groups, only the experts of the best `top_groups` are
     considered; groups are ranked by their best expert, or by the sum of the best two. The weights
-    are the scores, divided by their sum where `normalize`, times `factor`.
+    are the scores, divided by their sum where `normalize`, times `factor`. A row whose slot in the KV
+    cache is negative is padding: it has no experts, which are -1, with weights of 0.
     """
     check("route", "logits", logits, (None, None), F32)
     rows, count = logits.shape
     _check_choice("route", count, top_k, groups, top_groups)
     if bias is not None:
         check("route", "bias", bias, (count,), F32)
+    if slots is not None:
+        check("route", "slots", slots, (rows,), I32)
     device = logits.device
     shape = (rows, top_k)
     if experts_out is None:
@@ -51,7 +55,13 @@ def route(
     check("route", "weights_out", weights_out, shape, F32)
     call(
         "route",
-        [("logits", logits), ("bias", bias), ("experts", experts_out), ("weights", weights_out)],
+        [
+            ("logits", logits),
+            ("bias", bias),
+            ("slots", slots),
+            ("experts", experts_out),
+            ("weights", weights_out),
+        ],
         (
             rows,
             count,
@@ -79,6 +89,7 @@ def router(
     epsilon: float,
     router_bias: Array | None = None,
     choice_bias: Array | None = None,
+    slots: Array | None = None,
     sigmoid: bool = False,
     normalize: bool = True,
     groups: int = 1,
@@ -110,6 +121,8 @@ def router(
         check(name, "router_bias", router_bias, (count,))
     if choice_bias is not None:
         check(name, "choice_bias", choice_bias, (count,), F32)
+    if slots is not None:
+        check(name, "slots", slots, (rows,), I32)
     call(
         name,
         [
@@ -118,6 +131,7 @@ def router(
             ("weights", weights.operand()),
             ("router_bias", router_bias),
             ("choice_bias", choice_bias),
+            ("slots", slots),
             ("normed", normed),
             ("logits", logits),
             ("experts", experts_out),
@@ -186,7 +200,7 @@ def grouped_linear(
 
     `weights` has the matrices of `experts_count` experts, one below the other, and `bias` their
     biases, one row for each expert. `experts` has one expert for each row of `x`, or several, row
-    after row; the result has a row for each.
+    after row; the result has a row for each, which is not written where the expert is -1, none.
     """
     name = "grouped_linear"
     check(name, "experts", experts, experts.shape, I32)
@@ -247,7 +261,8 @@ def combine_experts(
 ) -> Array:
     """The weighted sum of the outputs of each row's experts, plus residual and shared experts.
 
-    `gates` are logits, one for each row, whose sigmoids multiply the shared output.
+    `gates` are logits, one for each row, whose sigmoids multiply the shared output. Outputs whose
+    weight is 0 are not added.
     """
     name = "combine_experts"
     rows, top_k = check(name, "weights", weights, (None, None), F32).shape

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from small_models import fixture_engine
 
-from assay.engine import SamplingParams
+from assay.engine import Engine, SamplingParams
+from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.runner import graph_capture
 from assay.errors import DeviceError
 from assay.runtime import capture_graph
+from chosen_device import NAME
 
 GREEDY = SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True)
 PROMPT = list(range(3, 20))
@@ -139,3 +141,16 @@ def test_a_step_in_parts_is_the_same_step():
         assert [node.label for node in engine.operations()] == labels
         engine.configure({"graphs_per_step": 64})
         assert engine.generate([PROMPT], GREEDY)[0].token_ids == whole.token_ids
+
+
+def test_padding_rows_have_no_experts() -> None:
+    """Nine sequences run in a step of ten rows: the tenth reads no expert's weights."""
+    prompts = [[number + 1, 2, 3] for number in range(9)]
+    params = SamplingParams(max_tokens=3, temperature=0.0, ignore_eos=True)
+    with Engine.load(synthetic_model("qwen3_moe"), NAME) as engine:
+        together = [one.token_ids for one in engine.generate(prompts, params)]
+        chosen = engine.routed_experts(10)
+        alone = [engine.generate([prompt], params)[0].token_ids for prompt in prompts]
+    assert set(chosen[9]) == {-1}
+    assert min(min(row) for row in chosen[:9]) >= 0
+    assert together == alone

@@ -5,7 +5,7 @@ use super::call::{Call, for_element, op_error};
 use super::linear::packed_linear;
 use super::weights::{PackedSpan, block_format};
 use crate::ops::{
-    self, Context, Epilogue, GroupScore, LinearShape, Routing, Scoring, gate,
+    self, Context, Epilogue, GroupScore, LinearShape, NO_EXPERT, Routing, Scoring, gate,
     linear as dense_linear,
 };
 use crate::quantization::PackedView;
@@ -42,21 +42,23 @@ pub(super) fn route(context: Context, call: &Call<'_>) -> Result<()> {
     };
     let logits = call.span::<f32>("logits", &[rows, experts])?;
     let bias = call.optional::<f32>("bias", &[experts])?;
+    let slots = call.optional::<i32>("slots", &[rows])?;
     let chosen = call.span::<i32>("experts", &[rows, top_k])?;
     let weights = call.span::<f32>("weights", &[rows, top_k])?;
     if !call.runs() {
         return Ok(());
     }
     // SAFETY: the kernel runs, and operands do not overlap.
-    let (logits, bias, chosen, weights) = unsafe {
+    let (logits, bias, slots, chosen, weights) = unsafe {
         (
             logits.read(),
             bias.map(|bias| bias.read()),
+            slots.map(|slots| slots.read()),
             chosen.write(),
             weights.write(),
         )
     };
-    ops::route(context, routing, logits, bias, chosen, weights).map_err(op_error)
+    ops::route(context, routing, logits, bias, slots, chosen, weights).map_err(op_error)
 }
 
 pub(super) fn combine_experts(context: Context, call: &Call<'_>) -> Result<()> {
@@ -130,9 +132,9 @@ pub(super) fn grouped_linear(context: Context, call: &Call<'_>) -> Result<()> {
     };
     if let Some(wrong) = experts
         .iter()
-        .find(|one| **one < 0 || **one as usize >= count)
+        .find(|one| **one != NO_EXPERT && !(0..count).contains(&(**one as usize)))
     {
-        let expected = format_args!("from 0 to below {count}");
+        let expected = format_args!("{NO_EXPERT} or from 0 to below {count}");
         return Err(call.error("experts", expected, wrong));
     }
     let elementwise = if gated { Activation::None } else { activation };
@@ -192,7 +194,9 @@ impl Group<'_> {
         out: &mut [f32],
         multiply: impl Fn(usize, usize, &[f32], Epilogue, &mut [f32]) -> Result<()>,
     ) -> Result<()> {
-        let mut order: Vec<usize> = (0..self.experts.len()).collect();
+        let mut order: Vec<usize> = (0..self.experts.len())
+            .filter(|assignment| self.experts[*assignment] != NO_EXPERT)
+            .collect();
         // A stable sort: an expert's rows stay in the order of the batch.
         order.sort_by_key(|assignment| self.experts[*assignment]);
         ROWS.with_borrow_mut(|[gathered, products, activated]| {

@@ -160,12 +160,17 @@ fn largest_index(values: &[f32]) -> usize {
     best
 }
 
-/// Writes the experts of each token, best first, and their weights.
+/// The expert of rows that are padding: none.
+pub const NO_EXPERT: i32 = -1;
+
+/// Writes the experts of each token, best first, and their weights; none, of weight 0, where the
+/// token's slot is negative.
 pub fn route(
     context: Context,
     routing: Routing,
     logits: &[f32],
     bias: Option<&[f32]>,
+    slots: Option<&[i32]>,
     experts: &mut [i32],
     weights: &mut [f32],
 ) -> Result<()> {
@@ -178,6 +183,9 @@ pub fn route(
     if let Some(bias) = bias {
         check_length("route", "bias", bias.len(), &[count])?;
     }
+    if let Some(slots) = slots {
+        check_length("route", "slots", slots.len(), &[rows])?;
+    }
     let (experts, weights) = (DisjointSlice::new(experts), DisjointSlice::new(weights));
     context.threads.parallel_for(rows, 64, &|rows| {
         for row in rows {
@@ -185,6 +193,11 @@ pub fn route(
             // SAFETY: rows do not overlap.
             let (experts, weights) =
                 unsafe { (experts.slice_mut(range.clone()), weights.slice_mut(range)) };
+            if slots.is_some_and(|slots| slots[row] < 0) {
+                experts.fill(NO_EXPERT);
+                weights.fill(0.0);
+                continue;
+            }
             routing.choose(&logits[row * count..][..count], bias, experts, weights);
         }
     });
@@ -229,7 +242,10 @@ pub fn combine_experts(
             let out = unsafe { out.slice_mut(range.clone()) };
             out.fill(0.0);
             for slot in row * top_k..(row + 1) * top_k {
-                add_scaled(out, &outputs[slot * columns..][..columns], weights[slot]);
+                // Nothing wrote the output of no expert.
+                if weights[slot] != 0.0 {
+                    add_scaled(out, &outputs[slot * columns..][..columns], weights[slot]);
+                }
             }
             if let Some((shared, gates)) = shared {
                 let gate = gates.map_or(1.0, |gates| 1.0 / (1.0 + (-gates[row]).exp()));
@@ -267,8 +283,47 @@ mod tests {
     fn choose(routing: Routing, logits: &[f32], bias: Option<&[f32]>) -> (Vec<i32>, Vec<f32>) {
         let (mut experts, mut weights) = (vec![0; routing.top_k], vec![0.0; routing.top_k]);
         let context = Context::best();
-        route(context, routing, logits, bias, &mut experts, &mut weights).unwrap();
+        route(
+            context,
+            routing,
+            logits,
+            bias,
+            None,
+            &mut experts,
+            &mut weights,
+        )
+        .unwrap();
         (experts, weights)
+    }
+
+    #[test]
+    fn padding_has_no_expert() {
+        let (mut experts, mut weights) = ([7; 4], [7.0; 4]);
+        let logits = [0.0, 2.0, 1.0, -1.0, f32::NAN, 0.0, 0.0, 0.0];
+        route(
+            Context::best(),
+            PLAIN,
+            &logits,
+            None,
+            Some(&[5, -1]),
+            &mut experts,
+            &mut weights,
+        )
+        .unwrap();
+        assert_eq!(experts, [1, 2, NO_EXPERT, NO_EXPERT]);
+        assert_eq!(weights[2..], [0.0, 0.0]);
+        let mut out = [0.0; 1];
+        combine_experts(
+            Context::best(),
+            &[f32::NAN, f32::NAN],
+            &weights[2..],
+            1,
+            Some(&[3.0]),
+            None,
+            &mut out,
+        )
+        .unwrap();
+        assert_eq!(out, [3.0]);
     }
 
     #[test]
@@ -353,6 +408,7 @@ mod tests {
                 Context::best(),
                 routing,
                 &[0.0; 4],
+                None,
                 None,
                 &mut out.0,
                 &mut out.1,

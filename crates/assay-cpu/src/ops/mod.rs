@@ -29,7 +29,7 @@ pub use dispatch::{CacheElement, Element};
 pub(crate) use element::convert_from_f32;
 pub use element::{Bf16, F16};
 pub use embedding::{embedding, packed_embedding};
-pub use experts::{GroupScore, Routing, Scoring, combine_experts, route};
+pub use experts::{GroupScore, NO_EXPERT, Routing, Scoring, combine_experts, route};
 pub use gemm::{Epilogue, LinearShape, Matrix, linear, matmul};
 pub(crate) use gemm::{
     MIN_AMX_ROWS, PanelSource, TileEpilogue, amx_matmul_applies, tile_gemm, with_bf16_rows,

@@ -57,7 +57,7 @@ impl Routing {
         call: &Call<'_>,
         [rows, experts]: [u64; 2],
         [logits, chosen, weights]: [Operand; 3],
-        bias: Option<Operand>,
+        [bias, slots]: [Option<Operand>; 2],
     ) -> Result<()> {
         let function = context.function(queue, "route", &self.defines(call)?)?;
         let config = LaunchConfig {
@@ -67,6 +67,7 @@ impl Routing {
         let arguments = [
             pointer(logits),
             pointer_or_null(bias),
+            pointer_or_null(slots),
             pointer(chosen),
             pointer(weights),
             int(experts),
@@ -84,13 +85,15 @@ pub(super) fn route(context: &OperationContext, queue: &Queue<'_>, call: &Call<'
     let routing = Routing::read(call, experts)?;
     let logits = call.typed("logits", F32, &[rows, experts])?;
     let bias = call.optional_typed("bias", F32, &[experts])?;
+    let slots = call.optional_typed("slots", I32, &[rows])?;
     let chosen = call.typed("experts", I32, &[rows, routing.top_k])?;
     let weights = call.typed("weights", F32, &[rows, routing.top_k])?;
     if rows == 0 {
         return Ok(());
     }
     let operands = [logits, chosen, weights];
-    routing.launch(context, queue, call, [rows, experts], operands, bias)
+    let optional = [bias, slots];
+    routing.launch(context, queue, call, [rows, experts], operands, optional)
 }
 
 /// The weighted sum of the outputs of each row's experts.

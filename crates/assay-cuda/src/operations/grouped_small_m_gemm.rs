@@ -13,12 +13,12 @@ const MAX_ASSIGNMENTS: u64 = 1024;
 const ROW_PADDING: u64 = 64;
 /// Weight rows of an item.
 const ITEM_ROWS: u64 = 16;
+/// Assignments of a tile.
+const TILE_ROWS: u64 = 8;
 
 /// The tiling.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
-    /// Tiles of 8 assignments.
-    m_tiles: u64,
     /// Inputs of a stage of a warp.
     slice_k: u64,
     /// Slices of a warp.
@@ -30,23 +30,19 @@ struct Shape {
 
 impl Shape {
     /// None where the kernel does not support the shape.
-    fn new(inputs: u64, assignments: u64, experts: u64, shared_bytes: u64) -> Option<Self> {
-        // An expert rarely has more assignments than a tile holds.
-        let m_tiles = if assignments <= 2 * experts { 1 } else { 2 };
+    fn new(inputs: u64, experts: u64, shared_bytes: u64) -> Option<Self> {
         let slice_k = 128;
-        // What a warp holds of x: 8 k-steps of 32 inputs, of each of its tiles.
+        // What a warp holds of x: 8 k-steps of 32 inputs.
         let candidates = [8, 7, 6, 5, 4].into_iter();
         let (warps, slices) = candidates
             .map(|warps| (warps, inputs / (warps * slice_k)))
             .find(|(warps, slices)| {
                 (1..=2).contains(slices) && warps * slices * slice_k == inputs
             })?;
-        let other =
-            2 * warps * ITEM_ROWS * 8 * m_tiles * 4 + Self::grouping_bytes(experts, m_tiles);
+        let other = 2 * warps * ITEM_ROWS * TILE_ROWS * 4 + Self::grouping_bytes(experts);
         let stage = warps * ITEM_ROWS * (2 * slice_k + ROW_PADDING);
         let stages = (shared_bytes.checked_sub(other)? / stage).min(6);
         (stages >= 3).then_some(Shape {
-            m_tiles,
             slice_k,
             slices,
             warps,
@@ -55,8 +51,8 @@ impl Shape {
     }
 
     /// Shared memory of the grouped assignments, rounded up.
-    fn grouping_bytes(experts: u64, m_tiles: u64) -> u64 {
-        let tiles = MAX_ASSIGNMENTS.min(MAX_ASSIGNMENTS / (8 * m_tiles) + experts);
+    fn grouping_bytes(experts: u64) -> u64 {
+        let tiles = MAX_ASSIGNMENTS.min(MAX_ASSIGNMENTS / TILE_ROWS + experts);
         MAX_ASSIGNMENTS * 6 + experts * 8 + tiles * 6 + 64
     }
 
@@ -77,18 +73,16 @@ pub(super) fn try_grouped_small_m_gemm(
     let facts = queue.device().facts();
     let shape = Shape::new(
         grouped.inputs,
-        grouped.assignments,
         grouped.experts_count,
         u64::from(facts.shared_bytes),
     );
     let Some(shape) = shape.filter(|_| few && grouped.packed.is_none()) else {
         return Ok(false);
     };
-    let defines: [Define; 11] = [
+    let defines: [Define; 10] = [
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("GATED", grouped.gated.into()),
         ("ACTIVATION_CODE", grouped.activation.into()),
-        ("M_TILES", shape.m_tiles.into()),
         ("INPUTS", grouped.inputs.into()),
         ("SLICE_K", shape.slice_k.into()),
         ("SLICES", shape.slices.into()),
@@ -122,15 +116,13 @@ mod tests {
 
     #[test]
     fn shapes_of_published_models_fit_the_shared_memory_of_an_h200() {
-        let shape = |inputs, assignments, experts| {
-            Shape::new(inputs, assignments, experts, 227 << 10)
-                .map(|one| (one.m_tiles, one.slices, one.warps, one.stages))
+        let shape = |inputs, experts| {
+            Shape::new(inputs, experts, 227 << 10).map(|one| (one.slices, one.warps, one.stages))
         };
-        // Qwen3-30B-A3B: gate and up, and down, at batch 64; gate and up at batch 8.
-        assert_eq!(shape(2048, 512, 128), Some((2, 2, 8, 5)));
-        assert_eq!(shape(768, 512, 128), Some((2, 1, 6, 6)));
-        assert_eq!(shape(2048, 64, 128), Some((1, 2, 8, 5)));
+        // Qwen3-30B-A3B: gate and up, and down.
+        assert_eq!(shape(2048, 128), Some((2, 8, 5)));
+        assert_eq!(shape(768, 128), Some((1, 6, 6)));
         // gpt-oss: no warps of 128 inputs each share 2880.
-        assert_eq!(shape(2880, 64, 32), None);
+        assert_eq!(shape(2880, 32), None);
     }
 }

@@ -48,6 +48,7 @@ struct Router {
     packed: Option<PackedWeights>,
     router_bias: Option<Operand>,
     choice_bias: Option<Operand>,
+    slots: Option<Operand>,
     normed: Operand,
     logits: Operand,
     experts: Operand,
@@ -72,6 +73,7 @@ impl Router {
             packed,
             router_bias: call.optional_typed("router_bias", x.format, &[experts_count])?,
             choice_bias: call.optional_typed("choice_bias", F32, &[experts_count])?,
+            slots: call.optional_typed("slots", I32, &[rows])?,
             normed: call.typed("normed", x.format, &[rows, inputs])?,
             logits: call.typed("logits", F32, &[rows, experts_count])?,
             experts: call.typed("experts", I32, &[rows, routing.top_k])?,
@@ -123,6 +125,7 @@ impl Router {
             pointer(self.weights),
             pointer_or_null(self.router_bias),
             pointer_or_null(self.choice_bias),
+            pointer_or_null(self.slots),
             pointer(self.normed),
             pointer(self.experts),
             pointer(self.expert_weights),
@@ -164,9 +167,9 @@ impl Router {
         launch_linear(context, queue, call, &linear)?;
         let size = [self.rows, self.experts_count];
         let operands = [self.logits, self.experts, self.expert_weights];
-        let bias = self.choice_bias;
+        let optional = [self.choice_bias, self.slots];
         self.routing
-            .launch(context, queue, call, size, operands, bias)
+            .launch(context, queue, call, size, operands, optional)
     }
 }
 
