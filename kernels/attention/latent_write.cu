@@ -1,7 +1,7 @@
 // Multi-head latent attention: norms latents, applies RoPE, and writes latents and shared keys to the paged cache.
 //
-// Algorithm: RMSNorm [Zhang & Sennrich 2019] of the latent, rotary position embedding [Su et al. 2021] of the shared key
-//   and of the rotary part of each query head [DeepSeek-AI 2024]. Tiling: a CTA a row.
+// Algorithm: RMSNorm [Zhang & Sennrich 2019] of the latent, rotary position embedding [Su et al. 2021] of the shared
+//   key and of the rotary part of each query head [DeepSeek-AI 2024]. Tiling: a CTA a row.
 //
 // Options: ELEMENT (bf16, fp16), INTERLEAVED (as rope_write.cu), THREADS (a multiple of 32).
 // Launch: grid rows, CTA of THREADS.

@@ -1,9 +1,9 @@
 // Grouped GEMM of a mixture of experts: rows of x times the weights of the experts they are assigned to.
 //
 // Algorithm: tiled GEMM with mma.sync m16n8k16 and a cp.async pipeline, over tiles that group_assignments.cu lists.
-// Tiling: a CTA is TILE_ROWS assignments of one expert by 128 weight rows, K in steps of 64; two stages of x and weights
-//   in shared memory, XOR-swizzled, read by ldmatrix. Four warps, each of 32 assignments by 64 weight rows. With GATED
-//   the weight rows alternate in eights between gates and their ups, so that one thread holds both.
+// Tiling: a CTA is TILE_ROWS assignments of one expert by 128 weight rows, K in steps of 64; two stages of x and
+//   weights in shared memory, XOR-swizzled, read by ldmatrix. Four warps, each of 32 assignments by 64 weight rows.
+//   With GATED the weight rows alternate in eights between gates and their ups, so that one thread holds both.
 // Departures: rows of x are gathered by the loads; there is no permuted copy.
 //
 // Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh).

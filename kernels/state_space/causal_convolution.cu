@@ -1,8 +1,8 @@
 // Causal depthwise convolution over the rows of each sequence, then SiLU, with a state of past inputs.
 //
-// Algorithm: the convolution of Mamba [Gu & Dao 2023]: KERNEL_TAPS taps, the last for the row itself. Tiling: a thread a
-//   channel, a CTA THREADS channels and CHUNK_ROWS rows of one sequence; the taps slide through registers. The CTA of a
-//   sequence's first rows alone reads and then updates its state, so that no CTA waits for another.
+// Algorithm: the convolution of Mamba [Gu & Dao 2023]: KERNEL_TAPS taps, the last for the row itself. Tiling: a thread
+//   a channel, a CTA THREADS channels and CHUNK_ROWS rows of one sequence; the taps slide through registers. The CTA of
+//   a sequence's first rows alone reads and then updates its state, so that no CTA waits for another.
 //
 // Options: ELEMENT (bf16, fp16, float), KERNEL_TAPS (2 to 8), THREADS, CHUNK_ROWS (at least KERNEL_TAPS).
 // Launch: grid (ceil(channels / THREADS), ceil(most rows of a sequence / CHUNK_ROWS), sequences), CTA of THREADS.

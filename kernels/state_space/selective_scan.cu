@@ -2,9 +2,9 @@
 //
 // Algorithm: the recurrence of [Dao & Gu 2024]: state = exp(-exp(a_log) dt) state + dt x B^T, y = state C + d x, and
 //   y silu(z) is stored. Tiling: a CTA is ELEMENTS elements of one head of one sequence; their state stays in
-//   registers, of which LANES_PER_ELEMENT lanes share an element's, and a lane has ELEMENTS_PER_LANE of them, which share
-//   what it reads of B and C. Rows come in chunks of CHUNK_ROWS through shared memory, and the CTAs of an SM hide each
-//   other's waits for them. A decode step has one row: the kernel then is bound by reading and writing the state.
+//   registers, of which LANES_PER_ELEMENT lanes share an element's, and a lane has ELEMENTS_PER_LANE of them, which
+//   share what it reads of B and C. Rows come in chunks of CHUNK_ROWS through shared memory, and the CTAs of an SM hide
+//   each other's waits for them. A decode step has one row: the kernel then is bound by reading and writing the state.
 // Departures: not the chunked matrix form, which prefill on tensor cores would need.
 //
 // Options: ELEMENT (bf16, fp16, float), HEAD_DIM, ELEMENTS (divides HEAD_DIM), ELEMENTS_PER_LANE (divides ELEMENTS),
@@ -13,8 +13,8 @@
 //   multiple of 32.
 // Arguments: projected (rows x (heads * HEAD_DIM + channels + heads)), convolved (rows x channels, with channels =
 //   heads * HEAD_DIM + 2 groups * STATE_SIZE), a_log, d, dt_bias (heads, float), slots, query_start_loc, seq_lens
-//   (int32), state (slots x heads x HEAD_DIM x STATE_SIZE, float), out (rows x heads * HEAD_DIM), heads, groups, dt_min,
-//   dt_max. Before a sequence's first token its state is zero. A sequence of length 0 is skipped.
+//   (int32), state (slots x heads x HEAD_DIM x STATE_SIZE, float), out (rows x heads * HEAD_DIM), heads, groups,
+//   dt_min, dt_max. Before a sequence's first token its state is zero. A sequence of length 0 is skipped.
 #include "prelude.cuh"
 
 constexpr int THREADS = ELEMENTS / ELEMENTS_PER_LANE * LANES_PER_ELEMENT;
