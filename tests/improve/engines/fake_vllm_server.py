@@ -121,14 +121,16 @@ class Handler(BaseHTTPRequestHandler):
         step_s = EAGER_S if self.config["model_config"]["enforce_eager"] else GRAPHS_S
         usage = {"prompt_tokens": len(body["prompt"].split()), "completion_tokens": count}
         if not body.get("stream"):
+            ids = [len(body["prompt"]) + 7 * place for place in range(count)]
+            texts = [f" w{one}" for one in ids]
             logprobs = {
-                "tokens": [" a"] * count,
+                "tokens": texts,
                 "token_logprobs": [-0.5] * count,
-                "top_logprobs": [{" a": -0.5, " b": -2.0}] * count,
+                "top_logprobs": [{one: -0.5, " other": -2.0} for one in texts],
             }
-            choice = {"index": 0, "text": " a" * count, "logprobs": logprobs}
+            choice = {"index": 0, "text": "".join(texts), "logprobs": logprobs}
             if body.get("return_token_ids"):
-                choice["token_ids"] = [7] * count
+                choice["token_ids"] = ids
             self.answer(200, {"choices": [choice], "usage": usage})
             return
         self.send_response(200)
