@@ -77,6 +77,12 @@ def test_sources_are_ascii(tracked: dict[str, str]) -> None:
     assert lines_with(re.compile(r"[^\x00-\x7f]+"), sources) == []
 
 
+def test_kernel_lines_fit_120_columns(tracked: dict[str, str]) -> None:
+    kernels = {name: text for name, text in tracked.items() if name.startswith("kernels/")}
+    assert kernels
+    assert lines_with(re.compile(r"^.{121,}$", re.MULTILINE), kernels) == []
+
+
 def test_no_file_names_a_folder_of_one_machine(tracked: dict[str, str]) -> None:
     # Commands of a kept report name the folder that the model had where the run was made.
     texts = {name: text for name, text in tracked.items() if not name.startswith("docs/examples/")}

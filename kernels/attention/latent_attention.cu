@@ -158,7 +158,8 @@ latent_attention(const ELEMENT* q_latent, const ELEMENT* q_rope, const ELEMENT* 
                     logits[j][h * 2 + i] = exp2_approx(logits[j][h * 2 + i] - shift);
                     sum += logits[j][h * 2 + i];
                 }
-                const u32 to = weight_tile + (m * 16 + h * 8 + g) * WEIGHT_BYTES + (n * WARP_TOKENS + j * 8 + t * 2) * 2;
+                const u32 to =
+                    weight_tile + (m * 16 + h * 8 + g) * WEIGHT_BYTES + (n * WARP_TOKENS + j * 8 + t * 2) * 2;
                 store4_shared(to, pack<ELEMENT>(logits[j][h * 2], logits[j][h * 2 + 1]));
             }
             row_sum[h] = fmaf(row_sum[h], rescale[h], sum);

@@ -1,18 +1,18 @@
-// y = residual + sum over a token's experts of weight * (x W^T + bias) + sigmoid(gate) * shared, for few tokens: the down
-// projection of a mixture of experts and its weighted sum in one pass over the weights.
+// y = residual + sum over a token's experts of weight * (x W^T + bias) + sigmoid(gate) * shared, for few tokens: the
+// down projection of a mixture of experts and its weighted sum in one pass over the weights.
 //
-// Algorithm: the weighted sum of a mixture of experts [Shazeer et al. 2017] as one GEMV: the inputs of a token's experts
-//   follow each other, and a weight row is that of every expert in turn. No partial sum leaves the CTA.
+// Algorithm: the weighted sum of a mixture of experts [Shazeer et al. 2017] as one GEMV: the inputs of a token's
+//   experts follow each other, and a weight row is that of every expert in turn. No partial sum leaves the CTA.
 // Tiling: as gemv.cu. A tile is ROWS_PER_CTA rows of all TOP_K experts, WARPS_PER_EXPERT warps an expert; each thread
 //   streams CHUNKS_PER_THREAD 16-byte chunks of a row to registers, and reloads them with the next tile as soon as they
 //   are consumed.
-// Departures: the weight of an expert multiplies the partial sums of its warps, not inputs, so that inputs are not rounded
-//   again. The tensor core computes dot products on its diagonal, as in gemv.cuh.
+// Departures: the weight of an expert multiplies the partial sums of its warps, not inputs, so that inputs are not
+//   rounded again. The tensor core computes dot products on its diagonal, as in gemv.cuh.
 //
-// Options: ELEMENT (bf16, fp16: of everything but weights of experts and gates), INPUTS (of one expert: a multiple of 8),
-//   TOP_K, ROWS_PER_CTA (2, 4, 8, 16), WARPS_PER_EXPERT, CHUNKS_PER_THREAD (WARPS_PER_EXPERT * 32 * CHUNKS_PER_THREAD cover
-//   INPUTS / 8), CTAS_PER_SM, EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the preceding
-//   kernel waited for it before it let this one launch).
+// Options: ELEMENT (bf16, fp16: of everything but weights of experts and gates), INPUTS (of one expert: a multiple of
+//   8), TOP_K, ROWS_PER_CTA (2, 4, 8, 16), WARPS_PER_EXPERT, CHUNKS_PER_THREAD (WARPS_PER_EXPERT * 32 *
+//   CHUNKS_PER_THREAD cover INPUTS / 8), CTAS_PER_SM, EXPERTS_READY (1: the kernel that wrote the experts has completed
+//   when this one begins, as the preceding kernel waited for it before it let this one launch).
 // Launch: grid (at most outputs / ROWS_PER_CTA, rows), CTA of 32 * TOP_K * WARPS_PER_EXPERT, no dynamic shared memory.
 // Arguments: weights (experts x outputs x INPUTS), x (rows x TOP_K x INPUTS), bias (experts x outputs, may be null),
 //   experts (rows x TOP_K, int32), factors (rows x TOP_K, float), residual, shared, gates (as combine_experts.cu), y,

@@ -6,8 +6,8 @@
 //
 // Options: TILE_ROWS (assignments of a tile).
 // Launch: grid 1, CTA of 1024, shared bytes 4 * (2 * experts_count + 1).
-// Arguments: experts (assignments, int32; -1: none), order (assignments, int32: assignments by expert), tiles (max_tiles x 3,
-//   int32: expert or -1, first index in `order`, rows), assignments, experts_count, max_tiles.
+// Arguments: experts (assignments, int32; -1: none), order (assignments, int32: assignments by expert), tiles
+//   (max_tiles x 3, int32: expert or -1, first index in `order`, rows), assignments, experts_count, max_tiles.
 #include "prelude.cuh"
 
 KERNEL __launch_bounds__(1024)

@@ -1,7 +1,7 @@
 // Grouped GEMM of a mixture of experts for few tokens of each expert: every touched expert's weights are read once.
 //
-// Algorithm: none published as a whole: small_m_gemm.cu over the tiles of all touched experts. A multistage cp.async GEMM
-//   as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped by a counting sort, as
+// Algorithm: none published as a whole: small_m_gemm.cu over the tiles of all touched experts. A multistage cp.async
+//   GEMM as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped by a counting sort, as
 //   moe_align_block_size in vLLM, which every CTA repeats in shared memory, so that no kernel has to precede this one.
 // Tiling: an item is 16 weight rows (GATED: 8 gates and their ups), the A operand of mma.sync m16n8k16, times up to
 //   8 assignments of one expert. Items are numbered expert by expert; every CTA takes a contiguous range of
@@ -10,13 +10,14 @@
 //   partials are summed per item, double-buffered, with one barrier an item.
 // Departures: as small_m_gemm.cu.
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), INPUTS (K), SLICE_K (inputs of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES,
-//   WARPS, EXPERTS, MAX_ASSIGNMENTS (a multiple of 4).
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), INPUTS (K), SLICE_K (inputs
+//   of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES, WARPS, EXPERTS,
+//   MAX_ASSIGNMENTS (a multiple of 4).
 // Launch: grid of any size, at best one CTA per SM, CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64)
 //   bytes.
 // Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
-//   int32; -1: none), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row of x),
-//   outputs (GATED: even).
+//   int32; -1: none), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row
+//   of x), outputs (GATED: even).
 #include "epilogue.cuh"
 
 typedef ELEMENT Element;

@@ -7,13 +7,13 @@
 // Departures: the order of k is free as long as both operands agree: lane 4 g + t takes inputs 32 j + 8 t to 7 more of
 //   row g, one 16-byte load (as in small_m_gemm.cu). The norm's scale multiplies the logits.
 //
-// Options: ELEMENT (bf16, fp16: of x, gain, weights and normed), INPUTS (K: a multiple of 32 WARPS), WARPS (at least 8),
-//   CLUSTER_SIZE (1, 2, 4, 8: sixteenths of the experts), SIGMOID, NORMALIZE, TOP_TWO_GROUPS (as route.cuh).
+// Options: ELEMENT (bf16, fp16: of x, gain, weights and normed), INPUTS (K: a multiple of 32 WARPS), WARPS (at least
+//   8), CLUSTER_SIZE (1, 2, 4, 8: sixteenths of the experts), SIGMOID, NORMALIZE, TOP_TWO_GROUPS (as route.cuh).
 // Launch: grid CLUSTER_SIZE * ceil(rows / 8) in clusters of CLUSTER_SIZE, CTA of 32 WARPS.
-// Arguments: x (rows x INPUTS), gain (INPUTS), weights (experts_count x INPUTS), router_bias (experts_count, added to the
-//   logits, may be null), choice_bias (experts_count, float, may be null), slots (as route.cu), normed (rows x INPUTS),
-//   experts, expert_weights (as route.cu), rows, experts_count (more than 16 (CLUSTER_SIZE - 1), at most 16 CLUSTER_SIZE), epsilon, top_k,
-//   groups, top_groups, factor.
+// Arguments: x (rows x INPUTS), gain (INPUTS), weights (experts_count x INPUTS), router_bias (experts_count, added to
+//   the logits, may be null), choice_bias (experts_count, float, may be null), slots (as route.cu), normed (rows x
+//   INPUTS), experts, expert_weights (as route.cu), rows, experts_count (more than 16 (CLUSTER_SIZE - 1), at most 16
+//   CLUSTER_SIZE), epsilon, top_k, groups, top_groups, factor.
 #include "route.cuh"
 
 typedef ELEMENT Element;
@@ -42,7 +42,8 @@ DEVICE float load_dsmem(const float* p, u32) { return *p; }
 KERNEL __launch_bounds__(THREADS, 1)
 router(const Element* x, const Element* __restrict__ gain, const Element* __restrict__ weights,
        const Element* __restrict__ router_bias, const float* __restrict__ choice_bias, const int* slots,
-       Element* normed, int* experts, float* expert_weights, int rows, int experts_count, float epsilon, int top_k, int groups, int top_groups,
+       Element* normed, int* experts, float* expert_weights, int rows, int experts_count, float epsilon, int top_k,
+        int groups, int top_groups,
        float factor TRACE_PARAMETER) {
     TRACE_SPAN(0);
     __shared__ float warp_partials[WARPS][CTA_EXPERTS * MAX_ROWS];

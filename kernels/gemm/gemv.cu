@@ -28,8 +28,9 @@
 //   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.
 //   gain, bias, residual and scales may be null where unused; residual may be y. GATED outputs are even. Rows of x, y
-//   and residual are contiguous. With GROUPED last experts (int32, one for each row of y; -1: none) and fan_out; the weights,
-//   scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of scales.
+//   and residual are contiguous. With GROUPED last experts (int32, one for each row of y; -1: none) and fan_out; the
+//   weights, scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of
+//   scales.
 #include "gemv.cuh"
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
