@@ -43,8 +43,7 @@ KERNEL __launch_bounds__(THREADS, 1)
 router(const Element* x, const Element* __restrict__ gain, const Element* __restrict__ weights,
        const Element* __restrict__ router_bias, const float* __restrict__ choice_bias, const int* slots,
        Element* normed, int* experts, float* expert_weights, int rows, int experts_count, float epsilon, int top_k,
-        int groups, int top_groups,
-       float factor TRACE_PARAMETER) {
+       int groups, int top_groups, float factor TRACE_PARAMETER) {
     TRACE_SPAN(0);
     __shared__ float warp_partials[WARPS][CTA_EXPERTS * MAX_ROWS];
     __shared__ float squares[WARPS][MAX_ROWS];

@@ -129,8 +129,9 @@ def test_a_run_is_cut_into_parts_and_ends_with_graphs(program: Path, model: Path
 
     first = assay("--engine", "vllm", "--model", str(model), "--workload", "vllm-decode",
                   "--knob", "enforce_eager=true", "--only", "cuda-graphs", "--budget", "60s",
-                  "--target", "15%")  # fmt: skip
-    last = assay("--resume", str(first["run"]), "--budget", "90s")
+                  "--target", "15%", "--concurrency", "1")  # fmt: skip
+    # Two pairs around restarts fit into a minute: they decide on a quiet machine only.
+    last = assay("--resume", str(first["run"]), "--budget", "4m")
     assert last["run"] == first["run"]
     assert last["verdict"] == "improved"
     assert last["settings"]["enforce_eager"] is False  # type: ignore[index]
