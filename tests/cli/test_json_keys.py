@@ -87,7 +87,7 @@ VARIABLE = {
     "library": FLAG, "reference": TEXT,
 }  # fmt: skip
 RELATION = {
-    "name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "text": TEXT, "inputs": Each(TEXT),
+    "name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "text": TEXT, "inputs": Each(TEXT, some=False),
     "validity": MAYBE_TEXT, "meaning": TEXT, "options": dict, "scope": TEXT, "library": FLAG,
     "reference": TEXT,
 }  # fmt: skip
@@ -277,7 +277,12 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
                 }
             ),
             "relations": Each(
-                {"name": TEXT, "kind": TEXT, "variable": MAYBE_TEXT, "inputs": Each(TEXT)}
+                {
+                    "name": TEXT,
+                    "kind": TEXT,
+                    "variable": MAYBE_TEXT,
+                    "inputs": Each(TEXT, some=False),
+                }
             ),
         },
     ),

@@ -97,17 +97,30 @@ class RandomGraph:
         return [name for name, _, _ in self.formulas]
 
     def direct(
-        self, point: dict[str, float], targets: Collection[str] | None = None
+        self,
+        point: dict[str, float],
+        targets: Collection[str] | None = None,
+        nudge: float = 0.0,
     ) -> dict[str, float]:
-        """All values by plain Python, or those that some targets are made of."""
+        """All values by plain Python, or those that some targets are made of, each nudged a little."""
         needed = set(self.targets if targets is None else targets)
         for name, _, operands in reversed(self.formulas):
             needed |= set(operands) if name in needed else set()
         values = dict(point)
         for name, function, operands in self.formulas:
             if name in needed:
-                values[name] = float(function(*(values[operand] for operand in operands)))
+                exact = float(function(*(values[operand] for operand in operands)))
+                values[name] = exact * (1.0 + nudge)
         return values
+
+    def is_stable(self) -> bool:
+        """Whether rounding decides nothing: a remainder or a comparison at a tie would jump."""
+        exact = self.direct(self.point)
+        return all(
+            math.isclose(exact[name], value, rel_tol=1e-9, abs_tol=1e-9)
+            for nudge in (1e-13, -1e-13)
+            for name, value in self.direct(self.point, nudge=nudge).items()
+        )
 
 
 @st.composite

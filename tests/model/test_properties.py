@@ -20,6 +20,8 @@ CLOSE = 1e-10
 @settings(max_examples=150, deadline=None)
 @given(random_graphs())
 def test_resolve_compile_and_python_agree(graph: RandomGraph) -> None:
+    # Exponentials and powers of two libraries differ by an ulp.
+    assume(graph.is_stable())
     direct = graph.direct(graph.point)
     compiled = graph.registry.compile(list(graph.point), graph.targets)
     bulk = compiled(graph.point)

@@ -6,6 +6,7 @@ release. A token takes EAGER_S with eager launches and GRAPHS_S with CUDA graphs
 
 import argparse
 import dataclasses
+import importlib
 import json
 import os
 import shutil
@@ -14,15 +15,14 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import vllm
-from vllm.engine.arg_utils import EngineArgs
-
 EAGER_S, GRAPHS_S = 0.006, 0.002
 MODEL_BYTES = 0.95
 """Largest share of the memory that is free at start."""
 
 
 def options():
+    from vllm.engine.arg_utils import EngineArgs
+
     parser = argparse.ArgumentParser(prog="vllm", allow_abbrev=False)
     commands = parser.add_subparsers(required=True)
     serve = commands.add_parser("serve", allow_abbrev=False)
@@ -170,7 +170,7 @@ def main():
     stated = ", ".join(f"{name}={value}" for name, value in sizes.items())
     print(
         f"(EngineCore pid={os.getpid()}) INFO 11-16 17:00:00 [core.py:94] Initializing a V1 LLM engine "
-        f"(v{vllm.__version__}) with config: model='{given.model}', {stated}",
+        f"(v{importlib.import_module('vllm').__version__}) with config: model='{given.model}', {stated}",
         file=sys.stderr,
         flush=True,
     )
