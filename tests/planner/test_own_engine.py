@@ -187,10 +187,11 @@ def test_what_is_fused_is_what_the_kernels_fuse() -> None:
     assert int(rows) == FUSED_ROWS
     model = model_spec("llama-3-8b-shape")
 
-    def names(sequences: int) -> list[str]:
-        graph = predict_graph(model, H200, BatchConfig(sequences=sequences, **OWN))
-        return [node.operation for node in graph if node.layer == 3]
+    def names(sequences: int, kv_dtype: str = "bf16") -> list[str]:
+        batch = BatchConfig(sequences=sequences, kv_dtype=kv_dtype, **OWN)
+        return [node.operation for node in predict_graph(model, H200, batch) if node.layer == 3]
 
+    assert names(1, "fp8")[1:3] == ["rope+kv_cache_write", "attention"]
     assert names(1) == [
         "input_norm+qkv_proj", "rope+kv_cache_write+attention", "o_proj",
         "post_attention_norm+gate_up_proj+activation", "down_proj",

@@ -134,7 +134,12 @@ def _fuses_cache(model: ModelSpec, load: Load) -> bool:
     from assay.runtime.capabilities import BY_KIND
 
     limit = BY_KIND["cuda" if load.on_gpu else "cpu"].fused_decode_attention_max_kv_heads
-    return not load.prefill_tokens and load.tokens * model.architecture["kv_heads"] <= limit
+    # The fused kernel writes the cache in the type of activations.
+    return (
+        load.kv_bytes >= 2
+        and not load.prefill_tokens
+        and load.tokens * model.architecture["kv_heads"] <= limit
+    )
 
 
 def own_first(model: ModelSpec) -> list[Operation]:

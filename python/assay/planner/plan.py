@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from assay.planner import formats
 from assay.planner.operations import Load, Operation, after_layers, before_layers, vllm_layer
 from assay.planner.own_engine import own_first, own_last, own_layer
 from assay.planner.specs import BatchConfig, LayerSpec, ModelSpec
@@ -58,7 +59,7 @@ def plan_step(model: ModelSpec, batch: BatchConfig, *, on_gpu: bool = True) -> P
     decoding = batch.sequences / batch.pipeline * (batch.speculative_tokens + 1)
     load = Load(
         decoding + batch.prefill_tokens, batch.tensor, batch.expert, batch.prefill_tokens,
-        batch.pipeline, batch.context_parallel, on_gpu,
+        batch.pipeline, batch.context_parallel, on_gpu, formats.kv_bytes(batch.kv_dtype),
     )  # fmt: skip
     layers = model.layers or _alike(model)
     is_own = batch.engine == "assay"
