@@ -6,7 +6,6 @@ release. A token takes EAGER_S with eager launches and GRAPHS_S with CUDA graphs
 
 import argparse
 import dataclasses
-import importlib
 import json
 import os
 import shutil
@@ -164,13 +163,15 @@ def dev_mode():
 
 
 def main():
+    import vllm
+
     given = options()
     config = resolved(given)
     sizes = {**config["model_config"], **config["cache_config"], **config["scheduler_config"]}
     stated = ", ".join(f"{name}={value}" for name, value in sizes.items())
     print(
         f"(EngineCore pid={os.getpid()}) INFO 11-16 17:00:00 [core.py:94] Initializing a V1 LLM engine "
-        f"(v{importlib.import_module('vllm').__version__}) with config: model='{given.model}', {stated}",
+        f"(v{vllm.__version__}) with config: model='{given.model}', {stated}",
         file=sys.stderr,
         flush=True,
     )
