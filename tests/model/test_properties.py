@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from graphs import SMOOTH, RandomGraph, random_graphs
+from graphs import DIFFERENT, SMOOTH, RandomGraph, build_graph, random_graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ CLOSE = 1e-10
 @settings(max_examples=150, deadline=None)
 @given(random_graphs())
 def test_resolve_compile_and_python_agree(graph: RandomGraph) -> None:
-    # Exponentials and powers of two libraries differ by an ulp.
+    # Exponentials, logarithms and powers of two libraries differ by an ulp.
     assume(graph.is_stable())
     direct = graph.direct(graph.point)
     compiled = graph.registry.compile(list(graph.point), graph.targets)
@@ -31,6 +31,18 @@ def test_resolve_compile_and_python_agree(graph: RandomGraph) -> None:
         assert by_tape == pytest.approx(direct[target], rel=CLOSE)
         assert not resolution.missing
         assert not resolution.conflicts
+
+
+def test_rounding_decides_whether_values_that_agree_by_accident_are_equal() -> None:
+    """Such a graph has no one answer, so it is not among those on which all three must agree."""
+    logarithms, square = SMOOTH[8], SMOOTH[3]
+    roots = [1.503900970764406, 2.3231383901658362, 1.0039009707644055]
+    # v1 = (r0 / r0)^2 + v0 - 1 is v0 but for the rounding of the sum: Python's is an ulp below it,
+    # the tape's, whose logarithms are another library's, is v0 itself.
+    rows = [(logarithms, (0, 1, 2)), (square, (0, 0, 3)), (DIFFERENT, (3, 4, 0))]
+    assert not build_graph(roots, rows).is_stable()
+    for exact in ((3, 3, 0), (0, 0, 3), (0, 1, 0), (0, 3, 1)):
+        assert build_graph(roots, [rows[0], (DIFFERENT, exact)]).is_stable()
 
 
 @settings(max_examples=50, deadline=None)
