@@ -9,6 +9,9 @@ PYTHON ?= python3
 # Processes that share the Python tests.
 WORKERS ?= 2
 BIN := .venv/bin
+# Bytecode is kept, whatever the environment says: tests start hundreds of programs, each of which
+# would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint format web ui test-web bench bundle
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import ConvergenceError, EvaluationError
@@ -35,7 +36,7 @@ class Iterative(Relation):
         """No closed right-hand side: the update refers to the variable itself."""
         return None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The relation as one line of text."""
         update, start = to_text(self.part("update")), to_text(self.part("start"))
@@ -100,7 +101,7 @@ class Differential(Relation):
         """No closed right-hand side: the value is integrated."""
         return None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The relation as one line of text."""
         rate, start, end = (to_text(self.part(p)) for p in ("rate", "start", "end"))
@@ -192,7 +193,7 @@ class Stochastic(Relation):
         drawn = tuple(evaluate(self.part(f"parameter{i}"), values) for i in range(count))
         return Distribution(self.distribution, drawn)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The relation as one line of text."""
         count = len(KINDS[self.distribution][0])

@@ -235,15 +235,18 @@ def shared_parts(expression: Expression) -> dict[int, str]:
 
     Keyed by `id`, in the order in which each can be written from those before it.
     """
+    return _shared_parts(postorder(expression))
+
+
+def _shared_parts(order: list[Expression]) -> dict[int, str]:
     sizes: dict[int, int] = {}
     uses: dict[int, int] = {}
-    order = postorder(expression)
     for node in order:
         operands = node.operands if isinstance(node, Operation) else ()
         sizes[id(node)] = 1 + sum(sizes[id(operand)] for operand in operands)
         for operand in operands:
             uses[id(operand)] = uses.get(id(operand), 0) + 1
-    if sizes[id(expression)] <= MOST_NODES:
+    if sizes[id(order[-1])] <= MOST_NODES:
         return {}
     shared = [n for n in order if uses.get(id(n), 0) > 1 and sizes[id(n)] >= _LEAST_NODES_SHARED]
     return {id(node): f"#{position}" for position, node in enumerate(shared, 1)}
@@ -255,10 +258,11 @@ def to_text(expression: Expression) -> str:
     >>> print(Symbol("a") / (Symbol("b") + 1))
     a / (b + 1)
     """
-    names = shared_parts(expression)
+    order = postorder(expression)
+    names = _shared_parts(order)
     results: dict[int, tuple[str, int]] = {}
     written: list[str] = []
-    for node in postorder(expression):
+    for node in order:
         if isinstance(node, Operation):
             operator = OPERATORS[node.operator]
             parts = []

@@ -120,7 +120,7 @@ class Relation:
         """The right-hand side as one expression, where the relation has one."""
         return self.part("expression") if "expression" in self.parts else None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The relation as one line of text."""
         return f"{self.variable} = {to_text(self.part('expression'))}"
@@ -200,7 +200,7 @@ class Piecewise(Relation):
         """All cases as one nested choice."""
         return self._chosen
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The relation as one line of text."""
         cases = [
@@ -260,7 +260,7 @@ class Inequality(Relation):
 
     kind = "inequality"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The condition as one line of text."""
         return to_text(self.part("expression"))

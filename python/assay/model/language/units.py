@@ -116,7 +116,7 @@ class Unit:
         """Convert a number in base units to this unit, rounding once."""
         if self.offset:
             return float((Fraction(value) - self.offset) / self.scale)
-        return scale_exactly(value, 1 / self.scale)
+        return value if self.scale == 1 else scale_exactly(value, 1 / self.scale)
 
     def without_offset(self) -> Unit:
         """The unit of a difference, which has no zero point."""
