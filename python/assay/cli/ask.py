@@ -11,7 +11,9 @@ from assay.cli import options
 from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Report, facts, working
 from assay.cli.question import read_question
 from assay.errors import AssayError, UnknownNameError
+from assay.model.resolving.resolution import Resolution
 from assay.scenario.ask import Understanding, understand
+from assay.scenario.fitting import GROUPS, TENSOR, fitting_group, is_too_small
 
 MOST_TRIED: Final = 3
 """Scenarios that are tried until one gives the variable a value."""
@@ -26,8 +28,9 @@ def ask_command(
     """Answer a question in words, and say what was understood.
 
     Words are matched with the names and meanings of variables, with the catalog and with the
-    built-in scenarios. Words that match nothing are named. The printed command gives the same
-    answer in full.
+    built-in scenarios. Words that match nothing are named. A model that is too large for the
+    scenario's GPUs is split over the fewest that hold it. The printed command gives the same answer
+    in full.
     """
     registry = stack.registry()
     with working("reading the scenarios"):
@@ -55,18 +58,20 @@ def _answer(found: Understanding) -> dict[str, Any] | None:
             "target": target,
             "preset": preset,
             "with": included,
-            "command": _command(target, preset, included),
+            "assign": [],
+            "command": _command(target, preset, included, []),
             "value": None,
             "unit": None,
             "lo": None,
             "hi": None,
             "text": None,
             "missing": [],
+            "violated": [],
             "problem": None,
         }
         first = first or tried
         try:
-            resolution = read_question(preset, None, None, included).resolve(target)
+            assign, resolution = _resolved(target, preset, included)
         except AssayError as error:
             # The entries may not go together with this scenario; the next one may take them.
             tried["problem"] = error.message
@@ -78,6 +83,9 @@ def _answer(found: Understanding) -> dict[str, Any] | None:
         ends = (resolution.lower, resolution.upper)
         return {
             **tried,
+            "assign": assign,
+            "command": _command(target, preset, included, assign),
+            "violated": [verdict.meaning for verdict in resolution.violated],
             "value": variable.shown(resolution.value),
             "unit": variable.display.text,
             "lo": None if ends[0] is None else variable.shown(ends[0]),
@@ -87,10 +95,28 @@ def _answer(found: Understanding) -> dict[str, Any] | None:
     return first
 
 
-def _command(target: str, preset: str, included: list[str]) -> str:
+def _resolved(target: str, preset: str, included: list[str]) -> tuple[list[str], Resolution]:
+    """The variable in a scenario, and what was assigned so that the named model fits its GPUs."""
+    question = read_question(preset, None, None, included)
+    first = question.resolve(target, intervals=False)
+    if not is_too_small(first) or TENSOR not in question.given:
+        return [], question.resolve(target)
+
+    def with_group(group: int) -> Resolution:
+        tried = read_question(preset, [f"{TENSOR}={group}"], None, included)
+        return tried.resolve(target, intervals=False)
+
+    group = fitting_group(with_group, GROUPS)
+    assign = [] if group is None else [f"{TENSOR}={group}"]
+    return assign, read_question(preset, assign, None, included).resolve(target)
+
+
+def _command(target: str, preset: str, included: list[str], assign: list[str]) -> str:
     words = ["assay", "explain", target, "--preset", preset]
     for path in included:
         words += ["--with", path]
+    for pair in assign:
+        words += ["--assign", pair]
     return shlex.join(words)
 
 
@@ -106,7 +132,9 @@ def _lines(found: Understanding, answer: dict[str, Any] | None, canvas: Canvas) 
             ("asked for", found.intent if found.candidates else ""),
             ("with", ", ".join(f"{one.title} ({one.path})" for one in found.entries)),
             ("scenario", (answer or {}).get("preset") or ""),
+            ("so that it fits", ", ".join((answer or {}).get("assign") or ())),
             ("missing", ", ".join((answer or {}).get("missing") or ())),
+            ("does not hold", "; ".join((answer or {}).get("violated") or ())),
             ("problem", (answer or {}).get("problem") or ""),
             ("not understood", ", ".join(found.unknown)),
             ("in full", (answer or {}).get("command") or ""),

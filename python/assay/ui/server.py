@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -39,6 +40,11 @@ class QuietServer(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop serving; the server waits for answers that children compute, so those end first."""
+        end_children()
+        super().handle_exit(sig, frame)
 
 
 def serve(app: FastAPI, listener: socket.socket) -> None:

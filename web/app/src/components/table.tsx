@@ -19,6 +19,8 @@ export function Table<Row>(props: {
   readonly rowClass?: (row: Row) => string | undefined;
   /** Rows shown at first; a button shows the others. */
   readonly limit?: number;
+  /** On a narrow screen each row becomes a block with the titles beside its cells. */
+  readonly isStacked?: boolean;
 }) {
   const [order, setOrder] = useState<{ name: string; isDown: boolean } | null>(null);
   const [isWhole, setWhole] = useState(false);
@@ -32,7 +34,7 @@ export function Table<Row>(props: {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
     <section className="table-scroll" aria-label={props.label} tabIndex={0}>
-      <table className="table">
+      <table className={props.isStacked ? "table stacks" : "table"}>
         <thead>
           <tr>
             {props.columns.map((column) => (
@@ -74,7 +76,11 @@ export function Table<Row>(props: {
           {rows.slice(0, limit).map((row, index) => (
             <tr key={props.rowKey(row, index)} className={props.rowClass?.(row)}>
               {props.columns.map((column) => (
-                <td key={column.name} className={column.isNumber ? "number" : undefined}>
+                <td
+                  key={column.name}
+                  className={column.isNumber ? "number" : undefined}
+                  data-title={typeof column.title === "string" ? column.title : undefined}
+                >
                   {column.cell(row)}
                 </td>
               ))}

@@ -1,9 +1,13 @@
 import type { ReactNode } from "react";
 
 /** Controls of what is below them, in one row that wraps. */
-export function Toolbar(props: { readonly label: string; readonly children: ReactNode }) {
+export function Toolbar(props: {
+  readonly label: string;
+  readonly className?: string;
+  readonly children: ReactNode;
+}) {
   return (
-    <div className="toolbar" role="toolbar" aria-label={props.label}>
+    <div className={`toolbar ${props.className ?? ""}`} role="toolbar" aria-label={props.label}>
       {props.children}
     </div>
   );
@@ -14,9 +18,11 @@ export function Select(props: {
   readonly value: string;
   readonly options: readonly (readonly [value: string, title: string])[];
   readonly choose: (value: string) => void;
+  /** What the label stands for, in full. */
+  readonly title?: string;
 }) {
   return (
-    <label className="field">
+    <label className="field" title={props.title}>
       <span className="field-label">{props.label}</span>
       <select
         className="select"

@@ -1,16 +1,23 @@
 // Numbers with units for people: base units are scaled to the one that suits the size.
 
+import { grouped, unitText } from "./readable";
+import { round } from "./rounding";
+
 export interface Quantity {
   readonly value: number;
   /** A unit of the model in base units: "USD/token", "B/s", "". */
   readonly unit: string;
   readonly lo?: number | null | undefined;
   readonly hi?: number | null | undefined;
+  /** A prediction: its interval decides the digits, as it does on the command line. */
+  readonly isPredicted?: boolean;
 }
 
 interface Scale {
   readonly factor: number;
   readonly unit: string;
+  /** What stands before the number. */
+  readonly sign?: string;
 }
 
 const PREFIXES: readonly (readonly [number, string])[] = [
@@ -26,8 +33,8 @@ const PREFIXES: readonly (readonly [number, string])[] = [
   [1e-9, "n"],
 ];
 
-/** Units that take prefixes up, down or both. */
-const SCALED: Readonly<Record<string, "up" | "both">> = {
+/** Units that take prefixes up, both up and down, or from a million on. */
+const SCALED: Readonly<Record<string, "up" | "both" | "large">> = {
   B: "up",
   FLOP: "up",
   W: "both",
@@ -37,7 +44,7 @@ const SCALED: Readonly<Record<string, "up" | "both">> = {
   A: "both",
   m: "both",
   g: "both",
-  token: "up",
+  token: "large",
 };
 
 const DAY = 86_400;
@@ -62,13 +69,16 @@ function scaleOf(value: number, unit: string): Scale {
     return { factor, unit: name };
   }
   // Prices are read per million tokens, and small prices in cents are not read at all.
-  if (unit === "USD/token" && size < 0.1) return { factor: 1e-6, unit: "USD/Mtoken" };
+  if (unit === "USD/token" && size < 0.1) {
+    return { factor: 1e-6, unit: "per million tokens", sign: "$" };
+  }
   if (unit === "J/token" && size < 1e-3) return { factor: 1e-3, unit: "mJ/token" };
   const [head = "", ...rest] = unit.split("/");
   const kind = SCALED[head];
   if (!kind) return { factor: 1, unit };
   const found = PREFIXES.find(([one]) => size >= one * 0.9995) ?? PREFIXES.at(-1)!;
-  const [factor, prefix] = kind === "up" && found[0] < 1 ? [1, ""] : found;
+  const least = kind === "up" ? 1 : kind === "large" ? 1e6 : 0;
+  const [factor, prefix] = found[0] < least ? [1, ""] : found;
   return { factor, unit: [prefix + head, ...rest].join("/") };
 }
 
@@ -86,10 +96,14 @@ export function digits(value: number, figures = 4): string {
 }
 
 export function shownValue(quantity: Quantity): { readonly number: string; readonly unit: string } {
-  const { factor, unit } = scaleOf(quantity.value, quantity.unit);
+  const { factor, unit, sign = "" } = scaleOf(quantity.value, quantity.unit);
+  const [predicted] = texts(quantity) ?? [];
   // What is known to a tenth is not written to four digits.
   const figures = isWide(quantity) ? 3 : 4;
-  return { number: digits(quantity.value / factor, figures), unit: unit === "1" ? "" : unit };
+  return {
+    number: sign + (predicted ?? digits(quantity.value / factor, figures)),
+    unit: unit === "1" ? "" : unitText(unit),
+  };
 }
 
 function isWide({ value, lo, hi }: Quantity): boolean {
@@ -107,7 +121,19 @@ export function shownInterval(quantity: Quantity): string | null {
   const { lo, hi } = quantity;
   if (lo === null || lo === undefined || hi === null || hi === undefined || lo === hi) return null;
   const { factor } = scaleOf(quantity.value, quantity.unit);
-  return `${digits(lo / factor, 3)} to ${digits(hi / factor, 3)}`;
+  const [, low, high] = texts(quantity) ?? ["", digits(lo / factor, 3), digits(hi / factor, 3)];
+  return `${low} to ${high}`;
+}
+
+/** A predicted value and the ends of its interval; null where it has none. */
+function texts({ value, unit, lo, hi, isPredicted }: Quantity): string[] | null {
+  if (!isPredicted || typeof lo !== "number" || typeof hi !== "number" || hi <= lo) return null;
+  const { factor } = scaleOf(value, unit);
+  const isMoney = unit.startsWith("USD");
+  return round(
+    [value, lo, hi].map((one) => one / factor),
+    isMoney,
+  ).map(grouped);
 }
 
 /** A ratio as a signed percentage: "+12.4 %". */

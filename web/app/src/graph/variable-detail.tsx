@@ -3,6 +3,7 @@ import { useApi } from "../api/use-api";
 import { Shown } from "../components/states";
 import { Tag, type Tone } from "../components/tag";
 import { Terms } from "../components/term";
+import { grouped, readable } from "../design/readable";
 import { href } from "../shell/route";
 import { Formula } from "./formula";
 import { paramsOf, type Scenario } from "./scenario";
@@ -48,8 +49,8 @@ export function VariableDetail(props: {
       </header>
       {line && line.figure !== "" && (
         <p className="detail-value">
-          <span className="number">{line.figure}</span>{" "}
-          {line.interval && <span className="muted small number">{line.interval}</span>}
+          <span className="number">{readable(line.figure)}</span>{" "}
+          {line.interval && <span className="muted small number">{grouped(line.interval)}</span>}
         </p>
       )}
       {line && line.share !== null && (

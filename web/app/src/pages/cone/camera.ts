@@ -23,10 +23,11 @@ export interface Transform {
 export const WHOLE: Camera = { zoom: 1, x: 0, y: 0 };
 const LEAST_ZOOM = 1 / 3;
 const MOST_ZOOM = 100;
-/** Pixels for the names of layers at the left, for labels at the right, and above and below. */
+/** Pixels for the names of layers at the left, for labels at the right, and for buttons and legend. */
 const LEFT = 110;
-const RIGHT = 130;
-const ABOVE = 30;
+const RIGHT = 150;
+const ABOVE = 34;
+const BELOW = 52;
 /** A phone has less room for margins. */
 const MOST_OF_WIDTH = 0.25;
 /** The smallest nodes have a radius of two pixels: their diameter takes 90 % of the room. */
@@ -37,7 +38,7 @@ export function transformOf(map: Frame, frame: Frame, camera: Camera): Transform
   const left = leftMargin(frame);
   const right = Math.min(RIGHT, MOST_OF_WIDTH * frame.width);
   const scaleX = Math.max(frame.width - left - right, 1) / map.width;
-  const scaleY = Math.max(frame.height - 2 * ABOVE, 1) / map.height;
+  const scaleY = Math.max(frame.height - ABOVE - BELOW, 1) / map.height;
   return {
     scaleX: scaleX * camera.zoom,
     scaleY: scaleY * camera.zoom,

@@ -10,6 +10,8 @@ const MOST = 140;
 const LETTER = 0.56;
 /** Pixels between a node and its name. */
 const GAP = 4;
+/** Lines above and below a node that a name which must be shown may move to. */
+const MOST_LINES = 4;
 /** Pixels of a cell of the raster that says where names are. */
 const CELL = { width: 8, height: 8 };
 
@@ -88,14 +90,23 @@ export function chooseLabels(
       [x - away, y - away - FONT_SIZE],
       [x - away, y + away + FONT_SIZE],
     ] as const;
-    const free = places.find(([left, middle]) =>
-      raster.isFree(left, middle - half, left + width, middle + half),
-    );
+    const isFree = ([left, middle]: readonly [number, number]) =>
+      raster.isFree(left, middle - half, left + width, middle + half);
+    const free = places.find(isFree) ?? (isForced ? further(x, y, away, width).find(isFree) : null);
     if (!free && !isForced) return;
     const [left, middle] = free ?? places[0];
     raster.take(left, middle - half, left + width, middle + half);
     done.add(slot);
     found.push({ slot, x: left, y: middle, width });
+  }
+
+  /** Places some lines away, inside the frame. */
+  function further(x: number, y: number, away: number, width: number): [number, number][] {
+    const left = Math.min(x - away, frame.width - width - CELL.width);
+    return Array.from({ length: 2 * MOST_LINES }, (_, at) => {
+      const lines = Math.floor(at / 2) + 1;
+      return [left, y + (at % 2 === 0 ? -1 : 1) * (away + lines * FONT_SIZE * 1.25)];
+    });
   }
 
   for (const slot of first) place(slot, true);

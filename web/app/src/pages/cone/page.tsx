@@ -1,5 +1,6 @@
 import { useDeferredValue, useEffect, useMemo, useState } from "react";
 import { useApi } from "../../api/use-api";
+import { CopyCommand as CommandLine } from "../../components/copy";
 import { PageHead } from "../../components/page-head";
 import { Empty, Shown } from "../../components/states";
 import { Tabs } from "../../components/tabs";
@@ -292,12 +293,7 @@ function Explorer(props: {
           )}
         </aside>
       </div>
-      <p className="command small muted">
-        In a terminal:{" "}
-        <code>
-          assay receipt {props.target} {optionsOf(scenario)}
-        </code>
-      </p>
+      <CommandLine command={`assay receipt ${props.target} ${optionsOf(scenario)}`} />
     </>
   );
 }

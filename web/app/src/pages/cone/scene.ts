@@ -1,5 +1,6 @@
 // What the map draws, as arrays: nodes at their places, colored by what they are in the scenario.
 
+import { readable } from "../../design/readable";
 import { type ConeGraph, levelsInView } from "../../graph/cone";
 import { layout, type Placed } from "../../graph/layout";
 import type { Line } from "../../graph/types";
@@ -62,7 +63,9 @@ export function* buildScene(
       bytesOf(isTarget ? palette.target : colorOf(line?.status ?? role, palette)),
       4 * slot,
     );
-    labels.push(labelOf(name, isTarget ? "" : scope, isClosed, line?.figure ?? ""));
+    labels.push(
+      labelOf(name, isTarget ? "" : scope, isClosed, isTarget ? "" : readable(line?.figure ?? "")),
+    );
     if (slot % STRIDE === STRIDE - 1) yield;
   }
   const edges = yield* edgesOf(cone, nodes, slotOf, lines, palette);

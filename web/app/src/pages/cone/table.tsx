@@ -1,5 +1,6 @@
 import { type Column, Table } from "../../components/table";
 import { Tag } from "../../components/tag";
+import { readable } from "../../design/readable";
 import type { ConeGraph } from "../../graph/cone";
 import { percent } from "../../graph/share-text";
 import type { Line } from "../../graph/types";
@@ -23,12 +24,18 @@ export function ConeTable(props: {
       title: "Variable",
       key: name,
       cell: (node) => (
-        <button type="button" className="link-button mono" onClick={() => props.select(name(node))}>
-          <VariableName name={name(node)} />
-        </button>
+        <>
+          {graph.variables[node]!.meaning}
+          <button
+            type="button"
+            className="link-button mono cone-name"
+            onClick={() => props.select(name(node))}
+          >
+            <VariableName name={name(node)} />
+          </button>
+        </>
       ),
     },
-    { name: "meaning", title: "Meaning", cell: (node) => graph.variables[node]!.meaning },
     {
       name: "layer",
       title: "Layer",
@@ -37,7 +44,7 @@ export function ConeTable(props: {
     },
     {
       name: "distance",
-      title: "Relations away",
+      title: "Away",
       isNumber: true,
       key: (node) => graph.distance[node]!,
       cell: (node) => graph.distance[node],
@@ -59,7 +66,7 @@ export function ConeTable(props: {
       name: "value",
       title: "Value",
       isNumber: true,
-      cell: (node) => lines.get(name(node))?.figure || "-",
+      cell: (node) => readable(lines.get(name(node))?.figure ?? "") || "-",
     },
     {
       name: "share",
@@ -100,6 +107,7 @@ export function ConeTable(props: {
       rowKey={name}
       rowClass={(node) => (lines.get(name(node))?.status === "missing" ? "is-missing" : undefined)}
       limit={100}
+      isStacked
     />
   );
 }

@@ -2,6 +2,7 @@ import { Card } from "../../components/card";
 import { Empty, ErrorState, Loading } from "../../components/states";
 import { type Column, Table } from "../../components/table";
 import { Tag, type Tone } from "../../components/tag";
+import { readable } from "../../design/readable";
 import type { Condition, Line, MissingInput, Receipt } from "../../graph/types";
 import { VariableName } from "../../graph/variable-name";
 
@@ -195,7 +196,7 @@ const STEPS: readonly Column<Step>[] = [
     cell: (step) => <VariableName name={step.line.name} />,
     key: (step) => step.line.name,
   },
-  { name: "value", title: "Value", isNumber: true, cell: (step) => step.line.figure },
+  { name: "value", title: "Value", isNumber: true, cell: (step) => readable(step.line.figure) },
   {
     name: "text",
     title: "Equation",

@@ -98,7 +98,7 @@ export function DebtMap(props: {
                 )}
                 {box.width > 56 && box.height > 34 && (
                   <text x={box.x + 5} y={box.y + 29} className="debt-amount">
-                    {fitted(amount(row, by), box.width - 10)}
+                    {fitted(shortAmount(row, by), box.width - 10)}
                   </text>
                 )}
               </g>
@@ -113,6 +113,12 @@ export function DebtMap(props: {
 function amount(row: DebtRow, by: string): string {
   if (by !== "variance") return `${row.dependents} relations`;
   return row.variance_share === null ? row.note : `${percent(row.variance_share)} of the variance`;
+}
+
+/** The amount alone: what is counted stands below the map. */
+function shortAmount(row: DebtRow, by: string): string {
+  if (by !== "variance") return row.dependents.toLocaleString("en-US");
+  return row.variance_share === null ? row.note : percent(row.variance_share);
 }
 
 function weightOf(row: DebtRow, by: string): number {
@@ -159,7 +165,8 @@ function fitted(text: string, width: number): string {
   return letters < 4 ? "" : `${text.slice(0, letters - 1)}\u2026`;
 }
 
-function classOf(state: string): string {
+/** The color of a state, which the legend names. */
+export function classOf(state: string): string {
   if (state.includes("missing") || state === "needs-source") return "missing";
   if (state.includes("assumed") || state === "decompose") return "assumed";
   return state === "scenario" || state === "stated" ? "chosen" : "sourced";

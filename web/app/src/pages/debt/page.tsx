@@ -13,7 +13,7 @@ import { percent } from "../../graph/share-text";
 import type { Debt, DebtRow, Variable } from "../../graph/types";
 import { VariableName } from "../../graph/variable-name";
 import { go, href, replace, useRoute } from "../../shell/route";
-import { DebtMap } from "./map";
+import { classOf, DebtMap } from "./map";
 import { RootPanel } from "./root-panel";
 
 const UNRESOLVED = ["missing", "assumed"];
@@ -146,7 +146,7 @@ function Ranking(props: {
       title: "Relations",
       isNumber: true,
       key: (row) => row.dependents,
-      cell: (row) => row.dependents,
+      cell: (row) => row.dependents.toLocaleString("en-US"),
     },
     ...(debt.by === "variance"
       ? [
@@ -176,6 +176,7 @@ function Ranking(props: {
           ? "Area: share of the target's variance (total-order Sobol index)."
           : "Area: relations downstream."}
       </p>
+      <Legend states={rows.map((row) => stateOf(row, hasScenario))} />
       {debt.degradations.length > 0 && (
         <details className="small muted">
           <summary>{debt.degradations.length} notes on the sampling</summary>
@@ -186,8 +187,34 @@ function Ranking(props: {
           </ul>
         </details>
       )}
-      <Table label="Roots" columns={columns} rows={rows} rowKey={(row) => row.name} limit={25} />
+      <Table
+        label="Roots"
+        columns={columns}
+        rows={rows}
+        rowKey={(row) => row.name}
+        limit={25}
+        isStacked
+      />
     </div>
+  );
+}
+
+/** The colors of the map, with the states that each stands for. */
+function Legend(props: { readonly states: readonly string[] }) {
+  const groups = new Map<string, Set<string>>();
+  for (const state of props.states) {
+    const color = classOf(state);
+    const found = groups.get(color) ?? groups.set(color, new Set()).get(color)!;
+    found.add(state);
+  }
+  return (
+    <ul className="debt-legend small muted" aria-label="Colors of the map">
+      {[...groups].map(([color, states]) => (
+        <li key={color} className={`is-${color}`}>
+          {[...states].join(", ")}
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -14,6 +14,7 @@ function linkTo(page: string, target: string, answer: Answer | null): string {
   return href(page, [target], {
     preset: answer?.preset,
     with: answer?.with.join(";"),
+    set: answer?.assign.join(";"),
   });
 }
 
@@ -63,7 +64,13 @@ function Understanding({ asked }: { readonly asked: Asked }) {
             label={<code>{first.name}</code>}
             quantity={
               answer && answer.value !== null
-                ? { value: answer.value, unit: answer.unit ?? "", lo: answer.lo, hi: answer.hi }
+                ? {
+                    value: answer.value,
+                    unit: answer.unit ?? "",
+                    lo: answer.lo,
+                    hi: answer.hi,
+                    isPredicted: true,
+                  }
                 : null
             }
             missing={
@@ -71,7 +78,7 @@ function Understanding({ asked }: { readonly asked: Asked }) {
                 ? `${answer.missing.length} inputs are missing`
                 : (answer?.problem ?? "no value")
             }
-            basis={answer && `predicted, in the scenario ${answer.preset}`}
+            basis={answer && `predicted, in the scenario ${answer.preset.replaceAll("_", " ")}`}
           />
           <div className="answer-links">
             {hasPage("receipt") && (
@@ -87,7 +94,11 @@ function Understanding({ asked }: { readonly asked: Asked }) {
             {hasPage("lab") && (
               <a
                 className="button"
-                href={href("lab", [], { preset: answer?.preset, with: answer?.with.join(";") })}
+                href={href("lab", [], {
+                  preset: answer?.preset,
+                  with: answer?.with.join(";"),
+                  set: answer?.assign.join(";"),
+                })}
               >
                 Change an assumption
               </a>
@@ -95,6 +106,7 @@ function Understanding({ asked }: { readonly asked: Asked }) {
           </div>
         </div>
       )}
+      {answer && <Conditions answer={answer} />}
       {answer && <CopyCommand command={answer.command} />}
       {asked.candidates.length > 1 && (
         <p className="small muted also">
@@ -108,5 +120,24 @@ function Understanding({ asked }: { readonly asked: Asked }) {
         </p>
       )}
     </>
+  );
+}
+
+/** What was assumed so that the model fits, and what the scenario breaks nevertheless. */
+function Conditions({ answer }: { readonly answer: Answer }) {
+  if (!answer.assign.length && !answer.violated.length) return null;
+  return (
+    <ul className="conditions">
+      {answer.assign.map((pair) => (
+        <li key={pair}>
+          <Tag tone="accent">assumed</Tag> <code>{pair}</code>, the fewest GPUs that hold the model
+        </li>
+      ))}
+      {answer.violated.map((meaning) => (
+        <li key={meaning}>
+          <Tag tone="bad">does not hold</Tag> {meaning}
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -53,7 +53,13 @@ function Targets({ data }: { readonly data: Headlines }) {
               quantity={
                 one.value === null
                   ? null
-                  : { value: one.value, unit: one.unit, lo: one.lo, hi: one.hi }
+                  : {
+                      value: one.value,
+                      unit: one.unit,
+                      lo: one.lo,
+                      hi: one.hi,
+                      isPredicted: true,
+                    }
               }
               missing={`${one.missing.length} inputs are missing`}
             >
@@ -71,8 +77,9 @@ function Targets({ data }: { readonly data: Headlines }) {
       </div>
       {spark && (
         <p className="muted small">
-          Lines: {spark.meaning} from half to twice its{" "}
-          {shown({ value: spark.value, unit: spark.unit })}. Intervals hold 90 %.
+          Lines: from half to twice {shown({ value: spark.value, unit: spark.unit })} (
+          {spark.meaning}
+          ). Ranges are 90 % intervals.
         </p>
       )}
     </>

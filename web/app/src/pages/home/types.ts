@@ -17,6 +17,10 @@ export interface Answer {
   readonly target: string;
   readonly preset: string;
   readonly with: readonly string[];
+  /** What was assumed so that the named model fits, as after --assign. */
+  readonly assign: readonly string[];
+  /** Constraints of the scenario that do not hold, in words. */
+  readonly violated: readonly string[];
   readonly command: string;
   readonly value: number | null;
   readonly unit: string | null;

@@ -6,11 +6,14 @@ import type { Graph } from "../../tape/graph";
 import type { Selection } from "../../tape/scenario";
 import type { LabData, Result } from "./types";
 
-/** Groups of the catalog in the order in which people ask; others can be named in a link. */
-const GROUPS: readonly (readonly [group: string, label: string])[] = [
+/** Groups of the catalog that people ask about first. */
+const FIRST: readonly (readonly [group: string, label: string])[] = [
   ["models", "Model"],
   ["accelerators", "Accelerator"],
   ["engines", "Engine"],
+];
+/** Groups that stand behind a click; others can be named in a link. */
+const FURTHER: readonly (readonly [group: string, label: string])[] = [
   ["sites", "Site"],
   ["tariffs", "Tariff"],
   ["grids", "Grid"],
@@ -39,11 +42,19 @@ export function Choices(props: {
           options={selection.preset === "" ? [["", "none"], ...presets] : presets}
           choose={(name) => choose({ preset: name, with: [], assign: {}, variants: {} })}
         />
-        {GROUPS.map(([group, label]) => (
+        {FIRST.map(([group, label]) => (
           <GroupSelect key={group} {...props} group={group} label={label} />
         ))}
       </div>
       {result && <Layout {...props} result={result} />}
+      <details className="lab-further">
+        <summary>Site, tariff, grid, finance, manufacturing</summary>
+        <div className="lab-choices">
+          {FURTHER.map(([group, label]) => (
+            <GroupSelect key={group} {...props} group={group} label={label} />
+          ))}
+        </div>
+      </details>
     </Card>
   );
 }
@@ -92,7 +103,7 @@ function Layout(props: {
   if (names.length === 0) return null;
   return (
     <>
-      <h3 className="lab-sub">Layout</h3>
+      <h3 className="lab-sub">Parallel layout</h3>
       <div className="lab-layout">
         {names.map((name) => {
           const index = graph.find(name);
@@ -100,7 +111,8 @@ function Layout(props: {
           return (
             <Select
               key={name}
-              label={name}
+              label={name.slice(name.lastIndexOf(".") + 1).replaceAll("_", " ")}
+              title={`${graph.variable(index).meaning} (${name})`}
               value={`${value}`}
               options={countsOf(graph, index, value).map((one) => [`${one}`, `${one}`])}
               choose={(text) =>

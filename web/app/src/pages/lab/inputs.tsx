@@ -13,6 +13,10 @@ import { useSliced } from "./sliced";
 import type { LabData, Result } from "./types";
 
 const MOST_SUGGESTED = 8;
+/** Missing inputs shown at first; a button shows the others. */
+const MOST_MISSING = 6;
+/** What these groups give is what the model and the chip are: people choose others, they do not move it. */
+const IDENTITY = ["models", "accelerators"];
 const UNCERTAINTIES = [0, 0.05, 0.1, 0.25, 0.5, 1] as const;
 
 export function Inputs(props: {
@@ -25,6 +29,7 @@ export function Inputs(props: {
 }) {
   const { graph, result, target } = props;
   const { selection } = result.scenario;
+  const [isWhole, setWhole] = useState(false);
   // Which inputs are offered depends on the scenario, not on where its sliders stand: they would
   // change places under the pointer.
   const { base } = props;
@@ -34,13 +39,18 @@ export function Inputs(props: {
       [graph, base, target],
     ),
   );
+  const given = new Set(
+    base?.scenario.included
+      .filter(({ group }) => IDENTITY.includes(group))
+      .flatMap(({ values }) => Object.keys(values)),
+  );
   const changed = Object.keys(selection.assign).filter((name) => !props.data.layout.includes(name));
   // Measured constants move the answer too, but nobody sets them: they can be searched for.
   const suggested = (ranked.result ?? [])
     .map(({ input }) => graph.variable(input).name)
     .filter((name) => base?.scenario.values[name]?.kind !== "measured")
     .filter((name) => !(name in selection.assign))
-    .filter((name) => !props.data.layout.includes(name))
+    .filter((name) => !props.data.layout.includes(name) && !given.has(name))
     .slice(0, MOST_SUGGESTED);
   const assign = (name: string, assignment: Assignment) =>
     props.choose({ ...selection, assign: { ...selection.assign, [name]: assignment } });
@@ -64,10 +74,15 @@ export function Inputs(props: {
         <section className="lab-gaps" aria-label="Missing inputs">
           <h3 className="lab-sub">Missing: {graph.variable(target).meaning} needs</h3>
           <ul>
-            {missing.map((index) => (
+            {missing.slice(0, isWhole ? missing.length : MOST_MISSING).map((index) => (
               <MissingInput key={index} graph={graph} index={index} assign={assign} />
             ))}
           </ul>
+          {missing.length > MOST_MISSING && !isWhole && (
+            <Button kind="quiet" onClick={() => setWhole(true)}>
+              Show all {missing.length}
+            </Button>
+          )}
         </section>
       )}
       <div className="stack lab-sliders">

@@ -1,6 +1,6 @@
 // Every output of every scenario, with interval and the change against the first.
 
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { Button } from "../../components/button";
 import { Card } from "../../components/card";
 import { figure } from "../../tape/figures";
@@ -30,6 +30,7 @@ export function Outputs(props: {
     .map(({ title, variables }) => ({ title, indexes: variables.map((name) => graph.find(name)) }))
     .map((group) => ({ ...group, indexes: group.indexes.filter((one) => isWhole || isKnown(one)) }))
     .filter(({ indexes }) => indexes.length > 0);
+  const isAlone = resolved.length === 1;
   return (
     <Card>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
@@ -44,12 +45,17 @@ export function Outputs(props: {
                   <span className="unseen"> {one.selection.preset}</span>
                 </th>
               ))}
+              {isAlone && (
+                <th scope="col" className="number">
+                  90 % interval
+                </th>
+              )}
             </tr>
           </thead>
           {groups.map(({ title, indexes }) => (
             <tbody key={title}>
               <tr className="lab-group">
-                <th scope="rowgroup" colSpan={resolved.length + 1}>
+                <th scope="rowgroup" colSpan={isAlone ? 3 : resolved.length + 1}>
                   {title}
                 </th>
               </tr>
@@ -66,17 +72,7 @@ export function Outputs(props: {
                       {graph.variable(index).meaning}
                     </button>
                   </th>
-                  {resolved.map((one, place) => (
-                    <td key={LETTERS[place]} className="number">
-                      <Cell
-                        graph={graph}
-                        index={index}
-                        resolved={one}
-                        intervals={props.intervals[place]}
-                        first={place > 0 ? valueAt(0, index) : undefined}
-                      />
-                    </td>
-                  ))}
+                  <Cells {...props} index={index} />
                 </tr>
               ))}
             </tbody>
@@ -90,43 +86,53 @@ export function Outputs(props: {
   );
 }
 
-function Cell(props: {
+/** An output in every scenario; alone it has its interval beside it, else below and with a change. */
+function Cells(props: {
   readonly graph: Graph;
   readonly index: number;
-  readonly resolved: Resolved;
-  readonly intervals: Intervals;
-  readonly first: number | undefined;
+  readonly resolved: readonly Resolved[];
+  readonly intervals: readonly Intervals[];
 }) {
-  const output = props.resolved.result?.outputs.get(props.index);
-  if (output?.value === undefined) {
-    const count = output?.missing.length ?? 0;
-    return (
-      <span className="lab-missing" title={output?.reason}>
-        {count > 0 ? `${count} missing` : "no value"}
-      </span>
+  const { graph, index, resolved } = props;
+  const first = resolved[0].result?.outputs.get(index)?.value;
+  return resolved.map((one, place) => {
+    const output = one.result?.outputs.get(index);
+    const key = LETTERS[place];
+    if (output?.value === undefined) {
+      const count = output?.missing.length ?? 0;
+      return (
+        <td key={key} className="number" colSpan={resolved.length === 1 ? 2 : 1}>
+          <span className="lab-missing" title={output?.reason}>
+            {count > 0 ? `${count} missing` : "no value"}
+          </span>
+        </td>
+      );
+    }
+    const { found, isStale } = props.intervals[place];
+    const interval = isStale ? undefined : found?.get(index);
+    const shown = figure(output.value, graph.unit(index), interval?.lower, interval?.upper);
+    const value = (
+      <>
+        <span className="lab-value">{shown.value}</span>
+        <span className="lab-unit">{shown.unit}</span>
+      </>
     );
-  }
-  const { found, isStale } = props.intervals;
-  const interval = found?.get(props.index);
-  const unit = props.graph.unit(props.index);
-  const shown = figure(
-    output.value,
-    unit,
-    isStale ? undefined : interval?.lower,
-    isStale ? undefined : interval?.upper,
-  );
-  const change = props.first ? output.value / props.first - 1 : 0;
-  const isChanged = Math.abs(change) >= LEAST_CHANGE;
-  return (
-    <>
-      <span className="lab-value">{shown.value}</span>
-      <span className="lab-unit">{shown.unit}</span>
-      {(shown.lower || isChanged) && (
-        <span className="lab-interval">
-          {shown.lower && `${shown.lower} to ${shown.upper}`}
-          {isChanged && <b> {signed(change)}</b>}
-        </span>
-      )}
-    </>
-  );
+    const ends = shown.lower && `${shown.lower} to ${shown.upper}`;
+    if (resolved.length === 1) {
+      return (
+        <Fragment key={key}>
+          <td className="number">{value}</td>
+          <td className="number lab-ends">{ends}</td>
+        </Fragment>
+      );
+    }
+    const change = place > 0 && first ? output.value / first - 1 : 0;
+    return (
+      <td key={key} className="number">
+        {value}
+        {ends && <span className="lab-interval">{ends}</span>}
+        {Math.abs(change) >= LEAST_CHANGE && <span className="lab-delta">{signed(change)}</span>}
+      </td>
+    );
+  });
 }

@@ -2,6 +2,7 @@ import { useApi } from "../../api/use-api";
 import { Card } from "../../components/card";
 import { Shown } from "../../components/states";
 import { shownChange } from "../../design/quantity";
+import { readable } from "../../design/readable";
 import { queryOf, type Scenario } from "../../graph/scenario";
 import { percent } from "../../graph/share-text";
 import type { Difference, Receipt } from "../../graph/types";
@@ -30,10 +31,10 @@ export function DifferenceCard(props: {
       className="difference"
     >
       <p className="difference-ends">
-        <span className="number muted">{first?.figure || "not known"}</span>
+        <span className="number muted">{readable(first?.figure ?? "") || "not known"}</span>
         <span aria-hidden="true">{" \u2192 "}</span>
         <span className="unseen">becomes</span>
-        <strong className="number">{last?.figure || "not known"}</strong>
+        <strong className="number">{readable(last?.figure ?? "") || "not known"}</strong>
         {isKnown && before.value !== 0 && (
           <span className="number difference-change">
             {shownChange(after.value! / before.value!)}

@@ -5,6 +5,7 @@ import { Card } from "../../components/card";
 import { PageHead } from "../../components/page-head";
 import { Empty, Shown } from "../../components/states";
 import { Select } from "../../components/toolbar";
+import { grouped, readable } from "../../design/readable";
 import { CopyCommand } from "../../graph/copy-button";
 import { Findings } from "../../graph/findings";
 import "../../graph/graph.css";
@@ -225,14 +226,14 @@ function Body(props: {
         <div>
           <div className="figure-label">Total</div>
           {total?.figure ? (
-            <div className="receipt-hero number">{total.figure}</div>
+            <HeroText text={readable(total.figure)} />
           ) : (
             <div className="receipt-hero missing-names">
               {receipt.missing.length} {receipt.missing.length === 1 ? "input" : "inputs"} missing
             </div>
           )}
           {total?.interval && (
-            <div className="muted number">{total.interval.replace(/^\(|\)$/g, "")}</div>
+            <div className="muted number">{grouped(total.interval.replace(/^\(|\)$/g, ""))}</div>
           )}
         </div>
         <p className="muted small receipt-about">
@@ -338,4 +339,15 @@ function Degradations(props: { readonly notes: readonly string[] }) {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A figure whose number stands out before its unit. */
+function HeroText({ text }: { readonly text: string }) {
+  const at = text.indexOf(" ");
+  return (
+    <div className="receipt-hero number">
+      {at < 0 ? text : text.slice(0, at)}
+      {at >= 0 && <span className="figure-unit">{text.slice(at)}</span>}
+    </div>
+  );
 }

@@ -1,5 +1,6 @@
-import type { KeyboardEvent } from "react";
+import type { CSSProperties, KeyboardEvent } from "react";
 import { shownChange } from "../../design/quantity";
+import { grouped, readable } from "../../design/readable";
 import { changeOf, type Row } from "../../graph/receipt";
 import { percent } from "../../graph/share-text";
 import { VariableName } from "../../graph/variable-name";
@@ -52,7 +53,7 @@ export function ReceiptTree(props: TreeProps) {
         <thead>
           <tr>
             <th scope="col">Line</th>
-            <th scope="col">Share of the total</th>
+            <th scope="col">Share</th>
             <th scope="col" className="number">
               Value
             </th>
@@ -90,7 +91,7 @@ function TreeRow(props: TreeProps & { readonly row: Row; readonly isFirst: boole
       onClick={() => props.select(row.name)}
     >
       <td>
-        <div className="receipt-line" style={{ paddingLeft: `${row.depth * 18}px` }}>
+        <div className="receipt-line" style={{ "--depth": row.depth } as CSSProperties}>
           {row.inputs > 0 ? (
             <button
               type="button"
@@ -134,16 +135,16 @@ function TreeRow(props: TreeProps & { readonly row: Row; readonly isFirst: boole
           <>
             <span className={line.status === "missing" ? "missing-names" : undefined}>
               {row.line
-                ? row.line.figure || (line.status === "missing" ? "missing" : "not known")
+                ? readable(row.line.figure) || (line.status === "missing" ? "missing" : "not known")
                 : "-"}
             </span>
             {props.isCompared && row.before && row.before.figure !== row.line?.figure && (
               <span className="receipt-interval muted small">
-                was {row.before.figure || "not known"}
+                was {readable(row.before.figure) || "not known"}
               </span>
             )}
             {row.line?.interval && (
-              <span className="receipt-interval muted small">{row.line.interval}</span>
+              <span className="receipt-interval muted small">{grouped(row.line.interval)}</span>
             )}
             {isGiven && row.line && (
               <button

@@ -65,7 +65,7 @@ function PlannedStep({ plan }: { readonly plan: Plan["plan"] }) {
 }
 
 function sentence(text: string | undefined): string {
-  return text ? `${text}.` : "";
+  return text ? `${text[0]!.toUpperCase()}${text.slice(1)}.` : "";
 }
 
 function Causes(props: { readonly run: RunDetails }) {

@@ -46,10 +46,10 @@ const COLUMNS: readonly Column<RunSummary>[] = [
     key: (run) => run.ratio?.value ?? null,
     cell: (run) => (
       <>
-        <strong>{ratioText(run.ratio)}</strong>
+        <strong>{ratioText(run.ratio, 2)}</strong>
         {run.ratio && (
           <div className="muted small">
-            {run.ratio.lo.toFixed(3)} to {run.ratio.hi.toFixed(3)}
+            {run.ratio.lo.toFixed(2)} to {run.ratio.hi.toFixed(2)}
           </div>
         )}
       </>
@@ -64,6 +64,13 @@ const COLUMNS: readonly Column<RunSummary>[] = [
 
 export function RunTable(props: { readonly runs: readonly RunSummary[] }) {
   return (
-    <Table label="Runs" columns={COLUMNS} rows={props.runs} rowKey={(run) => run.run} limit={50} />
+    <Table
+      isStacked
+      label="Runs"
+      columns={COLUMNS}
+      rows={props.runs}
+      rowKey={(run) => run.run}
+      limit={50}
+    />
   );
 }

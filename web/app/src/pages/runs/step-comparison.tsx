@@ -25,13 +25,18 @@ export function StepComparison(props: {
   const [operation, setOperation] = useState<string | null>(null);
   const hasNodes = props.nodes.length > 0;
   return (
-    <>
+    <div className="stack">
       <Card
-        title="Predicted beside observed"
+        title={props.predicted ? "Predicted beside observed" : "Where the step's time goes"}
         about={
           <>
-            {props.what}, from its <Word>floor</Word> up.
-            {hasNodes && " A term shows which nodes it is made of."}
+            {props.what}
+            {props.predicted && (
+              <>
+                , from its <Word>floor</Word> up
+              </>
+            )}
+            .{hasNodes && " A term shows which nodes it is made of."}
           </>
         }
       >
@@ -62,6 +67,6 @@ export function StepComparison(props: {
           <Empty title="No predicted graph">{props.absent}</Empty>
         )}
       </Card>
-    </>
+    </div>
   );
 }

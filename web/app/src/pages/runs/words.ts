@@ -40,7 +40,10 @@ export function when(at: number | null): string {
   return new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ");
 }
 
-export function ratioText(ratio: { value: number; lo: number; hi: number } | null): string {
+export function ratioText(
+  ratio: { value: number; lo: number; hi: number } | null,
+  digits = 3,
+): string {
   if (!ratio) return "-";
-  return `${ratio.value.toFixed(3)}x`;
+  return `${ratio.value.toFixed(digits)}x`;
 }

@@ -91,7 +91,7 @@ function Ready(props: { readonly validation: Validation; readonly cases: readonl
   return (
     <div className="stack">
       <Groups groups={props.validation.groups} />
-      <Toolbar label="Filter">
+      <Toolbar label="Filter" className="validate-filters">
         <Select
           label="Predicted by"
           value={basis}

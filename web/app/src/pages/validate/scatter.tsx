@@ -6,6 +6,8 @@ import type { Point } from "./types";
 
 const SIZE = 520;
 const MARGIN = 46;
+/** Thousands, millions: decades as people say them. */
+const PREFIXES = ["", "k", "M", "G", "T"];
 
 export function Scatter(props: {
   readonly points: readonly Point[];
@@ -130,5 +132,7 @@ function frameOf(points: readonly Point[]): { low: number; high: number; ticks: 
 
 function power(value: number): string {
   const exponent = Math.round(Math.log10(value));
-  return exponent >= 0 && exponent < 4 ? `${value}` : `1e${exponent}`;
+  if (exponent < 0) return exponent > -4 ? value.toFixed(-exponent) : `1e${exponent}`;
+  const prefix = PREFIXES[Math.floor(exponent / 3)];
+  return prefix === undefined ? `1e${exponent}` : `${10 ** (exponent % 3)}${prefix}`;
 }
