@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from browser_pages import check_narrow
+from test_cone import main_thread_tasks
 
 from assay import stack
 from assay.cli.app import run
@@ -21,7 +22,7 @@ COST = "econ.cost.per_output_token"
 HERO = "[data-testid=hero-A]"
 SLIDER = '[data-input="econ.serving.load"] input[type=range]'
 FRAME = 16.0
-"""Milliseconds that a move of a slider may take."""
+"""Milliseconds of the main thread that a move of a slider may take."""
 
 
 def opened(open_page: Callable[..., Any], query: str = "", **how: Any) -> Any:
@@ -61,15 +62,22 @@ def test_lab_shows_the_numbers_of_the_command_and_moves_them(
     )
 
 
-def test_a_move_of_a_slider_fits_into_a_frame(open_page: Callable[..., Any]) -> None:
-    # Wall time: it holds where no other test runs beside it.
+def test_a_move_of_a_slider_fits_into_a_frame(open_page: Callable[..., Any], browser: Any) -> None:
+    """Main-thread work by the processor time of tasks: other programs and painting do not count."""
     page = opened(open_page)
     page.locator("[data-input]").first.wait_for(timeout=60_000)
-    times = []
-    for place in range(300, 700, 10):
+    page.locator(SLIDER).fill("290")
+    # What a slow interpreter compiles in the first moves is not what a move costs.
+    for place in range(300, 340, 10):
         page.locator(SLIDER).fill(str(place))
-        times.append(float(page.get_by_test_id("constraints").get_attribute("data-took")))
-    assert median(times) < FRAME, f"a move takes {median(times):.1f} ms"
+    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
+    moves = range(340, 740, 10)
+    for place in moves:
+        page.locator(SLIDER).fill(str(place))
+    tasks = main_thread_tasks(json.loads(browser.stop_tracing())["traceEvents"])
+    longest = tasks[: len(moves)]
+    print(f"tasks of a move: median {median(longest):.1f} ms, longest {longest[0]:.1f} ms")
+    assert median(longest) < FRAME, f"a move takes {median(longest):.1f} ms"
 
 
 def test_links_open_scenarios_side_by_side_and_solve(open_page: Callable[..., Any]) -> None:
@@ -96,7 +104,8 @@ def test_links_open_scenarios_side_by_side_and_solve(open_page: Callable[..., An
 
 def test_manufacturing_limits_move_and_are_judged(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, "?target=manufacturing.gpu.cost")
-    assert page.locator(HERO).inner_text().replace("\n", " ") == figure("manufacturing.gpu.cost")
+    shown = page.locator(HERO).inner_text().replace("\n", " ").replace(",", "")
+    assert shown == figure("manufacturing.gpu.cost")
     page.get_by_role("rowheader", name="Manufacturing limits").wait_for()
     assert "violated" not in page.get_by_test_id("constraints").inner_text().replace(
         "no constraint violated", ""

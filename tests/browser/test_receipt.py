@@ -57,7 +57,7 @@ def test_missing_inputs_are_given_one_by_one(open_page: Callable[..., Any]) -> N
     for name, text, left in (
         ("gpu.multiprocessors", "148 1/GPU", "2 inputs missing"),
         ("gpu.flops_per_cycle", "4096 FLOP", "1 input missing"),
-        ("gpu.clock", "2 GHz", "1212 TFLOP"),
+        ("gpu.clock", "2 GHz", "1,212 TFLOP"),
     ):
         line = page.locator(".finding-list li", has_text=name)
         line.get_by_role("button", name="Give a value").click()

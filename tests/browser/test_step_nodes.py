@@ -53,14 +53,14 @@ def test_every_operation_has_both_times_and_their_difference(
     mine = [node for node in diagnosis["nodes"] if node["operation"] == "qkv_proj"]
     predicted, observed, difference = texts(page, "qkv_proj")[:3]
     # Eight layers of 5 us each, by the writer of the trace.
-    assert observed == "40 us"
+    assert observed == "40 \u00b5s"
     expected = sum(node["expected_ns"] for node in mine) / 1e3
     assert float(predicted.split()[0]) == pytest.approx(expected, rel=5e-3)
     assert difference.startswith("\u2212")
     page.get_by_role("button", name="8 layers of qkv_proj").click()
     layers = page.locator(".step-layer")
     assert layers.count() == 8
-    assert "5 us" in layers.nth(3).inner_text()
+    assert "5 \u00b5s" in layers.nth(3).inner_text()
     assert texts(page, "select_logits")[1] == "did not run"
     boxes = [node for node in diagnosis["nodes"] if node["start_ns"] is not None]
     assert page.locator(".step-box").count() == len(diagnosis["nodes"]) + len(boxes)
@@ -97,7 +97,7 @@ def test_one_layer_joins_predicted_and_observed_nodes(
     page.locator(".step-box").nth(1).hover()
     said = page.locator(".step-pointed").inner_text()
     assert said.startswith("layers.3.qkv_proj")
-    assert "observed 5 us" in said
+    assert "observed 5 \u00b5s" in said
     page.get_by_role("button", name="qkv_proj", exact=True).click()
     assert page.locator(".step-box.dimmed").count() == 18
 

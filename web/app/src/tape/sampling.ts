@@ -72,9 +72,10 @@ function draw(
   count: number,
 ): Float64Array[] {
   const random = generator(20);
+  const quantiles = middles(count);
   const scores = sources.map(() => {
     const cells = shuffled(count, random);
-    return Float64Array.from(cells, (cell) => normalQuantile((cell + 0.5) / count));
+    return Float64Array.from(cells, (cell) => quantiles[cell]);
   });
   correlate(graph, sources, correlations, scores);
   return sources.map(({ index, distribution }, row) => {
@@ -190,6 +191,18 @@ function normalShare(score: number): number {
     t *
     (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
   return score < 0 ? tail : 1 - tail;
+}
+
+const kept = new Map<number, Float64Array>();
+
+/** The scores in the middle of so many equally likely cells: every source takes each of them once. */
+function middles(count: number): Float64Array {
+  let found = kept.get(count);
+  if (!found) {
+    found = Float64Array.from({ length: count }, (_, cell) => normalQuantile((cell + 0.5) / count));
+    kept.set(count, found);
+  }
+  return found;
 }
 
 /** Quantiles of the standard normal distribution, by bisection of its share: it is called rarely. */
