@@ -89,6 +89,10 @@ impl Backend for CudaDevice {
         self.memory.free_device(pointer, &self.all_streams())
     }
 
+    fn release_freed(&self) -> Result<()> {
+        self.memory.release_freed(Operation::FreeDevice)
+    }
+
     fn allocate_host(&self, bytes: u64) -> Result<HostPointer> {
         self.memory.allocate_host(bytes)
     }

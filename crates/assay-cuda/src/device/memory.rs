@@ -184,15 +184,8 @@ impl Memory {
         };
         let mut status = attempt();
         if status == OUT_OF_MEMORY {
-            // Freed memory may still be in use or cached by the pool: wait, trim, then retry.
-            // SAFETY: the stream and the pool live.
-            let settled = unsafe {
-                match (driver.cuStreamSynchronize)(self.free_stream.handle()) {
-                    SUCCESS => (driver.cuMemPoolTrimTo)(self.pool, 0),
-                    failed => failed,
-                }
-            };
-            self.context.check(operation, settled)?;
+            // Freed memory may still be in use or cached by the driver's pool.
+            self.release_freed(operation)?;
             status = attempt();
         }
         if status == OUT_OF_MEMORY {
@@ -246,6 +239,19 @@ impl Memory {
         }
         // SAFETY: the pool allocated the address, which was just removed from the table.
         let status = unsafe { (driver.cuMemFreeAsync)(pointer.0, self.free_stream.handle()) };
+        self.context.check(operation, status)
+    }
+
+    /// Waits until freed memory is no longer in use, then returns it from the driver's pool to the device.
+    pub fn release_freed(&self, operation: Operation) -> Result<()> {
+        let driver = self.context.enter(operation)?;
+        // SAFETY: the stream and the pool live.
+        let status = unsafe {
+            match (driver.cuStreamSynchronize)(self.free_stream.handle()) {
+                SUCCESS => (driver.cuMemPoolTrimTo)(self.pool, 0),
+                failed => failed,
+            }
+        };
         self.context.check(operation, status)
     }
 

@@ -53,6 +53,11 @@ pub trait Backend: Send + Sync {
     /// Frees device memory, after all work queued so far.
     fn free_device(&self, pointer: DevicePointer) -> Result<()>;
 
+    /// Returns device memory freed so far to other processes; waits for the work queued before it was freed.
+    fn release_freed(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Allocates pinned host memory; slow, meant for the slabs of a pool.
     fn allocate_host(&self, bytes: u64) -> Result<HostPointer>;
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from assay import ops
 from assay._native import Buffer
 from assay.engine.models.model import Model
-from assay.errors import DeviceError, FreedError
+from assay.errors import DeviceError, FreedError, OutOfMemoryError
 from assay.runtime import Array, Device, capture_graph
 from assay.runtime.graphs import Graph
 
@@ -55,6 +55,14 @@ def restore(device: Device, models: Sequence[Model]) -> Graph:
 
     touch()
     device.synchronize()
+    resident = sum(buffer.nbytes for buffer in buffers if buffer.resident)
+    total = sum(buffer.nbytes for buffer in buffers)
+    if resident < total:
+        # The last ones took the place of the first.
+        raise OutOfMemoryError(
+            f"wake up: expected room for {total:,} bytes of weights, got {resident:,}",
+            "free memory of the device, or put another model to sleep",
+        )
     return capture_graph(touch, device=device, label="keep_resident")
 
 

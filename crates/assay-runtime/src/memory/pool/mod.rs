@@ -137,6 +137,9 @@ impl Pool {
             self.free_slab(slab.address)?;
             bytes += slab.bytes;
         }
+        if bytes > 0 && self.options.space == Space::Device {
+            self.backend.release_freed()?;
+        }
         Ok(bytes)
     }
 
