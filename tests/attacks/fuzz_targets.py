@@ -35,7 +35,6 @@ from assay.engine.server.service import ServedModel
 from assay.engine.server.tool_choice import tool_plan
 from assay.engine.server.tools import FAMILIES
 from assay.ops.formats import BLOCKS
-from assay.runtime import device
 
 GROUP: Final = 64
 GGUF_HEADER: Final = 9000
@@ -250,7 +249,7 @@ def _adapter(folder: Path) -> Target:
         path.unlink()
         path.write_bytes(struct.pack("<Q", len(text)) + text + stored[8 + size :])
         (folder / "adapter_config.json").write_text(json.dumps(parts.get("config")))
-        check_adapters(files, [open_adapter("fuzzed", folder)], device("cpu"))
+        check_adapters(files, [open_adapter("fuzzed", folder)])
 
     return Target({"adapter": seed}, damaged_json, use)
 

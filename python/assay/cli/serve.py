@@ -132,8 +132,7 @@ def serve_command(
         typer.Option(
             "--lora",
             metavar="NAME=FOLDER",
-            help="Serve a LoRA adapter (PEFT) as model NAME, on a CPU; of one of several models: "
-            "MODEL:NAME=FOLDER.",
+            help="Serve a LoRA adapter (PEFT) as model NAME; of one of several: MODEL:NAME=FOLDER.",
         ),
     ] = None,
     lora_folder: Annotated[

@@ -14,9 +14,8 @@ from assay.engine import Engine, SamplingParams
 from assay.engine.core.outputs import Chunk
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.synthetic import synthetic_model
-from assay.errors import AssayError, InputError, UnsupportedError
-from assay.runtime import Device
-from chosen_device import NAME, ON_GPU, cpu_only
+from assay.errors import AssayError, InputError
+from chosen_device import NAME, ON_GPU
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP = ("gate_proj", "up_proj", "down_proj")
@@ -24,7 +23,6 @@ PROMPT = [3, 17, 5, 90, 41, 8, 77, 2, 60, 33, 12]
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)
 TOLERANCE = 1e-5
 """Relative to the largest logit, in float32."""
-pytestmark = cpu_only
 BF16_RATIO = 1.5
 """Errors of adapters in bfloat16, relative to those of merged weights in bfloat16."""
 
@@ -287,17 +285,3 @@ def test_an_adapter_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
             engine.load_adapter("wrong", wrong)
         assert engine.adapters == ["right"]
         assert engine.generate([PROMPT], GREEDY, adapter="right")[0].token_ids == before
-
-
-def test_gpus_are_refused_before_weights_are_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = replace(fixture_files("llama"), tensors={}, path=None)
-    folder = write_adapter(
-        tmp_path / "adapter", factors_of(fixture_files("llama"), ("q_proj",), rank=4, seed=1)
-    )
-    device = Device("cpu")
-    on_gpu = replace(device.capabilities, is_gpu=True)
-    monkeypatch.setattr(device, "capabilities", on_gpu)
-    with pytest.raises(UnsupportedError, match="adapters: expected a CPU, got cpu"):
-        Engine.load(files, device, adapters={"tuned": folder})

@@ -299,8 +299,7 @@ class EngineState:
         if any(adapters):
             from assay.engine.models.adapters import check_adapters
 
-            given = [one for one in adapters if one is not None]
-            check_adapters(self.files, given, self.device)
+            check_adapters(self.files, [one for one in adapters if one is not None])
 
     def _with_adapters(self, model: Model) -> Model:
         if not any(self.adapters):

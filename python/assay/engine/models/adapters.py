@@ -40,13 +40,8 @@ ACTIVATIONS = (None, "swiglu", "silu", "gelu", "gelu_tanh", "relu")
 """Activations that exist as operations of their own: an adapter adds to what comes before."""
 
 
-def check_adapters(files: ModelFiles, adapters: Sequence[LoraAdapter], device: Device) -> None:
-    """Refuse adapters that do not fit the model or the device, before weights are loaded."""
-    if device.capabilities.is_gpu:
-        raise UnsupportedError(
-            f"adapters: expected a CPU, got {device}: their products on GPUs are not verified yet",
-            "merge the adapter into the weights, or serve with --device cpu",
-        )
+def check_adapters(files: ModelFiles, adapters: Sequence[LoraAdapter]) -> None:
+    """Refuse adapters that do not fit the model, before weights are loaded."""
     if len(adapters) > MAX_ADAPTERS:
         raise InputError(f"adapters: expected at most {MAX_ADAPTERS}, got {len(adapters)}")
     decoder = ARCHITECTURES[files.architecture].decoder(files.config)
