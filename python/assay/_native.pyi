@@ -34,7 +34,6 @@ __all__ = [
     "HostLog",
     "NativeArray",
     "NativeEvent",
-    "NativeGrant",
     "NativeGraph",
     "NativeKernel",
     "NativeMemory",
@@ -555,11 +554,6 @@ class NativeMemory:
         """Name, limit, used, peak and reserved bytes of a tenant."""
     def reserve(self, tenant: int, bytes: int) -> NativeReservation:
         """Reserve memory for a tenant until the reservation is released."""
-    def on_shortage(self, callback: Callable[[int, int, int, str], bool] | None) -> None:
-        """Set the callback for allocations that fail with nothing left to evict; None removes it.
-
-        It is called with bytes, tenant, attempt and message, and returns whether it freed memory.
-        """
     def outstanding(self) -> list[tuple[int, int, int, int, str, int]] | None:
         """Outstanding allocations, oldest first; None unless the device tracks allocations."""
     def take_log(self) -> str | None:
@@ -631,8 +625,6 @@ class NativeScheduler:
         memory_bytes: int,
         reserved: dict[str, tuple[int, int]],
         limits: dict[str, tuple[int, int]],
-        grant_limits: dict[str, tuple[int, int]],
-        deadline: tuple[int, bool] | None,
         assumed_ns: int,
     ) -> NativeTask:
         """Add a task; it is admitted immediately if its reservation is available."""
@@ -682,15 +674,6 @@ class NativeTask:
         """Bind a stream: all of its work requests grants of this task and is charged to it."""
     def unbind(self, stream: NativeStream) -> None:
         """Unbind a stream: its work runs without grants again."""
-    def request_grant(self, lane: str, units: int) -> NativeGrant:
-        """Request a grant of `units` in a lane, and wait for it."""
-
-@final
-class NativeGrant:
-    """The right to queue one piece of work."""
-
-    def end(self, measured_units: int | None = None) -> None:
-        """End the grant, at the measured cost if one is given; idempotent."""
 
 @final
 class Context:
@@ -747,7 +730,6 @@ class Context:
         *,
         tenant: int = 0,
         site: tuple[str, int] | None = None,
-        evictable: bool = False,
     ) -> Buffer:
         """Allocate from the pool in the order of a stream.
 

@@ -1,4 +1,4 @@
-//! Admission, deadlines, pausing and waiting: decisions, their order and their reasons.
+//! Admission, pausing and waiting: decisions, their order and their reasons.
 
 use assay_runtime::backend::Space;
 use assay_runtime::clock::{Clock, MonotonicClock, VirtualClock};
@@ -162,18 +162,12 @@ fn admission_order_is_submission_time_plus_class_delay() {
     let holder = world.submit(world.options("holder", 100));
     let patient = world.submit(world.options("patient", 100));
     world.clock.advance_ns(500);
-    let mut urgent_options = world.options("urgent", 100);
-    urgent_options.deadline = Some(Deadline {
-        instant_ns: 700,
-        policy: DeadlinePolicy::Record,
-    });
-    let urgent = world.submit(urgent_options);
     let early = world.submit(world.guaranteed("early", 100, 1));
     world.clock.advance_ns(1);
     let mut late = world.guaranteed("late", 100, 1);
     late.class = Class::Burstable;
     let late = world.submit(late);
-    let order = [early, urgent, patient, late];
+    let order = [early, patient, late];
     let mut previous = holder;
     for next in order {
         assert_eq!(state(&next), TaskState::Pending);
@@ -319,42 +313,6 @@ fn requests_that_wait_while_paused_are_granted_after_resuming() {
 }
 
 #[test]
-fn missed_deadline_fails_unstarted_tasks_and_follows_the_policy_otherwise() {
-    let world = world();
-    let with = |name, policy| {
-        let mut options = world.options(name, 0);
-        options.deadline = Some(Deadline {
-            instant_ns: 1_000,
-            policy,
-        });
-        options
-    };
-    let idle = world.submit(with("idle", DeadlinePolicy::Record));
-    let lenient = world.started(with("lenient", DeadlinePolicy::Record));
-    let strict = world.started(with("strict", DeadlinePolicy::Fail));
-    let done = world.started(with("done", DeadlinePolicy::Fail));
-    done.finish().expect("running");
-    assert_eq!(world.scheduler.next_event_ns(), Ok(Some(1_000)));
-    world.clock.advance_ns(999);
-    world.scheduler.poll().expect("sound");
-    assert_eq!(state(&strict), TaskState::Running);
-    world.clock.advance_ns(1);
-    let states = [&idle, &lenient, &strict, &done].map(state);
-    assert_eq!(
-        states,
-        [
-            TaskState::Failed,
-            TaskState::Running,
-            TaskState::Failed,
-            TaskState::Done
-        ]
-    );
-    let missed = |task: &Task| task.snapshot().expect("alive").missed_deadline;
-    assert!(missed(&lenient) && missed(&strict) && !missed(&done));
-    assert_eq!(world.scheduler.next_event_ns(), Ok(None));
-}
-
-#[test]
 fn pool_backs_a_reservation_and_gets_it_back() {
     let device = Arc::new(SimBackend::new(SimOptions::default()).expect("valid"));
     let options = PoolOptions::new(Space::Device, 1 << 30);
@@ -394,17 +352,11 @@ fn pool_backs_a_reservation_and_gets_it_back() {
 #[test]
 fn requests_due_under_reservations_are_granted_by_deadline() {
     let world = world_with(|options| options.lanes.upload.window_grants = 1);
-    let mut hurried = world.guaranteed("hurried", 0, 1_000);
-    hurried.deadline = Some(Deadline {
-        instant_ns: 5_000,
-        policy: DeadlinePolicy::Record,
-    });
     let fast = world.started(world.guaranteed("fast", 0, 1_000_000));
     let slow = world.started(world.guaranteed("slow", 0, 1_000));
-    let hurried = world.started(hurried);
     let blocker = world.started(world.options("blocker", 0));
     let grant = blocker.request_grant(Lane::Upload, 1).expect("grant");
-    let mut pending: Vec<_> = [&slow, &fast, &hurried]
+    let mut pending: Vec<_> = [&slow, &fast]
         .map(|task| {
             (
                 task.name().to_owned(),
@@ -427,7 +379,7 @@ fn requests_due_under_reservations_are_granted_by_deadline() {
         order.push(name);
         pending = waiting;
     }
-    assert_eq!(order, ["hurried", "fast", "slow"]);
+    assert_eq!(order, ["fast", "slow"]);
 }
 
 #[test]

@@ -53,7 +53,6 @@ enum Step {
         class: u8,
         memory: u64,
         rate: u64,
-        deadline: u8,
     },
     Start(usize),
     Pause(usize, bool),
@@ -75,8 +74,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let one = any::<usize>;
     prop_oneof![
-        5 => (0_u8..3, 0..MEMORY, 1..RATE, 0_u8..8).prop_map(|(class, memory, rate, deadline)| {
-            Step::Submit { class, memory, rate, deadline }
+        5 => (0_u8..3, 0..MEMORY, 1..RATE).prop_map(|(class, memory, rate)| {
+            Step::Submit { class, memory, rate }
         }),
         5 => one().prop_map(Step::Start),
         1 => (one(), any::<bool>()).prop_map(|(task, keep)| Step::Pause(task, keep)),
@@ -136,21 +135,13 @@ impl World {
         }
     }
 
-    fn options(&self, class: u8, memory: u64, rate: u64, deadline: u8) -> TaskOptions {
+    fn options(&self, class: u8, memory: u64, rate: u64) -> TaskOptions {
         let mut options = TaskOptions::new("life", self.partition);
         options.memory_bytes = memory;
         options.class = [Class::Guaranteed, Class::Burstable, Class::BestEffort][class as usize];
         let reserved = Some(Rate::per_second(rate)).filter(|_| class < 2);
         options.lanes.upload.reserved = reserved;
         options.lanes.compute.limit = Some(Rate::per_second(RATE));
-        options.deadline = (deadline < 3).then(|| Deadline {
-            instant_ns: assay_runtime::clock::Clock::now_ns(&self.clock) + 1_000_000,
-            policy: if deadline == 0 {
-                DeadlinePolicy::Fail
-            } else {
-                DeadlinePolicy::Record
-            },
-        });
         options
     }
 
@@ -180,9 +171,8 @@ impl World {
                 class,
                 memory,
                 rate,
-                deadline,
             } => {
-                let options = self.options(class, memory, rate, deadline);
+                let options = self.options(class, memory, rate);
                 self.tasks
                     .push(self.scheduler.submit(options).expect("can fit"));
                 self.lives += 1;

@@ -312,24 +312,6 @@ proptest! {
 }
 
 #[test]
-fn grant_limit_paces_launches_independently_of_cost() {
-    let mut bench = Bench::new(|_| {});
-    let partition = bench.partition(|_| {});
-    let mut options = best_effort(partition, 1);
-    options.lanes.upload.grant_limit = Some(Rate {
-        units_per_second: 50,
-        burst_units: 1,
-    });
-    bench.add(options, 10_000, 4);
-    bench.run(4 * SECOND);
-    assert_eq!(
-        bench.loads[0].grants.len(),
-        201,
-        "one at once, then 50 a second"
-    );
-}
-
-#[test]
 fn unreserved_bandwidth_is_shared_by_weight_on_top_of_reservations() {
     let mut bench = Bench::new(|options| options.guaranteed.weight = 1);
     let partition = bench.partition(|_| {});

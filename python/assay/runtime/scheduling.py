@@ -343,8 +343,6 @@ class Scheduler:
             memory_bytes=memory_bytes,
             reserved=_rates(reserved),
             limits=_rates(limits),
-            grant_limits={},
-            deadline=None,
             assumed_ns=assumed_ns,
         )
         return Task(self, native, name, home, qos)

@@ -173,7 +173,7 @@ impl PyContext {
     /// Allocate from the pool in the order of a stream.
     ///
     /// `tenant` is charged; `site` is the call site, as file and line number.
-    #[pyo3(signature = (bytes, stream, *, tenant=0, site=None, evictable=false))]
+    #[pyo3(signature = (bytes, stream, *, tenant=0, site=None))]
     fn allocate(
         &self,
         py: Python<'_>,
@@ -181,7 +181,6 @@ impl PyContext {
         stream: PyRef<'_, PyStream>,
         tenant: u32,
         site: Option<(&str, u32)>,
-        evictable: bool,
     ) -> PyResult<Memory> {
         guarded("allocate", || {
             self.runtime.begin(py, "allocate")?;
@@ -192,13 +191,7 @@ impl PyContext {
                 tenant: TenantId(tenant),
                 site: site.map(|(file, line)| memory::call_site(file, line)),
             };
-            py.detach(|| {
-                let memory = Memory::allocate(&self.runtime, &request)?;
-                if evictable {
-                    memory.allow_eviction()?;
-                }
-                Ok(memory)
-            })
+            py.detach(|| Memory::allocate(&self.runtime, &request))
         })
     }
 

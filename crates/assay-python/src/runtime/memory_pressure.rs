@@ -1,11 +1,10 @@
-//! The handler of failed allocations: evict idle memory, wait for busy memory, call the program.
+//! The handler of failed allocations: evict idle memory, wait for busy memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use assay_runtime::dispatch::DispatchController;
 use assay_runtime::memory::adaptors::{Decision, Failure};
 use assay_runtime::memory::{MemoryError, Residency};
-use pyo3::prelude::*;
 
 /// Evictable memory that a lease keeps on the device after its use.
 pub(super) trait Leased: Send + Sync {
@@ -22,8 +21,6 @@ pub(super) struct MemoryPressure {
     residency: OnceLock<Arc<Residency>>,
     /// Evictable allocations; dropped ones are removed lazily.
     allocations: Mutex<Vec<Weak<dyn Leased>>>,
-    /// Called with bytes, tenant, attempt and message; returns whether it freed memory.
-    callback: Mutex<Option<Py<PyAny>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,17 +34,12 @@ impl MemoryPressure {
             dispatch,
             residency: OnceLock::new(),
             allocations: Mutex::new(Vec::new()),
-            callback: Mutex::new(None),
         }
     }
 
     pub fn set_residency(&self, residency: &Arc<Residency>) {
         // A second call passes the same residency.
         let _ = self.residency.set(Arc::clone(residency));
-    }
-
-    pub fn set_callback(&self, callback: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
-        std::mem::replace(&mut *lock(&self.callback), callback)
     }
 
     /// Registers an evictable allocation.
@@ -78,10 +70,7 @@ impl MemoryPressure {
 
     /// One attempt to free memory for a failed allocation.
     pub fn on_failure(&self, failure: &Failure<'_>) -> Decision {
-        if self.evict(failure) || self.end_lease() {
-            return Decision::Retry;
-        }
-        match self.run_callback(failure) {
+        match self.evict(failure) || self.end_lease() {
             true => Decision::Retry,
             false => Decision::GiveUp,
         }
@@ -96,28 +85,6 @@ impl MemoryPressure {
         let relieved = residency.evict_for(failure.error, request.stream, request.tenant);
         let _ = self.dispatch.record_movements(residency);
         relieved.unwrap_or(false)
-    }
-
-    /// Calls the program's callback.
-    fn run_callback(&self, failure: &Failure<'_>) -> bool {
-        let (bytes, tenant) = (failure.request.bytes, failure.request.tenant.0);
-        let message = failure.error.to_string();
-        Python::attach(|py| {
-            let Some(callback) = lock(&self.callback).as_ref().map(|one| one.clone_ref(py)) else {
-                return false;
-            };
-            let answer = callback
-                .call1(py, (bytes, tenant, failure.attempt, message))
-                .and_then(|answer| answer.is_truthy(py));
-            match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    // The request's error is raised; this one is shown as unraisable.
-                    error.write_unraisable(py, Some(callback.bind(py)));
-                    false
-                }
-            }
-        })
     }
 
     /// Whether a retry after [`end_lease`](MemoryPressure::end_lease) could help.

@@ -72,7 +72,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<native_memory::PyReservation>()?;
     module.add_class::<scheduler::PyScheduler>()?;
     module.add_class::<task::PyTask>()?;
-    module.add_class::<task::PyGrant>()?;
     module.add_function(wrap_pyfunction!(replay_log::replay_allocations, module)?)?;
     module.add_class::<cuda::PyKernel>()?;
     module.add_function(wrap_pyfunction!(cuda::cuda_probe, module)?)?;

@@ -88,13 +88,6 @@ impl PyMemory {
         })
     }
 
-    /// Set the callback for allocations that fail with nothing left to evict; None removes it.
-    ///
-    /// It is called with bytes, tenant, attempt and message, and returns whether it freed memory.
-    fn on_shortage(&self, callback: Option<Py<PyAny>>) {
-        drop(self.runtime.memory.pressure.set_callback(callback));
-    }
-
     /// Outstanding allocations, oldest first; None unless the device tracks allocations.
     fn outstanding(&self, py: Python<'_>) -> PyResult<Option<Vec<OutstandingTuple>>> {
         guarded("outstanding", || {

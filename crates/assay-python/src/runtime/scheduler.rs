@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use assay_runtime::memory::TenantId;
 use assay_runtime::scheduler::{
-    Class, Deadline, DeadlinePolicy, Decision, Lane, PartitionId, PartitionLane, PartitionOptions,
-    PerLane, PoolTenant, Rate, Scheduler, SchedulerOptions, TaskId, TaskLane, TaskOptions,
+    Class, Decision, Lane, PartitionId, PartitionLane, PartitionOptions, PerLane, PoolTenant, Rate,
+    Scheduler, SchedulerOptions, TaskId, TaskLane, TaskOptions,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -142,8 +142,7 @@ impl PyScheduler {
 
     /// Add a task; it is admitted immediately if its reservation is available.
     #[pyo3(signature = (
-        name, *, partition, qos, weight, memory_bytes, reserved, limits, grant_limits, deadline,
-        assumed_ns,
+        name, *, partition, qos, weight, memory_bytes, reserved, limits, assumed_ns,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn submit(
@@ -156,8 +155,6 @@ impl PyScheduler {
         memory_bytes: u64,
         reserved: Rates,
         limits: Rates,
-        grant_limits: Rates,
-        deadline: Option<(u64, bool)>,
         assumed_ns: u64,
     ) -> PyResult<PyTask> {
         guarded("task", || {
@@ -166,19 +163,10 @@ impl PyScheduler {
             options.class = Class::named(qos).ok_or_else(|| errors::unknown_class(qos))?;
             options.weight = weight;
             options.memory_bytes = memory_bytes;
-            let reserved = per_lane(&reserved)?;
-            let (limits, grant_limits) = (per_lane(&limits)?, per_lane(&grant_limits)?);
+            let (reserved, limits) = (per_lane(&reserved)?, per_lane(&limits)?);
             options.lanes = PerLane::from_fn(|lane| TaskLane {
                 reserved: reserved[lane],
                 limit: limits[lane],
-                grant_limit: grant_limits[lane],
-            });
-            options.deadline = deadline.map(|(instant_ns, fails)| Deadline {
-                instant_ns,
-                policy: match fails {
-                    true => DeadlinePolicy::Fail,
-                    false => DeadlinePolicy::Record,
-                },
             });
             let task = py.detach(|| self.scheduler.submit(options));
             Ok(PyTask::new(&self.runtime, or_raise(task)?, assumed_ns))

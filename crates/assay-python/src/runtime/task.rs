@@ -1,10 +1,8 @@
-//! A task of the scheduler, and its grants, for Python.
+//! A task of the scheduler, for Python.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use assay_runtime::scheduler::{
-    Grant, Lane, PausePolicy, SchedulerError, Task, TaskSnapshot, TaskState,
-};
+use assay_runtime::scheduler::{Lane, PausePolicy, SchedulerError, Task, TaskSnapshot, TaskState};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -42,7 +40,6 @@ pub(super) fn task_to_dict<'py>(
     row.set_item("ended", task.ended.map(|reason| reason.to_string()))?;
     row.set_item("message", task.message.as_deref())?;
     row.set_item("holds_reservation", task.holds_reservation)?;
-    row.set_item("missed_deadline", task.missed_deadline)?;
     row.set_item("submitted_ns", task.submitted_ns)?;
     row.set_item("grants_in_flight", task.grants_in_flight)?;
     let lanes = PyDict::new(py);
@@ -165,18 +162,6 @@ impl PyTask {
     fn unbind(&self, stream: PyRef<'_, PyStream>) {
         self.runtime.tasks.unbind(stream.id, &self.task);
     }
-
-    /// Request a grant of `units` in a lane, and wait for it.
-    fn request_grant(&self, py: Python<'_>, lane: &str, units: u64) -> PyResult<PyGrant> {
-        guarded("request_grant", || {
-            refuse_reentry("request_grant")?;
-            let lane = lane_named(lane)?;
-            let grant = or_raise(py.detach(|| self.task.request_grant(lane, units)))?;
-            Ok(PyGrant {
-                grant: Mutex::new(Some(grant)),
-            })
-        })
-    }
 }
 
 impl Drop for PyTask {
@@ -190,28 +175,5 @@ impl Drop for PyTask {
         {
             let _ = self.task.cancel();
         }
-    }
-}
-
-/// The right to queue one piece of work.
-#[pyclass(name = "NativeGrant", module = "assay._native", frozen)]
-pub(super) struct PyGrant {
-    grant: Mutex<Option<Grant>>,
-}
-
-#[pymethods]
-impl PyGrant {
-    /// End the grant, at the measured cost if one is given; idempotent.
-    #[pyo3(signature = (measured_units=None))]
-    fn end(&self, py: Python<'_>, measured_units: Option<u64>) {
-        let grant = self
-            .grant
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        py.detach(|| match (grant, measured_units) {
-            (Some(grant), Some(units)) => grant.end_measured(units),
-            (grant, _) => drop(grant),
-        });
     }
 }

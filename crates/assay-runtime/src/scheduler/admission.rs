@@ -1,10 +1,9 @@
 //! Admission control: reserves memory and bandwidth for tasks, in order.
 //!
 //! Each partition has its own memory and its own reservable rates, so partitions do not wait for
-//! each other. Within one, tasks queue by submission time plus the delay of their class; a deadline
-//! shortens that delay. The first task that does not fit blocks the queue. Later tasks backfill:
-//! they are admitted only when they leave enough of every resource for the blocked one, so they
-//! never delay it, and no task starves.
+//! each other. Within one, tasks queue by submission time plus the delay of their class. The first
+//! task that does not fit blocks the queue. Later tasks backfill: they are admitted only when they
+//! leave enough of every resource for the blocked one, so they never delay it, and no task starves.
 
 use super::decision::{Action, Reason};
 use super::error::SchedulerError;
@@ -145,13 +144,9 @@ impl SchedulerState {
     pub fn submit(&mut self, options: TaskOptions) -> u64 {
         let partition = options.partition;
         let class_weight = self.options.class(options.class).weight;
-        let deadline = options.deadline;
         let key = self
             .tasks
             .insert(TaskEntry::new(options, class_weight, self.now_ns));
-        if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline.instant_ns, key));
-        }
         if let Some(entry) = self.partition_mut(partition) {
             entry.tasks += 1;
         }
@@ -166,10 +161,7 @@ impl SchedulerState {
         let Some(entry) = self.tasks.get_mut(task) else {
             return;
         };
-        let mut delay = self.options.class(entry.options.class).admission_delay_ns;
-        if let Some(deadline) = entry.options.deadline {
-            delay = delay.min(deadline.instant_ns.saturating_sub(self.now_ns));
-        }
+        let delay = self.options.class(entry.options.class).admission_delay_ns;
         let admission_key = (self.now_ns.saturating_add(delay), self.submissions);
         self.submissions += 1;
         entry.admission_key = Some(admission_key);

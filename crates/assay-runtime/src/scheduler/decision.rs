@@ -36,8 +36,6 @@ pub enum Action {
     Fail,
     /// The task was cancelled.
     Cancel,
-    /// The task's deadline passed.
-    Miss,
     /// The task's reservation was released.
     Release,
 }
@@ -60,7 +58,6 @@ impl Action {
             Action::Finish => "finish",
             Action::Fail => "fail",
             Action::Cancel => "cancel",
-            Action::Miss => "miss",
             Action::Release => "release",
         }
     }
@@ -128,11 +125,6 @@ pub enum Reason {
     Panicked,
     /// The task's owner reported an error.
     Reported,
-    /// The deadline passed.
-    DeadlinePassed {
-        /// The deadline.
-        deadline_ns: u64,
-    },
     /// The task ended.
     TaskEnded,
     /// Its options are invalid.
@@ -172,9 +164,6 @@ impl fmt::Display for Reason {
             Reason::Dropped => f.write_str("handle dropped"),
             Reason::Panicked => f.write_str("handle dropped by a panic"),
             Reason::Reported => f.write_str("error reported by its owner"),
-            Reason::DeadlinePassed { deadline_ns } => {
-                write!(f, "deadline of {deadline_ns} ns passed")
-            }
             Reason::TaskEnded => f.write_str("task ended"),
             Reason::Invalid => f.write_str("invalid options"),
         }

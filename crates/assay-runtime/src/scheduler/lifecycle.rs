@@ -4,7 +4,6 @@ use super::decision::{Action, Reason};
 use super::error::SchedulerError;
 use super::ids::{PartitionId, TaskId};
 use super::lane::Lane;
-use super::options::DeadlinePolicy;
 use super::state::{GrantState, SchedulerState, TaskEntry};
 use super::task_state::TaskState;
 
@@ -150,9 +149,6 @@ impl SchedulerState {
                 .admission_key
                 .take()
                 .map(|key| (entry.options.partition, key));
-            if let Some(deadline) = entry.options.deadline {
-                self.deadlines.remove(&(deadline.instant_ns, task));
-            }
         }
         for lane in Lane::ALL {
             self.leave_backlog(lane, task);
@@ -219,29 +215,6 @@ impl SchedulerState {
             && let Some(partition) = self.partition_mut(entry.options.partition)
         {
             partition.tasks -= 1;
-        }
-    }
-
-    /// Fails or marks the tasks whose deadline has passed, by their policy.
-    pub fn expire_deadlines(&mut self) {
-        while let Some((instant_ns, task)) = self.deadlines.first().copied() {
-            if instant_ns > self.now_ns {
-                return;
-            }
-            self.deadlines.pop_first();
-            let Some(entry) = self.tasks.get_mut(task) else {
-                continue;
-            };
-            entry.missed_deadline = true;
-            let policy = entry.options.deadline.map(|deadline| deadline.policy);
-            let started = !matches!(entry.state, TaskState::Pending | TaskState::Admitted);
-            let reason = Reason::DeadlinePassed {
-                deadline_ns: instant_ns,
-            };
-            self.record(task, Action::Miss, reason);
-            if !started || policy == Some(DeadlinePolicy::Fail) {
-                let _ = self.end(task, TaskState::Failed, reason);
-            }
         }
     }
 }

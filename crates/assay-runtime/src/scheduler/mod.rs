@@ -43,8 +43,8 @@ pub use lane::{Lane, PerLane};
 pub use lifecycle::PausePolicy;
 pub use memory_source::{MemoryReservation, MemorySource, PoolTenant};
 pub use options::{
-    ClassOptions, Deadline, DeadlinePolicy, LaneOptions, PartitionLane, PartitionOptions,
-    SchedulerOptions, TaskLane, TaskOptions,
+    ClassOptions, LaneOptions, PartitionLane, PartitionOptions, SchedulerOptions, TaskLane,
+    TaskOptions,
 };
 pub use progress::ProgressEngine;
 pub use snapshot::{

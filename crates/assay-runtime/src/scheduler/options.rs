@@ -183,26 +183,6 @@ pub struct TaskLane {
     pub reserved: Option<Rate>,
     /// The most units it is granted, if limited.
     pub limit: Option<Rate>,
-    /// The most grants it is issued, if limited: paces launches independently of their cost.
-    pub grant_limit: Option<Rate>,
-}
-
-/// What happens when a task's deadline passes before its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeadlinePolicy {
-    /// The miss is recorded; a running task continues, one not yet started fails.
-    Record,
-    /// The task fails.
-    Fail,
-}
-
-/// The time by which a task should end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Deadline {
-    /// The time, by the scheduler's clock.
-    pub instant_ns: u64,
-    /// What happens when it passes.
-    pub policy: DeadlinePolicy,
 }
 
 /// Options of a task.
@@ -220,11 +200,6 @@ pub struct TaskOptions {
     pub memory_bytes: u64,
     /// Its lanes.
     pub lanes: PerLane<TaskLane>,
-    /// By when it should end, if that matters.
-    ///
-    /// Earlier deadlines are admitted first within a class and served first among requests due
-    /// under a reservation. A deadline does not change the share of unreserved bandwidth.
-    pub deadline: Option<Deadline>,
 }
 
 impl TaskOptions {
@@ -237,7 +212,6 @@ impl TaskOptions {
             weight: 1,
             memory_bytes: 0,
             lanes: PerLane::default(),
-            deadline: None,
         }
     }
 
@@ -252,15 +226,11 @@ impl TaskOptions {
         at_least_one("task weight", self.weight.into())?;
         let mut reserved = 0;
         for lane in Lane::ALL {
-            let TaskLane {
-                limit, grant_limit, ..
-            } = self.lanes[lane];
             let rate = self.reserved_per_second(lane);
             if self.lanes[lane].reserved.is_some() {
                 at_least_one("reserved.units_per_second", rate)?;
             }
-            validate_limit(limit, rate)?;
-            validate_limit(grant_limit, 1)?;
+            validate_limit(self.lanes[lane].limit, rate)?;
             reserved |= rate;
         }
         let expected = match (self.class, reserved) {

@@ -17,7 +17,6 @@ use super::fair_queue::Tag;
 use super::ids::PartitionId;
 use super::lane::Lane;
 use super::state::{GrantState, SchedulerState};
-use super::token_bucket::TokenBucket;
 
 /// A request that can be granted now.
 struct Selection {
@@ -199,9 +198,6 @@ impl SchedulerState {
         {
             bucket.charge(now_ns, units);
         }
-        if let Some(bucket) = &mut task_lane.grant_limit {
-            bucket.charge(now_ns, 1);
-        }
         task_lane.grants += 1;
         task_lane.granted_units += units;
         task_lane.grants_in_flight += 1;
@@ -234,16 +230,11 @@ impl SchedulerState {
             self.leave_backlog(lane, task);
             return;
         };
-        let ready = |bucket: &Option<TokenBucket>, units| {
-            bucket.as_ref().map_or(0, |bucket| bucket.ready_ns(units))
-        };
+        let limit = task_lane.limit.as_ref();
         let (mut due_ns, mut deadline_ns) = (u64::MAX, u64::MAX);
         if let Some(reserved) = &task_lane.reserved {
             due_ns = reserved.due_ns(grant.requested_ns);
             deadline_ns = reserved.deadline_ns(grant.requested_ns, grant.units);
-        }
-        if let Some(deadline) = entry.options.deadline {
-            deadline_ns = deadline_ns.min(deadline.instant_ns);
         }
         let candidate = Candidate {
             task,
@@ -252,7 +243,7 @@ impl SchedulerState {
             tag: task_lane.flow.start_tag(),
             partition: entry.options.partition,
             class: entry.options.class,
-            ready_ns: ready(&task_lane.limit, grant.units).max(ready(&task_lane.grant_limit, 1)),
+            ready_ns: limit.map_or(0, |bucket| bucket.ready_ns(grant.units)),
             due_ns,
             deadline_ns,
             hold_recorded: false,

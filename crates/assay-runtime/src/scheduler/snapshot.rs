@@ -41,8 +41,6 @@ pub struct TaskSnapshot {
     pub message: Option<String>,
     /// Whether it holds its reservation.
     pub holds_reservation: bool,
-    /// Whether its deadline passed before its end.
-    pub missed_deadline: bool,
     /// When it was submitted.
     pub submitted_ns: u64,
     /// Grants in flight in all lanes.
@@ -118,7 +116,6 @@ impl SchedulerState {
             ended: entry.ended,
             message: entry.message.clone(),
             holds_reservation: entry.reservation.is_some(),
-            missed_deadline: entry.missed_deadline,
             submitted_ns: entry.submitted_ns,
             grants_in_flight: entry.grants_in_flight,
             lanes: PerLane::from_fn(|lane| {

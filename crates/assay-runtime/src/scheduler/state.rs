@@ -12,7 +12,7 @@ use super::task_state::TaskState;
 use super::token_bucket::{ReservedRate, TokenBucket};
 use assay_collections::RingBuffer;
 use assay_collections::Slab;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A request for a grant: waiting, granted, or refused because its task ended.
@@ -42,7 +42,6 @@ pub(super) struct TaskLaneState {
     pub flow: Flow,
     pub reserved: Option<ReservedRate>,
     pub limit: Option<TokenBucket>,
-    pub grant_limit: Option<TokenBucket>,
     pub grants: u64,
     pub granted_units: u64,
     pub reserved_units: u64,
@@ -76,7 +75,6 @@ pub(super) struct TaskEntry {
     /// Grant handles in any state; the entry is kept as long as one exists.
     pub grant_handles: u32,
     pub handle_dropped: bool,
-    pub missed_deadline: bool,
     pub ended: Option<Reason>,
     pub message: Option<String>,
 }
@@ -125,7 +123,6 @@ pub(super) struct SchedulerState {
     pub tasks: Slab<TaskEntry>,
     pub grants: Slab<GrantEntry>,
     pub lanes: PerLane<LaneState>,
-    pub deadlines: BTreeSet<(u64, u64)>,
     pub decisions: RingBuffer<Decision>,
     pub submissions: u64,
     /// Threads blocked on a change.
@@ -143,7 +140,6 @@ impl TaskLaneState {
             flow: Flow::new(u64::from(class_weight) * u64::from(options.weight)),
             reserved: lane_options.reserved.map(ReservedRate::new),
             limit: lane_options.limit.map(TokenBucket::new),
-            grant_limit: lane_options.grant_limit.map(TokenBucket::new),
             grants: 0,
             granted_units: 0,
             reserved_units: 0,
@@ -168,7 +164,6 @@ impl TaskEntry {
             grants_in_flight: 0,
             grant_handles: 0,
             handle_dropped: false,
-            missed_deadline: false,
             ended: None,
             message: None,
         }
@@ -210,7 +205,6 @@ impl SchedulerState {
                 unreserved_deficit: 0,
                 next_ns: None,
             }),
-            deadlines: BTreeSet::new(),
             decisions: RingBuffer::new(options.decisions),
             submissions: 0,
             waiters: 0,
@@ -299,10 +293,9 @@ impl SchedulerState {
         });
     }
 
-    /// Applies everything due by `now_ns`: missed deadlines, throttled requests now ready.
+    /// Issues the grants of throttled requests that are ready by `now_ns`.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.expire_deadlines();
         for lane in Lane::ALL {
             if self.lanes[lane]
                 .next_ns
@@ -315,10 +308,7 @@ impl SchedulerState {
 
     /// The next time at which [`advance`](Self::advance) has something to do.
     pub fn next_event_ns(&self) -> Option<u64> {
-        let deadline = self.deadlines.first().map(|(instant_ns, _)| *instant_ns);
-        let lanes = Lane::ALL
-            .into_iter()
-            .filter_map(|lane| self.lanes[lane].next_ns);
-        lanes.chain(deadline).min()
+        let lanes = Lane::ALL.into_iter();
+        lanes.filter_map(|lane| self.lanes[lane].next_ns).min()
     }
 }

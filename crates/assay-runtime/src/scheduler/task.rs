@@ -86,7 +86,6 @@ impl Task {
                 _ => return WaitStatus::Ready(Ok(())),
             }
             let partition = task.options.partition;
-            let deadline = task.options.deadline.map(|deadline| deadline.instant_ns);
             let memory = state
                 .partition(partition)
                 .and_then(|partition| partition.options.memory.as_ref());
@@ -95,7 +94,7 @@ impl Task {
                 state.admit(partition);
                 return WaitStatus::At(u64::MAX);
             }
-            deadline.map_or(WaitStatus::OnChange(None), WaitStatus::At)
+            WaitStatus::OnChange(None)
         })?
     }
 
@@ -170,7 +169,7 @@ impl Task {
         self.wait_admitted()?;
         self.start()?;
         let outcome = work(&self);
-        // Another thread may have cancelled it meanwhile, or a deadline failed it.
+        // Another thread may have cancelled it meanwhile.
         if !self.state()?.is_final() {
             match &outcome {
                 Ok(_) => self.finish()?,

@@ -15,7 +15,7 @@ pub enum TaskState {
     Paused,
     /// Finished successfully.
     Done,
-    /// Ended by an error, a panic or a missed deadline.
+    /// Ended by an error or a panic.
     Failed,
     /// Ended by cancellation.
     Cancelled,
