@@ -22,7 +22,9 @@ fn collect_sources(folder: &Path, sources: &mut Vec<PathBuf>) -> io::Result<()> 
 }
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
+    // Asked at run time: a target folder may serve several checkouts.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?;
+    let folder = Path::new(&manifest).join("../../kernels");
     let mut paths = Vec::new();
     collect_sources(&folder, &mut paths)?;
     let mut sources: Vec<(String, PathBuf)> = Vec::new();

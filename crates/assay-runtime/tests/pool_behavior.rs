@@ -447,6 +447,19 @@ fn trim_returns_unused_slabs() -> Result<()> {
 }
 
 #[test]
+fn trim_waits_for_the_work_before_frees() -> Result<()> {
+    let device = device();
+    let pool = pool_of(&device, |options| options.slab_bytes = 4 * MIB);
+    let stream = stream(&device);
+    let block = take(&pool, 4 * MIB, stream)?;
+    keep_busy(&device, stream, block.address(), 10);
+    pool.deallocate(block, stream)?;
+    assert_eq!(pool.trim()?, 4 * MIB);
+    assert_eq!(device.used_bytes(Space::Device), Ok(0));
+    pool.verify()
+}
+
+#[test]
 fn buffer_is_freed_on_drop_in_stream_order() -> Result<()> {
     let device = device();
     let pool = pool_of(&device, |_| {});

@@ -120,6 +120,12 @@ impl PoolState {
         self.streams.iter().flatten().map(|state| state.event)
     }
 
+    /// The events that freed blocks wait for.
+    pub fn pending_events(&self) -> impl Iterator<Item = EventId> + '_ {
+        let pending = self.streams.iter().flatten().filter(|state| state.pending);
+        pending.map(|state| state.event)
+    }
+
     /// Releases to any stream what the other streams have freed and finished using.
     ///
     /// With `flush_all`, also empties their size classes' free lists, which costs them their fast

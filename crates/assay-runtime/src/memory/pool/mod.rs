@@ -9,7 +9,9 @@ mod slow_path;
 
 pub use reservation::Reservation;
 
-use crate::backend::{Address, Backend, DevicePointer, HostPointer, Space, StreamId};
+use crate::backend::{
+    Address, Backend, BackendError, DevicePointer, EventId, HostPointer, Space, StreamId,
+};
 use crate::memory::bins::LARGEST_BLOCK_BYTES;
 use crate::memory::block::{BlockState, NONE};
 use crate::memory::error::MemoryError;
@@ -113,11 +115,23 @@ impl Pool {
         self.lock()?.forget_stream(&*self.backend, stream)
     }
 
-    /// Returns unused slabs to the device; returns their bytes.
+    /// Returns unused slabs to the device, once the work queued before their frees has finished; returns their bytes.
     pub fn trim(&self) -> Result<u64> {
         let _growth = self.growth.lock().map_err(|_| MemoryError::Poisoned {
             resource: "memory pool",
         })?;
+        let pending: Vec<EventId> = {
+            let mut state = self.lock()?;
+            state.reclaim(&*self.backend, ANY_STREAM, true)?;
+            state.pending_events().collect()
+        };
+        for event in pending {
+            match self.backend.synchronize_event(event) {
+                // Its stream was destroyed meanwhile, after its work had finished.
+                Err(BackendError::UnknownEvent { .. }) => {}
+                outcome => outcome?,
+            }
+        }
         let mut released = Vec::new();
         {
             let mut state = self.lock()?;
