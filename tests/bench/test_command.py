@@ -250,8 +250,9 @@ SLOW_SUITES = ("graph", "trace")
     [
         pytest.param(name, marks=pytest.mark.slow if name in SLOW_SUITES else ())
         for name in registry.SUITES
-        # Its shares hold for models whose steps are longer than the host's work: see test_sharing.
-        if name != "sharing"
+        # Shares hold for models whose steps are longer than the host's work: see test_sharing; decode
+        # is run by test_decode.
+        if name not in ("sharing", "decode")
     ],
 )
 def test_every_suite_runs_quickly(cli: Any, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ print(code, *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("scratch")
+def scratch(registry_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scratch")
+    shutil.copytree(registry_cache, folder / "cache" / "registry")
+    return folder
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_every_allocation_copy_and_launch_is_in_the_records_of_the_core(fresh: D
 
 def test_large_eviction_round_trip() -> None:
     """Evicted memory is restored with its contents, not zeros, in LRU order."""
-    device = new_device(pool_bytes=160 * MIB)
-    words = 4 * MIB  # 32 MiB each: ten arrays are twice what the pool holds
+    device = new_device(pool_bytes=40 * MIB)
+    words = MIB  # 8 MiB each: ten arrays are twice what the pool holds
     arrays, seeds = [], list(range(10))
     for seed in seeds:
         bits = np.random.default_rng(seed).integers(0, 1 << 63, words, dtype=np.uint64)
@@ -89,7 +89,7 @@ def test_large_eviction_round_trip() -> None:
     report = device.memory_report()
     assert report.evictable is not None
     assert report.evictable["restores"] >= 5
-    assert report.evictable["spilled_bytes"] == 4 * 32 * MIB
+    assert report.evictable["spilled_bytes"] == 4 * 8 * MIB
     device.verify()
 
 

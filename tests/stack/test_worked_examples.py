@@ -115,12 +115,13 @@ def test_cached_and_fresh_registries_are_equal() -> None:
     ],
 )
 def test_damaged_cache_is_rebuilt(
-    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: str, tmp_path: Path, registry_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
-    fresh = stack.registry.__wrapped__()
-    (path,) = (tmp_path / "cache" / "registry").iterdir()
-    intact = path.read_bytes()
+    (intact_path,) = registry_cache.iterdir()
+    intact = intact_path.read_bytes()
+    path = tmp_path / "cache" / "registry" / intact_path.name
+    path.parent.mkdir(parents=True)
     path.write_text(damage, encoding="utf-8")
-    assert stack.registry.__wrapped__().to_data() == fresh.to_data()
+    assert stack.registry.__wrapped__().to_data() == stack.registry().to_data()
     assert path.read_bytes() == intact

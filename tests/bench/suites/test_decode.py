@@ -9,7 +9,8 @@ from assay.cli.app import run
 
 def test_quick_run_of_the_decode_suite(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["bench", "decode", "--model", "synthetic", "--quick", "--json"])
-    data = json.loads(capsys.readouterr().out)
+    captured = capsys.readouterr()
+    data = json.loads(captured.out)
     assert code == 0
     figures = {figure["name"]: figure for figure in data["figures"]}
     assert list(figures) == [
@@ -20,6 +21,7 @@ def test_quick_run_of_the_decode_suite(capsys: pytest.CaptureFixture[str]) -> No
         "8 requests at once, deterministic",
         "process start to first token",
     ]
+    assert captured.err.count("\n") >= len(figures)
     assert all(figure["check"]["passed"] for figure in figures.values())
     assert all(figure["value"] > 0 for figure in figures.values())
     decode = figures["decode 8 tokens"]
