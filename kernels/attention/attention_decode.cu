@@ -179,7 +179,8 @@ DEVICE void normalize_and_rotate(uint4 (&head)[KEY_CHUNKS], const ELEMENT* gain,
                              pack<ELEMENT>(v[c][4], v[c][5]), pack<ELEMENT>(v[c][6], v[c][7]));
 }
 
-struct Shared {
+// Aligned for stores of two and four floats, wherever the compiler places it.
+struct alignas(16) Shared {
     float accumulators[WARPS][QUERY_HEADS][HEAD_DIM + 4];
     float row_max[WARPS][QUERY_HEADS], row_sum[WARPS][QUERY_HEADS];
 };

@@ -110,7 +110,7 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
                      const int* experts, Element* y, int assignments, int fan_out, int outputs TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ u8 rings[];
-    __shared__ float warp_partials[2][WARPS][16 * MAX_ROWS];
+    __shared__ alignas(16) float warp_partials[2][WARPS][16 * MAX_ROWS];  // stored two at once
     __shared__ alignas(16) Grouping grouping;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int columns = GATED ? outputs / 2 : outputs;

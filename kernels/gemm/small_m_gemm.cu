@@ -36,7 +36,7 @@ small_m_gemm(const Element* __restrict__ weights, const Element* x, const Elemen
              float epsilon TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ u8 rings[];
-    __shared__ float warp_partials[2][WARPS][16 * MAX_ROWS];
+    __shared__ alignas(16) float warp_partials[2][WARPS][16 * MAX_ROWS];  // stored two at once
     __shared__ float squares[PASSES][WARPS][MAX_ROWS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int columns = GATED ? outputs / 2 : outputs;

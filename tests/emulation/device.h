@@ -56,6 +56,8 @@ namespace emulated {
 
 constexpr int MAX_DYNAMIC = 232448, STACK = 1 << 17, MAX_VALUES = 8;
 __shared__ unsigned char dynamic_shared[MAX_DYNAMIC] __attribute__((aligned(1024), used));
+// So that what follows and is aligned to 4 bytes is aligned to no more.
+__shared__ unsigned misalignment __attribute__((used));
 
 // What a launch has besides its grid: the ways in which hardware may differ from run to run.
 struct Launch {
@@ -109,6 +111,11 @@ inline void yield() {
     snprintf(message, sizeof message, "%s (CTA %u %u %u, thread %u)", what, blockIdx.x, blockIdx.y, blockIdx.z,
              threadIdx.x);
     _longjmp(scheduler, 2);
+}
+
+// What code compiled with -fsanitize=alignment calls where an address is not aligned for the type of an access.
+extern "C" __attribute__((used, visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void*, uintptr_t) {
+    fail("a misaligned access");
 }
 
 template <class Condition> inline void wait_until(Condition condition) {

@@ -77,6 +77,7 @@ def _compiled(name: str, options: tuple[tuple[str, object], ...], changes: Chang
     library = folder / f"{stem}.so"
     command = [
         str(COMPILER), "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-ffp-contract=off",
+        "-fsanitize=alignment",
         "-U_FORTIFY_SOURCE", f"-I{folder}", *(f"-D{key}={value}" for key, value in options),
         str(folder / f"{stem}.cpp"), "-o", str(library),
     ]  # fmt: skip

@@ -15,6 +15,7 @@ _MACRO = re.compile(r"\s*#define (\w+)")
 _PTX = re.compile(r"\basm\b")
 _KERNEL = re.compile(r"\bKERNEL\b")
 _ALIGNED = re.compile(r"\balignas\((\w+)\)")
+_SHARED = re.compile(r"\b__shared__ (\w+(?:<[^;<>]*>)?) (?=\w)")
 _DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];")
 
 
@@ -79,6 +80,8 @@ def host_source(name: str, text: str) -> str:
                 parts.append(f"\nusing emulated_cluster::{function};\n")
     dynamic = r"\1* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared);"
     text = _DYNAMIC.sub(dynamic, "".join(parts))
+    # By default GCC aligns large objects to 32 bytes, a GPU's compiler as their type asks for.
+    text = _SHARED.sub(r"__shared__ __attribute__((aligned(alignof(\1)))) \1 ", text)
     # GCC takes alignas only before other attributes.
     return _ALIGNED.sub(r"__attribute__((aligned(\1)))", text)
 

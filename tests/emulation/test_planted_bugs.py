@@ -101,6 +101,13 @@ def test_a_misaligned_load_is_reported() -> None:
         gemv_error(bug)
 
 
+def test_shared_memory_is_aligned_as_declared_and_no_more() -> None:
+    declared = "__shared__ alignas(16) float warp_partials"
+    bug = (("small_m_gemm.cu", declared, "__shared__ float warp_partials"),)
+    with pytest.raises(KernelError, match="misaligned access"):
+        small_m_error(bug)
+
+
 @pytest.mark.parametrize(
     ("text", "kept", "dropped"),
     [
