@@ -160,9 +160,20 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {
                     "ELEMENT": "bf16", "CACHE_ELEMENT": cache, "HEAD_DIM": head, "HEAD_TILES": 1,
                     "CTAS_PER_SM": 2 if head <= 128 else 1, "CLUSTER": cluster,
-                    "WARPS": 8 if head <= 128 else 2, "METADATA_READY": 1, "FUSED_ROPE": 0,
-                    "SCORE_OPTIONS": 15 * cluster,
+                    "WARPS": 8 if head <= 128 else 2, "METADATA_READY": 1,
+                    "FUSED_ROPE": int(cache == "e4m3" and head != 192), "SCORE_OPTIONS": 15 * cluster,
                 }  # fmt: skip
+        case "attention_decode_hopper.cu":
+            for cache, (head, tiles), cluster, fused in product(
+                QUANTIZED_CACHES, ((64, 1), (64, 2), (128, 1)), clusters, (0, 1)
+            ):
+                if architecture == "sm_90a" and not (fused and cache == "int8"):
+                    yield {
+                        "ELEMENT": "bf16", "CACHE_ELEMENT": cache, "HEAD_DIM": head, "HEAD_TILES": tiles,
+                        "CTAS_PER_SM": 1, "CLUSTER": cluster, "WARPS": 8, "RING_STAGES": 4,
+                        "METADATA_READY": 1, "FUSED_ROPE": fused, "INTERLEAVED": cluster,
+                        "SCORE_OPTIONS": 15 * cluster,
+                    }  # fmt: skip
         case "attention_prefill.cu":
             for element, head, causal in product(HALF, (64, 128, 192, 256), (0, 1)):
                 yield {"ELEMENT": element, "HEAD_DIM": head, "CAUSAL": causal}
@@ -272,6 +283,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 yield {"ELEMENT": element, "HEAD_DIM": head, "ELEMENTS": min(head, 32), "STATE_SIZE": state,
                        "ELEMENTS_PER_LANE": 2 if head == 64 else 1, "LANES_PER_ELEMENT": lanes,
                        "CHUNK_ROWS": 16}  # fmt: skip
+        case "chunked_scan.cu":
+            yield from ({"ELEMENT": "bf16", "STATE_SIZE": size} for size in (64, 128))
         case "gather_rows.cu":
             yield from ({"ACCESS_BYTES": access_bytes} for access_bytes in (16, 4, 2, 1))
         case "gather.cu":

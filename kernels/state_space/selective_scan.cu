@@ -5,7 +5,8 @@
 //   registers, of which LANES_PER_ELEMENT lanes share an element's, and a lane has ELEMENTS_PER_LANE of them, which
 //   share what it reads of B and C. Rows come in chunks of CHUNK_ROWS through shared memory, and the CTAs of an SM hide
 //   each other's waits for them. A decode step has one row: the kernel then is bound by reading and writing the state.
-// Departures: not the chunked matrix form, which prefill on tensor cores would need.
+// Departures: not the chunked matrix form, which prefill takes (chunked_scan.cu); the bits of a row do not depend on
+//   where the steps of its sequence begin.
 //
 // Options: ELEMENT (bf16, fp16, float), HEAD_DIM, ELEMENTS (divides HEAD_DIM), ELEMENTS_PER_LANE (divides ELEMENTS),
 //   STATE_SIZE (a multiple of 4 LANES_PER_ELEMENT), LANES_PER_ELEMENT (a power of two up to 32), CHUNK_ROWS.
@@ -15,13 +16,10 @@
 //   heads * HEAD_DIM + 2 groups * STATE_SIZE), a_log, d, dt_bias (heads, float), slots, query_start_loc, seq_lens
 //   (int32), state (slots x heads x HEAD_DIM x STATE_SIZE, float), out (rows x heads * HEAD_DIM), heads, groups,
 //   dt_min, dt_max. Before a sequence's first token its state is zero. A sequence of length 0 is skipped.
-#include "prelude.cuh"
+#include "step_size.cuh"
 
 constexpr int THREADS = ELEMENTS / ELEMENTS_PER_LANE * LANES_PER_ELEMENT;
 constexpr int VECTORS = STATE_SIZE / (4 * LANES_PER_ELEMENT);
-
-// log(1 + e^v), without overflow.
-DEVICE float softplus(float v) { return fmaxf(v, 0.0f) + log1pf(__expf(-fabsf(v))); }
 
 KERNEL __launch_bounds__(THREADS)
 selective_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_log, const float* d,
@@ -54,12 +52,15 @@ selective_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* 
     for (int begin = 0; begin < rows; begin += CHUNK_ROWS) {
         const int count = min(CHUNK_ROWS, rows - begin);
         __syncthreads();
+        // Unrolled, so that the loads of several rows are in flight together.
+#pragma unroll 8
         for (int i = threadIdx.x; i < count * STATE_SIZE; i += THREADS) {
             const int row = i / STATE_SIZE, column = i % STATE_SIZE;
             const ELEMENT* from = convolved + i64(first_row + begin + row) * channels + inner + group * STATE_SIZE;
             reinterpret_cast<float*>(shared_b[row])[column] = to_float(from[column]);
             reinterpret_cast<float*>(shared_c[row])[column] = to_float(from[groups * STATE_SIZE + column]);
         }
+#pragma unroll 4
         for (int i = threadIdx.x; i < count * ELEMENTS; i += THREADS) {
             const int row = i / ELEMENTS, column = i % ELEMENTS;
             const i64 source = first_row + begin + row;
@@ -68,7 +69,7 @@ selective_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* 
         }
         for (int i = threadIdx.x; i < count; i += THREADS) {
             const float raw = to_float(projected[i64(first_row + begin + i) * width + inner + channels + head]);
-            shared_dt[i] = fminf(fmaxf(softplus(raw + bias), dt_min), dt_max);
+            shared_dt[i] = step_size(raw, bias, dt_min, dt_max);
         }
         __syncthreads();
         for (int row = 0; row < count; row++) {

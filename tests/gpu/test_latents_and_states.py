@@ -166,10 +166,17 @@ def test_latent_write_matches_the_cpu(device: Device, interleaved: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("heads", "size", "groups", "state"), [(128, 64, 8, 128), (24, 64, 1, 128), (4, 32, 2, 16)]
+    ("heads", "size", "groups", "state"),
+    [(128, 64, 8, 128), (24, 64, 1, 128), (6, 64, 2, 64), (5, 64, 1, 128), (4, 32, 2, 16)],
 )
 @pytest.mark.parametrize(
-    ("rows", "lengths"), [([1, 1, 0, 1], [1, 30, 0, 7]), ([150, 2, 1, 9], [150, 2, 8, 20])]
+    ("rows", "lengths", "batch_invariant"),
+    [
+        ([1, 1, 0, 1], [1, 30, 0, 7], False),
+        ([150, 2, 1, 9], [150, 2, 8, 20], False),
+        ([64, 129, 0, 1], [80, 129, 0, 20], False),
+        ([150, 2, 1, 9], [150, 2, 8, 20], True),
+    ],
 )
 def test_state_space_layers_match_the_cpu(
     device: Device,
@@ -179,6 +186,7 @@ def test_state_space_layers_match_the_cpu(
     state: int,
     rows: list[int],
     lengths: list[int],
+    batch_invariant: bool,
 ) -> None:
     both, inner = Both(device), heads * size
     channels = inner + 2 * groups * state
@@ -209,6 +217,7 @@ def test_state_space_layers_match_the_cpu(
                 states[one],
                 groups=groups,
                 dt_limit=(0.0, float("inf")),
+                batch_invariant=batch_invariant,
             )
         )
     assert error(outputs[0], outputs[2]) < 1e-2

@@ -305,7 +305,8 @@ pub static TABLE: [Signature; 46] = [
     // state = exp(-exp(a_log) dt) state + dt x B^T, y = state C + d x, with dt = clamp(softplus(raw +
     // dt_bias), dt_min, dt_max); out = y silu(z). A row of `projected` is z (heads x head_dim), what was
     // convolved, and the raw dt of every head; a row of `convolved` is x, then B and C of every group.
-    // The state is [slots, heads, head_dim, state_size].
+    // The state is [slots, heads, head_dim, state_size]. `batch_invariant` makes a row's result
+    // independent of which rows of its sequence come with it.
     Signature {
         name: "selective_scan",
         operands: &[
@@ -328,6 +329,7 @@ pub static TABLE: [Signature; 46] = [
             integer("groups"),
             integer("state_size"),
             integer("states"),
+            integer("batch_invariant"),
             float("dt_min"),
             float("dt_max"),
         ],

@@ -77,6 +77,7 @@ def selective_scan(
     *,
     groups: int,
     dt_limit: tuple[float, float],
+    batch_invariant: bool = False,
     out: Array | None = None,
     label: str | None = None,
 ) -> Array:
@@ -86,7 +87,8 @@ def selective_scan(
     softplus(raw + dt_bias) within `dt_limit`. A row of `projected` is the gate, what was convolved,
     and the raw dt of every head; a row of `convolved` is x, then B and C of each group of heads.
     `state` has the shape (slots, heads, head_dim, state_size), in float32; it is zero before a
-    sequence's first token, and is updated.
+    sequence's first token, and is updated. Many rows may be computed in chunks (GPUs), where the
+    last bits of a row depend on the chunk that it is in, unless `batch_invariant`.
     """
     name = "selective_scan"
     states, heads, head_dim, state_size = check(
@@ -118,7 +120,10 @@ def selective_scan(
             ("state", state),
             ("out", out),
         ],
-        (rows, sequences, heads, head_dim, groups, state_size, states, *map(float, dt_limit)),
+        (
+            *(rows, sequences, heads, head_dim, groups, state_size, states, int(batch_invariant)),
+            *map(float, dt_limit),
+        ),
         convolved.device,
         # A multiplication and two multiply-adds for each element of the state.
         Count(5.0 * steps, nbytes(projected, convolved, out) + moved),

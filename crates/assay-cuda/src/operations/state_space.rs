@@ -1,9 +1,10 @@
 //! State-space layers: causal convolution and selective scan.
 
+use super::attention_limits::flag;
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use crate::device::{LaunchConfig, Queue};
-use assay_operations::ElementFormat::{F32, I32};
+use assay_operations::ElementFormat::{Bf16, F32, I32};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};
 
@@ -17,6 +18,14 @@ const MAX_TAPS: u64 = 8;
 const SCAN_ROWS: u64 = 16;
 /// The most shared memory of the scan, which needs no permission of the driver.
 const MAX_SHARED_BYTES: u64 = 48 << 10;
+
+/// Rows, beyond one for each sequence, from which the scan is computed in chunks.
+const MIN_CHUNKED_ROWS: u64 = 32;
+/// Rows of a chunk, and threads of the CTA that computes one.
+const CHUNK_ROWS: u64 = 64;
+const CHUNK_THREADS: u64 = 256;
+/// The heads that the chunked scan computes.
+const CHUNK_HEAD_DIM: u64 = 64;
 
 /// The operands that say which rows are of which sequence, and where its state is.
 struct Sequences {
@@ -135,6 +144,15 @@ impl ScanTile {
     }
 }
 
+/// The shared memory of a CTA of the chunked scan, of two chunks and two states of bf16; none where
+/// its tiles do not fit.
+fn chunked_shared_bytes(head_dim: u64, state_size: u64) -> Option<u64> {
+    let row = |elements| elements * 2 + 16;
+    let chunk = CHUNK_ROWS * (2 * row(state_size) + row(head_dim));
+    let fits = head_dim == CHUNK_HEAD_DIM && [64, 128].contains(&state_size);
+    fits.then(|| 2 * chunk + 2 * head_dim * row(state_size))
+}
+
 pub(super) fn selective_scan(
     context: &OperationContext,
     queue: &Queue<'_>,
@@ -165,8 +183,37 @@ pub(super) fn selective_scan(
     if rows * inner * sequences.count == 0 {
         return Ok(());
     }
+    let mut arguments = vec![pointer(projected), pointer(convolved)];
+    arguments.extend([pointer(a_log), pointer(d), pointer(dt_bias)]);
+    arguments.extend(sequences.arguments());
+    arguments.extend([pointer(state), pointer(out), int(heads), int(groups)]);
+    arguments.push(KernelArgument::F32(call.float("dt_min")?));
+    arguments.push(KernelArgument::F32(call.float("dt_max")?));
+    let element = call.float_type("projected", projected)?;
+    // Chunks round as their rows come, and pairs of bf16 are read from rows that an odd number of
+    // heads would not align.
+    let may_chunk =
+        projected.format == Bf16 && heads.is_multiple_of(2) && !flag(call, "batch_invariant")?;
+    let available = u64::from(queue.device().facts().shared_bytes);
+    let chunked = chunked_shared_bytes(head_dim, state_size).filter(|bytes| *bytes <= available);
+    if let Some(bytes) = chunked.filter(|_| may_chunk && rows >= sequences.count + MIN_CHUNKED_ROWS)
+    {
+        let defines: [Define; 2] = [
+            ("ELEMENT", element.into()),
+            ("STATE_SIZE", state_size.into()),
+        ];
+        let function = context.function(queue, "chunked_scan", &defines)?;
+        let config = LaunchConfig {
+            grid: [heads as u32, sequences.count as u32, 1],
+            block: [CHUNK_THREADS as u32, 1, 1],
+            shared_bytes: bytes as u32,
+            cluster: 1,
+            prefers_l1: false,
+        };
+        return queue.launch(&function, config, &arguments);
+    }
     let defines: [Define; 7] = [
-        ("ELEMENT", call.float_type("projected", projected)?.into()),
+        ("ELEMENT", element.into()),
         ("HEAD_DIM", head_dim.into()),
         ("ELEMENTS", tile.elements.into()),
         ("ELEMENTS_PER_LANE", tile.elements_per_lane.into()),
@@ -175,12 +222,6 @@ pub(super) fn selective_scan(
         ("CHUNK_ROWS", SCAN_ROWS.into()),
     ];
     let function = context.function(queue, "selective_scan", &defines)?;
-    let mut arguments = vec![pointer(projected), pointer(convolved)];
-    arguments.extend([pointer(a_log), pointer(d), pointer(dt_bias)]);
-    arguments.extend(sequences.arguments());
-    arguments.extend([pointer(state), pointer(out), int(heads), int(groups)]);
-    arguments.push(KernelArgument::F32(call.float("dt_min")?));
-    arguments.push(KernelArgument::F32(call.float("dt_max")?));
     let config = LaunchConfig {
         grid: [
             heads as u32,
@@ -211,5 +252,13 @@ mod tests {
         assert_eq!(tile(16, 16), Some((16, 1, 4)));
         assert_eq!(tile(64, 6), None);
         assert_eq!(tile(7, 128), None);
+    }
+
+    #[test]
+    fn the_chunked_scan_says_its_shared_memory() {
+        assert_eq!(chunked_shared_bytes(64, 128), Some(122_880));
+        assert_eq!(chunked_shared_bytes(64, 64), Some(73_728));
+        assert_eq!(chunked_shared_bytes(64, 16), None);
+        assert_eq!(chunked_shared_bytes(32, 128), None);
     }
 }

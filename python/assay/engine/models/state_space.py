@@ -75,6 +75,7 @@ class StateSpace(NamedTuple):
             step.value_caches[layer],
             groups=self.groups,
             dt_limit=self.dt_limit,
+            batch_invariant=step.batch_invariant,
             out=step.attention_output,
             label=f"{label}.scan",
         )
