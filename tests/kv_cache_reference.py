@@ -42,8 +42,11 @@ def errors(
     block_tokens: int = 16,
     lengths: tuple[int, ...] = (70, 1, 200),
     prompt: bool = False,
+    fused: bool = False,
 ) -> float:
     """The largest error of one new token per sequence, or of whole prompts, relative to the largest value.
+
+    Fused, attention itself writes the new tokens.
 
     Keys and values are rounded to the activations' type first, as the device gets them.
     """
@@ -71,20 +74,29 @@ def errors(
     def place(host: Values) -> Array:
         return xp.asarray(host.astype(np.int32), device=device, copy=True)
 
+    ends = np.cumsum(lengths)
+    if fused:
+        slots[ends - 1] = -1
     queries = ops.rope_write(
         qkv, place(np.zeros(rows)), place(slots), None, keys, values,
         heads=heads, kv_heads=kv_heads, head_dim=head_dim,
     )  # fmt: skip
-    ends = np.cumsum(lengths)
     starts = np.concatenate([[0], ends])
     if not prompt:
-        queries = xp.take(queries, xp.astype(place(ends - 1), xp.int64), axis=0)
+        new = qkv if fused else queries
+        queries = xp.take(new, xp.astype(place(ends - 1), xp.int64), axis=0)
         starts = np.arange(len(lengths) + 1)
-    out = ops.paged_attention(
-        queries, keys, values, place(tables), place(starts), place(np.array(lengths)),
-        heads=heads, kv_heads=kv_heads, head_dim=head_dim, block_tokens=block_tokens,
-        max_query_len=max(lengths) if prompt else 1,
-    )  # fmt: skip
+    metadata = (place(tables), place(starts), place(np.array(lengths)))
+    shape_of = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    if fused:
+        out = ops.decode_attention(
+            queries, None, keys, values, *metadata, **shape_of, block_tokens=block_tokens
+        )
+    else:
+        out = ops.paged_attention(
+            queries, keys, values, *metadata, **shape_of, block_tokens=block_tokens,
+            max_query_len=max(lengths) if prompt else 1,
+        )  # fmt: skip
     split = read(qkv).reshape(rows, heads + 2 * kv_heads, head_dim).astype(np.float32)
     got = read(out).reshape(-1, heads, head_dim)
     worst, row = 0.0, 0

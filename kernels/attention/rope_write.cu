@@ -27,15 +27,17 @@
 #endif
 
 // Stores to a quantized cache: e4m3 rounds to nearest and saturates, int8 codes are given in multiples of the scale.
-DEVICE u8 quantized(e4m3, float v) { return to_e4m3(v); }
-DEVICE u8 quantized(int8, float v) { return u8(i8(__float2int_rn(v))); }
+DEVICE u32 quantized(e4m3, float low, float high) { return to_e4m3_pair(low, high); }
+DEVICE u32 quantized(int8, float low, float high) {
+    return u32(u8(i8(__float2int_rn(low)))) | u32(u8(i8(__float2int_rn(high)))) << 8;
+}
 template <class T> struct QuantizedAccess {
-    DEVICE static void store(T* p, const float (&v)[1]) { *reinterpret_cast<u8*>(p) = quantized(T(), v[0]); }
+    DEVICE static void store(T* p, const float (&v)[1]) { *reinterpret_cast<u8*>(p) = u8(quantized(T(), v[0], 0.0f)); }
     DEVICE static void store(T* p, const float (&v)[8]) {
         u32 words[2] = {};
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            words[i / 4] |= u32(quantized(T(), v[i])) << i % 4 * 8;
+        for (int i = 0; i < 8; i += 2)
+            words[i / 4] |= quantized(T(), v[i], v[i + 1]) << i % 4 * 8;
         *reinterpret_cast<uint2*>(p) = make_uint2(words[0], words[1]);
     }
 };

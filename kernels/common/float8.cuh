@@ -44,3 +44,14 @@ DEVICE u8 to_e4m3(float v) {
     const int eighths = int(rintf(ldexpf(size, 3 - exponent)));
     return u8(sign | (((exponent + 6) << 3) + eighths));
 }
+
+// Two numbers as e4m3, rounded the same.
+DEVICE u32 to_e4m3_pair(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+    u16 out;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(out) : "f"(high), "f"(low));
+    return out;
+#else
+    return u32(to_e4m3(low)) | u32(to_e4m3(high)) << 8;
+#endif
+}

@@ -330,6 +330,11 @@ DEVICE void store16_shared(u32 to, uint4 v) {
 }
 
 DEVICE void store4_shared(u32 to, u32 v) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory"); }
+DEVICE u32 load4_shared(u32 from) {
+    u32 v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+    return v;
+}
 
 DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

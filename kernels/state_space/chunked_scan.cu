@@ -1,16 +1,16 @@
 // The selective scan of Mamba-2 over many rows, in chunks, on tensor cores.
 //
-// Algorithm: structured state-space duality [Dao & Gu 2024]. Within a chunk, the output is attention without a softmax:
-//   y_i = sum over j <= i of (C_i B_j) e^(s_i - s_j) dt_j x_j, with s the running sum of -exp(a_log) dt; what came before
-//   adds e^(s_i) (state C_i), and the state becomes e^(s_L) state + sum of e^(s_L - s_j) dt_j x_j B_j^T. Then as
-//   selective_scan.cu: d x is added, and y silu(z) stored.
+// Algorithm: structured state-space duality [Dao & Gu 2024]. Within a chunk, the output is attention without a
+//   softmax: y_i = sum over j <= i of (C_i B_j) e^(s_i - s_j) dt_j x_j, with s the running sum of -exp(a_log) dt; what
+//   came before adds e^(s_i) (state C_i), and the state becomes e^(s_L) state + sum of e^(s_L - s_j) dt_j x_j B_j^T.
+//   Then as selective_scan.cu: d x is added, and y silu(z) stored.
 // Tiling: a CTA is one head of one sequence and walks over chunks of CHUNK_ROWS rows, which cp.async loads one chunk
-//   ahead. Four warps compute outputs, 16 rows each, of which the products stay in registers as in FlashAttention-2 [Dao
-//   2023]; four others hold the state in registers, 16 elements of the head each, and add the chunk to it meanwhile. The
-//   state that outputs multiply is a copy in shared memory, rounded to bf16.
-// Departures: chunks follow one another in the CTA that holds the state, instead of kernels for all chunks and a scan of
-//   their states: heads fill the device. x in the state's sum is split in two bf16 numbers, so that the state keeps 16
-//   bits of it: rounding there would add up. Bits depend on where chunks begin, so a batch-invariant step takes
+//   ahead. Four warps compute outputs, 16 rows each, of which the products stay in registers as in FlashAttention-2
+//   [Dao 2023]; four others hold the state in registers, 16 elements of the head each, and add the chunk to it
+//   meanwhile. The state that outputs multiply is a copy in shared memory, rounded to bf16.
+// Departures: chunks follow one another in the CTA that holds the state, instead of kernels for all chunks and a scan
+//   of their states: heads fill the device. x in the state's sum is split in two bf16 numbers, so that the state keeps
+//   16 bits of it: rounding there would add up. Bits depend on where chunks begin, so a batch-invariant step takes
 //   selective_scan.cu.
 //
 // Options: ELEMENT (bf16), STATE_SIZE (64, 128). HEAD_DIM is 64.
@@ -24,13 +24,6 @@ constexpr int STATE_ROW_BYTES = STATE_SIZE * 2 + 16, HEAD_ROW_BYTES = HEAD_DIM *
 constexpr int C_BYTES = CHUNK_ROWS * STATE_ROW_BYTES, STAGE_BYTES = 2 * C_BYTES + CHUNK_ROWS * HEAD_ROW_BYTES;
 constexpr int STATE_BYTES = HEAD_DIM * STATE_ROW_BYTES;
 constexpr int SHARED_BYTES = 2 * STAGE_BYTES + 2 * STATE_BYTES;
-
-DEVICE void store_shared(u32 to, u32 v) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory"); }
-DEVICE u32 load_shared(u32 from) {
-    u32 v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
-    return v;
-}
 
 KERNEL __launch_bounds__(THREADS)
 chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_log, const float* d,
@@ -59,7 +52,9 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
 
     auto load_chunk = [&](int chunk) {
         const u32 c_tile = stages + chunk % 2 * STAGE_BYTES, b_tile = c_tile + C_BYTES, x_tile = b_tile + C_BYTES;
-        auto row_of = [&](int row) { return convolved + i64(first_row + min(chunk * CHUNK_ROWS + row, rows - 1)) * channels; };
+        auto row_of = [&](int row) {
+            return convolved + i64(first_row + min(chunk * CHUNK_ROWS + row, rows - 1)) * channels;
+        };
         auto has_row = [&](int row) { return chunk * CHUNK_ROWS + row < rows; };
         for (int i = threadIdx.x; i < CHUNK_ROWS * STATE_SIZE / 8; i += THREADS) {
             const int row = i / (STATE_SIZE / 8), column = i % (STATE_SIZE / 8);
@@ -110,8 +105,8 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
     auto store_rounded_state = [&](u32 tile) {
 #pragma unroll
         for (int j = 0; j < STATE_SIZE / 8; j++) {
-            store_shared(state_at(tile, m * 16 + g, j) + t * 4, pack<ELEMENT>(values[j][0], values[j][1]));
-            store_shared(state_at(tile, m * 16 + g + 8, j) + t * 4, pack<ELEMENT>(values[j][2], values[j][3]));
+            store4_shared(state_at(tile, m * 16 + g, j) + t * 4, pack<ELEMENT>(values[j][0], values[j][1]));
+            store4_shared(state_at(tile, m * 16 + g + 8, j) + t * 4, pack<ELEMENT>(values[j][2], values[j][3]));
         }
     };
     if (has_state) {
@@ -246,12 +241,13 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
         for (int j = 0; j < HEAD_DIM / 8; j++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                const float2 x = unpack<ELEMENT>(load_shared(head_at(x_tile, own_rows[h], j) + t * 4));
+                const float2 x = unpack<ELEMENT>(load4_shared(head_at(x_tile, own_rows[h], j) + t * 4));
                 const float2 z = unpack<ELEMENT>(gates[j][h]);
                 const u32 v = pack<ELEMENT>(fmaf(skip, x.x, y[j][h * 2]) * silu(z.x),
                                             fmaf(skip, x.y, y[j][h * 2 + 1]) * silu(z.y));
+                ELEMENT* to = out + (row_base + own_rows[h]) * inner + head * HEAD_DIM + j * 8 + t * 2;
                 if (chunk * CHUNK_ROWS + own_rows[h] < rows)
-                    *reinterpret_cast<u32*>(out + (row_base + own_rows[h]) * inner + head * HEAD_DIM + j * 8 + t * 2) = v;
+                    *reinterpret_cast<u32*>(to) = v;
             }
         if (warp == 0 && chunk + 1 < chunks)
             store_steps(chunk + 1);

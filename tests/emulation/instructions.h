@@ -49,6 +49,20 @@ DEVICE u32 e4m3_pair(u32 w, int second) {
     }
     return out;
 }
+DEVICE u32 to_e4m3_pair(float low, float high) {
+    u32 out = 0;
+    for (int i = 0; i < 2; i++) {
+        const float v = i ? high : low, size = fabsf(v);
+        int exponent = 0;
+        frexpf(size, &exponent);
+        exponent = exponent - 1 < -6 ? -6 : exponent - 1;
+        // Below 448 the significand in eighths, with the exponent in steps of 8: a carry goes where it belongs.
+        const u32 bits = v != v ? 0x7f : size >= 448.0f ? 0x7e
+                       : u32(((exponent + 6) << 3) + int(nearbyintf(ldexpf(size, 3 - exponent))));
+        out |= (bits | (signbit(v) ? 0x80u : 0u)) << 8 * i;
+    }
+    return out;
+}
 struct Maximum {
     static float combine(float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : a < b ? b : a; }
     static float identity() { return MINUS_INFINITY; }
@@ -168,6 +182,11 @@ template <int PENDING> DEVICE void cp_async_wait() {
     own.copy_count = kept;
 }
 DEVICE void store4_shared(u32 to, u32 v) { memcpy(emulated_shared(to), &v, 4); }
+DEVICE u32 load4_shared(u32 from) {
+    u32 v;
+    memcpy(&v, emulated_shared(from), 4);
+    return v;
+}
 DEVICE void store16_shared(u32 to, uint4 v) { memcpy(emulated_shared(to), &v, 16); }
 inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
     const u64 value = address;

@@ -112,20 +112,37 @@ def test_all_splits(splits: int, cluster: bool, backward: bool) -> None:
     check_decode((200, 17, 1), 8, 2, splits, cluster=cluster, backward=backward)
 
 
-@pytest.mark.parametrize("element", ["e4m3", "int8"])
-def test_cache_of_8_bits_is_written_and_read(element: str) -> None:
-    heads, kv_heads, head_dim, tokens, warps = 4, 2, 64, 40, 2
+@pytest.mark.parametrize(("element", "fused"), [("e4m3", True), ("int8", False)])
+def test_cache_of_8_bits_is_written_and_read(element: str, fused: bool) -> None:
+    check_8_bits(element, fused=fused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("element", "fused"), [("e4m3", False), ("e4m3", True), ("int8", False)])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("backward", [False, True])
+def test_all_caches_of_8_bits(element: str, fused: bool, head_dim: int, backward: bool) -> None:
+    check_8_bits(element, fused=fused, head_dim=head_dim, tokens=153, backward=backward)
+
+
+def check_8_bits(
+    element: str, *, fused: bool, head_dim: int = 64, tokens: int = 90, backward: bool = False
+) -> None:
+    """Write a cache and attend with the last token. Fused, attention itself writes that."""
+    heads, kv_heads, warps = 4, 2, 2
     scale_bytes = 4 if element == "int8" else 0
     head_stride = BLOCK_TOKENS * (head_dim + scale_bytes)
     strides = (np.int64(kv_heads * head_stride), head_stride, head_dim)
     columns = -(-tokens // BLOCK_TOKENS)
-    table = np.array([[2, 0, 3]], np.int32)
+    table = np.random.default_rng(5).permutation(columns + 1)[None, :columns].astype(np.int32)
     keys, values = (
         np.full((columns + 1) * kv_heads * head_stride, 0xFF, np.uint8) for _ in range(2)
     )
     qkv = random_bf16(31, tokens, heads + 2 * kv_heads, head_dim)
     slots = table[0, np.arange(tokens) // BLOCK_TOKENS] * BLOCK_TOKENS
     slots = (slots + np.arange(tokens) % BLOCK_TOKENS).astype(np.int32)
+    if fused:
+        slots[-1] = -1
     queries = np.full((tokens, heads, head_dim), 0xFFFF, np.uint16)
     write = Kernel(
         "rope_write.cu", ELEMENT="bf16", CACHE_ELEMENT=element, INTERLEAVED=0, VECTOR=8,
@@ -139,19 +156,20 @@ def test_cache_of_8_bits_is_written_and_read(element: str) -> None:
     np.testing.assert_array_equal(queries, qkv[:, :heads])
     decode = Kernel(
         "attention_decode.cu", ELEMENT="bf16", CACHE_ELEMENT=element, HEAD_DIM=head_dim,
-        HEAD_TILES=1, WARPS=warps, CTAS_PER_SM=1, CLUSTER=0,
+        HEAD_TILES=1, WARPS=warps, CTAS_PER_SM=1, CLUSTER=0, FUSED_ROPE=int(fused),
     )  # fmt: skip
-    last = np.ascontiguousarray(queries[-1:])
-    out = np.full_like(last, 0xFFFF)
+    last = np.ascontiguousarray(qkv[-1:, : None if fused else heads])
+    out = np.full((1, heads, head_dim), 0xFFFF, np.uint16)
+    rope = (None, None, None, 0.0) if fused else ()
     decode(
         (1, kv_heads, 1), warps * 32, last, keys, values, table, np.array([tokens], np.int32), None,
         out, None, None, heads, kv_heads, BLOCK_TOKENS, columns, *strides, float(head_dim**-0.5),
-        late=[last],
+        *rope, late=[last], backward=backward,
     )  # fmt: skip
     kv_format = "fp8" if element == "e4m3" else "int8"
     rows = from_bf16(qkv).astype(np.float32)
     kept = [stored(rows[:, heads + i * kv_heads :][:, :kv_heads], kv_format) for i in (0, 1)]
-    expected = attention(from_bf16(last[0]), *kept)
+    expected = attention(from_bf16(last[0, :heads]), *kept)
     np.testing.assert_allclose(
         from_bf16(out[0]), expected, rtol=0, atol=TOLERANCE * np.abs(kept[1]).max()
     )

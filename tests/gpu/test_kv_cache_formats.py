@@ -5,6 +5,7 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading.synthetic import synthetic_model
+from assay.errors import InputError
 from assay.runtime import Device, cuda
 from kv_cache_reference import errors
 
@@ -31,6 +32,22 @@ def test_attention_reads_the_rounded_keys_and_values(
     # Outputs are rounded to bfloat16, probabilities to 16 bits, and in prompts keys and values too.
     found = errors(device, kv_format, head_dim, lengths=lengths, prompt=prompt)
     assert found < (2e-2 if prompt and kv_format == "int8" else 1e-2)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 192, 256])
+@pytest.mark.parametrize(
+    ("lengths", "block_tokens"), [((70, 1, 200), 16), ((5000, 3), 32), ((16,) * 70, 16)]
+)
+def test_decode_attention_writes_the_new_token(
+    device: Device, head_dim: int, lengths: tuple[int, ...], block_tokens: int
+) -> None:
+    found = errors(device, "fp8", head_dim, lengths=lengths, block_tokens=block_tokens, fused=True)
+    assert found < 1e-2
+
+
+def test_a_fused_write_of_int8_is_refused(device: Device) -> None:
+    with pytest.raises(InputError, match="keys"):
+        errors(device, "int8", 64, fused=True)
 
 
 @pytest.mark.parametrize("heads", [(8, 8), (12, 1), (32, 8)])

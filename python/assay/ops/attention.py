@@ -11,6 +11,7 @@ from assay.ops.counting import NOTHING, Count
 from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import DENSE, F32, I32, call, check, nbytes, operand, result
 from assay.ops.rope import RopeTable
+from assay.runtime import dtypes
 from assay.runtime.array import Array
 
 
@@ -185,8 +186,9 @@ def decode_attention(
 ) -> Array:
     """`rope_write` fused with `paged_attention` for one new token per sequence; GPUs only.
 
-    The new token is the last of its sequence, which gives its position and its slot in the cache.
-    The table must rotate the whole head. The other arguments are those of the two operations.
+    The new token is the last of its sequence, which gives its position and its slot in the cache,
+    of the type of `qkv` or of uint8 (e4m3). The table must rotate the whole head. The other
+    arguments are those of the two operations.
     """
     name = "decode_attention"
     _check_heads(name, heads, kv_heads)
@@ -194,8 +196,8 @@ def decode_attention(
         raise InputError(f"{name}: expected num_splits of 0 or more, got {num_splits}")
     _check_scores(name, heads, window, softcap, sinks, alibi_slopes)
     rows = check(name, "qkv", qkv, (None, (heads + 2 * kv_heads) * head_dim)).shape[0]
-    check(name, "keys", keys, (None, block_tokens, kv_heads, head_dim), (qkv.dtype,))
-    check(name, "values", values, keys.shape, (keys.dtype,))
+    check(name, "keys", keys, (None, block_tokens, kv_heads, head_dim), (qkv.dtype, dtypes.uint8))
+    check_cache(name, keys, values, block_tokens, kv_heads, head_dim)
     sequences = check(name, "seq_lens", seq_lens, (None,), I32).shape[0]
     check(name, "query_start_loc", query_start_loc, (sequences + 1,), I32)
     columns = check(name, "block_tables", block_tables, (sequences, None), I32).shape[1]
@@ -214,8 +216,8 @@ def decode_attention(
             ("table", None if table is None else table.cos_sin),
             ("query_norm", query_norm),
             ("key_norm", key_norm),
-            ("keys", keys),
-            ("values", values),
+            ("keys", cache_operand(name, "keys", keys)),
+            ("values", cache_operand(name, "values", values)),
             ("block_tables", block_tables),
             ("query_start_loc", query_start_loc),
             ("seq_lens", seq_lens),

@@ -108,10 +108,15 @@ def _stored_bytes(format: str) -> float:
     return float(block.bytes / block.values)
 
 
-def kv_bytes(name: str) -> float:
-    """Bytes of an element of the KV cache."""
+def kv_format(name: str) -> str:
+    """The name of a format of the KV cache in `KV_FORMATS`."""
     lower = name.strip().lower()
     found = _ALIASES.get(lower, lower)
     if found not in KV_FORMATS:
         raise unknown_name("KV-cache format", name, KV_FORMATS)
-    return KV_FORMATS[found]
+    return found
+
+
+def kv_bytes(name: str) -> float:
+    """Bytes of an element of the KV cache."""
+    return KV_FORMATS[kv_format(name)]

@@ -54,8 +54,8 @@ class Load:
     pipeline: int = 1
     context_parallel: int = 1
     on_gpu: bool = True
-    kv_bytes: float = 2.0
-    """Bytes of an element of the KV cache."""
+    kv_format: str = "bf16"
+    """Format of the KV cache."""
 
 
 def vllm_layer(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:

@@ -134,9 +134,9 @@ def _fuses_cache(model: ModelSpec, load: Load) -> bool:
     from assay.runtime.capabilities import BY_KIND
 
     limit = BY_KIND["cuda" if load.on_gpu else "cpu"].fused_decode_attention_max_kv_heads
-    # The fused kernel writes the cache in the type of activations.
+    # The fused kernel writes no scales of tokens.
     return (
-        load.kv_bytes >= 2
+        load.kv_format != "int8"
         and not load.prefill_tokens
         and load.tokens * model.architecture["kv_heads"] <= limit
     )

@@ -59,7 +59,7 @@ def plan_step(model: ModelSpec, batch: BatchConfig, *, on_gpu: bool = True) -> P
     decoding = batch.sequences / batch.pipeline * (batch.speculative_tokens + 1)
     load = Load(
         decoding + batch.prefill_tokens, batch.tensor, batch.expert, batch.prefill_tokens,
-        batch.pipeline, batch.context_parallel, on_gpu, formats.kv_bytes(batch.kv_dtype),
+        batch.pipeline, batch.context_parallel, on_gpu, formats.kv_format(batch.kv_dtype),
     )  # fmt: skip
     layers = model.layers or _alike(model)
     is_own = batch.engine == "assay"

@@ -19,6 +19,11 @@ const MAX_PARAMETERS: usize = 64;
 const MAX_WORDS: usize = 128;
 /// The share of shared memory that leaves the most to L1: the driver gives what the kernel needs.
 const MAX_L1: u32 = 0;
+/// Registers of an SM of every GPU since Kepler, and the unit in which a thread gets them.
+const SM_REGISTERS: u32 = 65536;
+const REGISTER_UNIT: u32 = 8;
+/// Bytes of shared memory that the driver keeps of each CTA.
+const RESERVED_SHARED_BYTES: u32 = 1024;
 /// The first driver that takes a carve-out of shared memory with a launch.
 const CARVEOUT_DRIVER: (u32, u32) = (12, 5);
 /// Bytes of a word. A longer parameter is a structure, passed as one argument per word.
@@ -93,11 +98,14 @@ impl Module {
                 ),
             });
         }
-        let mut fixed = 0;
-        let of_block = Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-        // SAFETY: stores one number.
-        let status = unsafe { (driver.cuFuncGetAttribute)(&raw mut fixed, of_block, handle) };
-        self.context.check(operation, status)?;
+        let attribute = |of| {
+            let mut value = 0;
+            // SAFETY: stores one number.
+            let status = unsafe { (driver.cuFuncGetAttribute)(&raw mut value, of, handle) };
+            self.context.check(operation, status).map(|()| value)
+        };
+        let fixed = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
         let most = i32::try_from(self.shared_bytes).unwrap_or(i32::MAX) - fixed;
         let limit = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: only raises the limit on dynamic shared memory.
@@ -111,6 +119,8 @@ impl Module {
             parameters,
             words,
             options,
+            fixed_shared_bytes: fixed.cast_unsigned(),
+            registers: registers.cast_unsigned(),
         })
     }
 
@@ -187,6 +197,9 @@ pub struct Function {
     /// Whether every argument is a whole word.
     whole_words: bool,
     options: LaunchOptions,
+    /// Static shared memory of a CTA, and registers of a thread.
+    fixed_shared_bytes: u32,
+    registers: u32,
 }
 
 // SAFETY: the handle may be used from any thread.
@@ -229,7 +242,8 @@ pub struct LaunchConfig {
     pub shared_bytes: u32,
     /// CTAs along x of a thread block cluster; 1 for none.
     pub cluster: u32,
-    /// Whether SMs give it the most L1 that its shared memory leaves. Otherwise they keep the split
+    /// Whether SMs give it the most L1 that the shared memory of its CTAs leaves, of as many as there
+    /// are registers for. Otherwise they keep the split
     /// of the kernel before, where that fits: after a GEMM in much shared memory, L1 has room for few
     /// loads in flight.
     pub prefers_l1: bool,
@@ -256,6 +270,23 @@ impl Function {
     /// The size in bytes of each parameter.
     pub fn parameters(&self) -> &[usize] {
         &self.parameters
+    }
+
+    /// The percentage of shared memory that leaves the most to L1 and has room for as many CTAs as
+    /// registers: given what one CTA needs, an SM would hold no second one.
+    fn most_l1(&self, shape: LaunchConfig) -> u32 {
+        let of_thread = self.registers.next_multiple_of(REGISTER_UNIT).max(1);
+        let threads = shape.block.iter().product::<u32>().max(1);
+        match SM_REGISTERS / of_thread.saturating_mul(threads) {
+            0 | 1 => MAX_L1,
+            ctas => {
+                let of_cta = self.fixed_shared_bytes + shape.shared_bytes + RESERVED_SHARED_BYTES;
+                let of_sm = self.module.shared_bytes + RESERVED_SHARED_BYTES;
+                (ctas.saturating_mul(of_cta).saturating_mul(100))
+                    .div_ceil(of_sm)
+                    .min(100)
+            }
+        }
     }
 
     fn check(&self, shape: LaunchConfig, arguments: usize) -> Result<()> {
@@ -360,7 +391,7 @@ impl Function {
         if shape.prefers_l1 && has_carveout_attribute() {
             attributes[count].id =
                 CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-            attributes[count].value.sharedMemCarveout = MAX_L1;
+            attributes[count].value.sharedMemCarveout = self.most_l1(shape);
             count += 1;
         }
         let config = CUlaunchConfig {

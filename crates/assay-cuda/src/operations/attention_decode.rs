@@ -1,6 +1,6 @@
 //! Decode attention: one new token per sequence over the paged KV cache, with split KV.
 
-use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag, is_quantized};
+use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag};
 use super::attention_scores::ScoreOptions;
 use super::call::{Call, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
@@ -25,27 +25,12 @@ const TOKEN_NS: u64 = 15;
 const CTA_NS: u64 = 3_000;
 const COMBINE_NS: u64 = 1_000;
 
-/// How many registers the elements of a head take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum HeadSize {
-    /// Elements of 8 bits: an SM has registers for two CTAs of eight warps.
-    Small,
-    /// For one.
-    Medium,
-    /// For none.
-    Large,
-}
-
-impl HeadSize {
-    /// Of all query heads of a KV head together, and the format of the cache.
-    fn new(elements: u64, cache: ElementFormat) -> Self {
-        match elements > 128 {
-            true => HeadSize::Large,
-            false if is_quantized(cache) => HeadSize::Small,
-            false => HeadSize::Medium,
-        }
-    }
-}
+/// Tokens of KV heads that an SM reads from which it has two CTAs, for elements of 8 bits: faster for 8
+/// contexts of 12,000 on an H200. One context of 8,192 was measured with one CTA.
+const PAIR_TOKENS: u64 = 2048;
+/// Elements, of all query heads of a KV head together, beyond which an SM has registers for no CTA
+/// of eight warps.
+const MAX_HEAD_ELEMENTS: u64 = 128;
 
 /// The launch shape of decode attention, tuned on an H200.
 #[derive(PartialEq, Eq, Debug)]
@@ -69,12 +54,12 @@ impl DecodeShape {
         sm_count: u64,
         kv_head_tasks: u64,
         tokens: u64,
-        head_size: HeadSize,
+        large_heads: bool,
+        cache: ElementFormat,
         has_clusters: bool,
         requested: u64,
     ) -> Self {
         let kv_head_tasks = kv_head_tasks.max(1);
-        let large_heads = head_size == HeadSize::Large;
         let is_long = tokens > LONG_CONTEXT && !large_heads;
         let one_cta_per_sm = is_long || !large_heads && kv_head_tasks <= sm_count;
         // A fourth CTA per SM costs registers, and is worth them where it saves a second wave.
@@ -87,11 +72,13 @@ impl DecodeShape {
             _ if kv_head_tasks > 4 * sm_count => (2, 6, 1),
             _ => (4, 3, (3 * sm_count).div_ceil(kv_head_tasks)),
         };
-        // Registers for two CTAs, of which the preference for L1 leaves shared memory for one: CTAs of
-        // half the tokens, in two waves. An H200's step of 8 contexts of 12,000 takes 5.85 ms so, and
-        // took 6.07 ms with both resident and the cache write fused.
-        let pairs_of_ctas = is_long && head_size == HeadSize::Small;
-        let ctas_per_sm = if pairs_of_ctas { 2 } else { ctas_per_sm };
+        let reads_much = is_long && kv_head_tasks * tokens / sm_count.max(1) >= PAIR_TOKENS;
+        let (warps, ctas_per_sm) = match cache {
+            // As many warps as registers for the fused cache write allow.
+            ElementFormat::F8E4M3 if reads_much => (6, 2),
+            ElementFormat::I8 if reads_much => (8, 2),
+            _ => (warps, ctas_per_sm),
+        };
         let may_cluster = has_clusters && !is_long;
         // Where clusters fill at most half of the device, all are resident at once; CTAs without
         // work cost little.
@@ -193,7 +180,8 @@ impl DecodeAttention {
             kv_head_tasks,
             self.options
                 .visible_tokens(self.table_columns * cache.block_tokens),
-            HeadSize::new(head_dim * tiles, self.keys.format),
+            head_dim * tiles > MAX_HEAD_ELEMENTS,
+            self.keys.format,
             facts.capability >= 90,
             call.size("num_splits")?,
         );
@@ -271,8 +259,8 @@ pub(super) fn decode_attention(
     let positions = call.size("table_positions")?;
     let q = call.operand("qkv", &[rows, heads + 2 * kv_heads, head_dim])?;
     let (keys, values, cache_type) = cache.operands(call, Some(q.format))?;
-    if is_quantized(keys.format) {
-        let expected = format_args!("keys of {}, for a fused cache write", q.format);
+    if keys.format == ElementFormat::I8 {
+        let expected = format_args!("keys of {} or f8_e4m3, for a fused cache write", q.format);
         return Err(call.error(expected, keys.format));
     }
     let decode = DecodeAttention {
@@ -309,16 +297,10 @@ pub(super) fn decode_attention(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_operations::ElementFormat::{Bf16, F8E4M3, I8};
 
     fn shape(kv_head_tasks: u64, tokens: u64, requested: u64) -> (u64, u64, u64, bool) {
-        let shape = DecodeShape::new(
-            132,
-            kv_head_tasks,
-            tokens,
-            HeadSize::Medium,
-            true,
-            requested,
-        );
+        let shape = DecodeShape::new(132, kv_head_tasks, tokens, false, Bf16, true, requested);
         (shape.warps, shape.ctas_per_sm, shape.splits, shape.cluster)
     }
 
@@ -343,26 +325,29 @@ mod tests {
 
     #[test]
     fn only_long_contexts_ask_for_l1() {
-        for (tokens, head_size, expected) in [
-            (2048, HeadSize::Medium, false),
-            (2049, HeadSize::Medium, true),
-            (16384, HeadSize::Small, true),
-            (16384, HeadSize::Large, false),
+        for (tokens, large_heads, expected) in [
+            (2048, false, false),
+            (2049, false, true),
+            (16384, true, false),
         ] {
-            let shape = DecodeShape::new(132, 64, tokens, head_size, true, 0);
+            let shape = DecodeShape::new(132, 64, tokens, large_heads, Bf16, true, 0);
             assert_eq!(shape.prefers_l1, expected, "{tokens} tokens");
         }
     }
 
     #[test]
-    fn a_cache_of_8_bits_has_splits_for_two_ctas_an_sm_where_contexts_are_long() {
-        for (tokens, expected) in [(1024, (1, 1)), (12_288, (2, 4))] {
-            let shape = DecodeShape::new(132, 64, tokens, HeadSize::Small, true, 0);
-            assert_eq!(
-                (shape.ctas_per_sm, shape.splits),
-                expected,
-                "{tokens} tokens"
-            );
+    fn caches_of_8_bits_have_two_ctas_an_sm_where_it_reads_much() {
+        for (kv_head_tasks, tokens, cache, expected) in [
+            (64, 12_288, F8E4M3, (6, 2, 4)),
+            (64, 12_288, I8, (8, 2, 4)),
+            (64, 12_288, Bf16, (8, 1, 2)),
+            (512, 4096, I8, (8, 2, 1)),
+            (8, 8192, F8E4M3, (8, 1, 16)),
+            (64, 1024, F8E4M3, (8, 1, 1)),
+        ] {
+            let shape = DecodeShape::new(132, kv_head_tasks, tokens, false, cache, true, 0);
+            let got = (shape.warps, shape.ctas_per_sm, shape.splits);
+            assert_eq!(got, expected, "{kv_head_tasks} heads of {tokens}, {cache}");
         }
     }
 
@@ -378,15 +363,24 @@ mod tests {
     fn chosen_splits_are_within_their_limits_for_any_size() {
         for kv_head_tasks in (0..3000).step_by(7) {
             for tokens in [0, 1, 255, 300, 1024, 2047, 2049, 5000, 131_072] {
-                for (head_size, clusters) in [
-                    (HeadSize::Medium, true),
-                    (HeadSize::Large, true),
-                    (HeadSize::Medium, false),
-                    (HeadSize::Small, true),
+                for (large_heads, cache, clusters) in [
+                    (false, Bf16, true),
+                    (true, Bf16, true),
+                    (false, Bf16, false),
+                    (false, F8E4M3, true),
+                    (false, I8, true),
                 ] {
                     let DecodeShape {
                         splits, cluster, ..
-                    } = DecodeShape::new(132, kv_head_tasks, tokens, head_size, clusters, 0);
+                    } = DecodeShape::new(
+                        132,
+                        kv_head_tasks,
+                        tokens,
+                        large_heads,
+                        cache,
+                        clusters,
+                        0,
+                    );
                     assert!((1..=MAX_SPLITS).contains(&splits));
                     assert!(!cluster || (clusters && splits <= MAX_CLUSTER_SIZE));
                 }

@@ -13,7 +13,7 @@ from assay.engine.runner.step_buffers import (
     row_columns,
 )
 from assay.errors import InputError
-from assay.runtime import Array
+from assay.runtime import Array, dtypes
 
 
 class Norm(NamedTuple):
@@ -244,9 +244,9 @@ class Attention(NamedTuple):
         """Whether decode attention with fused RoPE and cache write is supported and faster."""
         rotates_all = self.rotation is None or self.rotation.rotary_dim == self.head_dim
         limit = step.qkv.device.capabilities.fused_decode_attention_max_kv_heads
-        # The fused kernel writes the cache as it computes, in the type of activations.
-        same_type = step.key_caches[0].dtype is step.qkv.dtype
-        return rotates_all and same_type and step.shape.num_seqs * self.kv_heads <= limit
+        # The fused kernel has no scales of tokens.
+        writes_cache = step.key_caches[0].dtype is not dtypes.int8
+        return rotates_all and writes_cache and step.shape.num_seqs * self.kv_heads <= limit
 
     def _decode(self, step: StepBuffers, layer: int, label: str) -> None:
         """Decode: RoPE, cache write and attention of one new token per sequence, in one kernel."""
