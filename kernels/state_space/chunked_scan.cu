@@ -13,7 +13,7 @@
 //   16 bits of it: rounding there would add up. Bits depend on where chunks begin, so a batch-invariant step takes
 //   selective_scan.cu.
 //
-// Options: ELEMENT (bf16), STATE_SIZE (64, 128). HEAD_DIM is 64.
+// Options: ELEMENT (bf16), STATE_SIZE (64, 128), MIN_ROWS and MAX_ROWS (as selective_scan.cu). HEAD_DIM is 64.
 // Launch: grid (heads, sequences), CTA of 256, SHARED_BYTES of dynamic shared memory.
 // Arguments: those of selective_scan.cu; heads are even, so that rows of `projected` are aligned to 4 bytes.
 #include "step_size.cuh"
@@ -38,7 +38,7 @@ chunked_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* a_
     const int head = blockIdx.x, sequence = blockIdx.y;
     const int first_row = query_start_loc[sequence], rows = query_start_loc[sequence + 1] - first_row;
     const int seq_len = seq_lens[sequence];
-    if (rows <= 0 || seq_len <= 0)
+    if (rows < MIN_ROWS || rows > MAX_ROWS || seq_len <= 0)
         return;
     const int inner = heads * HEAD_DIM, channels = inner + 2 * groups * STATE_SIZE, width = inner + channels + heads;
     const int group = head / (heads / groups);

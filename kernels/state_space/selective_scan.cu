@@ -9,7 +9,8 @@
 //   where the steps of its sequence begin.
 //
 // Options: ELEMENT (bf16, fp16, float), HEAD_DIM, ELEMENTS (divides HEAD_DIM), ELEMENTS_PER_LANE (divides ELEMENTS),
-//   STATE_SIZE (a multiple of 4 LANES_PER_ELEMENT), LANES_PER_ELEMENT (a power of two up to 32), CHUNK_ROWS.
+//   STATE_SIZE (a multiple of 4 LANES_PER_ELEMENT), LANES_PER_ELEMENT (a power of two up to 32), CHUNK_ROWS, MIN_ROWS
+//   and MAX_ROWS (1 and any: sequences of other rows are skipped).
 // Launch: grid (heads, sequences, HEAD_DIM / ELEMENTS), CTA of ELEMENTS / ELEMENTS_PER_LANE * LANES_PER_ELEMENT, a
 //   multiple of 32.
 // Arguments: projected (rows x (heads * HEAD_DIM + channels + heads)), convolved (rows x channels, with channels =
@@ -33,7 +34,7 @@ selective_scan(const ELEMENT* projected, const ELEMENT* convolved, const float* 
     const int head = blockIdx.x, sequence = blockIdx.y;
     const int first_row = query_start_loc[sequence], rows = query_start_loc[sequence + 1] - first_row;
     const int seq_len = seq_lens[sequence];
-    if (rows <= 0 || seq_len <= 0)
+    if (rows < MIN_ROWS || rows > MAX_ROWS || seq_len <= 0)
         return;
     const int inner = heads * HEAD_DIM, channels = inner + 2 * groups * STATE_SIZE, width = inner + channels + heads;
     const int group = head / (heads / groups), first_element = head * HEAD_DIM + blockIdx.z * ELEMENTS;

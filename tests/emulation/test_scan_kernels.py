@@ -32,9 +32,14 @@ def expected(
 
 def check_scan(
     rows: int, state_size: int, *, chunked: bool, starts: bool, early_copies: bool = False,
-    backward: bool = False,
+    backward: bool = False, shares: bool = False,
 ) -> None:  # fmt: skip
-    """One sequence of so many rows, from its start or in its middle; another has none."""
+    """One sequence of so many rows, from its start or in its middle; another has none.
+
+    A scan that shares its sequences with the other takes those of its numbers of rows.
+    """
+    limit = {"MIN_ROWS": 16} if chunked else {"MAX_ROWS": 15}
+    options = limit if shares else {}
     channels = INNER + 2 * GROUPS * state_size
     projected = random_bf16(1, rows, INNER + channels + HEADS)
     convolved = random_bf16(2, rows, channels)
@@ -45,7 +50,7 @@ def check_scan(
     before = state.copy()
     out = np.full((rows, INNER), 0xFFFF, np.uint16)
     if chunked:
-        kernel = Kernel("chunked_scan.cu", ELEMENT="bf16", STATE_SIZE=state_size)
+        kernel = Kernel("chunked_scan.cu", ELEMENT="bf16", STATE_SIZE=state_size, **options)
         grid: tuple[int, ...] = (HEADS, 2)
         threads = 256
         row_bytes = state_size * 2 + 16
@@ -54,6 +59,7 @@ def check_scan(
         kernel = Kernel(
             "selective_scan.cu", ELEMENT="bf16", HEAD_DIM=HEAD_DIM, ELEMENTS=32,
             ELEMENTS_PER_LANE=2, STATE_SIZE=state_size, LANES_PER_ELEMENT=8, CHUNK_ROWS=16,
+            **options,
         )  # fmt: skip
         grid, threads, shared = (HEADS, 2, 2), 128, 0
     kernel(
@@ -71,6 +77,13 @@ def check_scan(
 
 def test_chunks_pass_their_state_on() -> None:
     check_scan(70, 64, chunked=True, starts=False)
+
+
+@pytest.mark.parametrize(("rows", "chunked"), [(15, False), (16, True)])
+def test_each_sequence_is_of_one_scan(rows: int, chunked: bool) -> None:
+    check_scan(rows, 64, chunked=chunked, starts=True, shares=True)
+    with pytest.raises(AssertionError):
+        check_scan(rows, 64, chunked=not chunked, starts=True, shares=True)
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ const MAX_SHARED_BYTES: u64 = 48 << 10;
 
 /// Rows, beyond one for each sequence, from which the scan is computed in chunks.
 const MIN_CHUNKED_ROWS: u64 = 32;
+/// Rows of one sequence from which it is; the state is most of what fewer rows read and write.
+const MIN_SEQUENCE_ROWS: u64 = 16;
 /// Rows of a chunk, and threads of the CTA that computes one.
 const CHUNK_ROWS: u64 = 64;
 const CHUNK_THREADS: u64 = 256;
@@ -196,11 +198,13 @@ pub(super) fn selective_scan(
         projected.format == Bf16 && heads.is_multiple_of(2) && !flag(call, "batch_invariant")?;
     let available = u64::from(queue.device().facts().shared_bytes);
     let chunked = chunked_shared_bytes(head_dim, state_size).filter(|bytes| *bytes <= available);
+    let mut max_rows = i32::MAX as u64;
     if let Some(bytes) = chunked.filter(|_| may_chunk && rows >= sequences.count + MIN_CHUNKED_ROWS)
     {
-        let defines: [Define; 2] = [
+        let defines: [Define; 3] = [
             ("ELEMENT", element.into()),
             ("STATE_SIZE", state_size.into()),
+            ("MIN_ROWS", MIN_SEQUENCE_ROWS.into()),
         ];
         let function = context.function(queue, "chunked_scan", &defines)?;
         let config = LaunchConfig {
@@ -210,9 +214,13 @@ pub(super) fn selective_scan(
             cluster: 1,
             prefers_l1: false,
         };
-        return queue.launch(&function, config, &arguments);
+        queue.launch(&function, config, &arguments)?;
+        if sequences.count == 1 {
+            return Ok(());
+        }
+        max_rows = MIN_SEQUENCE_ROWS - 1;
     }
-    let defines: [Define; 7] = [
+    let defines: [Define; 8] = [
         ("ELEMENT", element.into()),
         ("HEAD_DIM", head_dim.into()),
         ("ELEMENTS", tile.elements.into()),
@@ -220,6 +228,7 @@ pub(super) fn selective_scan(
         ("STATE_SIZE", state_size.into()),
         ("LANES_PER_ELEMENT", tile.lanes.into()),
         ("CHUNK_ROWS", SCAN_ROWS.into()),
+        ("MAX_ROWS", max_rows.into()),
     ];
     let function = context.function(queue, "selective_scan", &defines)?;
     let config = LaunchConfig {
