@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint format web ui test-web bench bundle
+.PHONY: help setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,9 +58,15 @@ validate: setup ## predict published runs, and kernels of the installed tables
 	$(BIN)/python -m assay.validate.kernels.scores
 
 lint: setup ## check formatting, types and lints; change nothing
+	$(MAKE) --no-print-directory --jobs 2 lint-python lint-rust
+
+# Side by side: mypy uses one core.
+lint-python:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 

@@ -1,6 +1,7 @@
 """Nothing is sent anywhere that was not named: few modules can use the network."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ ATTACH = "observe/attach/program.py"
 """Runs the program of `assay trace attach`."""
 
 
+@cache
 def imported(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
