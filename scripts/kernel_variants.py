@@ -137,6 +137,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
     match file:
         case "gemv.cu":
             yield from gemv()
+        case "gemv_hopper.cu" if architecture == "sm_90a":
+            nested = [one for one, (_, _, scales, _) in BLOCKS.items() if scales in (1, 2)]
+            for block_format, gated in product(nested, (0, 1)):
+                yield layout(block_format) | {
+                    "ELEMENT": "bf16", "OUTPUT": "bf16", "INPUTS": 4096, "MAX_ROWS": 1, "ROWS_PER_CTA": 4,
+                    "THREADS": 128, "CHUNKS_PER_THREAD": 1, "CTAS_PER_SM": 4, "STAGES": 4,
+                    "NORM": gated, "GATED": gated, "NO_TAIL": gated,
+                }  # fmt: skip
         case "small_m_gemm.cu":
             yield from small_m_gemm()
         case "elementwise.cu":

@@ -10,6 +10,8 @@ DEVICE void mbarrier_init(u32 barrier, int arrivals) {
 DEVICE void mbarrier_arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+// Makes initialized barriers visible to the async proxy.
+DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // Arrives, and adds so many bytes of TMA loads to what the barrier's phase waits for.
 DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
@@ -24,12 +26,17 @@ DEVICE void mbarrier_wait(u32 barrier, u32 phase) {
 // Makes this thread's writes to shared memory visible to the async proxy: wgmma and TMA.
 DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Waits for the first threads of a CTA, so many, at one of its barriers 1 to 15.
+DEVICE void named_barrier_sync(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 // A stage of a circular buffer in shared memory, and the phase parity of its mbarrier.
-template <int STAGES> struct PipelineState {
+template <int COUNT> struct PipelineState {
     int index = 0;
     u32 phase = 0;
     DEVICE void advance() {
-        if (++index == STAGES) {
+        if (++index == COUNT) {
             index = 0;
             phase ^= 1;
         }
@@ -53,6 +60,13 @@ DEVICE void tma_load(u32 to, const TensorMap& map, u32 barrier, int column, int 
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
                  "l"(&map), "r"(barrier), "r"(column), "r"(second), "r"(third), "r"(fourth)
+                 : "memory");
+}
+
+// Issues the copy of contiguous bytes, a multiple of 16 as are both addresses; the barrier counts them on arrival.
+DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
                  : "memory");
 }
 

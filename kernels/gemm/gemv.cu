@@ -31,7 +31,7 @@
 //   and residual are contiguous. With GROUPED last experts (int32, one for each row of y; -1: none) and fan_out; the
 //   weights, scales and biases of the experts follow each other. packed_layout.cuh documents rows of weights and of
 //   scales.
-#include "gemv.cuh"
+#include "gemv_epilogue.cuh"
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Element* x, const Element* __restrict__ gain,
@@ -41,11 +41,8 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
 #endif
      TRACE_PARAMETER) {
     TRACE_SPAN(0);
-    // One epilogue serves EPILOGUE_TILES tiles, so that each thread computes at most one result in it.
-    constexpr int RESULTS_PER_TILE = OUTPUTS_PER_CTA * MAX_ROWS;
-    constexpr int EPILOGUE_TILES = THREADS / RESULTS_PER_TILE < 16 ? THREADS / RESULTS_PER_TILE : 16;
-    __shared__ float warp_partials[EPILOGUE_TILES][WARPS][PARTIALS];
-    __shared__ float squares[WARPS][MAX_ROWS];
+    __shared__ WarpPartials warp_partials;
+    __shared__ Squares squares;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool diagonal = lane % 4 == lane / 4 / 2;
     const int columns = GATED ? outputs / 2 : outputs;
@@ -111,32 +108,11 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
     XFragments fragments[CHUNKS_PER_THREAD];
     float square[MAX_ROWS];
     load_fragments(fragments, square, x, gain, rows);
-    if constexpr (NORM) {
-#pragma unroll
-        for (int m = 0; m < MAX_ROWS; m++) {
-            const float sum = reduce_warp<Sum>(square[m]);
-            if (lane == 0)
-                squares[warp][m] = sum;
-        }
-    }
-    // In the epilogue, thread e computes output e % OUTPUTS_PER_CTA of row e / OUTPUTS_PER_CTA % MAX_ROWS of tile
-    // e / RESULTS_PER_TILE.
-    const int epilogue_tile = threadIdx.x / RESULTS_PER_TILE, epilogue_row = threadIdx.x / OUTPUTS_PER_CTA % MAX_ROWS,
-              epilogue_output = threadIdx.x % OUTPUTS_PER_CTA;
-
+    store_squares(squares, square);
+    Epilogue epilogue(columns);
     int current = blockIdx.x;
     while (current < tiles) {
-        const int output = (current + epilogue_tile * int(gridDim.x)) * OUTPUTS_PER_CTA + epilogue_output;
-        const bool writes = epilogue_tile < EPILOGUE_TILES && epilogue_row < rows && output < columns;
-        const i64 index = i64(epilogue_row) * columns + output;
-        // The epilogue's operands are loaded before the main loop, which hides their latency.
-        const float addend = writes && residual ? to_float(residual[index]) : 0.0f;
-        float row_scales[2] = {1.0f, 1.0f};
-        if (BITS == 8 && GROUP_SIZE == 0 && writes) {
-            row_scales[0] = __ldg(reinterpret_cast<const float*>(scales) + output);
-            if (GATED)
-                row_scales[1] = __ldg(reinterpret_cast<const float*>(scales) + columns + output);
-        }
+        epilogue.load(current, rows, residual, scales);
 #pragma unroll 1
         for (int tile = 0; tile < EPILOGUE_TILES && current < tiles; tile++, current += gridDim.x) {
             float partials[PARTIALS];
@@ -151,27 +127,7 @@ gemv(const u8* __restrict__ weights, const u8* __restrict__ scales, const Elemen
                 warp_partials[tile][warp][lane / (32 / PARTIALS)] = partials[0];
         }
         __syncthreads();
-        if (writes) {
-            float scale = 1.0f;
-            if constexpr (NORM) {
-                float mean = 0.0f;
-#pragma unroll
-                for (int i = 0; i < WARPS; i++)
-                    mean += squares[i][epilogue_row];
-                scale = rsqrtf(mean / INPUTS + epsilon);
-            }
-            auto output_of = [&](int r, int half) {
-                float v = 0.0f;
-#pragma unroll
-                for (int i = 0; i < WARPS; i++)
-                    v += warp_partials[epilogue_tile][i][r * MAX_ROWS + epilogue_row];
-                v *= scale * row_scales[half];
-                return bias ? v + to_float(bias[half ? columns + output : output]) : v;
-            };
-            float v = output_of(GATED ? epilogue_output * 2 : epilogue_output, 0);
-            v = GATED ? gated_product(v, output_of(epilogue_output * 2 + 1, 1)) : activate(v);
-            y[index] = from_float<OUTPUT>(v + addend);
-        }
+        epilogue.store(warp_partials, squares, bias, epsilon, y);
         if (current < tiles)
             __syncthreads();
     }

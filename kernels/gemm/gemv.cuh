@@ -1,4 +1,5 @@
-// Fragments and accumulators of gemv.cu: x in tensor core layout, dot products on the diagonal of the accumulators.
+// Fragments and accumulators of gemv.cu and gemv_hopper.cu: x in tensor core layout, dot products on the diagonal of
+// the accumulators.
 #pragma once
 #include "packed_layout.cuh"
 
@@ -7,6 +8,9 @@
 #endif
 #ifndef NO_TAIL
 #define NO_TAIL 0
+#endif
+#ifndef STAGES  // of the circular buffer in shared memory through which weights go; 0: none
+#define STAGES 0
 #endif
 #include "epilogue.cuh"
 
@@ -36,10 +40,13 @@ struct WeightChunk {
     u32 upper[UPPER_BITS ? UPPER_BITS : 1];
 };
 
+// A load of what no kernel writes: from global memory or, where there is a circular buffer, from there.
+template <class T> DEVICE T load_constant(const T* p) { return STAGES ? *p : __ldg(p); }
+
 // The upper bits of a chunk: a word, or two.
 DEVICE uint2 load_upper(const u8* p) {
-    return UPPER_BITS == 2 ? __ldg(reinterpret_cast<const uint2*>(p))
-                           : make_uint2(__ldg(reinterpret_cast<const u32*>(p)), 0);
+    return UPPER_BITS == 2 ? load_constant(reinterpret_cast<const uint2*>(p))
+                           : make_uint2(load_constant(reinterpret_cast<const u32*>(p)), 0);
 }
 
 // The scales of the chunks of four lanes: a pair for each group, or packed bytes and the pair of their block.
@@ -55,22 +62,22 @@ struct GroupScales {
                 constexpr int group_size = GROUP_SIZE ? GROUP_SIZE : 1;
                 const int group = chunk / 4 * (WEIGHTS_PER_CHUNK * 4) / group_size + i;
                 const u32* pair = reinterpret_cast<const u32*>(row) + group;
-                words[i] = valid && group < ceil_divide(INPUTS, group_size) ? __ldg(pair) : 0;
+                words[i] = valid && group < ceil_divide(INPUTS, group_size) ? load_constant(pair) : 0;
             }
         } else {
             const u8* from = row + chunk / 4 * SCALE_BYTES_128;
             if constexpr (BLOCK_WORD == 4) {
-                const uint4 v = valid ? __ldg(reinterpret_cast<const uint4*>(from)) : zero16();
+                const uint4 v = valid ? load_constant(reinterpret_cast<const uint4*>(from)) : zero16();
                 words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
             } else if constexpr (BLOCK_WORD == 2) {
-                const uint2 v = valid ? __ldg(reinterpret_cast<const uint2*>(from)) : make_uint2(0, 0);
+                const uint2 v = valid ? load_constant(reinterpret_cast<const uint2*>(from)) : make_uint2(0, 0);
                 words[0] = v.x, words[1] = v.y;
             } else {
-                words[0] = valid ? __ldg(reinterpret_cast<const u32*>(from)) : 0;
+                words[0] = valid ? load_constant(reinterpret_cast<const u32*>(from)) : 0;
             }
             if constexpr (NESTED_SCALES) {
                 const u32* blocks = reinterpret_cast<const u32*>(row + block_scale_offset(INPUTS));
-                words[BLOCK_WORD] = valid ? __ldg(blocks + chunk / 8) : 0;
+                words[BLOCK_WORD] = valid ? load_constant(blocks + chunk / 8) : 0;
             }
         }
     }

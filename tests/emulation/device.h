@@ -81,7 +81,7 @@ struct Fiber {
     jmp_buf at;
     unsigned char* stack;
     bool started, done;
-    int exchanges, barriers, cluster_barriers, vote;
+    int exchanges, barriers, cluster_barriers, named_barriers, vote;
     Value values[2][MAX_VALUES];  // of the last two exchanges
     Copy* copies;
     int copy_count, copy_capacity, groups;
@@ -200,7 +200,7 @@ inline bool run_cluster(const Launch& launch, unsigned first_x, unsigned y, unsi
     for (int i = 0; i < threads; i++) {
         Fiber& f = fibers[i];
         f.started = f.done = false;
-        f.exchanges = f.barriers = f.cluster_barriers = f.vote = f.copy_count = f.groups = 0;
+        f.exchanges = f.barriers = f.cluster_barriers = f.named_barriers = f.vote = f.copy_count = f.groups = 0;
     }
     resolved = launch.late == 0;
     unsigned char* at = saved;

@@ -203,3 +203,81 @@ inline void emulated_ldmatrix(u32 (&out)[4], u32 address, bool transposed) {
 }
 DEVICE void ldmatrix_x4(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, false); }
 DEVICE void ldmatrix_x4_trans(u32 (&out)[4], u32 address) { emulated_ldmatrix(out, address, true); }
+
+// --- mbarriers and bulk copies ---
+
+// The word of an mbarrier in shared memory.
+struct EmulatedMbarrier {
+    u64 phase : 1, arrivals : 12, pending : 12, bytes : 39;
+};
+static_assert(sizeof(EmulatedMbarrier) == 8, "");
+struct EmulatedBulkCopy {
+    u8* to;
+    const u8* from;
+    u32 bytes, barrier;
+    int cta;
+};
+static EmulatedBulkCopy* emulated_bulk_copies;
+static int emulated_bulk_count, emulated_bulk_capacity;
+
+inline EmulatedMbarrier& emulated_mbarrier(u32 barrier) {
+    if (barrier % 8)
+        emulated::fail("a misaligned mbarrier");
+    return *reinterpret_cast<EmulatedMbarrier*>(emulated_shared(barrier));
+}
+inline void emulated_complete(EmulatedMbarrier& barrier) {
+    emulated::progress++;
+    if (barrier.pending || barrier.bytes)
+        return;
+    barrier.phase ^= 1;
+    barrier.pending = barrier.arrivals;
+}
+inline void emulated_arrive(u32 barrier, u32 bytes) {
+    EmulatedMbarrier& own = emulated_mbarrier(barrier);
+    if (!own.pending)
+        emulated::fail("more arrivals than an mbarrier expects");
+    own.bytes += bytes;
+    own.pending--;
+    emulated_complete(own);
+}
+DEVICE void mbarrier_init(u32 barrier, int arrivals) {
+    emulated_mbarrier(barrier) = {0, u64(arrivals), u64(arrivals), 0};
+}
+DEVICE void mbarrier_arrive(u32 barrier) { emulated_arrive(barrier, 0); }
+DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) { emulated_arrive(barrier, bytes); }
+DEVICE void fence_proxy_async() {}
+DEVICE void fence_mbarrier_init() {}
+inline void emulated_bulk_copy(int i) {
+    const EmulatedBulkCopy copy = emulated_bulk_copies[i];
+    emulated_bulk_copies[i] = emulated_bulk_copies[--emulated_bulk_count];
+    memcpy(copy.to, copy.from, copy.bytes);
+    EmulatedMbarrier& barrier = emulated_mbarrier(copy.barrier);
+    barrier.bytes -= copy.bytes;
+    emulated_complete(barrier);
+}
+// Copies that are not early happen when a thread waits for their barrier.
+DEVICE void mbarrier_wait(u32 barrier, u32 phase) {
+    emulated::wait_until([=] {
+        for (int i = emulated_bulk_count - 1; i >= 0; i--)
+            if (emulated_bulk_copies[i].barrier == barrier && emulated_bulk_copies[i].cta == emulated::active_cta)
+                emulated_bulk_copy(i);
+        return emulated_mbarrier(barrier).phase != phase;
+    });
+}
+DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
+    if (to % 16 || uintptr_t(from) % 16 || bytes % 16)
+        emulated::fail("a misaligned bulk copy");
+    if (emulated_bulk_count == emulated_bulk_capacity) {
+        emulated_bulk_capacity = emulated_bulk_capacity * 2 + 64;
+        emulated_bulk_copies = static_cast<EmulatedBulkCopy*>(
+            realloc(emulated_bulk_copies, emulated_bulk_capacity * sizeof(EmulatedBulkCopy)));
+    }
+    emulated_bulk_copies[emulated_bulk_count++] = {emulated_shared(to), static_cast<const u8*>(from), bytes, barrier,
+                                                   emulated::active_cta};
+    if (emulated::early_copies)
+        emulated_bulk_copy(emulated_bulk_count - 1);
+}
+DEVICE void named_barrier_sync(int, int threads) {
+    const int first = emulated::current / int(blockDim.x) * int(blockDim.x);
+    emulated::barrier(&emulated::Fiber::named_barriers, first, first + threads);
+}

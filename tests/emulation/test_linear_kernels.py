@@ -175,6 +175,42 @@ def test_gemv_of_packed_blocks(name: str) -> None:
     check_blocks(name, 1)
 
 
+def check_circular_buffer(name: str, gated: int, early_copies: bool) -> None:
+    """gemv_hopper.cu of a format, with more tiles than stages and a last tile that is not full."""
+    outputs, inputs, stages = 92, 512, 2
+    gemv = layout(BLOCK_FORMATS[name])
+    blocks, values = random_blocks(name, outputs, inputs)
+    weights, scales = packed(name, blocks, outputs, inputs, gemv)
+    kernel = Kernel(
+        "gemv_hopper.cu", ELEMENT="bf16", OUTPUT="float", NORM=1, GATED=gated, INPUTS=inputs,
+        MAX_ROWS=1, ROWS_PER_CTA=8, THREADS=32, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, STAGES=stages,
+        **gemv,
+    )  # fmt: skip
+    # Random blocks have values in the hundreds; gates of a few units are where silu bends.
+    x, gain = random_bf16(11, 1, inputs), random_bf16(12, inputs, scale=1e-4)
+    out = np.full((1, outputs // (1 + gated)), np.nan, np.float32)
+    kernel(
+        3, 64, weights, scales, x, gain, None, None, out, 1, outputs, EPSILON,
+        shared=stages * 8 * (weights.shape[1] + scales.shape[1]), late=[x],
+        backward=early_copies, early_copies=early_copies,
+    )  # fmt: skip
+    product = normed(from_bf16(x), from_bf16(gain)) @ values.T
+    # A gate and an up have an error each.
+    assert_close(out, swiglu(product) if gated else product, CODE_ERROR * (1 + gated))
+
+
+@pytest.mark.parametrize(("gated", "early_copies"), [(0, False), (1, True)])
+def test_gemv_through_a_circular_buffer(gated: int, early_copies: bool) -> None:
+    check_circular_buffer("Q5_K", gated, early_copies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Q4_K", "Q2_K", "Q6_K", "Q3_K", "IQ4_XS"])
+def test_gemv_of_all_nested_scales_through_a_circular_buffer(name: str) -> None:
+    check_circular_buffer(name, 0, True)
+    check_circular_buffer(name, 1, False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", BLOCK_FORMATS)

@@ -125,6 +125,31 @@ def test_other_formats_match_numpy(
     test_linear_matches_numpy(device, format, "bfloat16", rows, outputs, inputs)
 
 
+@pytest.mark.parametrize(
+    ("format", "outputs"),
+    [*((one, 1036) for one in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs")),
+     ("q4_k", 20480), ("q6_k", 20480)],
+)  # fmt: skip
+def test_gated_rows_of_nested_scales_have_the_same_bits_each_time(
+    device: Device, format: str, outputs: int
+) -> None:
+    """20480 rows are more tiles a CTA than stages: one that is overwritten too early would show."""
+    weights, stored = random_weights(device, format, outputs, 4096)
+    values_f32 = RANDOM.normal(size=(1, 4096)).astype(np.float32)
+    x = xp.asarray(values_f32, dtype=xp.bfloat16, device=device)
+    gain = xp.ones((4096,), dtype=xp.bfloat16, device=device)
+    runs = []
+    for _ in range(40):
+        out = xp.full((1, outputs // 2), float("nan"), dtype=x.dtype, device=device)
+        ops.linear(x, weights, norm=gain, activation="swiglu", out=out)
+        runs.append(read(out))
+    for one in runs[1:]:
+        np.testing.assert_array_equal(one, runs[0])
+    normed = read(x) / np.sqrt((read(x) ** 2).mean())
+    gates, ups = np.split(normed @ stored.T, 2, axis=1)
+    assert relative_error(runs[0], gates * (1 + np.tanh(gates / 2)) / 2 * ups) < 5e-3
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("rows", [2, 100])
 def test_bias_activation_and_residual_match_numpy(device: Device, format: str, rows: int) -> None:

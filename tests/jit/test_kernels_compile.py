@@ -51,6 +51,7 @@ def test_kernels_compile_with_starts_only(name: str) -> None:
 def test_every_kernel_of_a_step_stores_its_times() -> None:
     needed = (
         "gemv",
+        "gemv_hopper",
         "small_m_gemm",
         "attention_decode",
         "attention_prefill",

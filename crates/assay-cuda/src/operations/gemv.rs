@@ -6,9 +6,11 @@ use super::grid::{grid_1d, grid_2d};
 use super::grouped_arguments::GroupedLinear;
 use super::linear_arguments::LinearArguments;
 use super::packed_weights::WeightLayout;
-use crate::device::Queue;
+use crate::device::{LaunchConfig, Queue};
+use crate::discovery::DeviceInfo;
 use assay_operations::Operand;
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
+use std::ops::RangeInclusive;
 
 /// Inputs up to which GEMV takes eight rows at once; beyond them, four.
 const MAX_INPUTS_8_ROWS: u64 = 4096;
@@ -20,6 +22,8 @@ const MAX_PASSES: u64 = 3;
 const MAX_CHUNKS_PER_THREAD: u64 = 7;
 /// The most chunks of all weight rows of a tile in a thread's registers.
 const MAX_CHUNKS_IN_REGISTERS: u64 = 16;
+/// The warp that fills a circular buffer.
+const PRODUCER_THREADS: u64 = 32;
 
 /// The tiling of GEMV, tuned on an H200.
 struct GemvShape {
@@ -104,6 +108,57 @@ impl GemvShape {
     }
 }
 
+/// A circular buffer in shared memory through which a CTA's tiles go: `gemv_hopper.cu`.
+struct CircularBuffer {
+    stages: u64,
+    /// Of one stage: a tile's rows of weights and of scales.
+    stage_bytes: u64,
+}
+
+impl CircularBuffer {
+    /// The compute capability of Hopper, which has bulk copies, and for which this was measured.
+    const CAPABILITY: u32 = 90;
+    /// Chunks of a weight row for which it was measured: up to 4096 inputs. It is slower for 14336.
+    const ROW_CHUNKS: RangeInclusive<u64> = 97..=128;
+    /// Rows per CTA, threads and CTAs per SM.
+    const SHAPE: (u64, u64, u64) = (4, 128, 4);
+    /// Shared memory of a CTA besides the buffer: partial sums, mbarriers, and what the system reserves.
+    const OTHER_BYTES: u64 = 2560;
+    const MIN_STAGES: u64 = 2;
+
+    /// The tiling and the buffer for one row of x and nested scales; none where registers are faster.
+    fn new(
+        facts: &DeviceInfo,
+        layout: Option<WeightLayout>,
+        inputs: u64,
+        shape: &GemvShape,
+    ) -> Option<(GemvShape, Self)> {
+        let layout = layout.filter(|one| one.has_nested_scales())?;
+        let row_chunks = layout.padded(inputs) / layout.chunk();
+        let measured = Self::ROW_CHUNKS.contains(&row_chunks) && shape.rows == 1;
+        if facts.capability != Self::CAPABILITY || !measured {
+            return None;
+        }
+        let (rows_per_cta, threads, ctas_per_sm) = Self::SHAPE;
+        let (row_bytes, scale_row_bytes) = layout.row_bytes(inputs);
+        let stage_bytes = rows_per_cta * (row_bytes + scale_row_bytes);
+        let room = u64::from(facts.shared_bytes) / ctas_per_sm;
+        let stages = room.saturating_sub(Self::OTHER_BYTES) / stage_bytes;
+        let shape = GemvShape {
+            rows: 1,
+            rows_per_cta,
+            threads,
+            ctas_per_sm,
+            chunks_per_thread: row_chunks.div_ceil(threads),
+        };
+        let buffer = CircularBuffer {
+            stages,
+            stage_bytes,
+        };
+        (stages >= Self::MIN_STAGES).then_some((shape, buffer))
+    }
+}
+
 /// The macros of a layout of weights; without one, weights are as x.
 fn layout_defines(layout: Option<WeightLayout>) -> Vec<Define> {
     match layout {
@@ -156,13 +211,19 @@ pub(super) fn launch_gemv(
         Some(layout) => layout.padded(linear.inputs) / layout.chunk(),
         None => linear.inputs.div_ceil(8),
     };
+    let facts = queue.device().facts();
+    let in_registers = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
+    let (shape, buffer) = match CircularBuffer::new(facts, layout, linear.inputs, &in_registers) {
+        Some((shape, buffer)) => (shape, Some(buffer)),
+        None => (in_registers, None),
+    };
     let GemvShape {
         rows,
         rows_per_cta,
         threads,
         ctas_per_sm,
         chunks_per_thread,
-    } = GemvShape::new(linear.gated, kernel_rows, row_chunks, layout);
+    } = shape;
     let mut defines = layout_defines(layout);
     defines.extend([
         ("ELEMENT", call.float_type("x", linear.x)?.into()),
@@ -181,9 +242,27 @@ pub(super) fn launch_gemv(
         ("CHUNKS_PER_THREAD", chunks_per_thread.into()),
         ("CTAS_PER_SM", ctas_per_sm.into()),
     ]);
-    let function = context.function(queue, "gemv", &defines)?;
-    let max_ctas = u64::from(queue.device().facts().multiprocessors) * ctas_per_sm;
-    let config = grid_1d(linear.outputs.div_ceil(rows_per_cta).min(max_ctas), threads);
+    let max_ctas = u64::from(facts.multiprocessors) * ctas_per_sm;
+    let ctas = linear.outputs.div_ceil(rows_per_cta).min(max_ctas);
+    let (function, config) = match buffer {
+        None => (
+            context.function(queue, "gemv", &defines)?,
+            grid_1d(ctas, threads),
+        ),
+        Some(CircularBuffer {
+            stages,
+            stage_bytes,
+        }) => {
+            defines.push(("STAGES", stages.into()));
+            let config = LaunchConfig {
+                shared_bytes: (stages * stage_bytes) as u32,
+                // Asks for room for all of an SM's CTAs; otherwise one that fits would do.
+                prefers_l1: true,
+                ..grid_1d(ctas, threads + PRODUCER_THREADS)
+            };
+            (context.function(queue, "gemv_hopper", &defines)?, config)
+        }
+    };
     let columns = linear.outputs / if linear.gated { 2 } else { 1 };
     let mut done = 0;
     while done < linear.rows {

@@ -113,7 +113,7 @@ impl WeightLayout {
     }
 
     /// Bytes of a row of weights, and of its scales.
-    fn row_bytes(self, inputs: u64) -> (u64, u64) {
+    pub fn row_bytes(self, inputs: u64) -> (u64, u64) {
         let code_bits = match self.weight_format {
             5 | 6 => self.weight_format,
             _ => self.bits(),

@@ -57,7 +57,7 @@ _STATE_SPACE_LABELS: Final = {
 }
 """Labels of state-space layers."""
 
-_FUSED_KERNELS: Final = ("gemv", "small_m_gemm")
+_FUSED_KERNELS: Final = ("gemv", "gemv_hopper", "small_m_gemm")
 """Kernels of a linear layer that compute its norm and its activation too."""
 _NORM_KERNELS: Final = ("normalize",)
 _ACTIVATION_KERNELS: Final = ("swiglu", "activate")
