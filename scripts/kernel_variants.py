@@ -137,8 +137,9 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
     match file:
         case "gemv.cu":
             yield from gemv()
-        case "gemv_hopper.cu" if architecture == "sm_90a":
+        case "gemv_hopper.cu":
             nested = [one for one, (_, _, scales, _) in BLOCKS.items() if scales in (1, 2)]
+            nested = nested if architecture == "sm_90a" else []
             for block_format, gated in product(nested, (0, 1)):
                 yield layout(block_format) | {
                     "ELEMENT": "bf16", "OUTPUT": "bf16", "INPUTS": 4096, "MAX_ROWS": 1, "ROWS_PER_CTA": 4,
