@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ def from_file(path: Path) -> CatalogEntry:
     return from_data(data, str(data.get("group", "files")), path.stem)
 
 
+@lru_cache(maxsize=4096)
 def normalize_name(name: str) -> str:
     """A name in lower case without spaces and punctuation, for comparing spellings."""
     return "".join(letter for letter in name.lower() if letter.isalnum() or letter == ".")

@@ -26,13 +26,15 @@ _JOB_FIELDS = ("gpu", "n_gpus", "hidden", "layers", "heads", "tp", "pp", "dp")
 def completed(case: Case, siblings: Sequence[Case]) -> Case:
     """The case with fields that another case of the same source and job states."""
     inputs = dict(case.inputs)
+    url = case.source.get("url")
     same = [
         other
-        for other in sorted(siblings, key=lambda other: other.id)
-        if other is not case
-        and other.source.get("url") == case.source.get("url")
+        for other in siblings
+        if other.source.get("url") == url
+        and other is not case
         and all(other.inputs.get(name) == inputs.get(name) for name in _JOB_FIELDS)
     ]
+    same.sort(key=lambda other: other.id)
     reference = inputs.get("same_config_as") or inputs.get("same_model_as")
     named = [other for other in siblings if other.id == reference]
     for other in named:
