@@ -36,19 +36,21 @@ class Picture(NamedTuple):
     address: str
     shown: str
     pause_ms: int = 500
+    gone: str = ""
+    """What no longer stands there then, such as a bar of progress."""
 
 
 PICTURES = {
     "lab": Picture("/lab", "text=90 %: "),
     "receipt": Picture(
-        "/receipt/econ.cost.per_token?preset=dense_training_cost_fixture", ".formula-set .katex"
+        "/receipt/econ.cost.per_output_token?preset=llama3_8b_h200_serving", ".formula-set .katex"
     ),
     "cone": Picture(
-        "/cone/econ.cost.per_token?preset=dense_training_cost_fixture&depth=4",
+        "/cone/econ.cost.per_output_token?preset=llama3_8b_h200_serving&depth=3",
         ".formula-set .katex",
         1500,
     ),
-    "validate": Picture("/validate", "circle[data-case]"),
+    "validate": Picture("/validate", "circle[data-case]", gone=".validate-progress"),
 }
 
 
@@ -80,6 +82,8 @@ def take(page: Any, name: str, picture: Picture) -> None:
     """Open a page, wait until it is drawn, and keep its picture."""
     page.evaluate("(address) => { location.hash = `#${address}` }", picture.address)
     page.locator(picture.shown).first.wait_for(timeout=WAIT_MS)
+    if picture.gone:
+        page.locator(picture.gone).wait_for(state="detached", timeout=WAIT_MS)
     page.wait_for_timeout(picture.pause_ms)
     path = IMAGES / f"{name}.png"
     content = page.screenshot(animations="disabled")

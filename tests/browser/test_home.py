@@ -56,6 +56,25 @@ def test_a_question_is_understood_and_leads_on(
     page.get_by_text("Understood", exact=True).wait_for(timeout=60_000)
 
 
+def test_three_clicks_from_home_to_the_difference_of_one_assumption(
+    open_page: Callable[..., Any],
+) -> None:
+    """At 90 % of capacity instead of 50 % a fixed cost is shared by 1.8 times as many tokens."""
+    page = open_page("#/")
+    page.get_by_role("link", name="What sets cost per token of Llama-3-70B on H200?").click()
+    page.get_by_role("link", name="What sets it").click(timeout=60_000)
+    page.get_by_role("button", name="Change econ.serving.load").first.click(timeout=60_000)
+    page.get_by_label("New value of econ.serving.load").fill("90 %")
+    page.keyboard.press("Enter")
+    difference = page.locator(".difference")
+    difference.get_by_text("100 % of the difference").wait_for(timeout=60_000)
+    # The scenario that was asked about is what it is compared with, not the preset behind it.
+    assert "llama-3.1-70b" in difference.inner_text()
+    change = float(page.locator(".difference-change").inner_text().removesuffix(" %"))
+    # Electricity is the part that does not shrink: the share of hardware is 95 % or so.
+    assert 100 * (1 / 1.8 - 1) <= change <= 100 * (1 / 1.8 - 1) + 3
+
+
 def test_headlines_have_values_intervals_and_lines(open_page: Callable[..., Any]) -> None:
     page = open_page("#/")
     page.locator(HEADLINE).first.wait_for(timeout=120_000)

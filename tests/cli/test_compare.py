@@ -103,6 +103,19 @@ def test_scenario_that_does_not_fit_is_named_beside_the_difference(
     assert "B: violated: parallelism.fits_memory" in err
 
 
+def test_both_scenarios_may_take_entries_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    # One of two values that A and B share is changed: it alone carries the difference.
+    entry = "accelerators/h200_sxm"
+    words = ("diff", PRESET, PRESET, "--with", entry, "--with-first", entry, "--target", COST)
+    name = "econ.gpu.price"
+    values = ("--assign-first", f"{name}=30000 USD/GPU", "--assign", f"{name}=15000 USD/GPU")
+    code, out, _ = call(capsys, *words, *values, "--json")
+    assert code == 0
+    [carried] = json.loads(out)["contributions"]
+    assert carried["label"] == name
+    assert carried["amount"] < 0
+
+
 def test_sensitivity_of_a_job_that_does_not_fit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("sensitivity", COST, "--preset", PRESET, "--with", "models/llama-3.1-70b")
     _, out, _ = call(capsys, *words, "--json")

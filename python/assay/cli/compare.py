@@ -146,6 +146,18 @@ def diff_command(
             "--assign", "--set", metavar='NAME="VALUE UNIT"', help="A value for B. May be repeated."
         ),
     ] = None,
+    with_first: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with-first", metavar="GROUP/NAME", help="A catalog entry for A. May be repeated."
+        ),
+    ] = None,
+    assign_first: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assign-first", metavar='NAME="VALUE UNIT"', help="A value for A. May be repeated."
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", help="Contributions to print at most; 0 for all.")
     ] = MAX_LISTED,
@@ -161,7 +173,8 @@ def diff_command(
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
     grouping = one_of("grouping", by, GROUPINGS)
-    one, other = _read_side(first), _read_side(second, with_second, assign_second)
+    one = _read_side(first, with_first, assign_first)
+    other = _read_side(second, with_second, assign_second)
     registry = one.question.registry
     chosen = target or _shared_target(one, other)
     before, after = (Side(s.question.inputs.values, s.question.variants) for s in (one, other))

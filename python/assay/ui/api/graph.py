@@ -16,7 +16,15 @@ from assay.cli.model import cone_command, list_command, show_command
 from assay.cli.output import Report
 from assay.cli.receipt import receipt_command
 from assay.ui.api.reports import REFUSALS, answer
-from assay.ui.api.scenario import Answer, Scenario, ScenarioQuery, check_preset, compact
+from assay.ui.api.scenario import (
+    MOST_VALUES,
+    Answer,
+    Scenario,
+    ScenarioQuery,
+    check_entry,
+    check_preset,
+    compact,
+)
 
 router = APIRouter(tags=["graph"], responses=REFUSALS)
 
@@ -69,12 +77,22 @@ def diff(
     target: Annotated[str, Query(description="The variable to compare.")],
     scenario: ScenarioQuery,
     by: Annotated[str, Query(description="source or input")] = "source",
+    with_before: Annotated[
+        list[str] | None,
+        Query(max_length=MOST_VALUES, description="Catalog entries of the scenario before."),
+    ] = None,
+    assign_before: Annotated[
+        list[str] | None,
+        Query(max_length=MOST_VALUES, description="Values of the scenario before."),
+    ] = None,
 ) -> Response:
     """The difference of a variable between two scenarios, by what changed.
 
     `preset`, `with` and `assign` are the scenario after; without a preset it is the one before.
     """
     after = scenario.preset or before
+    for entry in with_before or ():
+        check_entry(entry)
     return answer(
         lambda: diff_command(
             check_preset(before),
@@ -83,6 +101,8 @@ def diff(
             by,
             list(scenario.includes),
             list(scenario.values),
+            with_before,
+            assign_before,
             as_json=True,
         )
     )

@@ -45,6 +45,27 @@ export function isChanged(scenario: Scenario): boolean {
   return scenario.includes.length > 0 || scenario.values.length > 0;
 }
 
+/** What a scenario is compared with: what a link started from, else its preset alone. */
+export function startOf(scenario: Scenario, start: string | null): Scenario {
+  const items = (start ?? "").split(SEPARATOR).filter(Boolean);
+  return {
+    preset: scenario.preset,
+    includes: items.filter((item) => !item.includes("=")),
+    values: items.filter((item) => item.includes("=")),
+  };
+}
+
+export function isSame(one: Scenario, other: Scenario): boolean {
+  const text = ({ preset, includes, values }: Scenario) =>
+    JSON.stringify([preset, [...includes].sort(), [...values].sort()]);
+  return text(one) === text(other);
+}
+
+/** The entries and values of a scenario as one parameter, which `startOf` reads. */
+export function startText(entries: readonly string[], values: readonly string[]): string {
+  return [...entries, ...values].join(SEPARATOR);
+}
+
 /** The options of a command that asks the same question. */
 export function optionsOf(scenario: Scenario): string {
   const quoted = (text: string) =>

@@ -10,6 +10,10 @@ const MOST = 140;
 const LETTER = 0.56;
 /** Pixels between a node and its name. */
 const GAP = 4;
+/** The part of a node's radius that names keep away from: a name may touch the edge. */
+const INNER = 0.7;
+/** Pixels of the buttons that zoom. */
+const BUTTONS = { width: 140, height: 44 };
 /** Lines above and below a node that a name which must be shown may move to. */
 const MOST_LINES = 4;
 /** Pixels of a cell of the raster that says where names are. */
@@ -72,8 +76,12 @@ export function chooseLabels(
   const screenY = (slot: number) => scene.y[slot]! * transform.scaleY + transform.shiftY;
   for (let slot = 0; slot < scene.x.length; slot++) {
     const [x, y] = [screenX(slot), screenY(slot)];
-    if (x >= 0 && y >= 0 && x < frame.width && y < frame.height) raster.take(x, y, x, y);
+    const inside = INNER * scene.radius[slot]! * grown;
+    if (x >= 0 && y >= 0 && x < frame.width && y < frame.height)
+      raster.take(x - inside, y - inside, x + inside, y + inside);
   }
+  // The buttons stand in the corner.
+  raster.take(frame.width - BUTTONS.width, 0, frame.width, BUTTONS.height);
 
   raster.take(0, 0, 0.8 * leftMargin(frame), frame.height);
 
@@ -83,10 +91,11 @@ export function chooseLabels(
     const width = scene.labels[slot]!.length * LETTER * FONT_SIZE;
     const away = scene.radius[slot]! * grown + GAP;
     const half = FONT_SIZE / 2;
+    const inside = INNER * scene.radius[slot]! * grown;
     // At the right, at the left, above, below. The cell of the node itself is taken.
     const places = [
-      [Math.max(x + away, (Math.floor(x / CELL.width) + 1) * CELL.width), y],
-      [Math.min(x - away, Math.floor(x / CELL.width) * CELL.width - 1) - width, y],
+      [Math.max(x + away, (Math.floor((x + inside) / CELL.width) + 1) * CELL.width), y],
+      [Math.min(x - away, Math.floor((x - inside) / CELL.width) * CELL.width - 1) - width, y],
       [x - away, y - away - FONT_SIZE],
       [x - away, y + away + FONT_SIZE],
     ] as const;

@@ -6,12 +6,15 @@ import { CopyCommand } from "../../components/copy";
 import { Figure } from "../../components/figure";
 import { Shown } from "../../components/states";
 import { Tag } from "../../components/tag";
+import { startText } from "../../graph/scenario";
 import { PAGES } from "../../routes";
 import { href } from "../../shell/route";
 import type { Answer, Asked } from "./types";
 
 function linkTo(page: string, target: string, answer: Answer | null): string {
   return href(page, [target], {
+    // What is changed later is compared with the question's own scenario.
+    ...(page === "receipt" && answer ? { start: startText(answer.with, answer.assign) } : {}),
     preset: answer?.preset,
     with: answer?.with.join(";"),
     set: answer?.assign.join(";"),

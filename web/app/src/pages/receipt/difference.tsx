@@ -10,7 +10,7 @@ import type { Difference, Receipt } from "../../graph/types";
 /** The total before and after, and what carries the difference. */
 export function DifferenceCard(props: {
   readonly target: string;
-  readonly base: string;
+  readonly base: Scenario;
   readonly scenario: Scenario;
   readonly before: Receipt;
   readonly after: Receipt;
@@ -19,7 +19,9 @@ export function DifferenceCard(props: {
   const isKnown = before.value !== null && after.value !== null;
   const difference = useApi<Difference>(isKnown ? "diff" : null, {
     ...queryOf(props.scenario),
-    before: props.base,
+    before: props.base.preset,
+    with_before: props.base.includes,
+    assign_before: props.base.values,
     target: props.target,
   });
   const first = before.lines[0];
@@ -27,7 +29,7 @@ export function DifferenceCard(props: {
   return (
     <Card
       title="The difference"
-      about={`Compared with ${props.base.replaceAll("_", " ")}`}
+      about={`Compared with ${nameOf(props.base)}`}
       className="difference"
     >
       <p className="difference-ends">
@@ -48,6 +50,12 @@ export function DifferenceCard(props: {
       )}
     </Card>
   );
+}
+
+function nameOf({ preset, includes, values }: Scenario): string {
+  const parts = [...includes.map((entry) => entry.split("/").at(-1)!), ...values];
+  const name = preset.replaceAll("_", " ");
+  return parts.length === 0 ? name : `${name}, with ${parts.join(", ")}`;
 }
 
 function Contributions(props: { readonly found: Difference }) {

@@ -11,12 +11,13 @@ import { Findings } from "../../graph/findings";
 import "../../graph/graph.css";
 import { openAtFirst, pathsAbove, pathTo, rowsOf } from "../../graph/receipt";
 import {
-  isChanged,
+  isSame,
   optionsOf,
   paramsOf,
   queryOf,
   type Scenario,
   scenarioOf,
+  startOf,
   withValue,
 } from "../../graph/scenario";
 import { ScenarioBar } from "../../graph/scenario-bar";
@@ -37,8 +38,16 @@ export default function ReceiptPage() {
   const [target] = route.segments;
   const scenario = scenarioOf(route.params);
   const against = route.params.get("against") ?? "";
+  const start = route.params.get("start");
   const open = (name: string, next: Scenario, than = against) =>
-    go(href("receipt", [name], { ...paramsOf(next), against: than }));
+    go(
+      href("receipt", [name], {
+        ...paramsOf(next),
+        against: than,
+        // Another preset is another start.
+        ...(start !== null && next.preset === scenario.preset ? { start } : {}),
+      }),
+    );
   if (!target) return <Start scenario={scenario} open={open} />;
   return (
     <Main
@@ -46,6 +55,7 @@ export default function ReceiptPage() {
       target={target}
       scenario={scenario}
       against={against}
+      start={startOf(scenario, start)}
       chosen={route.params.get("line")}
       open={open}
     />
@@ -104,15 +114,19 @@ function Main(
     readonly target: string;
     readonly scenario: Scenario;
     readonly against: string;
+    readonly start: Scenario;
     readonly chosen: string | null;
   },
 ) {
   const { target, scenario, against, open } = props;
   const receipt = useApi<Receipt>(`receipt/${target}`, queryOf(scenario));
-  // A changed scenario is compared with the preset it started from.
-  const base = against || (isChanged(scenario) ? scenario.preset : "");
-  const before = useApi<Receipt>(base ? `receipt/${target}` : null, { preset: base });
-  const meaning = receipt.state === "ready" ? receipt.data.lines[0]?.meaning : undefined;
+  // A changed scenario is compared with what it started from.
+  const start = against ? { preset: against, includes: [], values: [] } : props.start;
+  const base = start.preset && !isSame(start, scenario) ? start : null;
+  const before = useApi<Receipt>(base ? `receipt/${target}` : null, queryOf(start));
+  const known = [receipt, before].find((one) => one.state === "ready");
+  const meaning = known?.state === "ready" ? known.data.lines[0]?.meaning : undefined;
+  const last = scenario.values.at(-1);
   return (
     <>
       <PageHead
@@ -138,6 +152,13 @@ function Main(
       >
         <VariablePicker label="Variable" value={target} choose={(name) => open(name, scenario)} />
       </ScenarioBar>
+      {receipt.state === "error" && last !== undefined && (
+        <p className="receipt-undo">
+          <Button onClick={() => open(target, withValue(scenario, last.split("=")[0]!, ""))}>
+            Take back {last}
+          </Button>
+        </p>
+      )}
       <Shown of={receipt} what={`Computing ${target}`}>
         {(found) => (
           <Body
@@ -179,7 +200,7 @@ function Against(props: {
 function Body(props: {
   readonly receipt: Receipt;
   readonly before: Receipt | null;
-  readonly base: string;
+  readonly base: Scenario | null;
   readonly scenario: Scenario;
   readonly chosen: string | null;
   readonly change: (name: string, text: string) => void;

@@ -6,6 +6,8 @@ import { percent } from "../../graph/share-text";
 import { VariableName } from "../../graph/variable-name";
 import { ChangeForm } from "./change-form";
 
+const LABEL = "Lines of the receipt";
+
 interface TreeProps {
   readonly rows: readonly Row[];
   readonly isCompared: boolean;
@@ -24,6 +26,8 @@ export function ReceiptTree(props: TreeProps) {
     rows.findIndex((row) => row.name === props.selected),
     0,
   );
+
+  const compared = props.isCompared ? "is-compared" : "";
 
   function key(event: KeyboardEvent<HTMLTableSectionElement>): void {
     const here = (event.target as HTMLElement).closest<HTMLElement>("tr[data-path]");
@@ -49,7 +53,7 @@ export function ReceiptTree(props: TreeProps) {
   return (
     <div className="table-scroll">
       {/* biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: the pattern of a tree grid (WAI-ARIA). */}
-      <table className="table receipt-tree" role="treegrid" aria-label="Lines of the receipt">
+      <table className={`table receipt-tree ${compared}`} role="treegrid" aria-label={LABEL}>
         <thead>
           <tr>
             <th scope="col">Line</th>
