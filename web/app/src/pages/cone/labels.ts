@@ -15,7 +15,7 @@ const INNER = 0.7;
 /** Pixels of the buttons that zoom. */
 const BUTTONS = { width: 140, height: 44 };
 /** Lines above and below a node that a name which must be shown may move to. */
-const MOST_LINES = 4;
+const MOST_LINES = 2;
 /** Pixels of a cell of the raster that says where names are. */
 const CELL = { width: 8, height: 8 };
 
@@ -59,7 +59,7 @@ class Raster {
   }
 }
 
-/** Names that cover neither each other nor nodes; those of `first` always, then larger nodes first. */
+/** Names that cover neither each other nor nodes; those of `first` always, the others in order. */
 export function chooseLabels(
   scene: Pick<Scene, "x" | "y" | "radius" | "labels">,
   transform: Transform,

@@ -16,7 +16,7 @@ export interface Marks {
   readonly path: readonly number[];
 }
 
-/** With more neighbors than this, the names of a selected node's neighbors are not forced. */
+/** With more neighbors than this, those of a selected node are not named first. */
 const MOST_NAMED = 12;
 const [NEAR_WIDTH, PATH_WIDTH] = [1.2, 2.5];
 
@@ -28,6 +28,7 @@ export class Renderer {
   private order: Int32Array = new Int32Array(0);
   private marks: Marks = { hovered: -1, selected: -1, path: [] };
   private named: number[] = [];
+  private others: Int32Array = new Int32Array(0);
   private frame: Frame = { width: 1, height: 1 };
   private pending = 0;
   private readonly surface = document.createElement("canvas");
@@ -138,7 +139,9 @@ export class Renderer {
     }
     this.fillEdges(scene, raised, onPath);
     this.named = [...new Set([hovered, selected, ...path, scene.target])].filter((one) => one >= 0);
-    if (near.length < MOST_NAMED) this.named.push(...near);
+    // Neighbors are named before others where there is room; far away a name would seem another's.
+    const neighbors = near.length < MOST_NAMED ? near : [];
+    this.others = Int32Array.of(...neighbors, ...(path.length > 0 ? [] : this.order));
   }
 
   private fillEdges(scene: Scene, raised: readonly number[], onPath: ReadonlySet<number>): void {
@@ -195,8 +198,7 @@ export class Renderer {
     writing.clearRect(0, 0, frame.width, frame.height);
     writing.textBaseline = "middle";
     const transform = this.transform();
-    const others = marks.path.length > 0 ? new Int32Array(0) : this.order;
-    const labels = chooseLabels(scene, transform, camera.zoom, frame, this.named, others);
+    const labels = chooseLabels(scene, transform, camera.zoom, frame, this.named, this.others);
     const strong = new Set([marks.hovered, marks.selected, ...marks.path]);
     writing.fillStyle = palette.ink;
     writing.font = `${FONT_SIZE}px ${this.font}`;
