@@ -261,6 +261,18 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": code, "INPUTS": inputs, "SLICE_K": 128,
                     "SLICES": slices, "STAGES": stages, "WARPS": warps, "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024,
                 }  # fmt: skip
+        case "grouped_small_m_gemm_hopper.cu":
+            # Qwen3-30B-A3B's gate and up, and its down; gpt-oss.
+            experts = ((2048, 2, 8, 6, 1), (768, 1, 8, 8, 2), (2880, 2, 9, 4, 1))
+            for element, (inputs, parts, warps, stages, m_tiles) in product(HALF, experts):
+                gated = int(inputs > 768)
+                if architecture == "sm_90a":
+                    yield {
+                        "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * gated * (parts - 1),
+                        "M_TILES": m_tiles, "INPUTS": inputs, "PARTS": parts, "STAGES": stages, "WARPS": warps,
+                        "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024, "CHUNK": 4, "ROW_BLOCKS": 1,
+                        "EXPERTS_READY": 1 - gated, "PREFETCHED_BYTES": 184320 * gated,
+                    }  # fmt: skip
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}
         case "grouped_gemm.cu":

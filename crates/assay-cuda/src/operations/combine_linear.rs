@@ -74,7 +74,6 @@ fn launch_fused(
     shape: &Shape,
 ) -> Result<()> {
     let (rows, top_k, outputs) = (combination.rows, combination.top_k, grouped.outputs);
-    let experts_ready = call.integer("experts_ready")? != 0;
     let defines: [Define; 8] = [
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("INPUTS", grouped.inputs.into()),
@@ -83,7 +82,7 @@ fn launch_fused(
         ("WARPS_PER_EXPERT", shape.warps_per_expert.into()),
         ("CHUNKS_PER_THREAD", shape.chunks_per_thread.into()),
         ("CTAS_PER_SM", shape.ctas_per_sm.into()),
-        ("EXPERTS_READY", experts_ready.into()),
+        ("EXPERTS_READY", grouped.experts_ready.into()),
     ];
     let function = context.function(queue, "combine_gemv", &defines)?;
     // All CTAs of all rows are resident at once where they can be.
@@ -129,6 +128,7 @@ pub(super) fn combine_linear(
         out: call.typed("expert_outputs", x.format, &[rows, top_k, outputs])?,
         activation: Activation::None,
         gated: false,
+        experts_ready: call.integer("experts_ready")? != 0,
     };
     let combination = Combination {
         rows,

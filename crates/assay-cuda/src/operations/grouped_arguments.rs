@@ -21,4 +21,6 @@ pub(super) struct GroupedLinear {
     /// Where gated, which gate it is; none for SwiGLU.
     pub activation: Activation,
     pub gated: bool,
+    /// The experts were there before the preceding operation began.
+    pub experts_ready: bool,
 }

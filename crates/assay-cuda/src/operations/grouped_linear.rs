@@ -7,6 +7,7 @@ use super::gemv::launch_grouped_gemv;
 use super::grid::{grid_1d, grid_2d};
 use super::grouped_arguments::GroupedLinear;
 use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
+use super::grouped_small_m_gemm_hopper::try_grouped_small_m_gemm_hopper;
 use super::layers::activation;
 use super::linear::weights;
 use crate::device::{LaunchConfig, Queue};
@@ -56,6 +57,7 @@ impl GroupedLinear {
                 other => other,
             },
             gated,
+            experts_ready: false,
         })
     }
 
@@ -86,7 +88,10 @@ impl GroupedLinear {
         if self.packed.is_some() || (!batch_invariant && self.prefers_gemv(call)?) {
             return launch_grouped_gemv(context, queue, call, self);
         }
-        if !batch_invariant && try_grouped_small_m_gemm(context, queue, call, self)? {
+        if !batch_invariant
+            && (try_grouped_small_m_gemm_hopper(context, queue, call, self)?
+                || try_grouped_small_m_gemm(context, queue, call, self)?)
+        {
             return Ok(());
         }
         self.launch_gemm(context, queue, call)

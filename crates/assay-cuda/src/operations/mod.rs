@@ -23,6 +23,7 @@ mod grid;
 mod grouped_arguments;
 mod grouped_linear;
 mod grouped_small_m_gemm;
+mod grouped_small_m_gemm_hopper;
 mod indexing;
 mod latent;
 mod layers;
