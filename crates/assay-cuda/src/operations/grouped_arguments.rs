@@ -5,6 +5,7 @@ use assay_operations::{Activation, Operand};
 
 /// A grouped linear layer, read and checked: out\[i\] is row i / fan_out of x times the weights of
 /// expert experts\[i\].
+#[derive(Clone, Copy)]
 pub(super) struct GroupedLinear {
     pub assignments: u64,
     pub fan_out: u64,

@@ -1,6 +1,6 @@
 //! Grouped GEMM of a mixture of experts: which kernel computes it, and the one of large tiles.
 
-use super::call::{Call, int, pointer, pointer_or_null};
+use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
 use super::context::{Define, OperationContext};
 use super::experts::MAX_EXPERTS;
 use super::gemv::launch_grouped_gemv;
@@ -10,9 +10,10 @@ use super::grouped_small_m_gemm::try_grouped_small_m_gemm;
 use super::grouped_small_m_gemm_hopper::try_grouped_small_m_gemm_hopper;
 use super::layers::activation;
 use super::linear::weights;
+use super::packed_weights::PackedWeights;
 use crate::device::{LaunchConfig, Queue};
-use assay_operations::Activation;
 use assay_operations::ElementFormat::{self, I32};
+use assay_operations::{Activation, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
 
 /// Assignments of a tile of the grouped GEMM.
@@ -21,6 +22,10 @@ const TILE_ROWS: u64 = 64;
 const TILE_OUTPUTS: u64 = 128;
 /// Two stages of x and weights, of 128 bytes a row.
 const SHARED_BYTES: u64 = 2 * (TILE_ROWS + TILE_OUTPUTS) * 128;
+
+/// Assignments up to which each reads packed weights by itself: more dequantize all experts first,
+/// which moves as many bytes as about so many assignments read.
+const MAX_PACKED_ASSIGNMENTS: u64 = 256;
 
 impl GroupedLinear {
     fn read(call: &Call<'_>) -> Result<Self> {
@@ -85,7 +90,13 @@ impl GroupedLinear {
         }
         // A row's bits must not depend on how many rows there are: one kernel then serves any number.
         let batch_invariant = call.integer("batch_invariant")? != 0;
-        if self.packed.is_some() || (!batch_invariant && self.prefers_gemv(call)?) {
+        if let Some(packed) = self.packed {
+            if batch_invariant || self.assignments <= MAX_PACKED_ASSIGNMENTS {
+                return launch_grouped_gemv(context, queue, call, self);
+            }
+            return self.launch_dequantized(context, queue, call, &packed);
+        }
+        if !batch_invariant && self.prefers_gemv(call)? {
             return launch_grouped_gemv(context, queue, call, self);
         }
         if !batch_invariant
@@ -95,6 +106,29 @@ impl GroupedLinear {
             return Ok(());
         }
         self.launch_gemm(context, queue, call)
+    }
+
+    /// Dequantizes the weights of all experts, and multiplies by those.
+    fn launch_dequantized(
+        &self,
+        context: &OperationContext,
+        queue: &Queue<'_>,
+        call: &Call<'_>,
+        packed: &PackedWeights,
+    ) -> Result<()> {
+        let bytes = packed.outputs * packed.inputs * element_bytes(self.x.format).unwrap_or(0);
+        let weights = Operand {
+            pointer: context.scratch(queue, "unpacked", bytes)?,
+            bytes,
+            format: self.x.format,
+        };
+        packed.dequantize_into(context, queue, call, weights)?;
+        let dense = GroupedLinear {
+            weights,
+            packed: None,
+            ..*self
+        };
+        dense.launch_gemm(context, queue, call)
     }
 
     fn launch_gemm(
