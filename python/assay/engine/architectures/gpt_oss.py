@@ -77,7 +77,7 @@ def _experts(config: Config, base: str) -> Experts:
 
 
 ARCHITECTURE = Architecture(
-    models="gpt-oss 20B, 120B (MXFP4 computed as bf16)",
+    models="gpt-oss 20B, 120B (MXFP4: as stored on GPUs, as bf16 on CPUs)",
     schema=ConfigSchema(
         (
             *LLAMA_DIMENSIONS,

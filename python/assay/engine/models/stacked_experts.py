@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from assay.engine.architectures.decoder import StackedLinear
+from assay.engine.architectures.decoder import MXFP4_BLOCK, StackedLinear
 from assay.engine.loading import Tensor
 from assay.engine.loading.fp4_layers import EXPONENT_BIAS, e2m1_values
 from assay.engine.loading.tensor_values import tensor_values
@@ -14,9 +14,12 @@ from assay.lazy_import import LazyModule
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    Scalar = TypeVar("Scalar", np.float32, np.uint8)
 else:
     np = LazyModule("numpy", globals(), "np")
 
+PACKED_FORMAT = "mxfp4"
 EXACT_FORMAT = "bf16"
 """A dense format that holds every MXFP4 value: four bits times a power of two."""
 
@@ -35,17 +38,28 @@ def mxfp4_values(
     return joined
 
 
+def stacked_blocks(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.uint8]:
+    """The packed matrices of all experts as rows of GGML's MXFP4 blocks; gates before ups.
+
+    A block is its scale and 16 bytes; GGML keeps values j and j + 16 in a byte, the file adjacent ones.
+    """
+    blocks, scales = _stored(linear, tensors)
+    codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*scales.shape, MXFP4_BLOCK)
+    half = MXFP4_BLOCK // 2
+    packed = np.empty((*scales.shape, half + 1), np.uint8)
+    packed[..., 0] = scales
+    packed[..., 1:] = codes[..., :half] | codes[..., half:] << 4
+    rows = _gates_first(linear, packed)
+    return np.ascontiguousarray(rows.reshape(linear.experts * linear.outputs, -1))
+
+
 def stacked_values(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.NDArray[np.float32]:
     """The matrices of all experts, outputs by inputs, one below the other; gates before ups."""
     if linear.parts:
         parts = [tensor_values(tensors[f"{part}.weight"]) for part in linear.parts]
         values = np.concatenate(parts, axis=1)
     elif linear.packed:
-        stored = [tensors[f"{linear.name}{suffix}"] for suffix in ("_blocks", "_scales")]
-        blocks, scales = (
-            np.frombuffer(tensor.bytes, np.uint8).reshape(tensor.shape) for tensor in stored
-        )
-        values = mxfp4_values(blocks, scales)
+        values = mxfp4_values(*_stored(linear, tensors))
     else:
         # Unquantized matrices are inputs by outputs.
         values = tensors[linear.name].to_float32().swapaxes(1, 2)
@@ -68,7 +82,16 @@ def stacked_bias(linear: StackedLinear, tensors: Mapping[str, Tensor]) -> npt.ND
     return np.ascontiguousarray(_gates_first(linear, tensors[f"{linear.name}_bias"].to_float32()))
 
 
-def _gates_first(linear: StackedLinear, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _stored(
+    linear: StackedLinear, tensors: Mapping[str, Tensor]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Blocks and scales, as stored."""
+    stored = [tensors[f"{linear.name}{suffix}"] for suffix in ("_blocks", "_scales")]
+    blocks, scales = (np.frombuffer(one.bytes, np.uint8).reshape(one.shape) for one in stored)
+    return blocks, scales
+
+
+def _gates_first(linear: StackedLinear, values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     if not linear.interleaved:
         return values
     return np.concatenate([values[:, ::2], values[:, 1::2]], axis=1)

@@ -12,7 +12,9 @@ from assay.engine.loading import ModelFiles, Tensor, dequantize, exact_q8_0
 from assay.engine.loading.tensor_values import DENSE, tensor_values
 from assay.engine.models.stacked_experts import (
     EXACT_FORMAT,
+    PACKED_FORMAT,
     stacked_bias,
+    stacked_blocks,
     stacked_values,
     stored_format,
 )
@@ -173,6 +175,14 @@ class WeightSource:
     def stacked(self, linear: StackedLinear) -> tuple[ops.Weights, Array]:
         """The matrices of all experts, one below the other, and their biases, a row for each."""
         tensors = self.files.tensors
+        bias = transfer.store(
+            "weights", self.device, stacked_bias(linear, tensors), activation_type(self.device)
+        )
+        if linear.packed and self.format is None and self._reads(PACKED_FORMAT):
+            shape = (linear.experts * linear.outputs, linear.inputs)
+            weights = ops.pack(stacked_blocks(linear, tensors), PACKED_FORMAT, shape, self.device)
+            self.nbytes += weights.nbytes
+            return weights, bias
         stored = stored_format(linear, tensors)
         substitute = EXACT_FORMAT if stored == "mxfp4" else MIXED_FORMAT
         format = self.format or (stored if stored in DENSE else substitute)
@@ -182,8 +192,11 @@ class WeightSource:
             self._note(f"{stored} computed as {format}")
         weights = pack_values(stacked_values(linear, tensors), format, self.device)
         self.nbytes += weights.nbytes
-        bias = stacked_bias(linear, tensors)
-        return weights, transfer.store("weights", self.device, bias, activation_type(self.device))
+        return weights, bias
+
+    def _reads(self, format: str) -> bool:
+        """Whether kernels of the device read a packed format as it is stored."""
+        return format in self.device.capabilities.weight_formats
 
     def table(self, name: str) -> ops.Weights:
         """A matrix that is gathered by row; the same name gives the same matrix."""
