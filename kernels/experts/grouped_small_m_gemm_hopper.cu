@@ -2,26 +2,26 @@
 //
 // Algorithm: none published as a whole: a warp-specialized persistent GEMM as in CUTLASS for Hopper (a producer warp
 //   issues bulk copies to a circular buffer with mbarriers), with split-K over the consumer warps of a CTA.
-// Tiling: an item is 16 ROW_BLOCKS weight rows (GATED: half gates, half their ups), the A operand of mma.sync m16n8k16,
-//   times up to 8 M_TILES assignments of one expert; a stage of the buffer is one of the PARTS of K of an item. CTAs
-//   take CHUNK consecutive items in turn, so that all of them read neighboring memory; what remains after whole rounds
-//   is cut into equal ranges. The producer runs ahead over the borders of items and experts. Consumers hold x in
-//   registers and load that of the next item while they multiply; warp partials are summed per item, double-buffered,
-//   with one barrier an item.
+// Tiling: an item is 16 ROW_BLOCKS weight rows (GATED: half gates, half their ups), the A operand of mma.sync
+//   m16n8k16, times up to 8 M_TILES assignments of one expert; a stage of the buffer is one of the PARTS of K of an
+//   item. CTAs take CHUNK consecutive items in turn, so that all of them read neighboring memory; what remains after
+//   whole rounds is cut into equal ranges. The producer runs ahead over the borders of items and experts. Consumers
+//   hold x in registers and load that of the next item while they multiply; warp partials are summed per item,
+//   double-buffered, with one barrier an item.
 // Departures: the order of k is free as long as both operands agree: lane 4 g + t takes inputs 32 j + 8 t to 7 more of
 //   row g, one 16-byte load (as in small_m_gemm.cu). Every row is one copy, padded so that the loads of two rows are
 //   free of bank conflicts.
 //
 // Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), ROW_BLOCKS
-//   (1, 2), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CHUNK, EXPERTS, MAX_ASSIGNMENTS,
-//   EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the preceding kernel
-//   waited for it before it let this one launch), PREFETCHED_BYTES (of each CTA, a multiple of 16: of the first experts'
-//   weights, into L2 before the dependency resolves).
+//   (1, 2), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CHUNK, EXPERTS,
+//   MAX_ASSIGNMENTS, EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the
+//   preceding kernel waited for it before it let this one launch), PREFETCHED_BYTES (of each CTA, a multiple of 16: of
+//   the first experts' weights, into L2 before the dependency resolves).
 // Launch: grid of any size, at best one CTA per SM, CTA of 32 (WARPS + 1), shared bytes STAGES * 16 ROW_BLOCKS rows of
 //   2 INPUTS / PARTS bytes, each padded to 64 more than a multiple of 128.
-// Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments, int32;
-//   a negative one is no expert), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments
-//   of a row of x), outputs (GATED: even).
+// Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
+//   int32; a negative one is no expert), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out
+//   (assignments of a row of x), outputs (GATED: even).
 #include "epilogue.cuh"
 #include "grouping.cuh"
 #include "hopper.cuh"
@@ -34,8 +34,6 @@ constexpr int PART_K = INPUTS / PARTS, SLICE_K = PART_K / WARPS, K_STEPS = SLICE
 constexpr int COPY_BYTES = PART_K * 2, PITCH = COPY_BYTES + (192 - COPY_BYTES % 128) % 128;
 constexpr int STAGE_BYTES = ITEM_ROWS * PITCH, PREFETCH_STEP = 4096;
 static_assert(K_STEPS * 32 * WARPS * PARTS == INPUTS && ITEM_ROWS <= 32, "");
-
-DEVICE void consumer_sync() { asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS) : "memory"); }
 
 // The items of a CTA, by their number in the CTA.
 struct Schedule {
@@ -182,7 +180,7 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
                         &warp_partials[buffer][warp][((block * 2 + h) * M_TILES + n) * 64 + g * 8 + t * 2]) =
                         make_float2(low[0] + high[0], low[1] + high[1]);
                 }
-        consumer_sync();
+        named_barrier_sync(1, CONSUMERS);
         // Consecutive threads compute consecutive outputs of a row.
         for (int e = threadIdx.x; e < RESULTS; e += CONSUMERS) {
             const int m = e / OUTPUTS_PER_ITEM, r = e % OUTPUTS_PER_ITEM, output = first + r;

@@ -1,7 +1,7 @@
 // The assignments of tokens to experts, grouped by expert and cut into tiles, in shared memory of every CTA.
 //
-// Algorithm: counting sort by expert, as moe_align_block_size in vLLM. Every CTA computes it by itself, so that no kernel
-//   has to precede a grouped GEMM.
+// Algorithm: counting sort by expert, as moe_align_block_size in vLLM. Every CTA computes it by itself, so that no
+//   kernel has to precede a grouped GEMM.
 // Departures: tiles are not padded: a tile has a first assignment and a count. The order within an expert is any, as a
 //   row's result does not depend on the other rows of its tile.
 //

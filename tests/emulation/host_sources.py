@@ -60,7 +60,7 @@ def host_source(name: str, text: str) -> str:
     for macro in [
         found[1]
         for one in declarations(text)
-        if (found := _MACRO.match(one)) and _PTX.search(_SKIPPED.sub("", one))
+        if (found := _MACRO.match(one.lstrip())) and _PTX.search(_SKIPPED.sub("", one))
     ]:
         text = re.sub(rf"(?m)^{macro}\(.*\)$", "", text)
     parts = []

@@ -1,0 +1,95 @@
+"""The GEMMs of few rows that Hopper runs with bulk copies, against double precision, thread by thread on the host."""
+
+import numpy as np
+import pytest
+from emulator import Kernel, KernelError, from_bf16, random_bf16
+
+TOLERANCE = 1e-2
+"""Of the largest value: results are rounded to bf16."""
+ORDERS = [(False, False), (True, True), (False, True)]
+
+
+def padded(nbytes: int) -> int:
+    """Bytes of a row in shared memory: 64 more than a multiple of 128."""
+    return nbytes + (192 - nbytes % 128) % 128
+
+
+@pytest.mark.parametrize(("backward", "early_copies"), ORDERS)
+@pytest.mark.parametrize(
+    ("gated", "m_tiles", "blocks", "parts", "chunk"), [(1, 1, 1, 2, 1), (0, 2, 2, 1, 4)]
+)
+def test_grouped_gemm_over_item_borders(
+    backward: bool, early_copies: bool, gated: int, m_tiles: int, blocks: int, parts: int, chunk: int
+) -> None:
+    tokens, fan_out, experts_count, outputs, inputs = 9, 2, 12, 72, 256
+    warps, stages = 2, 3
+    kernel = Kernel(
+        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=gated, ACTIVATION_CODE=0,
+        M_TILES=m_tiles, ROW_BLOCKS=blocks, INPUTS=inputs, PARTS=parts, STAGES=stages, WARPS=warps,
+        CHUNK=chunk, EXPERTS=experts_count, MAX_ASSIGNMENTS=32, EXPERTS_READY=0, PREFETCHED_BYTES=0,
+    )  # fmt: skip
+    weights = random_bf16(8, experts_count, outputs, inputs, scale=0.1)
+    x = random_bf16(9, tokens, inputs)
+    count = tokens * fan_out
+    experts = np.random.default_rng(10).integers(0, experts_count, count).astype(np.int32)
+    experts[:11] = 5  # more than a tile of eight
+    experts[[4, 17]] = -1
+    out = np.full((count, outputs // 2 if gated else outputs), 0xFFFF, np.uint16)
+    kernel(
+        3, (warps + 1) * 32, weights, x, None, experts, out, count, fan_out, outputs,
+        shared=stages * 16 * blocks * padded(2 * inputs // parts), late=[x, experts],
+        backward=backward, early_copies=early_copies,
+    )  # fmt: skip
+    real = experts >= 0
+    assert (out[~real] == 0xFFFF).all()
+    expected = np.stack([
+        from_bf16(weights[max(expert, 0)]) @ from_bf16(x[i // fan_out])
+        for i, expert in enumerate(experts)
+    ])  # fmt: skip
+    if gated:
+        gates, ups = np.split(expected, 2, axis=1)
+        expected = gates / (1 + np.exp(-gates)) * ups
+    got, expected = from_bf16(out)[real], expected[real]
+    np.testing.assert_allclose(got, expected, atol=TOLERANCE * np.abs(expected).max())
+
+
+def test_a_stage_that_is_not_released_is_a_deadlock() -> None:
+    released = "mbarrier_arrive(shared_address(empty + stage.index));"
+    kernel = Kernel(
+        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=0, ACTIVATION_CODE=0, M_TILES=1,
+        ROW_BLOCKS=1, INPUTS=64, PARTS=1, STAGES=2, WARPS=2, CHUNK=1, EXPERTS=2, MAX_ASSIGNMENTS=4,
+        EXPERTS_READY=0, PREFETCHED_BYTES=0,
+        changes=(("grouped_small_m_gemm_hopper.cu", released, ";"),),
+    )  # fmt: skip
+    weights, x = random_bf16(1, 2, 64, 64), random_bf16(2, 4, 64)
+    experts, out = np.array([0, 1, 0, 1], np.int32), np.zeros((4, 64), np.uint16)
+    with pytest.raises(KernelError, match="deadlock"):
+        kernel(1, 96, weights, x, None, experts, out, 4, 1, 64, shared=2 * 16 * padded(128))
+
+
+@pytest.mark.parametrize(("backward", "early_copies"), ORDERS)
+@pytest.mark.parametrize(
+    ("norm", "m_tiles", "blocks", "splits", "warps"), [(1, 2, 2, 2, 2), (0, 1, 1, 4, 3)]
+)
+def test_one_wave_of_clusters(
+    backward: bool, early_copies: bool, norm: int, m_tiles: int, blocks: int, splits: int, warps: int
+) -> None:
+    rows, outputs, inputs = 8 * m_tiles - 3, 72, 256 * splits
+    kernel = Kernel(
+        "small_m_gemm_hopper.cu", ELEMENT="bf16", OUTPUT="bf16", NORM=norm, M_TILES=m_tiles,
+        ROW_BLOCKS=blocks, INPUTS=inputs, SPLITS=splits, WARPS=warps,
+    )  # fmt: skip
+    weights, x = random_bf16(1, outputs, inputs, scale=0.1), random_bf16(2, rows, inputs)
+    gain, bias, residual = random_bf16(3, inputs), random_bf16(4, outputs), random_bf16(5, rows, outputs)
+    out = np.full((rows, outputs), 0xFFFF, np.uint16)
+    tile = 16 * blocks * warps
+    kernel(
+        splits * -(-outputs // tile), 32 * warps, weights, x, gain if norm else None, bias, residual,
+        out, rows, outputs, 1e-5, shared=(tile + 8 * m_tiles) * padded(2 * inputs // splits),
+        cluster=splits, late=[x, residual], backward=backward, early_copies=early_copies,
+    )  # fmt: skip
+    values = from_bf16(x)
+    if norm:
+        values = values * from_bf16(gain) / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-5)
+    expected = values @ from_bf16(weights).T + from_bf16(bias) + from_bf16(residual)
+    np.testing.assert_allclose(from_bf16(out), expected, atol=TOLERANCE * np.abs(expected).max())
