@@ -13,11 +13,11 @@
 //   free of bank conflicts.
 //
 // Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), ROW_BLOCKS
-//   (1, 2), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CHUNK, EXPERTS,
+//   (1, 2, 4), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CTAS_PER_SM, CHUNK, EXPERTS,
 //   MAX_ASSIGNMENTS, EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the
 //   preceding kernel waited for it before it let this one launch), PREFETCHED_BYTES (of each CTA, a multiple of 16: of
 //   the first experts' weights, into L2 before the dependency resolves).
-// Launch: grid of any size, at best one CTA per SM, CTA of 32 (WARPS + 1), shared bytes STAGES * 16 ROW_BLOCKS rows of
+// Launch: grid of any size, at best CTAS_PER_SM on every SM, CTA of 32 (WARPS + 1), shared bytes STAGES * 16 ROW_BLOCKS rows of
 //   2 INPUTS / PARTS bytes, each padded to 64 more than a multiple of 128.
 // Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
 //   int32; a negative one is no expert), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out
@@ -32,8 +32,8 @@ constexpr int MAX_ROWS = 8 * M_TILES, ITEM_ROWS = 16 * ROW_BLOCKS, OUTPUTS_PER_B
 constexpr int OUTPUTS_PER_ITEM = OUTPUTS_PER_BLOCK * ROW_BLOCKS, RESULTS = OUTPUTS_PER_ITEM * MAX_ROWS;
 constexpr int PART_K = INPUTS / PARTS, SLICE_K = PART_K / WARPS, K_STEPS = SLICE_K / 32;
 constexpr int COPY_BYTES = PART_K * 2, PITCH = COPY_BYTES + (192 - COPY_BYTES % 128) % 128;
-constexpr int STAGE_BYTES = ITEM_ROWS * PITCH, PREFETCH_STEP = 4096;
-static_assert(K_STEPS * 32 * WARPS * PARTS == INPUTS && ITEM_ROWS <= 32, "");
+constexpr int STAGE_BYTES = ITEM_ROWS * PITCH, LANE_ROWS = (ITEM_ROWS + 31) / 32, PREFETCH_STEP = 4096;
+static_assert(K_STEPS * 32 * WARPS * PARTS == INPUTS, "");
 
 // The items of a CTA, by their number in the CTA.
 struct Schedule {
@@ -50,7 +50,7 @@ struct Schedule {
     }
 };
 
-KERNEL __launch_bounds__(THREADS, 1)
+KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ bias,
                             const int* experts, Element* y, int assignments, int fan_out,
                             int outputs TRACE_PARAMETER) {
@@ -84,14 +84,19 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
 
     PipelineState<STAGES> stage;
     if (warp == WARPS) {
-        // The producer: a lane copies a row.
+        // The producer: a lane copies a row of two blocks.
         const int block = lane / 16, r = lane % 16;
         for (int i = 0; i < schedule.count; i++) {
             const int item = schedule.item(i), tile = item / expert_items;
             const int first = (item - tile * expert_items) * OUTPUTS_PER_ITEM + block * OUTPUTS_PER_BLOCK;
-            // Rows past the end load the last row; their outputs are not stored.
-            const int row = r / OUTPUTS_PER_BLOCK * columns + min(first + r % OUTPUTS_PER_BLOCK, columns - 1);
-            const Element* from = weights + (i64(grouping.tiles[tile].expert) * outputs + row) * INPUTS;
+            const Element* expert = weights + i64(grouping.tiles[tile].expert) * outputs * INPUTS;
+            const Element* from[LANE_ROWS];
+#pragma unroll
+            for (int j = 0; j < LANE_ROWS; j++) {
+                // Rows past the end load the last row; their outputs are not stored.
+                const int output = min(first + j * 2 * OUTPUTS_PER_BLOCK + r % OUTPUTS_PER_BLOCK, columns - 1);
+                from[j] = expert + i64(r / OUTPUTS_PER_BLOCK * columns + output) * INPUTS;
+            }
 #pragma unroll 1
             for (int part = 0; part < PARTS; part++) {
                 const u32 barrier = shared_address(full + stage.index);
@@ -99,9 +104,12 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
                 if (lane == 0)
                     mbarrier_arrive_expect_tx(barrier, ITEM_ROWS * COPY_BYTES);
                 __syncwarp();
+                // No fence of proxies: the consumers' reads are ordered before these writes by their arrivals.
                 if (lane < ITEM_ROWS)
-                    bulk_load(shared_address(ring) + stage.index * STAGE_BYTES + lane * PITCH, from + part * PART_K,
-                              COPY_BYTES, barrier);
+#pragma unroll
+                    for (int j = 0; j < LANE_ROWS; j++)
+                        bulk_load(shared_address(ring) + stage.index * STAGE_BYTES + (j * 32 + lane) * PITCH,
+                                  from[j] + part * PART_K, COPY_BYTES, barrier);
                 stage.advance();
             }
         }

@@ -2,8 +2,9 @@
 //
 // Algorithm: counting sort by expert, as moe_align_block_size in vLLM. Every CTA computes it by itself, so that no
 //   kernel has to precede a grouped GEMM.
-// Departures: tiles are not padded: a tile has a first assignment and a count. The order within an expert is any, as a
-//   row's result does not depend on the other rows of its tile.
+// Departures: tiles are not padded: a tile has a first assignment and a count. Atomics rank the assignments of an expert
+//   in an order that differs from CTA to CTA. Within a tile that does not matter; but where an expert has several tiles,
+//   other CTAs compute other tiles of the same outputs, so all must cut alike: those experts are sorted.
 //
 // Options: EXPERTS, MAX_ASSIGNMENTS.
 #pragma once
@@ -49,6 +50,25 @@ template <int TILE_ROWS, int THREADS> struct Grouping {
             if (own[j] >= 0)
                 order[starts[own[j]] + ranks[j]] = u16(threadIdx.x + j * THREADS);
         __syncthreads();
+#pragma unroll
+        for (int j = 0; j < ASSIGNMENTS_PER_THREAD; j++)
+            if (own[j] >= 0 && counts[own[j]] > TILE_ROWS)
+                ranks[j] = rank_in_batch(own[j], threadIdx.x + j * THREADS);
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < ASSIGNMENTS_PER_THREAD; j++)
+            if (own[j] >= 0 && counts[own[j]] > TILE_ROWS)
+                order[starts[own[j]] + ranks[j]] = u16(threadIdx.x + j * THREADS);
+        __syncthreads();
+    }
+    // How many assignments of the expert come before this one in the batch.
+    DEVICE int rank_in_batch(int expert, int assignment) const {
+        const u16* all = order + starts[expert];
+        int rank = 0;
+#pragma unroll 4
+        for (int i = 0; i < counts[expert]; i++)
+            rank += all[i] < assignment;
+        return rank;
     }
     // Exclusive sums of counts and of tiles over the experts, by one warp; a lane has consecutive experts.
     DEVICE void scan() {

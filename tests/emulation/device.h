@@ -63,6 +63,7 @@ __shared__ unsigned misalignment __attribute__((used));
 struct Launch {
     unsigned grid[3], threads, shared_bytes, cluster;
     int backward;       // threads run from the last to the first
+    int alternating;    // so do those of every other CTA, or they do not where the others do
     int early_copies;   // cp.async copies at once; else as late as its wait allows
     unsigned late;      // buffers that the preceding kernel writes: poison until the dependency resolves
     unsigned char* const* late_data;
@@ -202,6 +203,7 @@ inline bool run_cluster(const Launch& launch, unsigned first_x, unsigned y, unsi
         f.started = f.done = false;
         f.exchanges = f.barriers = f.cluster_barriers = f.named_barriers = f.vote = f.copy_count = f.groups = 0;
     }
+    const bool backward = (launch.backward != 0) != (launch.alternating && first_x / cluster_ctas % 2);
     resolved = launch.late == 0;
     unsigned char* at = saved;
     for (unsigned i = 0; i < launch.late; at += launch.late_bytes[i++]) {
@@ -212,11 +214,11 @@ inline bool run_cluster(const Launch& launch, unsigned first_x, unsigned y, unsi
         const Value before = progress;
         int left = 0;
         for (unsigned c = 0; c < cluster_ctas; c++) {
-            const unsigned cta = launch.backward ? cluster_ctas - 1 - c : c;
+            const unsigned cta = backward ? cluster_ctas - 1 - c : c;
             activate(cta);
             blockIdx = {first_x + cta, y, z};
             for (unsigned t = 0; t < cta_threads; t++) {
-                const unsigned fiber = cta * cta_threads + (launch.backward ? cta_threads - 1 - t : t);
+                const unsigned fiber = cta * cta_threads + (backward ? cta_threads - 1 - t : t);
                 if (fibers[fiber].done)
                     continue;
                 left++;

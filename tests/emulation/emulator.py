@@ -40,6 +40,7 @@ class _Launch(ctypes.Structure):
         ("shared_bytes", ctypes.c_uint),
         ("cluster", ctypes.c_uint),
         ("backward", ctypes.c_int),
+        ("alternating", ctypes.c_int),
         ("early_copies", ctypes.c_int),
         ("late", ctypes.c_uint),
         ("late_data", ctypes.POINTER(ctypes.c_void_p)),
@@ -124,12 +125,14 @@ class Kernel:
         cluster: int = 1,
         late: Sequence[npt.NDArray[Any]] = (),
         backward: bool = False,
+        alternating: bool = False,
         early_copies: bool = False,
     ) -> None:
         """Run all CTAs, and write what the kernel wrote to the arrays.
 
         The arrays of `late` are those that the preceding kernel writes: they hold NaN until the
-        kernel waits for it. `backward` starts with the last thread; with `early_copies` cp.async
+        kernel waits for it. `backward` starts with the last thread,
+        `alternating` in every other CTA only; with `early_copies` cp.async
         copies at once, else as late as its wait allows.
         """
         assert threads % 32 == 0
@@ -146,6 +149,7 @@ class Kernel:
             shared,
             cluster,
             backward,
+            alternating,
             early_copies,
             len(poisoned),
             (ctypes.c_void_p * len(poisoned))(*[one.address for one in poisoned]),
