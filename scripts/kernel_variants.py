@@ -263,15 +263,15 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 }  # fmt: skip
         case "grouped_small_m_gemm_hopper.cu":
             # Qwen3-30B-A3B's gate and up, and its down; gpt-oss.
-            experts = ((2048, 2, 8, 6, 1), (768, 1, 8, 8, 2), (2880, 2, 9, 4, 1))
-            for element, (inputs, parts, warps, stages, m_tiles) in product(HALF, experts):
+            experts = ((2048, 2, 8, 3, 1), (768, 1, 4, 1, 2), (2880, 3, 10, 3, 1))
+            for element, (inputs, parts, warps, stages, ctas) in product(HALF, experts):
                 gated = int(inputs > 768)
                 if architecture == "sm_90a":
                     yield {
-                        "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * gated * (parts - 1),
-                        "M_TILES": m_tiles, "INPUTS": inputs, "PARTS": parts, "STAGES": stages, "WARPS": warps,
-                        "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024, "CHUNK": 4, "ROW_BLOCKS": 1,
-                        "EXPERTS_READY": 1 - gated, "PREFETCHED_BYTES": 184320 * gated,
+                        "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * (parts // 3),
+                        "M_TILES": 1, "INPUTS": inputs, "PARTS": parts, "STAGES": stages, "WARPS": warps,
+                        "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024, "CHUNK": ctas, "ROW_BLOCKS": 2,
+                        "CTAS_PER_SM": ctas, "EXPERTS_READY": 1 - gated,
                     }  # fmt: skip
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}

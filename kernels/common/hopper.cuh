@@ -70,11 +70,6 @@ DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
                  : "memory");
 }
 
-// Prefetches contiguous bytes into L2, asynchronously; a multiple of 16, as is the address.
-DEVICE void bulk_prefetch_l2(const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 // --- warpgroup tensor cores (wgmma) ---
 
 DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

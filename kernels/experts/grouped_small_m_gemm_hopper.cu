@@ -9,16 +9,16 @@
 //   hold x in registers and load that of the next item while they multiply; warp partials are summed per item,
 //   double-buffered, with one barrier an item.
 // Departures: the order of k is free as long as both operands agree: lane 4 g + t takes inputs 32 j + 8 t to 7 more of
-//   row g, one 16-byte load (as in small_m_gemm.cu). Every row is one copy, padded so that the loads of two rows are
-//   free of bank conflicts.
+//   row g, one 16-byte load (as in small_m_gemm.cu). With PARTS 1 the rows of an item are one copy (GATED:
+//   two), otherwise each part of a row is one, padded against bank conflicts. A copy a row is faster where rows are
+//   long (2048 inputs, 3 stages of 64 KB, on an H200: 191 us against 235).
 //
 // Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), ROW_BLOCKS
 //   (1, 2, 4), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CTAS_PER_SM, CHUNK, EXPERTS,
 //   MAX_ASSIGNMENTS, EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the
-//   preceding kernel waited for it before it let this one launch), PREFETCHED_BYTES (of each CTA, a multiple of 16: of
-//   the first experts' weights, into L2 before the dependency resolves).
-// Launch: grid of any size, at best CTAS_PER_SM on every SM, CTA of 32 (WARPS + 1), shared bytes STAGES * 16 ROW_BLOCKS rows of
-//   2 INPUTS / PARTS bytes, each padded to 64 more than a multiple of 128.
+//   preceding kernel waited for it before it let this one launch).
+// Launch: grid of any size, at best CTAS_PER_SM on every SM, CTA of 32 (WARPS + 1), shared bytes STAGES * 16 ROW_BLOCKS
+//   rows of 2 INPUTS / PARTS bytes; with PARTS > 1 each padded to 64 more than a multiple of 128.
 // Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
 //   int32; a negative one is no expert), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out
 //   (assignments of a row of x), outputs (GATED: even).
@@ -31,8 +31,14 @@ constexpr int CONSUMERS = WARPS * 32, THREADS = CONSUMERS + 32;
 constexpr int MAX_ROWS = 8 * M_TILES, ITEM_ROWS = 16 * ROW_BLOCKS, OUTPUTS_PER_BLOCK = GATED ? 8 : 16;
 constexpr int OUTPUTS_PER_ITEM = OUTPUTS_PER_BLOCK * ROW_BLOCKS, RESULTS = OUTPUTS_PER_ITEM * MAX_ROWS;
 constexpr int PART_K = INPUTS / PARTS, SLICE_K = PART_K / WARPS, K_STEPS = SLICE_K / 32;
-constexpr int COPY_BYTES = PART_K * 2, PITCH = COPY_BYTES + (192 - COPY_BYTES % 128) % 128;
-constexpr int STAGE_BYTES = ITEM_ROWS * PITCH, LANE_ROWS = (ITEM_ROWS + 31) / 32, PREFETCH_STEP = 4096;
+// Whole rows of an item are contiguous (GATED: its gates are, and its ups).
+constexpr bool WHOLE_ROWS = PARTS == 1;
+constexpr int COPY_BYTES = PART_K * 2;
+constexpr int PITCH = WHOLE_ROWS ? COPY_BYTES : COPY_BYTES + (192 - COPY_BYTES % 128) % 128;
+// From the first eight rows of a block to its second, and to the next block.
+constexpr bool HALVES = WHOLE_ROWS && GATED;
+constexpr int SECOND_ROWS = (HALVES ? 8 * ROW_BLOCKS : 8) * PITCH, BLOCK_STRIDE = (HALVES ? 8 : 16) * PITCH;
+constexpr int STAGE_BYTES = ITEM_ROWS * PITCH, LANE_ROWS = (ITEM_ROWS + 31) / 32;
 static_assert(K_STEPS * 32 * WARPS * PARTS == INPUTS, "");
 
 // The items of a CTA, by their number in the CTA.
@@ -71,11 +77,6 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
         }
         fence_proxy_async();
     }
-    // Memory idles while tokens are routed; where most experts get some, the first ones are worth a guess.
-    if (PREFETCHED_BYTES > 0 && warp == WARPS)
-        for (int at = lane * PREFETCH_STEP; at < PREFETCHED_BYTES; at += 32 * PREFETCH_STEP)
-            bulk_prefetch_l2(reinterpret_cast<const u8*>(weights) + i64(blockIdx.x) * PREFETCHED_BYTES + at,
-                             min(PREFETCHED_BYTES - at, PREFETCH_STEP));
     if (!EXPERTS_READY)
         wait_on_dependency();
     launch_dependents();
@@ -90,6 +91,21 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
             const int item = schedule.item(i), tile = item / expert_items;
             const int first = (item - tile * expert_items) * OUTPUTS_PER_ITEM + block * OUTPUTS_PER_BLOCK;
             const Element* expert = weights + i64(grouping.tiles[tile].expert) * outputs * INPUTS;
+            if (WHOLE_ROWS) {
+                const int begin = (item - tile * expert_items) * OUTPUTS_PER_ITEM;
+                const u32 bytes = min(OUTPUTS_PER_ITEM, columns - begin) * COPY_BYTES;
+                mbarrier_wait(shared_address(empty + stage.index), stage.phase ^ 1);
+                if (lane == 0) {
+                    const u32 barrier = shared_address(full + stage.index);
+                    mbarrier_arrive_expect_tx(barrier, (1 + GATED) * bytes);
+                    for (int half = 0; half <= GATED; half++)
+                        bulk_load(shared_address(ring) + stage.index * STAGE_BYTES + half * (STAGE_BYTES / 2),
+                                  expert + i64(half * columns + begin) * INPUTS, bytes, barrier);
+                }
+                __syncwarp();
+                stage.advance();
+                continue;
+            }
             const Element* from[LANE_ROWS];
 #pragma unroll
             for (int j = 0; j < LANE_ROWS; j++) {
@@ -104,7 +120,6 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
                 if (lane == 0)
                     mbarrier_arrive_expect_tx(barrier, ITEM_ROWS * COPY_BYTES);
                 __syncwarp();
-                // No fence of proxies: the consumers' reads are ordered before these writes by their arrivals.
                 if (lane < ITEM_ROWS)
 #pragma unroll
                     for (int j = 0; j < LANE_ROWS; j++)
@@ -157,12 +172,32 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
         for (int p = 0; p < PARTS; p++) {
             mbarrier_wait(shared_address(full + stage.index), stage.phase);
             const u8* rows = ring + stage.index * STAGE_BYTES + g * PITCH + warp * SLICE_K * 2 + t * 16;
+            // Rows of a pitch of whole 128 bytes share banks: of two k-steps, odd rows load the second one first.
+            constexpr bool SWAPPED = WHOLE_ROWS && PITCH % 128 == 0 && K_STEPS % 2 == 0;
+            uint4 next_a[ROW_BLOCKS], next_b[ROW_BLOCKS];
 #pragma unroll
             for (int s = 0; s < K_STEPS; s++)
 #pragma unroll
                 for (int block = 0; block < ROW_BLOCKS; block++) {
-                    const u8* at = rows + block * 16 * PITCH + s * 64;
-                    const uint4 a = load16(at), b = load16(at + 8 * PITCH);
+                    const u8* at = rows + block * BLOCK_STRIDE;
+                    uint4 a, b;
+                    if (!SWAPPED) {
+                        a = load16(at + s * 64);
+                        b = load16(at + s * 64 + SECOND_ROWS);
+                    } else if (s % 2 == 0) {
+                        const bool odd = g % 2;
+                        const u8* early = at + (s + odd) * 64;
+                        const u8* late = at + (s + 1 - odd) * 64;
+                        const uint4 first_a = load16(early), first_b = load16(early + SECOND_ROWS);
+                        const uint4 second_a = load16(late), second_b = load16(late + SECOND_ROWS);
+                        a = odd ? second_a : first_a;
+                        b = odd ? second_b : first_b;
+                        next_a[block] = odd ? first_a : second_a;
+                        next_b[block] = odd ? first_b : second_b;
+                    } else {
+                        a = next_a[block];
+                        b = next_b[block];
+                    }
 #pragma unroll
                     for (int n = 0; n < M_TILES; n++) {
                         const uint4 v = x_fragments[n][p][s];
@@ -170,6 +205,9 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
                         mma_16x8x16<Element>(c[block][1][n], a.z, b.z, a.w, b.w, v.z, v.w);
                     }
                 }
+            // The copy that overwrites the stage belongs to the async proxy: without a fence it is not ordered after
+            // these reads. On an H200, 63 to 100 of 100 runs with PARTS 2 then had wrong values.
+            fence_proxy_async();
             __syncwarp();
             if (lane == 0)
                 mbarrier_arrive(shared_address(empty + stage.index));

@@ -2,9 +2,9 @@
 //
 // Algorithm: counting sort by expert, as moe_align_block_size in vLLM. Every CTA computes it by itself, so that no
 //   kernel has to precede a grouped GEMM.
-// Departures: tiles are not padded: a tile has a first assignment and a count. Atomics rank the assignments of an expert
-//   in an order that differs from CTA to CTA. Within a tile that does not matter; but where an expert has several tiles,
-//   other CTAs compute other tiles of the same outputs, so all must cut alike: those experts are sorted.
+// Departures: tiles are not padded: a tile has a first assignment and a count. Atomics rank the assignments of an
+//   expert in an order that differs from CTA to CTA. Within a tile that does not matter; but where an expert has
+//   several tiles, other CTAs compute other tiles of the same outputs, so all must cut alike: those are sorted.
 //
 // Options: EXPERTS, MAX_ASSIGNMENTS.
 #pragma once

@@ -277,7 +277,6 @@ DEVICE void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
     if (emulated::early_copies)
         emulated_bulk_copy(emulated_bulk_count - 1);
 }
-DEVICE void bulk_prefetch_l2(const void*, u32) {}
 DEVICE void named_barrier_sync(int, int threads) {
     const int first = emulated::current / int(blockDim.x) * int(blockDim.x);
     emulated::barrier(&emulated::Fiber::named_barriers, first, first + threads);

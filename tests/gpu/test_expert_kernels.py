@@ -215,6 +215,35 @@ def test_one_expert_of_all_tokens_takes_several_tiles(device: Device, rows: int)
     np.testing.assert_allclose(read(got), expected, atol=TOLERANCE * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "activation"), [(1536, 2048, "swiglu"), (2048, 768, None)]
+)
+def test_runs_of_a_grouped_gemm_are_equal_bit_by_bit(
+    device: Device, outputs: int, inputs: int, activation: str | None
+) -> None:
+    """Shapes of Qwen3-30B-A3B: CTAs that disagree about tiles, or copies that overtake reads, differ."""
+    experts, rows, columns = 16, 64, outputs // 2 if activation else outputs
+    x, x_values = upload(device, rows, inputs)
+    matrix, weights = upload_weights(device, experts * outputs, inputs)
+    choice = xp.asarray(np.arange(rows, dtype=np.int32)[:, None] // 20, device=device)
+
+    def run() -> Values:
+        return read(ops.grouped_linear(
+            x, matrix, choice, experts_count=experts, activation=activation,
+            out=poisoned(device, rows, columns),
+        ))  # fmt: skip
+
+    first = run()
+    by_expert = weights.reshape(experts, outputs, inputs)
+    expected = np.array([by_expert[i // 20] @ row for i, row in enumerate(x_values)])
+    if activation:
+        gates, ups = np.split(expected, 2, axis=1)
+        expected = gates / (1 + np.exp(-gates)) * ups
+    np.testing.assert_allclose(first, expected, atol=TOLERANCE * np.abs(expected).max())
+    for _ in range(50):
+        np.testing.assert_array_equal(run(), first)
+
+
 def test_more_assignments_than_a_grid_has_rows_take_several_launches(device: Device) -> None:
     tokens, fan_out, inputs, outputs = 520, 128, 64, 16  # 66,560 assignments, beyond 65,535
     x, x_values = upload(device, tokens, inputs)

@@ -124,7 +124,7 @@ BY_KIND: Final = {
         fused_decode_attention_max_kv_heads=64,
         fused_router_max_tokens=256,
         grouped_gemv_max_assignments=32,
-        grouped_small_m_max_rows=2,
+        grouped_small_m_max_rows=4,
         # The global timer may advance in steps of a microsecond.
         least_delay_ns=5_000,
     ),

@@ -15,74 +15,77 @@ const MAX_ASSIGNMENTS: u64 = 1024;
 const MAX_EXPERTS: u64 = 512;
 /// Consumer warps, the preferred number first.
 const WARPS: [u64; 9] = [8, 9, 10, 7, 6, 11, 12, 5, 4];
-/// Weight rows of a block: the A operand of the tensor core.
-const BLOCK_ROWS: u64 = 16;
-/// The most k-steps of 32 inputs of x in the registers of a warp, of all its tiles.
+/// Weight rows of an item: two blocks of the A operand of the tensor core.
+const ITEM_ROWS: u64 = 32;
+/// Assignments of a tile.
+const TILE_ROWS: u64 = 8;
+/// The most k-steps of 32 inputs of x in the registers of a warp.
 const MAX_K_STEPS: u64 = 16;
-/// The most bytes of a weight row in a stage, so that stages are many.
-const MAX_COPY_BYTES: u64 = 3072;
-/// Stages of the circular buffer.
-const STAGES: std::ops::RangeInclusive<u64> = 3..=12;
-
-/// Bytes that all CTAs prefetch together: what memory delivers while tokens are routed, a part of L2.
-const PREFETCHED_BYTES: u64 = 24 << 20;
+/// The most bytes of a stage.
+const MAX_STAGE_BYTES: u64 = 64 << 10;
+/// Shared memory of a CTA that the driver takes.
+const RESERVED_BYTES: u64 = 1024;
 
 /// The tiling.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
-    /// Tiles of 8 assignments.
-    m_tiles: u64,
-    /// Parts of a weight row: each is a copy.
+    /// Parts of a weight row.
     parts: u64,
     warps: u64,
+    /// Of the circular buffer.
     stages: u64,
+    ctas_per_sm: u64,
     /// Consecutive items of a CTA.
     chunk: u64,
 }
 
 impl Shape {
     /// None where the kernel does not support the shape.
-    fn new(inputs: u64, assignments: u64, experts: u64, shared_bytes: u64) -> Option<Self> {
-        // An expert rarely has more assignments than a tile holds.
-        let m_tiles = if assignments <= 5 * experts { 1 } else { 2 };
-        let parts = (1..=MAX_K_STEPS).find(|parts| inputs * 2 <= parts * MAX_COPY_BYTES)?;
-        let warps = WARPS.into_iter().find(|warps| {
-            inputs.is_multiple_of(32 * parts * warps)
-                && m_tiles * inputs / (32 * warps) <= MAX_K_STEPS
-        })?;
-        let shape = |stages| Shape {
-            m_tiles,
-            parts,
-            warps,
-            stages,
-            chunk: 4,
+    fn new(inputs: u64, experts: u64, shared_bytes: u64) -> Option<Self> {
+        let shape = if ITEM_ROWS * inputs * 2 < MAX_STAGE_BYTES {
+            // The barriers of one CTA hide behind the other.
+            Shape {
+                parts: 1,
+                warps: [4, 6, 5, 8]
+                    .into_iter()
+                    .find(|warps| inputs.is_multiple_of(32 * warps))?,
+                stages: 1,
+                ctas_per_sm: 2,
+                chunk: 2,
+            }
+        } else {
+            let (parts, warps) = (2..=MAX_K_STEPS)
+                .filter(|parts| ITEM_ROWS * inputs * 2 <= parts * MAX_STAGE_BYTES)
+                .find_map(|parts| {
+                    let suits = |warps: &u64| inputs.is_multiple_of(32 * parts * warps);
+                    Some((parts, WARPS.into_iter().find(suits)?))
+                })?;
+            Shape {
+                parts,
+                warps,
+                stages: 3,
+                ctas_per_sm: 1,
+                chunk: 1,
+            }
         };
-        let room = shared_bytes.checked_sub(shape(0).static_bytes(experts))?;
-        let stages = (room / shape(1).ring_bytes(inputs)).min(*STAGES.end());
-        STAGES.contains(&stages).then(|| shape(stages))
+        let room = (shared_bytes + RESERVED_BYTES) / shape.ctas_per_sm - RESERVED_BYTES;
+        let fits = shape.static_bytes(experts) + shape.ring_bytes(inputs) <= room
+            && inputs / (32 * shape.warps) <= MAX_K_STEPS;
+        fits.then_some(shape)
     }
 
     /// Shared memory of partial sums, grouped assignments and barriers, rounded up.
     fn static_bytes(&self, experts: u64) -> u64 {
-        let partials = 2 * self.warps * BLOCK_ROWS * 8 * self.m_tiles * 4;
-        let tiles = MAX_ASSIGNMENTS.min(MAX_ASSIGNMENTS / (8 * self.m_tiles) + experts);
-        partials + MAX_ASSIGNMENTS * 2 + experts * 8 + tiles * 6 + STAGES.end() * 16 + 64
+        let partials = 2 * self.warps * ITEM_ROWS * TILE_ROWS * 4;
+        let tiles = MAX_ASSIGNMENTS.min(MAX_ASSIGNMENTS / TILE_ROWS + experts);
+        partials + MAX_ASSIGNMENTS * 2 + experts * 8 + tiles * 6 + self.stages * 16 + 64
     }
 
-    /// Shared memory of the circular buffer: rows are 64 bytes more than a multiple of 128.
+    /// Shared memory of the circular buffer: parts of rows are 64 bytes more than a multiple of 128.
     fn ring_bytes(&self, inputs: u64) -> u64 {
         let copy = inputs / self.parts * 2;
-        self.stages * BLOCK_ROWS * (copy + (192 - copy % 128) % 128)
-    }
-}
-
-/// Bytes of the first experts that each CTA prefetches while tokens are routed: none unless almost
-/// every expert gets a token.
-fn prefetched_bytes(grouped: &GroupedLinear, ctas: u64) -> u64 {
-    let likely = !grouped.experts_ready && grouped.assignments >= 3 * grouped.experts_count;
-    match likely && grouped.weights.bytes >= PREFETCHED_BYTES {
-        true => PREFETCHED_BYTES / ctas / 4096 * 4096,
-        false => 0,
+        let padding = (192 - copy % 128) % 128 * u64::from(self.parts > 1);
+        self.stages * ITEM_ROWS * (copy + padding)
     }
 }
 
@@ -103,7 +106,6 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
     }
     let Some(shape) = Shape::new(
         grouped.inputs,
-        grouped.assignments,
         grouped.experts_count,
         u64::from(facts.shared_bytes),
     ) else {
@@ -114,8 +116,8 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("GATED", grouped.gated.into()),
         ("ACTIVATION_CODE", grouped.activation.into()),
-        ("M_TILES", shape.m_tiles.into()),
-        ("ROW_BLOCKS", 1u64.into()),
+        ("M_TILES", 1u64.into()),
+        ("ROW_BLOCKS", 2u64.into()),
         ("INPUTS", grouped.inputs.into()),
         ("PARTS", shape.parts.into()),
         ("STAGES", shape.stages.into()),
@@ -124,15 +126,12 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
         ("EXPERTS", grouped.experts_count.into()),
         ("MAX_ASSIGNMENTS", MAX_ASSIGNMENTS.into()),
         ("EXPERTS_READY", grouped.experts_ready.into()),
-        (
-            "PREFETCHED_BYTES",
-            prefetched_bytes(grouped, multiprocessors).into(),
-        ),
+        ("CTAS_PER_SM", shape.ctas_per_sm.into()),
     ];
     let function = context.function(queue, "grouped_small_m_gemm_hopper", &defines)?;
     let config = LaunchConfig {
         shared_bytes: shape.ring_bytes(grouped.inputs) as u32,
-        ..grid_1d(multiprocessors, (shape.warps + 1) * 32)
+        ..grid_1d(multiprocessors * shape.ctas_per_sm, (shape.warps + 1) * 32)
     };
     let arguments = [
         pointer(grouped.weights),
@@ -154,16 +153,15 @@ mod tests {
 
     #[test]
     fn shapes_of_published_models_fit_the_shared_memory_of_an_h200() {
-        let shape = |inputs, assignments, experts| {
-            Shape::new(inputs, assignments, experts, 227 << 10)
-                .map(|one| (one.m_tiles, one.parts, one.warps, one.stages))
+        let shape = |inputs, experts| {
+            Shape::new(inputs, experts, 227 << 10)
+                .map(|one| (one.parts, one.warps, one.stages, one.ctas_per_sm))
         };
-        // Qwen3-30B-A3B: gate and up, and down, at batch 64; gate and up at batch 128.
-        assert_eq!(shape(2048, 512, 128), Some((1, 2, 8, 6)));
-        assert_eq!(shape(768, 512, 128), Some((1, 1, 8, 8)));
-        assert_eq!(shape(2048, 1024, 128), Some((2, 2, 8, 6)));
+        // Qwen3-30B-A3B: gate and up, and down, as measured.
+        assert_eq!(shape(2048, 128), Some((2, 8, 3, 1)));
+        assert_eq!(shape(768, 128), Some((1, 4, 1, 2)));
         // gpt-oss; DeepSeek-V3, whose x fills the registers.
-        assert_eq!(shape(2880, 128, 32), Some((1, 2, 9, 4)));
-        assert_eq!(shape(7168, 512, 256), None);
+        assert_eq!(shape(2880, 32), Some((3, 10, 3, 1)));
+        assert_eq!(shape(7168, 256), None);
     }
 }
