@@ -62,7 +62,7 @@ grouped_small_m_gemm_hopper(const Element* __restrict__ weights, const Element* 
                             int outputs TRACE_PARAMETER) {
     TRACE_SPAN(0);
     extern __shared__ uint4 dynamic[];  // the circular buffer
-    __shared__ float warp_partials[2][WARPS][ITEM_ROWS * MAX_ROWS];
+    __shared__ alignas(16) float warp_partials[2][WARPS][ITEM_ROWS * MAX_ROWS];  // stored two at once
     __shared__ Grouping<MAX_ROWS, THREADS> grouping;
     __shared__ u64 full[STAGES], empty[STAGES];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
