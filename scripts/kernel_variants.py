@@ -263,8 +263,8 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                 }  # fmt: skip
         case "grouped_small_m_gemm_hopper.cu":
             # Qwen3-30B-A3B's gate and up, and its down; gpt-oss.
-            experts = ((2048, 2, 8, 3, 1), (768, 1, 4, 1, 2), (2880, 3, 10, 3, 1))
-            for element, (inputs, parts, warps, stages, ctas) in product(HALF, experts):
+            layers = ((2048, 2, 8, 3, 1), (768, 1, 4, 1, 2), (2880, 3, 10, 3, 1))
+            for element, (inputs, parts, warps, stages, ctas) in product(HALF, layers):
                 gated = int(inputs > 768)
                 if architecture == "sm_90a":
                     yield {
