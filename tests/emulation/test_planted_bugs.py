@@ -55,7 +55,8 @@ def test_kernels_without_a_bug_are_right() -> None:
 
 
 def test_a_missing_barrier_shows_in_one_order_of_threads() -> None:
-    bug = (("gemv.cu", "        __syncthreads();\n        if (writes) {", "        if (writes) {"),)
+    store = "        epilogue.store("
+    bug = (("gemv.cu", f"        __syncthreads();\n{store}", store),)
     assert max(gemv_error(bug, backward=backward) for backward in (False, True)) > TOLERANCE
 
 
@@ -77,20 +78,15 @@ def test_a_copy_over_data_in_use_shows_when_it_is_early() -> None:
 
 
 def test_a_store_outside_of_an_array_is_reported() -> None:
-    bug = (("gemv.cu", "&& epilogue_row < rows && output < columns;", "&& epilogue_row < rows;"),)
+    bug = (("gemv_epilogue.cuh", "&& row < rows && output < columns;", "&& row < rows;"),)
     with pytest.raises(KernelError, match="wrote outside of an array"):
         gemv_error(bug)
 
 
 def test_a_barrier_that_some_threads_never_reach_is_a_deadlock() -> None:
-    bug = (
-        (
-            "gemv.cu",
-            "        __syncthreads();\n        if (writes) {",
-            "        if (lane == 0)\n            __syncthreads();\n        else\n"
-            "            __syncwarp();\n        if (writes) {",
-        ),
-    )
+    store = "        epilogue.store("
+    some = "        if (lane == 0)\n            __syncthreads();\n        else\n            __syncwarp();\n"
+    bug = (("gemv.cu", f"        __syncthreads();\n{store}", some + store),)
     with pytest.raises(KernelError, match="deadlock"):
         gemv_error(bug)
 
