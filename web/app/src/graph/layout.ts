@@ -160,7 +160,8 @@ export function overFrames<Result>(
         do {
           const step = work.next();
           if (step.done) {
-            resolve(step.value);
+            // What follows would lengthen the last slice.
+            requestAnimationFrame(() => resolve(step.value));
             return;
           }
         } while (performance.now() < end);

@@ -20,7 +20,7 @@ import { ConeTable } from "./table";
 import { Trace } from "./trace";
 
 /** Milliseconds of work in a frame; the rest of it is the browser's. */
-export const FRAME_BUDGET = 6;
+export const FRAME_BUDGET = 5;
 const FIRST_DEPTH = 3;
 
 /** What the address of the page says beside the variable and the scenario. */
