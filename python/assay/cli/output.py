@@ -4,7 +4,6 @@ The layout is text and the same everywhere; a terminal adds color and box-drawin
 characters in external text are escaped.
 """
 
-import math
 import os
 import shutil
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TextIO
 
+from assay.answers import Answer
+from assay.answers import to_json as to_json
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
 from assay.escaping import one_line as one_line
@@ -60,6 +61,18 @@ class Report(NamedTuple):
     notes: Sequence[str] = ()
     raw: str | None = None
     details: Sequence[str] = ()
+
+
+def report_of(
+    answer: Answer,
+    text: Callable[[Canvas], Iterable[Line]],
+    as_json: bool,
+    *,
+    raw: str | None = None,
+    details: Sequence[str] = (),
+) -> Report:
+    """The report of an answer: its data and notes, with the text that a terminal shows."""
+    return Report(answer.to_json, text, as_json, answer.problem, answer.notes, raw, details)
 
 
 def show(report: Report) -> int:
@@ -120,23 +133,6 @@ def json_text(report: Report) -> str:
     if report.notes and isinstance(data, dict) and "notes" not in data:
         data = {**data, "notes": list(report.notes)}
     return to_json(data) + "\n"
-
-
-def to_json(data: Any) -> str:
-    """Data as JSON text; NaN and infinities become null."""
-    import json
-
-    return json.dumps(_finite(data), indent=2, allow_nan=False)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {str(key): _finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return data
 
 
 @contextmanager

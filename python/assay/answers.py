@@ -1,0 +1,55 @@
+"""What a question is answered with: the same for the command line, the pages and Python.
+
+A function for each question a user can ask is in the package that owns it and returns an `Answer`.
+The command line adds options and text, the pages routes; both send what `json_text` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import AssayError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(ABC):
+    """The answer to a question; subclasses hold what was found.
+
+    `notes` say what a reader must know beside the result; `problem` is an error that leaves a
+    result to show, such as missing inputs, and sets the exit code of a command.
+    """
+
+    notes: Sequence[str] = ()
+    problem: AssayError | None = None
+
+    @abstractmethod
+    def to_json(self) -> Any:
+        """The result as JSON data, without the notes."""
+
+
+def json_text(answer: Answer) -> str:
+    """What `--json` prints and the pages receive: an object gets its notes as an entry."""
+    data = answer.to_json()
+    if answer.notes and isinstance(data, dict) and "notes" not in data:
+        data = {**data, "notes": list(answer.notes)}
+    return to_json(data) + "\n"
+
+
+def to_json(data: Any) -> str:
+    """Data as JSON text; NaN and infinities become null."""
+    return json.dumps(_finite(data), indent=2, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {str(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return data
