@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from make_token_fixtures import TEXTS
 from tokenizers import Regex, pre_tokenizers
 
 from assay.engine.loading.gguf_pre_tokenizers import PRE_TOKENIZERS
-from make_token_fixtures import TEXTS
 
 
 def pieces(name: str, text: str) -> list[str]:
@@ -36,7 +36,7 @@ ORIGINALS = ("llama-bpe", "llama4", "qwen2", "tekken", "deepseek-v3")
 
 @pytest.mark.parametrize("name", ORIGINALS)
 def test_splits_are_those_of_the_publishers_tokenizer(name: str, root: Path) -> None:
-    """`scripts/make_split_fixtures.py` recorded them from packages that carry the tokenizers."""
+    """`tests/data/make_split_fixtures.py` recorded them from packages that carry the tokenizers."""
     recorded = json.loads((root / "tests/data/pre_tokenizer_splits.json").read_text())
     splits = recorded["splits"][name]["pieces"]
     assert recorded["splits"].keys() == set(ORIGINALS)

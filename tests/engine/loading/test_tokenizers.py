@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from make_token_fixtures import write_pieces, write_vocabulary
 
 from assay._native import GgufFile
 from assay.engine.loading.gguf_metadata import GgufMetadata
@@ -16,7 +17,6 @@ from assay.engine.loading.gguf_tokenizer import tokenizer_from_gguf
 from assay.engine.loading.synthetic import synthetic_model
 from assay.engine.loading.tokenizer import Tokenizer, byte_alphabet
 from assay.errors import AssayError, InputError
-from make_token_fixtures import write_pieces, write_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Every architecture against transformers, on synthetic weights that are equal on every machine.
 
-`scripts/make_architecture_fixtures.py` wrote the configurations and the expected outputs.
+`tests/data/make_architecture_fixtures.py` wrote the configurations and the expected outputs.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Encoders against transformers, on synthetic weights that are equal on every machine.
 
-`scripts/make_encoder_fixtures.py` wrote the configurations and the expected outputs.
+`tests/data/make_encoder_fixtures.py` wrote the configurations and the expected outputs.
 """
 
 import json

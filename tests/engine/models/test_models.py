@@ -1,6 +1,6 @@
 """Every architecture against transformers, on small models with random weights.
 
-`scripts/make_engine_fixtures.py` made the models and the expected outputs of transformers.
+`tests/data/make_engine_fixtures.py` made the models and the expected outputs of transformers.
 """
 
 import numpy as np

@@ -5,7 +5,7 @@ As `make_architecture_fixtures.py` does for decoders: the weights are those of
 hidden states. The texts have different lengths; transformers pads them to one batch and masks the
 padding. Needs torch and transformers: run it in a separate environment and commit its output.
 
-    PYTHONPATH=python python scripts/make_encoder_fixtures.py tests/data/encoders
+    PYTHONPATH=python python tests/data/make_encoder_fixtures.py tests/data/encoders
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Needs torch and transformers, which nothing else here does: run it once in a sep
 environment and commit its output, `tests/data/engine/<name>/`: config.json, model.safetensors (bf16),
 expected.safetensors (tokens, logits in float32, and greedy tokens after them).
 
-    python scripts/make_engine_fixtures.py tests/data/engine
+    python tests/data/make_engine_fixtures.py tests/data/engine
 """
 
 from __future__ import annotations

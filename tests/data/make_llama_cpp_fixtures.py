@@ -1,6 +1,6 @@
 """Write llama.cpp's greedy output, as an independent oracle for the engine.
 
-    python scripts/make_llama_cpp_fixtures.py SmolLM2-135M-Instruct.Q4_1.gguf
+    python tests/data/make_llama_cpp_fixtures.py SmolLM2-135M-Instruct.Q4_1.gguf
 
 needs `llama-cpp-python`, which is not a dependency of Assay: install it in a separate environment.
 Each step records the two largest logits: a token that differs is an error only where their gap
@@ -28,7 +28,7 @@ PROMPTS = (
     "evening, when the fog was thick and the lamp had gone out, he",
 )
 STEPS = 64
-PAGE = Path(__file__).resolve().parent.parent / "tests" / "data" / "llama_cpp_smollm2.json"
+PAGE = Path(__file__).resolve().parent / "llama_cpp_smollm2.json"
 
 
 def decode(model: Any, prompt: str) -> dict[str, Any]:

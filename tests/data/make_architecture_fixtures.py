@@ -6,7 +6,7 @@ loads the weights from the folder that Assay writes, so names and shapes are che
 and transformers, which nothing else here does: run it in a separate environment and commit its
 output.
 
-    PYTHONPATH=python python scripts/make_architecture_fixtures.py tests/data/architectures
+    PYTHONPATH=python python tests/data/make_architecture_fixtures.py tests/data/architectures
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-FIXTURE = ROOT / "tests" / "data" / "llama_cpp_tokens.json"
+FIXTURE = Path(__file__).resolve().parent / "llama_cpp_tokens.json"
 
 PRE_TOKENIZERS = ("smollm", "gpt-2", "llama-bpe", "qwen2", "tekken", "default")
 TEXTS = (
@@ -134,7 +133,7 @@ def main(smollm2: Path) -> None:
     model = llama_cpp.Llama(str(smollm2), vocab_only=True, verbose=False)
     vocabulary = llama_cpp.llama_model_get_vocab(model.model)
     found: dict[str, Any] = {
-        "made_by": f"llama-cpp-python {llama_cpp.__version__}, scripts/make_token_fixtures.py",
+        "made_by": f"llama-cpp-python {llama_cpp.__version__}, tests/data/make_token_fixtures.py",
         "stops": [
             token
             for token in range(model.n_vocab())
