@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from knob_engine import KnobEngine
 
-from assay.improve.figure import Figure
 from assay.improve.journal import active, run_folder
 from assay.improve.journal.journal import NAME, Journal, verify
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
+from assay.load.figure import Figure
 
 SUMMARY_KEYS = [
     "run", "path", "status", "started_at", "seconds", "command", "engine", "model", "device",

@@ -19,9 +19,9 @@ from assay.improve.engines.protocol import (
     TrialFailedError,
     Undo,
 )
-from assay.improve.load.metrics import figures
-from assay.improve.workloads.measurement import LoadState, Measurement, RequestRecord, Setting
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.metrics import figures
+from assay.load.workloads.measurement import LoadState, Measurement, RequestRecord, Setting
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 START: Mapping[str, Setting] = {"threads": 1, "max_batch": 1, "graphs": False, "kv": "bf16"}
 

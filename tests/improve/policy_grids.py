@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.improve.figure import Figure
 from assay.improve.policy.search import Search
+from assay.load.figure import Figure
 
 SERVING: Mapping[str, tuple[int, ...]] = {
     "threads": (1, 2),

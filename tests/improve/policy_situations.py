@@ -9,8 +9,8 @@ from assay.diagnose.terms import TERMS, Term, Waterfall
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.levers.lever import Candidate, KnobRange, Lever
 from assay.improve.policy.known import Known
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Objective, PlannedRequest, Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Objective, PlannedRequest, Workload
 
 SETTINGS: Mapping[str, Setting] = {
     "threads": 1, "max_batch": 1, "speculation_depth": 0, "graph_buckets": 0,

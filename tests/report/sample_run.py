@@ -13,12 +13,12 @@ from assay.diagnose.terms import TERMS
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.experiments.result import Block, ExperimentResult, GateResult
 from assay.improve.experiments.verdict import decide
-from assay.improve.figure import Figure
 from assay.improve.journal.block_table import block_data, write_blocks
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.outcome import Outcome
+from assay.load.figure import Figure
 from assay.report.levels import level
 from assay.report.price import Price
 from assay.report.record import RunRecord

@@ -13,9 +13,9 @@ from assay.cli.output import Report, working
 from assay.errors import AssayError, InputError, unknown_name
 
 if TYPE_CHECKING:
-    from assay.improve.load.client import LoadClient
-    from assay.improve.workloads.measurement import Measurement
-    from assay.improve.workloads.workload import ServiceLevel, Window, Workload
+    from assay.load.client import LoadClient
+    from assay.load.workloads.measurement import Measurement
+    from assay.load.workloads.workload import ServiceLevel, Window, Workload
 
 FORMATS: Final = ("vllm", "llm-d", "records")
 INTERFACES: Final = ("auto", "completions", "chat")
@@ -199,9 +199,9 @@ def load_command(
     never as chunks. A window is stable, backlogged or overloaded; latencies of an overloaded one
     depend on its length and are not given. The key of a server is read from ASSAY_API_KEY.
     """
-    from assay.improve.load.client import ClientOptions, LoadClient
-    from assay.improve.load.find import SearchOptions
-    from assay.improve.workloads import spec
+    from assay.load.client import ClientOptions, LoadClient
+    from assay.load.find import SearchOptions
+    from assay.load.workloads import spec
 
     _check_choices(find, form, interface, output, force)
     limits = None if slo is None else spec.parse_slo("--slo", slo)
@@ -261,7 +261,7 @@ def _check_choices(
 
 def _prepared(workload: str, rate: float | None, seconds: float | None) -> int | None:
     """How many different requests a window of seconds may need; None is the workload's own number."""
-    from assay.improve.workloads.builtin import BUILT_IN
+    from assay.load.workloads.builtin import BUILT_IN
 
     if workload not in BUILT_IN or BUILT_IN[workload].concurrency is None:
         return None
@@ -279,7 +279,7 @@ def _planned(
     burstiness: float,
     given: dict[str, Any],
 ) -> "Workload":
-    from assay.improve.workloads.spec import parse_workload
+    from assay.load.workloads.spec import parse_workload
 
     return parse_workload(
         workload,
@@ -295,7 +295,7 @@ def _planned(
 def _window(
     planned: "Workload", seconds: float | None, requests: int | None, warmup: int
 ) -> "Window":
-    from assay.improve.workloads.workload import Window
+    from assay.load.workloads.workload import Window
 
     if seconds is None and requests is None:
         is_whole = planned.arrival == "replay" or planned.concurrency == len(planned.requests)
@@ -314,7 +314,7 @@ def _measured(
     burstiness: float,
     as_json: bool,
 ) -> Report:
-    from assay.improve.load import formats
+    from assay.load import formats
 
     with working(f"loading {client.address.url}") as say:
         found = client.run_window(
@@ -348,8 +348,8 @@ def _measured(
 def _data(
     client: "LoadClient", planned: "Workload", found: "Measurement", path: str | None
 ) -> dict[str, Any]:
-    from assay.improve.load.intervals import intervals
-    from assay.improve.load.metrics import limits_ms
+    from assay.load.intervals import intervals
+    from assay.load.metrics import limits_ms
 
     sure = intervals(found.records, found.seconds)
     errors = Counter(one.error for one in found.records if one.error is not None)
@@ -396,9 +396,9 @@ def _found(
     search: Any,
     as_json: bool,
 ) -> Report:
-    from assay.improve.load.find import find
-    from assay.improve.load.metrics import limits_ms
-    from assay.improve.workloads.workload import ServiceLevel
+    from assay.load.find import find
+    from assay.load.metrics import limits_ms
+    from assay.load.workloads.workload import ServiceLevel
 
     slo = limits or ServiceLevel()
     with working(f"loading {client.address.url}") as say:

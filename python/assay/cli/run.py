@@ -202,7 +202,7 @@ def run_command(
     from assay.improve.loop.options import RunOptions
     from assay.improve.loop.phases.candidates import check_levers
     from assay.improve.loop.resuming import options_of, subject_of, workload_of
-    from assay.improve.workloads.spec import parse_duration, parse_share
+    from assay.load.workloads.spec import parse_duration, parse_share
     from assay.report.price import read_price
 
     folder = None if resume is None else run_folder.find(resume)

@@ -11,7 +11,7 @@ from assay.cli.verbosity import is_quiet
 from assay.escaping import one_line
 
 if TYPE_CHECKING:
-    from assay.improve.figure import Figure
+    from assay.load.figure import Figure
 
 
 class RunProgress:

@@ -13,7 +13,7 @@ from assay.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
     from assay.improve.engines.protocol import Engine
-    from assay.improve.workloads.workload import Workload
+    from assay.load.workloads.workload import Workload
 
 STARTS = ("plain", "defaults")
 WORKLOAD: Final = "chat"
@@ -139,8 +139,8 @@ def _introduction(
 
 def _workload(asked: Asked, engine: "AssayEngine | None", *, gpu: bool) -> "Workload":
     """The workload by name or file; lengths are counted by the model's tokenizer where it is here."""
-    from assay.improve.workloads import builtin
-    from assay.improve.workloads.spec import parse_objective, parse_slo, parse_workload
+    from assay.load.workloads import builtin
+    from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
 
     name = asked.workload or WORKLOAD
     options: dict[str, object] = {

@@ -7,8 +7,8 @@ from assay.cli.output import BAD, FAINT, GOOD, NAME, WARN, Canvas, Line, facts, 
 
 if TYPE_CHECKING:
     from assay.improve.experiments.result import ExperimentResult
-    from assay.improve.figure import Figure
     from assay.improve.loop.outcome import Outcome
+    from assay.load.figure import Figure
 
 _STYLES: Final = {
     "improved": GOOD,
@@ -69,7 +69,7 @@ def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -
 def times(ratio: "Figure") -> str:
     """A ratio with its interval.
 
-    >>> from assay.improve.figure import Figure
+    >>> from assay.load.figure import Figure
     >>> times(Figure(1.5, 1.4, 1.6))
     '1.50x (1.40 to 1.60)'
     """

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 from assay.report.words import metric_name, metric_unit, setting, shown
 
 __all__ = ["Run", "figure", "metric_figure", "setting", "when"]

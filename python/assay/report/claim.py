@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)

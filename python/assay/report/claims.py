@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 from assay.report import derivations as rules
 from assay.report import words
 from assay.report.claim import Claim, Evidence

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.improve.experiments.pairs import looks_of
-from assay.improve.figure import Figure
 from assay.improve.journal.block_table import block_of
-from assay.improve.workloads.workload import Direction
+from assay.load.figure import Figure
+from assay.load.workloads.workload import Direction
 from assay.report.claim import Evidence
 from assay.report.energy import mean_power
 from assay.report.levels import level

@@ -10,7 +10,7 @@ from assay.diagnose.page import figures as diagnosis
 from assay.diagnose.page.figures import LABELS, ROW, WIDTH
 from assay.diagnose.page.svg import element, picture, text, titled
 from assay.escaping import clipped
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 from assay.report import words
 from assay.report.claim import Claim
 from assay.report.grouping import named, starting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 from assay.report import words
 from assay.report.claim import Claim, Evidence, Provenance
 from assay.report.grouping import by_role, named

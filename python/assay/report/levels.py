@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 
 def level(values: Sequence[float], confidence: float = 0.95) -> Figure | None:

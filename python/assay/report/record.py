@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.loop.outcome import Outcome
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 from assay.report.price import Price
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from assay.errors import InputError
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 from assay.report.claim import Claim, Evidence, Provenance
 
 FORMAT: Final = 1

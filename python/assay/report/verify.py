@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from assay.errors import AssayError, InputError
 from assay.files import read_json
-from assay.improve.figure import Figure
 from assay.improve.journal import journal as journals
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import configuration_hash
+from assay.load.figure import Figure
 from assay.report import derivations
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated

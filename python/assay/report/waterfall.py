@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.terms import TERMS
 from assay.diagnose.waterfall import HIGH, LOW, of_interest
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 RATIO: Final = "x"
 """The unit of a ratio: after over before, above 1 better."""

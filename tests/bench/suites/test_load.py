@@ -9,8 +9,8 @@ import pytest
 from assay.bench.harness.case import Absent, Settings
 from assay.bench.rivals import vllm_client
 from assay.bench.suites import load
-from assay.improve.load.client import run_window
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.client import run_window
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.runtime.hardware import Device
 
 

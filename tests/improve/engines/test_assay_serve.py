@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.engine import SamplingParams
 from assay.improve.engines.http import HttpEngine
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.observe.importers.detect import open_trace
 
 WORKLOAD = Workload(

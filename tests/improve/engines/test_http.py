@@ -15,7 +15,7 @@ from assay.improve.engines import adapter as adapters
 from assay.improve.engines import process
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 SERVER = Path(__file__).with_name("fake_llama_server.py")
 ADAPTER = replace(

@@ -15,7 +15,7 @@ import pytest
 
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import TrialFailedError
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 PYTHON = os.environ.get("ASSAY_LLAMA_CPP_PYTHON", sys.executable)
 PROMPT = "Gravity is the force that"

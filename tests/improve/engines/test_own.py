@@ -14,7 +14,7 @@ from assay.errors import InputError
 from assay.improve.engines.own import OwnEngine
 from assay.improve.engines.own_window import planned
 from assay.improve.engines.protocol import Engine
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 REQUESTS = tuple(
     PlannedRequest(

@@ -13,7 +13,7 @@ from assay.errors import InputError
 from assay.improve.engines.opening import open_engine
 from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
 from assay.improve.engines.vllm_in_process import VllmInProcess
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 WORKLOAD = Workload(
     "test",

@@ -16,8 +16,8 @@ from decode_traces import eager
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import TrialFailedError
 from assay.improve.engines.vllm import open_vllm
-from assay.improve.workloads.builtin import workload
-from assay.improve.workloads.workload import Window
+from assay.load.workloads.builtin import workload
+from assay.load.workloads.workload import Window
 from assay.observe.trace import Trace
 
 HERE = Path(__file__).parent

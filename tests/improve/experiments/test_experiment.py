@@ -14,7 +14,7 @@ from assay.improve.experiments.experiment import ExperimentLostError, run_experi
 from assay.improve.experiments.result import Block, ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.workload import Objective, ServiceLevel
+from assay.load.workloads.workload import Objective, ServiceLevel
 
 SETTINGS = ExperimentSettings(budget_s=120.0, block_s=0.5, noise_sd=0.015)
 

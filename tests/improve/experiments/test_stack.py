@@ -14,9 +14,9 @@ from assay.improve.experiments.interactions import interaction, joint_candidates
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.stack import confirm, joint, leave_one_out
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 SETTINGS = ExperimentSettings(budget_s=120.0, noise_sd=0.015)
 

@@ -26,8 +26,8 @@ from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.watchdog import Watchdog
-from assay.improve.workloads.measurement import Setting
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 WORKLOAD = Workload("fake", "two requests", (PlannedRequest(0, "one two", 4),))
 CANDIDATES: tuple[dict[str, Setting], ...] = ({"threads": 2}, {"batch": 16}, {"cache": "q8_0"})

@@ -26,8 +26,8 @@ from assay.improve.journal.journal import Journal
 from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.progress import Silent
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 
 FOLDER = Path(__file__).parent
 BUDGET_S = 120.0

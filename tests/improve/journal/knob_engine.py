@@ -11,8 +11,8 @@ from assay.improve.engines.protocol import (
     TrialFailedError,
     Undo,
 )
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 
 
 class KnobEngine:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.improve.figure import Figure
 from assay.improve.journal.chain import GENESIS, canonical, plain, read_chain, to_line
 from assay.improve.journal.journal import HEAD_NAME, NAME, Journal, inspect, read
+from assay.load.figure import Figure
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

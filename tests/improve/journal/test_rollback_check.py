@@ -11,7 +11,7 @@ from assay.improve.journal.block_table import block_of
 from assay.improve.journal.journal import Journal, verify
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.rollback_check import EXPERIMENT, check_rollback
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 WORKLOAD = Workload("w", "", tuple(PlannedRequest(number, "p", 16) for number in range(4)))
 WINDOW = Window(requests=4)

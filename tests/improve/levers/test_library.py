@@ -16,7 +16,7 @@ from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.lever import Lever
 from assay.improve.levers.schema import filled
-from assay.improve.workloads.builtin import workload
+from assay.load.workloads.builtin import workload
 
 LEVERS = loading.built_in()
 OWN = [one for one in LEVERS if one.engine == "assay"]

@@ -6,9 +6,9 @@ import pytest
 
 from assay.improve.experiments.noise import NoiseFloor
 from assay.improve.experiments.settings import ExperimentSettings
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import Allotment
+from assay.load.figure import Figure
 
 NOISY = NoiseFloor(
     pairs=4, block_requests=1, block_s=3.0, pair_s=6.0, sd=0.2, autocorrelation=0.0,

@@ -21,7 +21,7 @@ from assay.improve.loop.outcome import Outcome
 from assay.improve.loop.progress import Silent
 from assay.improve.loop.resuming import workload_of
 from assay.improve.loop.state import NoDataError
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 from assay.report.verify import verify
 
 SHARED_MEMORY = Path("/dev/shm")

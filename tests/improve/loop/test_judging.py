@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from assay.improve.experiments.result import ExperimentResult, Verdict
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.judging import run_verdict
+from assay.load.figure import Figure
 
 TRIAL = ExperimentResult(
     "01 threads",

@@ -22,7 +22,6 @@ from policy_situations import (
 
 from assay.improve.engines.protocol import EngineDescription, EngineKnob
 from assay.improve.experiments.result import Block, ExperimentResult
-from assay.improve.figure import Figure
 from assay.improve.journal import journal as journals
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.levers.lever import Candidate
@@ -33,7 +32,8 @@ from assay.improve.loop.resuming import workload_of
 from assay.improve.policy.prediction import Prediction
 from assay.improve.policy.predictors import whatif
 from assay.improve.policy.ranking import rank
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 from assay.observe.importers.kineto import read
 from assay.observe.structure.recovery import recover
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.improve.policy.constraints import Constraints, Failure
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 RISKIER = {
     "max_batch": ("larger", (16, 64, 128)),

@@ -5,7 +5,6 @@ import math
 import pytest
 from policy_situations import candidate, description, diagnosis, known, lever, measurement, workload
 
-from assay.improve.figure import Figure
 from assay.improve.policy.known import Sample
 from assay.improve.policy.prediction import (
     Prediction,
@@ -26,6 +25,7 @@ from assay.improve.policy.predictors import (
     whatif,
 )
 from assay.improve.policy.ranking import predicted
+from assay.load.figure import Figure
 from assay.planner.specs import Ceiling, HardwareSpec
 
 

@@ -17,7 +17,6 @@ from policy_situations import (
 )
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.figure import Figure
 from assay.improve.journal import run_folder
 from assay.improve.journal.chain import plain
 from assay.improve.journal.journal import Journal
@@ -29,6 +28,7 @@ from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, between
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, expected_gain, rank
+from assay.load.figure import Figure
 
 GRAPHS = lever("graphs", "graph_buckets", 8, 4)
 WIDER = lever("wider", "width", 2, 4, 8)

@@ -10,9 +10,9 @@ import policy_grids
 import pytest
 
 from assay.errors import AssayError, InputError
-from assay.improve.figure import Figure
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.search import Search
+from assay.load.figure import Figure
 
 DOMAIN = {"a": (1, 2, 4, 8), "b": ("off", "on"), "c": (0, 4, 8), "d": (16, 64, 512), "e": (0, 1)}
 START = {"a": 1, "b": "off", "c": 0, "d": 16, "e": 0}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from assay import files
 from assay.errors import InputError
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 FOLDER: Final = Path(__file__).resolve().parents[4] / "bench" / "results"
 """Where the repository keeps measured figures; an installed package has none."""

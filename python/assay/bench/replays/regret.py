@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from assay.bench.replays.recordings import Point, RecordedGrid
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 WITHIN: Final = 0.05
 """A search has arrived when its choice is within this share of the best."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from assay.bench.replays.recordings import Point
 from assay.bench.replays.regret import Trials
-from assay.improve.figure import Figure
 from assay.improve.policy.search import Search
+from assay.load.figure import Figure
 
 TPE: Final = "Optuna TPE"
 Z95: Final = 1.96

@@ -20,12 +20,12 @@ from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.harness.statistics import median, median_interval
 from assay.bench.rivals.process_start import environment
 from assay.bench.rivals.vllm_client import NAME, VllmClient, is_installed
-from assay.improve.load.client import LoadClient
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.client import LoadClient
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 if TYPE_CHECKING:
     from assay.bench.harness.result import Figure, Result
-    from assay.improve.workloads.measurement import Measurement
+    from assay.load.workloads.measurement import Measurement
     from assay.runtime import Device
 
 TTFT_S: Final = 0.1

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from assay.errors import InputError, unknown_name
 from assay.files import read_yaml
 from assay.improve.engines.protocol import EngineKnob
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 FOLDER: Final = Path(__file__).with_name("adapters")
 """The adapters that come with Assay, one YAML file each."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.workload import Workload
 from assay.openai_api.address import ServerAddress, ServerError
 from assay.openai_api.exchange import exchange
 

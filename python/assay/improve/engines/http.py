@@ -27,9 +27,9 @@ from assay.improve.engines.protocol import (
 )
 from assay.improve.engines.read_back import ReadBack, given_in, read_back, state_of
 from assay.improve.engines.supervised import SupervisedServer, is_local, numbered
-from assay.improve.load.client import LoadClient
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.client import LoadClient
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 from assay.openai_api.address import ServerAddress, ServerError
 from assay.openai_api.answers import MODELS, ServedModel, served_model
 from assay.openai_api.exchange import exchange, exchange_json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import Engine
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine

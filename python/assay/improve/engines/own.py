@@ -24,9 +24,9 @@ from assay.improve.engines.protocol import (
     ProbeAnswer,
     Undo,
 )
-from assay.improve.load.window import summarize
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.window import summarize
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 from assay.observe.capture import capture as recorded
 from assay.runtime.fingerprint import machine
 

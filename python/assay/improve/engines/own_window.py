@@ -12,8 +12,8 @@ from typing import Protocol
 from assay.engine import SamplingParams
 from assay.engine.core.outputs import StepOutput
 from assay.errors import AssayError, InputError
-from assay.improve.workloads.measurement import RequestRecord
-from assay.improve.workloads.workload import PlannedRequest, Window, Workload
+from assay.load.workloads.measurement import RequestRecord
+from assay.load.workloads.workload import PlannedRequest, Window, Workload
 
 MAX_IDLE_S = 0.05
 """Longest sleep of an open loop that waits for the next arrival, so that Ctrl-C is heard."""

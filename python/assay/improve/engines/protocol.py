@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from assay.errors import AssayError
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 
 Failure = Literal["crash", "OOM", "hang", "timeout", "refused"]
 FAILURES: Final[tuple[Failure, ...]] = ("crash", "OOM", "hang", "timeout", "refused")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.improve.engines.adapter import VALUE, Adapter, AdapterKnob, Source
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 from assay.observe.telemetry.sources import exposition
 from assay.openai_api.address import ServerAddress, ServerError
 from assay.openai_api.exchange import exchange, exchange_json

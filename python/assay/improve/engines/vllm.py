@@ -11,7 +11,7 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.improve.engines.http import HttpEngine
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 WEIGHTS: Final = (".safetensors", ".bin", ".pt", ".gguf")
 """Files of weights; a folder without any is served with random ones."""

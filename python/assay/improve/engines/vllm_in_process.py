@@ -29,9 +29,9 @@ from assay.improve.engines.protocol import (
 )
 from assay.improve.engines.vllm_arguments import VllmArguments
 from assay.improve.engines.vllm_stepper import VllmStepper
-from assay.improve.load.window import summarize
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.window import summarize
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 
 PROBE_ALTERNATIVES: Final = 5
 _CONFIG: Final = "vllm_config/"

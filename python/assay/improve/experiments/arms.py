@@ -8,7 +8,7 @@ from assay.errors import InputError
 from assay.improve.engines.protocol import Engine, Undo
 from assay.improve.experiments.result import Arm
 from assay.improve.experiments.settings_check import mismatches
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 
 class RefusedError(InputError):

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from assay.errors import InputError
 from assay.improve.engines.protocol import Engine
 from assay.improve.experiments.result import Arm, Block, GateResult
-from assay.improve.load.metrics import is_latency
-from assay.improve.workloads.measurement import Measurement
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.metrics import is_latency
+from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.workload import Window, Workload
 
 UNKNOWN_NOISE: Final = 0.05
 """Log-ratio of two blocks that agree, where the noise is not known yet."""

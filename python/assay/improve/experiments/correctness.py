@@ -22,7 +22,7 @@ from assay.improve.experiments.token_comparison import (
     task_score,
 )
 from assay.improve.levers.lever import Correctness
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 GATE: Final = "correctness"
 BASELINE_GATE: Final = "baseline"

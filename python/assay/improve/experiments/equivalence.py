@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay.errors import InputError
-from assay.improve.figure import Figure
 from assay.lazy_import import LazyModule
+from assay.load.figure import Figure
 
 if TYPE_CHECKING:
     from scipy import stats

@@ -11,7 +11,7 @@ from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.trial import Clock, ExperimentLostError, OnLook, Trial
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.workload import Workload
 
 __all__ = ["ExperimentLostError", "run_experiment"]
 

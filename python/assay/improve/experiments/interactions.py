@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.stack import joint
 from assay.improve.experiments.verdict import between, percent
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
+from assay.load.figure import Figure
 
 Kind = Literal["synergy", "interference", "none shown"]
 

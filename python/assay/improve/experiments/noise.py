@@ -26,7 +26,7 @@ from assay.improve.experiments.settings_check import settings_gate
 from assay.improve.experiments.verdict import decide
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.workload import Direction, Workload
+from assay.load.workloads.workload import Direction, Workload
 
 LEAST_PAIRS: Final = 2
 """Pairs that are measured whatever the budget: without them nothing is known of the noise."""

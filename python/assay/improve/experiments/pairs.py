@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSequence, Interval
 from assay.improve.experiments.result import Block, Look
-from assay.improve.figure import Figure
-from assay.improve.workloads.workload import Direction
+from assay.load.figure import Figure
+from assay.load.workloads.workload import Direction
 
 
 class Pair(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 Verdict = Literal["improved", "regressed", "undecided", "invalid"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("improved", "regressed", "undecided", "invalid")

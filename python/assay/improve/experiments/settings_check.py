@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assay.improve.experiments.result import Arm, Block, GateResult
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 GATE = "settings read back"
 

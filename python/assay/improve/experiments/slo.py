@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from assay.improve.experiments.result import Arm, GateResult
-from assay.improve.load.metrics import is_good, limits_ms, succeeded
-from assay.improve.workloads.measurement import Measurement
-from assay.improve.workloads.workload import ServiceLevel
+from assay.load.metrics import is_good, limits_ms, succeeded
+from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.workload import ServiceLevel
 
 GATE = "SLO"
 

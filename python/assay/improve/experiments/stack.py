@@ -12,10 +12,10 @@ from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.settings_check import same
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import CORRECTNESS, SAFETY, Candidate
-from assay.improve.workloads.measurement import Setting
-from assay.improve.workloads.workload import Workload
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import Workload
 
 OnResult = Callable[[ExperimentResult], None]
 

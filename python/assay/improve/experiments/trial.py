@@ -35,8 +35,8 @@ from assay.improve.experiments.slo import SloLedger
 from assay.improve.experiments.verdict import Decision, decide, percent
 from assay.improve.experiments.work import WorkLedger
 from assay.improve.levers.lever import Candidate
-from assay.improve.workloads.measurement import Measurement
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.workload import Workload
 
 OnLook = Callable[[Look], None]
 Clock = Callable[[], float]

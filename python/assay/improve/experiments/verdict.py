@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from assay.improve.experiments.result import Verdict
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 MOST_SHOWN: Final = 100.0
 """A ratio beyond this, or below its inverse, bounds nothing."""

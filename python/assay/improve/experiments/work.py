@@ -7,7 +7,7 @@ from typing import Final
 
 from assay.improve.experiments.result import GateResult
 from assay.improve.levers.lever import Correctness
-from assay.improve.workloads.measurement import Measurement, RequestRecord
+from assay.load.workloads.measurement import Measurement, RequestRecord
 
 GATE = "equal work"
 LENGTH_TOLERANCE: Final = 0.01

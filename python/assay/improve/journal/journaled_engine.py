@@ -22,8 +22,8 @@ from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.journal.undo import TRIAL_OVER, Change, composed_inverse, undone_by
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Window, Workload
 
 OnDeath = Literal["restart", "stop"]
 MOST_ROLLBACKS: Final = 3

@@ -21,7 +21,7 @@ from assay.improve.journal.journal import Journal, JournalError, JournalReading
 from assay.improve.journal.journaled_engine import RUN_VARIABLE, write_configuration
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.journal.undo import outstanding
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 LOCK_WAIT_S: Final = 30.0
 """How long the journal of a process that just died may stay locked."""

@@ -13,7 +13,7 @@ from assay.improve.journal.block_table import block_of
 from assay.improve.journal.journal import JournalReading
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.journal.undo import Change, outstanding
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 
 @dataclass(frozen=True, slots=True)

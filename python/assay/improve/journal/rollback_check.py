@@ -10,7 +10,7 @@ from assay.improve.experiments.equivalence import MARGIN, Equivalence, equivalen
 from assay.improve.experiments.result import Block
 from assay.improve.journal.block_table import block_data
 from assay.improve.journal.journal import Journal
-from assay.improve.workloads.workload import Window, Workload
+from assay.load.workloads.workload import Window, Workload
 
 EXPERIMENT: Final = "after rollback"
 FEWEST, MOST = 4, 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.improve.journal.chain import Record
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 TRIAL_OVER: Final = "the trial is over"
 """Why most changes are taken back."""

@@ -11,8 +11,8 @@ from assay.improve.engines.protocol import EngineDescription, EngineKnob
 from assay.improve.levers import predicates
 from assay.improve.levers.facts import Facts
 from assay.improve.levers.lever import Candidate, KnobRange, Lever
-from assay.improve.workloads.measurement import Setting
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis

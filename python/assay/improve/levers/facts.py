@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
-from assay.improve.workloads.measurement import Setting
-from assay.improve.workloads.shape import shape
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.shape import shape
+from assay.load.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from assay.improve.figure import Figure
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 Correctness = Literal["bitwise", "rounding", "lossy", "changes sampling"]
 CORRECTNESS: Final[tuple[Correctness, ...]] = ("bitwise", "rounding", "lossy", "changes sampling")

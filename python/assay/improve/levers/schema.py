@@ -24,7 +24,7 @@ from assay.improve.levers.lever import (
     KnobRange,
     Lever,
 )
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 FORMAT: Final = "assay.levers/1"
 MAX_LEVERS: Final = 500

@@ -30,8 +30,8 @@ from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
 from assay.improve.loop.state import RunState
-from assay.improve.workloads.archive import save
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.archive import save
+from assay.load.workloads.workload import Workload
 from assay.report.price import Price
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from assay.errors import AssayError
 from assay.improve.experiments.result import Block
-from assay.improve.figure import Figure
 from assay.improve.journal import block_table
 from assay.improve.journal.rollback_check import check_rollback
 from assay.improve.journal.run_folder import configuration_hash
@@ -15,8 +14,9 @@ from assay.improve.loop.judging import run_verdict, split
 from assay.improve.loop.outcome import Outcome, RunVerdict
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current
-from assay.improve.workloads.measurement import Setting
-from assay.improve.workloads.workload import Window
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
+from assay.load.workloads.workload import Window
 from assay.report.archive import archive
 from assay.report.levels import level
 from assay.report.record import RunRecord

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.figure import Figure
 from assay.improve.levers.applicability import domain
 from assay.improve.levers.lever import CORRECTNESS, SAFETY, Candidate
 from assay.improve.loop.state import RunState
 from assay.improve.policy.search import Search
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 
 class JointSearch:

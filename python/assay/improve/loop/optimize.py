@@ -13,8 +13,8 @@ from assay.improve.loop.controller import run_loop
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
 from assay.improve.loop.progress import Progress
-from assay.improve.workloads.spec import parse_duration, parse_share, parse_workload
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.spec import parse_duration, parse_share, parse_workload
+from assay.load.workloads.workload import Workload
 
 
 def optimize(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.figure import Figure
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 RunVerdict = Literal[
     "improved", "nothing to gain", "undecided", "diagnosed only", "rolled back", "engine lost"

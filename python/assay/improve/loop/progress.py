@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 
 class Progress(Protocol):

@@ -12,7 +12,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.state import RunState
 from assay.improve.policy.known import Known
 from assay.improve.policy.ranking import TrialCost, rank
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 STEP: Final = "mean_tpot_ms"
 """The figure of a block that a step's time follows from."""

@@ -9,7 +9,6 @@ from typing import Any
 from assay.errors import InputError
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.experiments.result import Block, ExperimentResult, GateResult
-from assay.improve.figure import Figure
 from assay.improve.journal import journal as journals
 from assay.improve.journal.resume import ResumeState, resume_state
 from assay.improve.journal.run_folder import RunFolder
@@ -17,8 +16,9 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import adopt
-from assay.improve.workloads.reading import read_requests
-from assay.improve.workloads.workload import Direction, Workload
+from assay.load.figure import Figure
+from assay.load.workloads.reading import read_requests
+from assay.load.workloads.workload import Direction, Workload
 
 WORKLOAD = "workload.jsonl"
 """The requests of a run, kept so that it can be repeated."""

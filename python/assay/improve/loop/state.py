@@ -11,7 +11,6 @@ from assay.errors import AssayError
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.experiments.correctness import Reference
 from assay.improve.experiments.result import Block, ExperimentResult
-from assay.improve.figure import Figure
 from assay.improve.journal.block_table import block_data
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.journaled_engine import JournaledEngine
@@ -24,8 +23,9 @@ from assay.improve.loop.recording import Recording
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.history import History
 from assay.improve.policy.known import Known, Sample
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Workload
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Workload
 from assay.report.price import Price
 
 if TYPE_CHECKING:

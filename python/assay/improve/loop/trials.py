@@ -9,11 +9,11 @@ from assay.improve.experiments.experiment import run_experiment
 from assay.improve.experiments.result import ExperimentResult, Look
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.verdict import between, percent
-from assay.improve.figure import Figure
 from assay.improve.journal.chain import plain
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.state import RunState
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 
 def current(state: RunState) -> dict[str, Setting]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.improve.levers.lever import Riskier
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 MONOTONE: Final = frozenset({"OOM"})
 """Failures that a riskier value repeats. Others forbid the values that failed, and no more."""

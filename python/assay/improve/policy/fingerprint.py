@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.levers.facts import workload_facts
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.workload import Workload
 
 DIGITS: Final = 2
 """Significant digits of lengths and rates: workloads that differ by less have one shape."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)

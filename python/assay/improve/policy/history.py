@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay.improve.figure import Figure
 from assay.improve.journal import journal as journals
 from assay.improve.journal import run_folder
 from assay.improve.journal.records import KINDS
 from assay.improve.policy.constraints import Failure
 from assay.improve.policy.fingerprint import Fingerprint
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 MOST_RUNS: Final = 50
 """Past runs that are read, the latest first."""

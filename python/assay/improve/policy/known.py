@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.levers.lever import Candidate, Lever
-from assay.improve.workloads.measurement import Measurement, Setting
-from assay.improve.workloads.workload import Workload
+from assay.load.workloads.measurement import Measurement, Setting
+from assay.load.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis

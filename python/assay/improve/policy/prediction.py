@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from assay.improve.figure import Figure
+from assay.load.figure import Figure
 
 Z90: Final = 1.645
 """Half a 90 % interval of a normal distribution, in standard deviations."""

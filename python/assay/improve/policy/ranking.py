@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.improve.figure import Figure
 from assay.improve.levers.applicability import Skipped
 from assay.improve.levers.lever import SAFETY, Candidate, Riskier
 from assay.improve.policy.constraints import Constraints
@@ -28,7 +27,8 @@ from assay.improve.policy.predictors import (
     threads,
     whatif,
 )
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 Predictor = Callable[[Candidate, Known], Prediction | Unpredictable | str]
 

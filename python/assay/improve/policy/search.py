@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from assay.errors import InputError, unknown_name
 from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
-from assay.improve.figure import Figure
 from assay.improve.policy.constraints import Constraints, Failure
 from assay.improve.policy.surrogate import Axis, Posterior, Surrogate, Trials
-from assay.improve.workloads.measurement import Setting
 from assay.lazy_import import LazyModule
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from assay.errors import AssayError
-from assay.improve.figure import Figure
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Z90, between, with_model_error
+from assay.load.figure import Figure
 
 PLANNED_ENGINES: Final = ("assay", "vllm")
 """Engines whose kernels the planner knows."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.improve.workloads.measurement import Setting
 from assay.lazy_import import LazyModule
+from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from assay.errors import AssayError
 from assay.improve.loop.state import NoDataError, RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
-from assay.improve.workloads.measurement import Measurement
-from assay.improve.workloads.workload import Window
+from assay.load.workloads.measurement import Measurement
+from assay.load.workloads.workload import Window
 from assay.openai_api.address import ServerError
 
 TRACED_REQUESTS: Final = 8

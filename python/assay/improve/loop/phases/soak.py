@@ -13,7 +13,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current, measured, record
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 REPORT_S: Final = 4.0
 """Seconds that are kept for writing the report."""

@@ -9,7 +9,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, between
 from assay.improve.policy.step_now import kernel_share
-from assay.improve.workloads.measurement import Setting
+from assay.load.workloads.measurement import Setting
 
 KNOBS: Final = ("weight_format", "quantization")
 

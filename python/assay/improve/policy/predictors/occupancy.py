@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import BATCH_LIMITS, Known
 from assay.improve.policy.prediction import Prediction, inverse
 from assay.improve.policy.step_ratio import step_ratio
+from assay.load.figure import Figure
 
 _LATENCIES: Final = ("tpot", "itl")
 _THROUGHPUTS: Final = ("output_throughput", "total_token_throughput", "request_throughput")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from assay.engine.speculation.ngram import PromptLookup
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known, Sample
 from assay.improve.policy.prediction import Prediction, Unpredictable, amdahl, between
 from assay.improve.policy.step_ratio import step_ratio
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 DEPTHS: Final = ("speculation_depth", "speculative_config", "spec_type")
 """Knobs that set how many tokens are drafted."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, between
 from assay.improve.policy.step_now import kernel_share
-from assay.improve.workloads.measurement import Setting
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting
 
 KNOBS: Final = ("threads", "threads_batch")
 

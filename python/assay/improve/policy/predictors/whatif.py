@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from assay.errors import AssayError
-from assay.improve.figure import Figure
 from assay.improve.levers.lever import Candidate, Lever
 from assay.improve.levers.schema import filled
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, with_model_error
-from assay.improve.workloads.measurement import Setting as KnobValue
+from assay.load.figure import Figure
+from assay.load.workloads.measurement import Setting as KnobValue
 
 if TYPE_CHECKING:
     from assay.diagnose.replay.changes import Change

@@ -1,1 +1,0 @@
-"""The load client: sends a workload to a server, and reckons latencies, throughput and goodput."""

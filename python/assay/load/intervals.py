@@ -1,0 +1,57 @@
+"""How sure the figures of one window are: 95 % intervals that hold under autocorrelation.
+
+An interval says what a longer window of the same state would give, not what another start of the server
+would: differences between starts need blocks of an experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.diagnose.statistics.long_run import long_run_interval
+from assay.load.figure import Figure
+from assay.load.metrics import request_latencies_ms, succeeded
+from assay.load.workloads.measurement import RequestRecord
+
+CONFIDENCE: Final = 0.95
+_SLICES: Final = 20
+_LEAST: Final = 10
+"""Requests below which no interval is given."""
+
+
+def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Figure]:
+    """Intervals of `output_throughput` and of the means of TTFT, TPOT and E2EL."""
+    done = sorted((one for one in records if succeeded(one)), key=lambda one: one.sent_s)
+    if len(done) < _LEAST or seconds <= 0:
+        return {}
+    found = {"output_throughput": _figure(_throughputs(done, seconds))}
+    values = request_latencies_ms(done)
+    several = np.array([one.output_tokens > 1 for one in done], dtype=bool)
+    for name in ("ttft", "tpot", "e2el"):
+        terms = values[name][several] if name == "tpot" else values[name]
+        if terms.size >= _LEAST:
+            found[f"mean_{name}_ms"] = _figure(terms)
+    return found
+
+
+def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.float64]:
+    """Tokens a second in each slice of the window; a request's arrivals share its tokens."""
+    times, weights = [], []
+    for one in done:
+        arrived = np.cumsum([one.first_token_s or 0.0, *one.itls_s])
+        times.append(arrived)
+        weights.append(np.full(arrived.size, one.output_tokens / arrived.size))
+    edges = np.linspace(0.0, seconds, _SLICES + 1)
+    # The last arrival is the end of the window; rounding must not lose it.
+    inside = np.clip(np.concatenate(times), 0.0, seconds)
+    tokens, _ = np.histogram(inside, edges, weights=np.concatenate(weights))
+    return np.asarray(tokens * _SLICES / seconds, dtype=np.float64)
+
+
+def _figure(terms: NDArray[np.float64]) -> Figure:
+    found = long_run_interval(terms, CONFIDENCE)
+    return Figure(found.mean, max(0.0, found.lo), found.hi)

@@ -1,0 +1,159 @@
+"""Recorded requests of any known format as a workload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from assay.errors import InputError
+from assay.load.workloads import archive
+from assay.load.workloads.arrivals import replayed
+from assay.load.workloads.readers.blocks import BlockTexts, shared_tokens
+from assay.load.workloads.readers.detect import format_of
+from assay.load.workloads.readers.recorded import Format, LeftOut, Recorded
+from assay.load.workloads.texts import CountTokens, approximate_tokens
+from assay.load.workloads.workload import PlannedRequest, Workload
+
+MAX_REQUESTS: Final = 1_000_000
+MAX_PROMPT_TOKENS: Final = 1 << 25
+"""Most tokens of all prompts together, which are kept in memory: about 170 MB of text."""
+CONCURRENCY: Final = 4
+"""Requests under way at once where a recording has no times."""
+
+
+def read_requests(
+    path: str | Path,
+    format: str | None = None,
+    limit: int | None = None,
+    time_scale: float = 1.0,
+    seed: int = 0,
+    *,
+    count: CountTokens | None = None,
+) -> Workload:
+    """The requests of a file: at most `limit`, with recorded times multiplied by `time_scale`.
+
+    The format is told from the content where it is not named. A recording with times becomes a
+    replay; one without is a closed loop. A file that `archive.save` wrote comes back as it was.
+    """
+    path = Path(path)
+    if limit is not None and not 1 <= limit <= MAX_REQUESTS:
+        raise InputError(f"limit: expected from 1 to {MAX_REQUESTS:,} requests, got {limit:,}")
+    if not 0 < time_scale < float("inf"):
+        raise InputError(f"time_scale: expected above 0, got {time_scale:g}")
+    found = format_of(path, format)
+    if found.name == "jsonl" and (header := archive.read_header(path)) is not None:
+        return _as_saved(path, found, header, limit, time_scale)
+    requests, notes = _recorded(path, found, limit)
+    workload = Workload(
+        path.stem[:80],
+        f"{len(requests):,} requests of {path.name} ({found.name})",
+        _planned(requests, found.block_tokens(path), seed, count),
+        concurrency=min(CONCURRENCY, len(requests)),
+        source=str(path),
+        notes=(*notes, *_text_notes(requests, found, count)),
+    )
+    if requests[0].arrival_s is None:
+        return workload
+    return replayed(workload, [one.arrival_s or 0.0 for one in requests], time_scale)
+
+
+def _recorded(
+    path: Path, found: Format, limit: int | None
+) -> tuple[list[Recorded], tuple[str, ...]]:
+    """The requests in the order of their times, and what was left out."""
+    requests: list[Recorded] = []
+    left_out: Counter[str] = Counter()
+    assumed: Counter[str] = Counter()
+    total = 0
+    for row in found.read(path):
+        if isinstance(row, LeftOut):
+            left_out[row.reason] += 1
+            continue
+        assumed.update(row.assumed)
+        requests.append(row)
+        if row.input_tokens is None:
+            total += approximate_tokens(row.prompt or "")
+        else:
+            total += row.input_tokens
+        if total > MAX_PROMPT_TOKENS:
+            raise InputError(
+                f"{path}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all, got more in "
+                f"{len(requests):,} requests",
+                f"take fewer requests: at most {len(requests) - 1:,}",
+            )
+        if len(requests) == (limit or MAX_REQUESTS):
+            if limit is None:
+                assumed["rows after so many requests were not read"] = MAX_REQUESTS
+            break
+    requests = _of_one_kind(requests, left_out)
+    notes = (
+        *(f"{what}: {number:,} left out" for what, number in sorted(left_out.items())),
+        *(f"{what}: {number:,}" for what, number in sorted(assumed.items())),
+    )
+    if not requests:
+        raise InputError(
+            f"{path}: expected requests ({found.name}: {found.meaning}), got none",
+            "; ".join(notes) or None,
+        )
+    return requests, notes
+
+
+def _of_one_kind(requests: list[Recorded], left_out: Counter[str]) -> list[Recorded]:
+    """Requests with times in their order, or, where none has a time, as they stand."""
+    timed = [one for one in requests if one.arrival_s is not None]
+    if not timed:
+        return requests
+    if len(timed) < len(requests):
+        left_out["requests without a time among others with one"] = len(requests) - len(timed)
+    return sorted(timed, key=lambda one: one.arrival_s or 0.0)
+
+
+def _planned(
+    requests: Sequence[Recorded], block_tokens: int, seed: int, count: CountTokens | None
+) -> tuple[PlannedRequest, ...]:
+    texts = BlockTexts(block_tokens, seed, count)
+    shared = shared_tokens(requests, block_tokens)
+    return tuple(
+        PlannedRequest(
+            number,
+            texts.prompt(number, one) if one.prompt is None else one.prompt,
+            one.output_tokens,
+            prefix_tokens=one.prefix_tokens or shared[number],
+            sampling=dict(one.sampling),
+        )
+        for number, one in enumerate(requests)
+    )
+
+
+def _text_notes(
+    requests: Sequence[Recorded], found: Format, count: CountTokens | None
+) -> tuple[str, ...]:
+    if requests[0].prompt is not None:
+        return ()
+    how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
+    note = f"the recording has lengths, not texts: prompts are generated English, {how}"
+    if any(one.blocks for one in requests):
+        note += "; equal hash_ids are equal texts"
+    return (note,)
+
+
+def _as_saved(
+    path: Path, found: Format, header: Workload, limit: int | None, time_scale: float
+) -> Workload:
+    rows = [row for row in found.read(path) if isinstance(row, Recorded)]
+    requests = tuple(
+        PlannedRequest(
+            number,
+            row.prompt or "",
+            row.output_tokens,
+            (row.arrival_s or 0.0) * time_scale,
+            row.prefix_tokens,
+            dict(row.sampling),
+        )
+        for number, row in enumerate(rows[:limit])
+    )
+    rate = None if header.rate is None else header.rate / time_scale
+    return replace(header, requests=requests, rate=rate)
