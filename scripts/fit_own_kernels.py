@@ -138,7 +138,7 @@ def expert_gemv() -> dict[str, float]:
     constants = engines.kernels("assay")["experts_gemv"]
     measured = next(one for one in figures("decode-experts") if one["name"].startswith("batch 1,"))
     batch = BatchConfig(context=measured["parameters"]["prompt"] + 72, engine="assay")
-    predicted = predict_graph(model, hardware, batch).totals["step"].expected * 1e-9
+    predicted = predict_graph(model, hardware, batch).totals["step"].value * 1e-9
     # A layer has two of them.
     rest = measured["value"] * 1e-3 - predicted
     launch = constants["kernels.experts.launch_time"] + rest / (2 * model.architecture["layers"])
@@ -165,8 +165,8 @@ def host() -> None:
         kernels = sum(node.expected_ns for node in graph if node.stream >= 0) / 1e6
         step = graph.totals["step"]
         print(
-            f"{figure['name']}: {figure['value']:.3f} ms, predicted {step.expected / 1e6:.3f} "
-            f"({step.expected / 1e6 / figure['value'] - 1:+.1%}), kernels {kernels:.3f}, "
+            f"{figure['name']}: {figure['value']:.3f} ms, predicted {step.value / 1e6:.3f} "
+            f"({step.value / 1e6 / figure['value'] - 1:+.1%}), kernels {kernels:.3f}, "
             f"rest {figure['value'] - kernels:.3f}"
         )
 

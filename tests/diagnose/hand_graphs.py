@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from assay.intervals import Interval
 from assay.observe.trace import Trace
-from assay.planner.graph import Figure, Graph, Node
+from assay.planner.graph import Graph, Node
 
 
 def node(
@@ -27,13 +28,13 @@ def node(
     return Node(**(given | fields))  # type: ignore[arg-type]
 
 
-def graph(nodes: list[Node], batch: int = 1, **totals: Figure) -> Graph:
+def graph(nodes: list[Node], batch: int = 1, **totals: Interval) -> Graph:
     """A graph of one decode step."""
     expected = sum(one.expected_ns for one in nodes)
     floor = sum(one.floor_ns for one in nodes)
     given = {
-        "step": Figure(expected, 0.9 * expected, 1.1 * expected, "ns"),
-        "floor": Figure(floor, floor, floor, "ns"),
+        "step": Interval(expected, 0.9 * expected, 1.1 * expected),
+        "floor": Interval(floor, floor, floor),
     }
     fields = {"sequences": batch, "context": 128, "prefill_tokens": 0}
     return Graph(tuple(nodes), given | totals, "model", "gpu", "vllm", fields)

@@ -232,7 +232,7 @@ def test_the_prediction_is_that_of_the_step_shown(tmp_path: Path) -> None:
     shown = recovered.trace.steps["batch"][diagnosis.residuals.waterfall.step]
     data = diagnosis.to_json()
     assert diagnosis.graph.batch["sequences"] == data["batch"] == shown
-    assert data["predicted_ns"] == diagnosis.graph.totals["step"].expected
+    assert data["predicted_ns"] == diagnosis.graph.totals["step"].value
 
 
 def test_mechanisms_have_distinct_names_and_say_all() -> None:

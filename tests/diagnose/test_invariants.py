@@ -16,14 +16,15 @@ from assay.diagnose.invariants import checking, concurrency, kernel_time
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.violation import Invariant, Violation
 from assay.errors import InputError
+from assay.intervals import Interval
 from assay.observe.telemetry import reading
 from assay.observe.trace import Trace
-from assay.planner.graph import Figure, Graph, Node
+from assay.planner.graph import Graph, Node
 
 TIMES = {"attention": 9_000, "gate_up_proj": 30_000, "down_proj": 18_000}
 
 
-def predicted(trace: Trace, slower: float = 1.0, **totals: Figure) -> Graph:
+def predicted(trace: Trace, slower: float = 1.0, **totals: Interval) -> Graph:
     """A graph that expects the machine's own times, or others."""
     nodes = [
         hand_graphs.node(name, layer, 0.8 * time * slower, time * slower)
@@ -32,7 +33,7 @@ def predicted(trace: Trace, slower: float = 1.0, **totals: Figure) -> Graph:
     ]
     step = 6 * (sum(TIMES.values()) + 3_000)
     graph = hand_graphs.graph(nodes, **totals)
-    figures = {**graph.totals, "step": Figure(step, 0.9 * step, 1.1 * step, "ns")}
+    figures = {**graph.totals, "step": Interval(step, 0.9 * step, 1.1 * step)}
     return dataclasses.replace(graph, totals=figures)
 
 
@@ -164,7 +165,7 @@ def test_bytes_of_the_engine_are_no_measurement(healthy: Trace) -> None:
 
 
 def test_low_clocks_are_violated_and_take_their_share_of_kernels(healthy: Trace) -> None:
-    clock = Figure(2e9, 2e9, 2e9, "Hz")
+    clock = Interval(2e9, 2e9, 2e9)
     graph = predicted(healthy, sm_clock=clock)
     bound = dataclasses.replace(
         graph,
@@ -186,7 +187,7 @@ def test_low_clocks_are_violated_and_take_their_share_of_kernels(healthy: Trace)
 def test_power_is_judged_where_the_prediction_has_an_interval(healthy: Trace) -> None:
     telemetry = samples(healthy, gpu_sm_clock_hz=2e9, gpu_power_watts=600.0)
     for lo, findings in ((300.0, ["clocks and power: power"]), (590.0, []), (500.0, [])):
-        graph = predicted(healthy, power=Figure(500.0, lo, lo + 100 if lo > 500 else 500.0, "W"))
+        graph = predicted(healthy, power=Interval(500.0, lo, lo + 100 if lo > 500 else 500.0))
         found = assay.check_invariants(assay.residuals(healthy, graph, telemetry))
         assert violated(found) == findings
 

@@ -83,8 +83,8 @@ def test_nothing_is_faster_than_its_floor(drawn: tuple[dict[str, int], BatchConf
         assert node.hi_ns >= node.expected_ns * ROUNDING, node
         assert min(node.bytes_read, node.bytes_written, node.flops) >= 0, node
     step, floor = graph.totals["step"], graph.totals["floor"]
-    assert floor.expected <= step.lo <= step.expected <= step.hi
-    assert floor.expected >= least_ns(config, batch, gpu) * ROUNDING
+    assert floor.value <= step.lo <= step.value <= step.hi
+    assert floor.value >= least_ns(config, batch, gpu) * ROUNDING
 
 
 def least_ns(config: dict[str, int], batch: BatchConfig, gpu: str) -> float:

@@ -32,7 +32,7 @@ H200 = hardware_spec("h200")
 
 
 def step_ms(graph: Graph) -> float:
-    return graph.totals["step"].expected / 1e6
+    return graph.totals["step"].value / 1e6
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_decode_steps_that_vllm_was_measured_at(
         graph = predict_graph(model_spec(model), H200, batch)
         step = graph.totals["step"]
         assert step.lo <= point["step_ms"] * 1e6 <= step.hi
-        errors.append(abs(step.expected / 1e6 / point["step_ms"] - 1))
+        errors.append(abs(step.value / 1e6 / point["step_ms"] - 1))
     assert sorted(errors)[len(errors) // 2] < median
     assert max(errors) < worst
 
@@ -66,7 +66,7 @@ def test_a_step_is_the_iteration_of_a_deployment() -> None:
         own = {n: v for n, v in given.items() if not n.startswith("serving.step.")}
         load = {"serving.decoding": 24.0, "serving.context": 3000.0, "serving.prompt": 1.0}
         found = registry().resolve("serving.decode.time", given=own | load, intervals=False)
-        step = predict_graph(model, H200, batch).totals["step"].expected
+        step = predict_graph(model, H200, batch).totals["step"].value
         assert step == pytest.approx(found.require_value() * 1e9, rel=1e-9)
 
 
@@ -116,8 +116,8 @@ def test_nodes_add_up_to_the_step(name: str) -> None:
     ):
         graph = predict_graph(model_spec(name), H200, batch)
         time, floor = summed(graph)
-        assert time == pytest.approx(graph.totals["step"].expected, rel=1e-9)
-        assert floor == pytest.approx(graph.totals["floor"].expected, rel=1e-9)
+        assert time == pytest.approx(graph.totals["step"].value, rel=1e-9)
+        assert floor == pytest.approx(graph.totals["floor"].value, rel=1e-9)
         assert len({node.name for node in graph}) == len(graph)
         assert {node.bound for node in graph} <= set(BOUNDS)
         assert all(is_operation(node.operation) for node in graph)
@@ -135,7 +135,7 @@ def test_the_floor_is_that_of_the_bytes_and_flops() -> None:
     layer = 4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336
     weights = 2 * (32 * layer + 4096 * 128256)
     keys = 32 * 128 * 2 * 1024 * 2
-    assert graph.totals["floor"].expected == pytest.approx((weights + keys) / 4800, rel=1e-4)
+    assert graph.totals["floor"].value == pytest.approx((weights + keys) / 4800, rel=1e-4)
     products = math.fsum(node.flops for node in graph if "proj" in node.name)
     assert products == pytest.approx(2 * 32 * layer, rel=1e-12)
     assert graph.of("qkv_proj")[3].name == "layers.3.qkv_proj"
@@ -147,9 +147,9 @@ def test_a_step_of_prompts_and_of_both() -> None:
     both = predict_graph(model, H200, BatchConfig(sequences=32, context=500, prefill_tokens=2048))
     assert {node.phase for node in alone} == {"prefill"}
     assert {node.phase for node in both} == {"mixed"}
-    assert both.totals["step"].expected > alone.totals["step"].expected
+    assert both.totals["step"].value > alone.totals["step"].value
     assert "tokens_per_second" in alone.missing
-    assert both.totals["ttft"].expected >= both.totals["step"].expected
+    assert both.totals["ttft"].value >= both.totals["step"].value
 
 
 def test_speculation_reads_the_keys_once() -> None:
@@ -165,7 +165,7 @@ def test_speculation_reads_the_keys_once() -> None:
     assert flops == pytest.approx(4 * fewer)
     known = predict_graph(model, H200, replace(drafted, acceptance=0.5))
     # 1 + 1/2 + 1/4 + 1/8 tokens a step.
-    rate = known.totals["tokens_per_second"].expected
+    rate = known.totals["tokens_per_second"].value
     assert rate == pytest.approx(8 * 1.875 / (step_ms(known) / 1e3), rel=1e-6)
 
 
@@ -176,9 +176,9 @@ def test_context_parallel_ranks_share_the_keys() -> None:
     read, before = (sum(n.bytes_read for n in g.of("attention")) for g in (split, alone))
     assert read == pytest.approx(before / 4, rel=0.01)
     assert len(split.of("all_reduce")) == 32
-    assert summed(split)[0] == pytest.approx(split.totals["step"].expected, rel=1e-9)
+    assert summed(split)[0] == pytest.approx(split.totals["step"].value, rel=1e-9)
     assert step_ms(split) < step_ms(alone)
-    cost, single = (g.totals["dollars_per_token"].expected for g in (split, alone))
+    cost, single = (g.totals["dollars_per_token"].value for g in (split, alone))
     assert cost == pytest.approx(4 * single * step_ms(split) / step_ms(alone))
     assert "ttft" in split.missing
 
@@ -243,7 +243,7 @@ def test_a_calibration_changes_the_catalogs_values(tmp_path: Path) -> None:
     slow = hardware_spec(save(found, tmp_path / "here.json"))
     assert slow.ceilings["read"].value == 2.4e12
     model = model_spec("llama-3.1-8b")
-    floors = [predict_graph(model, one).totals["floor"].expected for one in (slow, H200)]
+    floors = [predict_graph(model, one).totals["floor"].value for one in (slow, H200)]
     assert floors[0] == pytest.approx(2 * floors[1], rel=1e-6)
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(InputError, match="no calibration"):

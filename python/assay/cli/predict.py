@@ -12,7 +12,8 @@ from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, fac
 from assay.cli.verbosity import is_verbose
 from assay.errors import InputError, unknown_name
 from assay.escaping import clipped
-from assay.planner.graph import Figure, Graph
+from assay.intervals import Interval
+from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
@@ -172,7 +173,7 @@ def _text(
     if nodes:
         yield from _nodes(graph, canvas, options.MAX_LISTED if limit is None else limit)
         return
-    step = graph.totals["step"].expected
+    step = graph.totals["step"].value
     most = options.MAX_LISTED if limit is None else limit
     shown = rows[:most] if most else rows
     longest = max(row.expected_ns for row in rows)
@@ -239,8 +240,8 @@ def _heading(graph: Graph) -> Iterator[tuple[str, str]]:
     yield "step of", _load(batch)
     totals = graph.totals
     step, floor = totals["step"], totals["floor"]
-    share = 100 * floor.expected / step.expected
-    yield "step", f"{_ms(step)}; floor {floor.expected / 1e6:,.3f} ms ({share:.0f} %)"
+    share = 100 * floor.value / step.value
+    yield "step", f"{_ms(step)}; floor {floor.value / 1e6:,.3f} ms ({share:.0f} %)"
     for name, label, scale, unit in (
         ("tokens_per_second", "tokens/s", 1.0, ""),
         ("ttft", "TTFT", 1e-6, " ms"),
@@ -274,12 +275,12 @@ def _ranks(batch: Any) -> str:
     return f"{gpus} x " if gpus > 1 else ""
 
 
-def _ms(figure: Figure) -> str:
-    return f"{figure.expected / 1e6:,.3f} ms ({figure.lo / 1e6:,.3f} to {figure.hi / 1e6:,.3f})"
+def _ms(figure: Interval) -> str:
+    return f"{figure.value / 1e6:,.3f} ms ({figure.lo / 1e6:,.3f} to {figure.hi / 1e6:,.3f})"
 
 
-def _figure(figure: Figure, scale: float, unit: str) -> str:
-    value, low, high = (_digits(scale * x) for x in (figure.expected, figure.lo, figure.hi))
+def _figure(figure: Interval, scale: float, unit: str) -> str:
+    value, low, high = (_digits(scale * x) for x in (figure.value, figure.lo, figure.hi))
     return f"{value}{unit}" if low == high else f"{value}{unit} ({low} to {high})"
 
 

@@ -75,10 +75,10 @@ class Diagnosis:
             "phase": _phase(view),
             "step": waterfall.step,
             "step_ns": waterfall.observed_ns,
-            "predicted_ns": step.expected if step else None,
+            "predicted_ns": step.value if step else None,
             "lo": step.lo if step else None,
             "hi": step.hi if step else None,
-            "floor_ns": floor.expected if floor else None,
+            "floor_ns": floor.value if floor else None,
             "waterfall": [asdict(term) for term in waterfall.terms],
             "causes": [_cause(one) for one in self.causes],
             "violations": [asdict(one) for one in self.violations],
@@ -226,7 +226,7 @@ def _prediction(graph: Graph) -> dict[str, Any]:
              "cuda_graphs")  # fmt: skip
     return {
         **{name: graph.batch.get(name) for name in names},
-        **{name: asdict(figure) for name, figure in graph.totals.items()},
+        **graph.totals_json(),
         "missing": dict(graph.missing),
         "degradations": list(graph.degradations),
     }

@@ -1,6 +1,6 @@
 """What a model should do on some hardware: a graph of operations with floors and intervals."""
 
-from assay.planner.graph import Figure, Graph, Node
+from assay.planner.graph import Graph, Node
 from assay.planner.predict import predict_graph
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import (
@@ -14,7 +14,6 @@ from assay.planner.specs import (
 __all__ = [
     "BatchConfig",
     "Ceiling",
-    "Figure",
     "Graph",
     "HardwareSpec",
     "LayerSpec",

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from assay.intervals import Interval
+
 BOUNDS: Final = ("memory", "compute", "launch", "network", "host")
 """What limits a node."""
+
+UNITS: Final = {
+    "step": "ns", "floor": "ns", "ttft": "ns", "bytes": "byte", "power": "W", "sm_clock": "Hz",
+    "tokens_per_second": "token/s", "joules_per_token": "J/token",
+    "dollars_per_token": "USD/token",
+}  # fmt: skip
+"""The totals of a step and their units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +55,15 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A predicted figure with its 90 % interval."""
-
-    expected: float
-    lo: float
-    hi: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
 class Graph:
     """What one step should be: its nodes, and the figures of the whole.
 
-    `totals` has at least `step` (ns), `floor` (ns), `tokens_per_second`, `ttft` (ns),
-    `joules_per_token` and `dollars_per_token`; what cannot be computed is absent, and `missing`
-    says why.
+    `totals` are figures of `UNITS` with their 90 % intervals; what cannot be computed is absent,
+    and `missing` says why.
     """
 
     nodes: tuple[Node, ...]
-    totals: Mapping[str, Figure]
+    totals: Mapping[str, Interval]
     model: str
     hardware: str
     engine: str
@@ -88,13 +86,20 @@ class Graph:
             "hardware": self.hardware,
             "engine": self.engine,
             "batch": dict(self.batch),
-            "totals": {name: asdict(figure) for name, figure in self.totals.items()},
+            "totals": self.totals_json(),
             "missing": dict(self.missing),
             "degradations": list(self.degradations),
         }
         if nodes:
             data["nodes"] = [asdict(node) for node in self.nodes]
         return data
+
+    def totals_json(self) -> dict[str, Any]:
+        """The totals as plain data, each with its unit."""
+        return {
+            name: {**total.to_json("expected"), "unit": UNITS[name]}
+            for name, total in self.totals.items()
+        }
 
     def of(self, operation: str) -> tuple[Node, ...]:
         """The nodes of an operation, in order of layers."""

@@ -24,7 +24,7 @@ def predict_graph(
 
     >>> from assay.planner import BatchConfig, hardware_spec, model_spec
     >>> graph = predict_graph(model_spec("llama-3.1-8b"), hardware_spec("h200"), BatchConfig())
-    >>> graph.totals["floor"].expected < graph.totals["step"].expected
+    >>> graph.totals["floor"].value < graph.totals["step"].value
     True
     """
     batch = batch or BatchConfig()

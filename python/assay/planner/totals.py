@@ -1,4 +1,4 @@
-"""Figures of a whole step: time, rate, first token, power, energy and cost, each with its interval."""
+"""Totals of a step: time, rate, first token, power, energy and cost, each with its interval."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from assay.errors import MissingInputsError
+from assay.intervals import Interval, certain
 from assay.planner import evaluation as e
-from assay.planner.graph import Figure
 from assay.planner.prices import cooled, rented
 from assay.planner.specs import BatchConfig, HardwareSpec
 
@@ -39,18 +39,18 @@ def whole_step(
     first_token: Values,
     hardware: HardwareSpec,
     batch: BatchConfig,
-) -> tuple[dict[str, Figure], dict[str, str], list[str]]:
+) -> tuple[dict[str, Interval], dict[str, str], list[str]]:
     """Figures of the step, reasons for those that are missing, and what was assumed for them."""
     spread = e.spreads(given, hardware, batch.engine, _INTERVALS)
     step, floor = values[_TIME], values[f"{e.STEP}floor_time"]
-    time = Figure(step, *spread[_TIME].ends(step, floor), "s")
+    time = Interval(step, *spread[_TIME].ends(step, floor))
     wait = first_token[_FIRST_TOKEN]
     later = e.spreads(first_token_given, hardware, batch.engine, _INTERVALS)
     totals = {
-        "step": _in_nanoseconds(time),
-        "floor": _certain(floor * NANOSECONDS, "ns"),
-        "ttft": _in_nanoseconds(Figure(wait, *later[_FIRST_TOKEN].ends(wait), "s")),
-        "bytes": _certain(values[f"{e.STEP}size"], "byte"),
+        "step": time.scaled(NANOSECONDS),
+        "floor": certain(floor * NANOSECONDS),
+        "ttft": Interval(wait, *later[_FIRST_TOKEN].ends(wait)).scaled(NANOSECONDS),
+        "bytes": certain(values[f"{e.STEP}size"]),
     }
     missing: dict[str, str] = {}
     if batch.context_parallel > 1:
@@ -64,7 +64,7 @@ def whole_step(
     rate = values[_RATE]
     least, most = spread[_RATE].ends(rate)
     ceiling = rate * step / floor if floor else math.inf
-    totals["tokens_per_second"] = Figure(rate, least, min(most, ceiling), "token/s")
+    totals["tokens_per_second"] = Interval(rate, least, min(most, ceiling))
     notes += _cost(given, hardware, time, totals, missing)
     return totals, missing, notes
 
@@ -79,7 +79,7 @@ def _no_rate(batch: BatchConfig) -> str:
 
 
 def _power(
-    given: Values, hardware: HardwareSpec, time: Figure, totals: dict[str, Figure],
+    given: Values, hardware: HardwareSpec, time: Interval, totals: dict[str, Interval],
     missing: dict[str, str],
 ) -> list[str]:  # fmt: skip
     """Power and clock of a GPU in the step, and energy per token, where its power is modeled."""
@@ -90,14 +90,14 @@ def _power(
         missing |= dict.fromkeys(("power", "sm_clock", "joules_per_token"), e.missing_names(error))
         return []
     energy, power, throttle, clock = (found[name] for name in e.POWERED)
-    totals["power"] = _certain(power, "W")
-    totals["sm_clock"] = _certain(throttle * clock, "Hz")
-    totals["joules_per_token"] = _following(energy, time, "J/token")
+    totals["power"] = certain(power)
+    totals["sm_clock"] = certain(throttle * clock)
+    totals["joules_per_token"] = _following(energy, time)
     return [note] if note else []
 
 
 def _cost(
-    given: Values, hardware: HardwareSpec, time: Figure, totals: dict[str, Figure],
+    given: Values, hardware: HardwareSpec, time: Interval, totals: dict[str, Interval],
     missing: dict[str, str],
 ) -> list[str]:  # fmt: skip
     """Rent per token, where a rent is known."""
@@ -107,18 +107,10 @@ def _cost(
     except MissingInputsError as error:
         missing["dollars_per_token"] = e.missing_names(error)
         return []
-    totals["dollars_per_token"] = _following(found[e.PRICED[0]], time, "USD/token")
+    totals["dollars_per_token"] = _following(found[e.PRICED[0]], time)
     return [note] if note else []
 
 
-def _certain(value: float, unit: str) -> Figure:
-    return Figure(value, value, value, unit)
-
-
-def _in_nanoseconds(time: Figure) -> Figure:
-    return Figure(time.expected * NANOSECONDS, time.lo * NANOSECONDS, time.hi * NANOSECONDS, "ns")
-
-
-def _following(value: float, time: Figure, unit: str) -> Figure:
-    """A figure in proportion to the time of the step; errors of its own are not in the interval."""
-    return Figure(value, value * time.lo / time.expected, value * time.hi / time.expected, unit)
+def _following(value: float, time: Interval) -> Interval:
+    """A total in proportion to the time of the step; errors of its own are not in the interval."""
+    return Interval(value, value * time.lo / time.value, value * time.hi / time.value)

@@ -7,13 +7,13 @@ from statistics import median
 import pytest
 
 from assay.diagnose.delays.estimates import (
-    Estimate,
     Observation,
     _lower_rank,
     block_slope,
     pseudomedian,
     verdict,
 )
+from assay.intervals import Interval
 
 # Hollander and Wolfe, Nonparametric Statistical Methods, examples 3.1, 3.3 and 3.4: the depression
 # factor of nine patients before and after therapy; estimate -0.46, interval (-0.786, -0.010) at 96.1 %.
@@ -91,7 +91,7 @@ def _noise(source: random.Random) -> float:
 )
 def test_verdicts_at_their_bounds(interval: tuple[float, float], expected: str) -> None:
     lo, hi = interval
-    assert verdict(Estimate((lo + hi) / 2, lo, hi)) == expected
+    assert verdict(Interval((lo + hi) / 2, lo, hi)) == expected
 
 
 def test_too_few_blocks_are_undecided() -> None:

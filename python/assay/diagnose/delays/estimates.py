@@ -13,6 +13,8 @@ from functools import lru_cache
 from statistics import median
 from typing import Final, NamedTuple
 
+from assay.intervals import Interval
+
 CRITICAL_ABOVE: Final = 0.75
 HIDDEN_BELOW: Final = 0.25
 """A slope whose interval is above or below is critical or hidden."""
@@ -29,14 +31,6 @@ class Observation(NamedTuple):
     step_ns: float
 
 
-class Estimate(NamedTuple):
-    """A value and its interval."""
-
-    value: float
-    lo: float
-    hi: float
-
-
 def block_slope(treated: Sequence[Observation], controls_ns: Sequence[float]) -> float:
     """The least-squares slope of one block through the median of its controls.
 
@@ -50,13 +44,13 @@ def block_slope(treated: Sequence[Observation], controls_ns: Sequence[float]) ->
     return sum(one.delay_ns * (one.step_ns - control) for one in treated) / weight
 
 
-def pseudomedian(values: Sequence[float], alpha: float) -> Estimate | None:
+def pseudomedian(values: Sequence[float], alpha: float) -> Interval | None:
     """The Hodges-Lehmann estimate and its exact interval of confidence 1 - alpha.
 
     None where there are too few values for such an interval.
 
     >>> pseudomedian([1, 2, 3, 4, 5, 6], 0.05)
-    Estimate(value=3.5, lo=1.0, hi=6.0)
+    Interval(value=3.5, lo=1.0, hi=6.0)
     >>> pseudomedian([1, 2, 3, 4, 5], 0.05)
     """
     rank = _lower_rank(len(values), alpha)
@@ -65,7 +59,7 @@ def pseudomedian(values: Sequence[float], alpha: float) -> Estimate | None:
     walsh = sorted(
         (first + second) / 2 for index, first in enumerate(values) for second in values[index:]
     )
-    return Estimate(median(walsh), walsh[rank - 1], walsh[-rank])
+    return Interval(median(walsh), walsh[rank - 1], walsh[-rank])
 
 
 @lru_cache(maxsize=256)
@@ -85,17 +79,17 @@ def _lower_rank(count: int, alpha: float) -> int:
     return 0
 
 
-def verdict(slope: Estimate | None, nodes: int = 1) -> str:
+def verdict(slope: Interval | None, nodes: int = 1) -> str:
     """What an interval says: critical, hidden, partly hidden or undecided.
 
     Of a group of nodes that may differ, the slope is the mean of theirs: it must be nearer to 1 or 0
     before all of them are called critical or hidden.
 
-    >>> verdict(Estimate(1.0, 0.9, 1.1)), verdict(Estimate(0.02, -0.1, 0.1))
+    >>> verdict(Interval(1.0, 0.9, 1.1)), verdict(Interval(0.02, -0.1, 0.1))
     ('critical', 'hidden')
-    >>> verdict(Estimate(0.5, 0.3, 0.7)), verdict(Estimate(0.5, -0.1, 1.1))
+    >>> verdict(Interval(0.5, 0.3, 0.7)), verdict(Interval(0.5, -0.1, 1.1))
     ('partly hidden', 'undecided')
-    >>> verdict(Estimate(0.2, 0.15, 0.24)), verdict(Estimate(0.2, 0.15, 0.24), nodes=5)
+    >>> verdict(Interval(0.2, 0.15, 0.24)), verdict(Interval(0.2, 0.15, 0.24), nodes=5)
     ('hidden', 'partly hidden')
     """
     if slope is None:

@@ -28,7 +28,7 @@ def check(residuals: Residuals) -> list[Violation]:
                       reason="no prediction of what overlaps")
         ]  # fmt: skip
     # Less than the step's own uncertainty cannot be told from its prediction.
-    hi = uncovered_ns(graph) + (step.hi - step.expected)
+    hi = uncovered_ns(graph) + (step.hi - step.value)
     term = next(one for one in residuals.waterfall.terms if one.name == "lost_overlap")
     if term.ns <= hi:
         return []

@@ -20,11 +20,11 @@ def check(residuals: Residuals) -> list[Violation]:
         ]  # fmt: skip
     if step.lo <= waterfall.observed_ns <= step.hi:
         return []
-    away = waterfall.observed_ns / step.expected - 1
+    away = waterfall.observed_ns / step.value - 1
     return [
         Violation(
             NAME, "violated", f"step {waterfall.step}", waterfall.observed_ns, step.lo, step.hi,
-            "ns", reason=f"{away:+.0%} of the expected {step.expected / 1e3:,.0f} us",
+            "ns", reason=f"{away:+.0%} of the expected {step.value / 1e3:,.0f} us",
         )
     ]  # fmt: skip
 

@@ -66,7 +66,7 @@ class Clocks:
             return cls(unknown, "throttling not examined: no sample of telemetry covers a step")
         share = unknown.copy()
         share[joined["place"].to_numpy()] = (
-            joined["gpu_sm_clock_hz"].to_numpy() / graph.totals[CLOCK].expected
+            joined["gpu_sm_clock_hz"].to_numpy() / graph.totals[CLOCK].value
         )
         missing = lane.steps.height - joined["place"].n_unique()
         note = f"{missing} steps have no sample of the SM clock" if missing else None

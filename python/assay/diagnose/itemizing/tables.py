@@ -96,10 +96,10 @@ def _step_figures(graph: Graph | None) -> dict[str, float | None]:
     step = graph.totals.get("step") if graph else None
     floor = graph.totals.get("floor") if graph else None
     return {
-        "expected_ns": step.expected if step else None,
+        "expected_ns": step.value if step else None,
         "lo_ns": step.lo if step else None,
         "hi_ns": step.hi if step else None,
-        "floor_ns": floor.expected if floor else None,
+        "floor_ns": floor.value if floor else None,
     }
 
 

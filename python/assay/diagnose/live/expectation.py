@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -71,7 +71,7 @@ class Expectation:
             return None
         step, floor = graph.totals["step"], graph.totals["floor"]
         return {
-            "expected": step.expected, "lo": step.lo, "hi": step.hi, "floor_ns": floor.expected,
+            "expected": step.value, "lo": step.lo, "hi": step.hi, "floor_ns": floor.value,
         }  # fmt: skip
 
     def ttft(self, prompt_tokens: int) -> dict[str, float | None]:
@@ -79,7 +79,7 @@ class Expectation:
         graph = self._graph(1, prompt_tokens)
         figure = None if graph is None else graph.totals.get("ttft")
         return {
-            "predicted_ns": None if figure is None else figure.expected,
+            "predicted_ns": None if figure is None else figure.value,
             "lo": None if figure is None else figure.lo,
             "hi": None if figure is None else figure.hi,
         }
@@ -91,7 +91,7 @@ class Expectation:
                 "sequences": sequences,
                 "context": context,
                 "cuda_graphs": cuda_graphs,
-                **{name: asdict(figure) for name, figure in graph.totals.items()},
+                **graph.totals_json(),
                 "missing": dict(graph.missing),
                 "degradations": list(graph.degradations),
             }

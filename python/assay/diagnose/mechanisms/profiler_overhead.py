@@ -26,15 +26,15 @@ def find(view: View) -> Finding:
         return NotExamined(f"a prediction of the step launched kernel by kernel; {counted}")
     observed = view.residuals.waterfall.observed_ns
     sure = view.in_step(recorded)
-    excess = min(max(observed - predicted.expected, sure), whole)
+    excess = min(max(observed - predicted.value, sure), whole)
     return Estimate(
         excess,
         min(max(observed - predicted.hi, sure), whole),
         min(max(observed - predicted.lo, sure), whole),
         (
             counted,
-            f"the step takes {(observed - predicted.expected) / 1e3:+,.0f} us against the "
-            f"prediction without a profiler, {predicted.expected / 1e3:,.0f} us",
+            f"the step takes {(observed - predicted.value) / 1e3:+,.0f} us against the "
+            f"prediction without a profiler, {predicted.value / 1e3:,.0f} us",
         ),
         source="prediction",
         rows=view.rows(recorded),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.diagnose.replay import step_times
 from assay.diagnose.replay.scenario import Scenario
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -17,15 +17,6 @@ else:
 
 PERCENTILES: Final = (50, 90, 99)
 Z90: Final = 1.6449
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure with its 90 % interval."""
-
-    expected: float
-    lo: float
-    hi: float
 
 
 def figures(

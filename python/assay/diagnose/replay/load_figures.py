@@ -10,9 +10,10 @@ from typing import Final
 
 from assay.diagnose.replay import load
 from assay.diagnose.replay.changes import LOAD_KINDS, Change
-from assay.diagnose.replay.figures import PERCENTILES, Z90, Interval
+from assay.diagnose.replay.figures import PERCENTILES, Z90
 from assay.diagnose.replay.load import Arrival, LoadResult, SchedulerConfig
 from assay.diagnose.replay.step_cost import StepCost, StepShape
+from assay.intervals import Interval
 
 SEEDS: Final = 5
 """Random arrivals that a load is simulated with."""

@@ -101,7 +101,7 @@ def ratios(before: Graph, after: Graph, operations: set[str]) -> dict[str, float
 
 
 def _slowdown(graph: Graph) -> float:
-    return graph.totals["step"].expected / sum(node.expected_ns for node in graph)
+    return graph.totals["step"].value / sum(node.expected_ns for node in graph)
 
 
 class PlannedCost:
@@ -131,7 +131,7 @@ class PlannedCost:
 
 
 def _step_ns(setting: Setting) -> float:
-    return setting.graph().totals["step"].expected
+    return setting.graph().totals["step"].value
 
 
 def _rounded(value: float) -> int:

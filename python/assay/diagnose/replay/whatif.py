@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
 from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, Change
-from assay.diagnose.replay.figures import Z90, Interval
+from assay.diagnose.replay.figures import Z90
 from assay.diagnose.replay.load_figures import STEP_ERROR, Load, simulated
 from assay.diagnose.replay.planned_cost import PlannedCost, Setting
 from assay.diagnose.replay.scenario import Scenario
 from assay.diagnose.replay.step_cost import ObservedCost, StepCost, StepShape
 from assay.errors import AssayError, InputError
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
 from assay.observe import schema
 
@@ -55,8 +56,27 @@ class WhatIf:
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data."""
-        data = dataclasses.asdict(self)
-        return {**data, "changes": list(self.changes), "notes": list(self.notes)}
+        return {
+            "changes": list(self.changes),
+            "before": _expected(self.before),
+            "after": _expected(self.after),
+            "change": self.change.to_json("expected"),
+            "operations": list(self.operations),
+            "load_before": _expected(self.load_before),
+            "load_after": _expected(self.load_after),
+            "phase": self.phase,
+            "steps": self.steps,
+            "batch": self.batch,
+            "context": self.context,
+            "self_replay_error": self.self_replay_error,
+            "notes": list(self.notes),
+        }
+
+
+def _expected(values: Mapping[str, Interval] | None) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    return {name: value.to_json("expected") for name, value in values.items()}
 
 
 def whatif(

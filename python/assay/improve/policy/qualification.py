@@ -107,7 +107,7 @@ def _planned_share(known: Known) -> tuple[float | None, str]:
                 BatchConfig(sequences=batch, context=known.mean_context(), **common),  # type: ignore[arg-type]
             )
             .totals["floor"]
-            .expected
+            .value
         )
         prefill = (
             predict_graph(
@@ -116,7 +116,7 @@ def _planned_share(known: Known) -> tuple[float | None, str]:
                 BatchConfig(sequences=0, prefill_tokens=prompt, **common),  # type: ignore[arg-type]
             )
             .totals["floor"]
-            .expected
+            .value
         )
     except (AssayError, KeyError) as error:
         return None, f"no prediction: {error}"

@@ -80,6 +80,6 @@ def _predicted(known: Known, rows: int) -> float | None:
         weight_dtype=model.weight_dtype or "bf16",
     )
     try:
-        return predict_graph(model, hardware, batch).totals["step"].expected
+        return predict_graph(model, hardware, batch).totals["step"].value
     except (AssayError, KeyError):
         return None

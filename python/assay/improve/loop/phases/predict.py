@@ -215,8 +215,8 @@ def _prediction(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
     if step is None or floor is None:
         return None
     return {
-        "floor_ns": floor.expected,
-        "expected_ns": step.expected,
+        "floor_ns": floor.value,
+        "expected_ns": step.value,
         "lo_ns": step.lo,
         "hi_ns": step.hi,
         "observed_ns": diagnosis.residuals.waterfall.observed_ns,

@@ -51,13 +51,13 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     if isinstance(control, str):
         return control
     # The trace shows neither what was kept nor the candidate: both sides are replayed.
-    step = 1.0 if control is None else 1 + control.change.expected
+    step = 1.0 if control is None else 1 + control.change.value
     low, middle, high = (
-        step / (1 + one) for one in (found.change.hi, found.change.expected, found.change.lo)
+        step / (1 + one) for one in (found.change.hi, found.change.value, found.change.lo)
     )
     ratio = Figure(middle, min(low, middle), max(high, middle))
     if any(one.kind in HOST_KINDS for one in changes):
-        ratio = _without_profiler(ratio, found.before["step_ns"].expected * step, known)
+        ratio = _without_profiler(ratio, found.before["step_ns"].value * step, known)
     share = known.decode_share()
     return Prediction(
         amdahl(with_model_error(ratio), 1.0 if share is None else share),
