@@ -1,8 +1,9 @@
-"""Import graphs of the Python and Rust sources, file to file, and their cycles.
+"""Import graphs of the Python, Rust and TypeScript sources, file to file, and their cycles.
 
 Python imports count wherever they stand: at the top of a module, inside a function, under
 `TYPE_CHECKING`, or in a `LazyModule`. Rust paths count in `use` declarations and in code; a `pub use`
-is a re-export, which is followed to the file that defines the name.
+is a re-export, which is followed to the file that defines the name. TypeScript imports count where
+they name a file: of values and of types, of styles, re-exports and dynamic ones.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def _existing(imported: str, files: Mapping[str, Path]) -> str | None:
 
 MODULE_BLOCK = re.compile(r"^(?:#\[cfg\([^\n]*\)\]\n)?mod \w+ \{$.*?^\}$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+COMMENT_LINES = re.compile(r"^\s*//[^\n]*$|/\*.*?\*/", re.MULTILINE | re.DOTALL)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 USE = re.compile(r"^[ \t]*(pub(?:\([^)]*\))? )?use ([^;]+);", re.MULTILINE)
 PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+")
@@ -182,3 +184,29 @@ def _resolve(
     if rest and rest[0] not in file.definitions and rest[0] in file.exported and depth < 8:
         return _resolve(here, (*file.exported[rest[0]], *rest[1:]), files, depth + 1)
     return here
+
+
+TYPESCRIPT_IMPORT = re.compile(
+    r"^(?:import|export)\b[^;]*?from\s*[\"'](\.[^\"']*)[\"']"
+    r"|^import\s*[\"'](\.[^\"']*)[\"']"
+    r"|\bimport\(\s*[\"'](\.[^\"']*)[\"']",
+    re.MULTILINE,
+)
+
+
+def typescript_graph(source: Path) -> Graph:
+    """Edges between the files below a folder; packages from elsewhere are left out."""
+    files = sorted(path for path in source.rglob("*.ts*") if "node_modules" not in path.parts)
+    graph: Graph = {str(path.relative_to(source)): set() for path in files}
+    for path in files:
+        name = str(path.relative_to(source))
+        for groups in TYPESCRIPT_IMPORT.findall(COMMENT_LINES.sub("", path.read_text("utf-8"))):
+            imported = (path.parent / "".join(groups)).resolve()
+            for place in (
+                imported.with_name(f"{imported.name}{end}") for end in ("", ".ts", ".tsx")
+            ):
+                if place.is_relative_to(source.resolve()):
+                    target = str(place.relative_to(source.resolve()))
+                    if target in graph and target != name:
+                        graph[name].add(target)
+    return graph

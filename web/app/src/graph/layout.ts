@@ -146,16 +146,18 @@ function* place(
   return { x, y, bands, width, height: top };
 }
 
-/** Run a generator to its end, a slice of at most `budget` milliseconds in each frame. */
+/** Milliseconds of work in a frame; the rest of it is the browser's. */
+const FRAME_BUDGET = 5;
+
+/** Run a generator to its end, a slice of a few milliseconds in each frame. */
 export function overFrames<Result>(
   work: Generator<void, Result>,
-  budget: number,
   signal: AbortSignal,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
     function slice(): void {
       if (signal.aborted) return;
-      const end = performance.now() + budget;
+      const end = performance.now() + FRAME_BUDGET;
       try {
         do {
           const step = work.next();

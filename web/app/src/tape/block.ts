@@ -1,8 +1,7 @@
 // Variables that define each other, solved together: some are guessed (the tears), the others follow
 // from them in order, and the tears' own relations give the residual for a damped Newton iteration.
 
-import type { BlockData } from "./graph";
-import type { Resolver } from "./resolver";
+import type { BlockData, Graph, RelationData } from "./graph";
 import { FAILED, KNOWN, WALKING } from "./status";
 
 const TOLERANCE = 1e-13;
@@ -11,6 +10,22 @@ const MOST_STEPS = 200;
 const SMALLEST_STEP = 2 ** -30;
 const ARMIJO = 1e-4;
 const FACTORS = [1, 10, 0.1, 1e3, 1e-3, 1e6, 1e-6, 1e9, 1e12, 1e15];
+
+/** What a block is solved in: the values of a point and the relations that give them. */
+interface Resolver {
+  readonly graph: Graph;
+  readonly status: Uint8Array;
+  readonly values: Float64Array;
+  readonly chosen: Int32Array;
+  readonly origin: Int32Array;
+  readonly needs: (readonly number[] | undefined)[];
+  candidates(index: number): readonly number[];
+  relation(number: number): RelationData;
+  evaluate(number: number, inputs: readonly number[]): number;
+  collect(inputs: readonly number[]): number;
+  lack(index: number): number;
+  fail(index: number, origin: number, reason?: string): number;
+}
 
 interface Members {
   tears: number[];

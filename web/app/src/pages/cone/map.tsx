@@ -5,7 +5,6 @@ import { overFrames } from "../../graph/layout";
 import type { Line } from "../../graph/types";
 import { WHOLE, zoomAt } from "./camera";
 import { glide, listen, STEP } from "./gestures";
-import { FRAME_BUDGET } from "./page";
 import { readPalette, watchTheme } from "./palette";
 import { type Marks, Renderer } from "./renderer";
 import { buildScene, type Scene } from "./scene";
@@ -47,7 +46,7 @@ export function ConeMap(props: MapProps) {
     async function draw(): Promise<void> {
       try {
         const work = buildScene(graph, nodes, lines, opened, palette);
-        const scene = await overFrames(work, FRAME_BUDGET, leave.signal);
+        const scene = await overFrames(work, leave.signal);
         if (leave.signal.aborted || !place.current) return;
         const renderer = drawn.current?.renderer ?? new Renderer(place.current, palette);
         renderer.afterFrame = () => moveBands(drawn.current, labels.current);

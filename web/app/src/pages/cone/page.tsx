@@ -19,8 +19,6 @@ import { ConeMap } from "./map";
 import { ConeTable } from "./table";
 import { Trace } from "./trace";
 
-/** Milliseconds of work in a frame; the rest of it is the browser's. */
-export const FRAME_BUDGET = 5;
 const FIRST_DEPTH = 3;
 
 /** What the address of the page says beside the variable and the scenario. */
@@ -137,7 +135,7 @@ function useGraph(cone: Cone | null): ConeGraph | null {
   useEffect(() => {
     if (!cone) return;
     const leave = new AbortController();
-    overFrames(readGraph(cone), FRAME_BUDGET, leave.signal).then(setGraph);
+    overFrames(readGraph(cone), leave.signal).then(setGraph);
     return () => leave.abort();
   }, [cone]);
   return graph;

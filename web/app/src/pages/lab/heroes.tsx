@@ -2,9 +2,8 @@
 
 import { figure } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
-import type { Intervals, Resolved } from "./lab-view";
 import { titleOf } from "./scenarios";
-import { LETTERS } from "./types";
+import { type Intervals, LETTERS, type Resolved } from "./types";
 
 export function Heroes(props: {
   readonly graph: Graph;

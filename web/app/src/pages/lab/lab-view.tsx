@@ -19,7 +19,7 @@ import { useSliced } from "./sliced";
 import { Solve } from "./solve";
 import type { LabState } from "./state";
 import { Tornado } from "./tornado";
-import type { LabData, Result } from "./types";
+import type { Intervals, LabData, Resolved, Result } from "./types";
 import { Verdicts } from "./verdicts";
 
 const TABS: readonly Tab[] = [
@@ -28,12 +28,6 @@ const TABS: readonly Tab[] = [
   { name: "pareto", title: "Pareto" },
   { name: "solve", title: "Solve for" },
 ];
-
-export interface Resolved {
-  readonly selection: Selection;
-  readonly result: Result | null;
-  readonly error: Error | null;
-}
 
 export function LabView(props: {
   readonly graph: Graph;
@@ -181,9 +175,7 @@ function useBase(
   }
 }
 
-export type Intervals = ReturnType<typeof useIntervals>;
-
-function useIntervals(graph: Graph, result: Result | null, targets: readonly number[]) {
+function useIntervals(graph: Graph, result: Result | null, targets: readonly number[]): Intervals {
   const { result: found, isStale } = useSliced<Map<number, Interval>>(
     useCallback(
       () => (result === null ? null : steps(graph, result, targets)),

@@ -6,8 +6,7 @@ import { Card } from "../../components/card";
 import { figure, type Shown } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
 import { signed } from "./heroes";
-import type { Intervals, Resolved } from "./lab-view";
-import { type LabData, LETTERS } from "./types";
+import { type Intervals, type LabData, LETTERS, type Resolved } from "./types";
 
 /** Smaller changes would read as 0.0 %. */
 const LEAST_CHANGE = 0.0005;

@@ -1,9 +1,8 @@
 // The scenarios side by side: which one the controls change, and how to have another.
 
 import { Button } from "../../components/button";
-import type { Resolved } from "./lab-view";
 import type { LabState } from "./state";
-import { type LabData, LETTERS, MOST_SCENARIOS } from "./types";
+import { type LabData, LETTERS, MOST_SCENARIOS, type Resolved } from "./types";
 
 export function Scenarios(props: {
   readonly data: LabData;

@@ -6,10 +6,9 @@ import { recall, remember } from "../../shell/memory";
 import type { Graph } from "../../tape/graph";
 import type { Selection } from "../../tape/scenario";
 import { commandOf, scenarioFile } from "../../tape/share";
-import type { Resolved } from "./lab-view";
 import { titleOf } from "./scenarios";
 import { type LabState, linkOf } from "./state";
-import { type LabData, LETTERS } from "./types";
+import { type LabData, LETTERS, type Resolved } from "./types";
 
 const KEY = "assay.lab.saved";
 

@@ -1,5 +1,6 @@
 import type { Graph } from "../../tape/graph";
 import type { Conflict, Point, Switch, Verdict } from "../../tape/resolver";
+import type { Interval } from "../../tape/sampling";
 import type { Scenario, ScenarioData, Selection } from "../../tape/scenario";
 
 /** What the server says about scenarios, and what the lab shows of them. */
@@ -28,6 +29,19 @@ export interface Result {
   readonly refused: readonly string[];
   /** Milliseconds that it took to resolve. */
   readonly took: number;
+}
+
+/** A selection with what it resolves to, or why it does not. */
+export interface Resolved {
+  readonly selection: Selection;
+  readonly result: Result | null;
+  readonly error: Error | null;
+}
+
+/** Intervals of the outputs by position; stale while those of another point are shown. */
+export interface Intervals {
+  readonly found: ReadonlyMap<number, Interval> | undefined;
+  readonly isStale: boolean;
 }
 
 export interface Lab {
