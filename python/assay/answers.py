@@ -9,11 +9,18 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import AssayError
+
+Progress = Callable[[str], None]
+"""Takes what a long question is doing now; functions print nothing themselves."""
+
+
+def silent(text: str) -> None:
+    """The progress that nobody watches."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,12 @@ class InputError(AssayError):
     """A given value cannot be used: malformed, not finite, out of bounds or contradictory."""
 
 
+class CheckFailedError(AssayError):
+    """The result exists, but a requested check failed."""
+
+    exit_code = 1
+
+
 class EvaluationError(AssayError):
     """A relation has no finite value at the given point."""
 

@@ -21,8 +21,7 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError
-from assay.errors import AssayError, InputError
+from assay.errors import AssayError, CheckFailedError, InputError
 
 if TYPE_CHECKING:
     from assay.bench import Comparison, Result

@@ -8,8 +8,7 @@ import typer
 
 from assay.cli import options
 from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table, working
-from assay.cli.question import CheckFailedError
-from assay.errors import InputError
+from assay.errors import CheckFailedError, InputError
 
 if TYPE_CHECKING:
     from assay.planner.calibrate import Calibration

@@ -18,10 +18,10 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError, Question, contradiction, read_question
+from assay.cli.question import Question, contradiction, read_question
 from assay.cli.ranges import read_axes, split_catalog
 from assay.cli.sweep_table import sweep_lines
-from assay.errors import AssayError, InputError, MissingInputsError
+from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
 from assay.model.language.variables import Variable
 from assay.model.optimizing.sweep import Sweep, sweep
 

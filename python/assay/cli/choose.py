@@ -20,7 +20,6 @@ from assay.cli.output import (
     wrapped,
 )
 from assay.cli.question import (
-    CheckFailedError,
     Question,
     contradiction,
     read_pairs,
@@ -33,7 +32,7 @@ from assay.cli.verdicts import (
     verdict_table,
     violation_lines,
 )
-from assay.errors import AssayError, InputError, MissingInputsError
+from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum

@@ -19,8 +19,7 @@ from assay.cli.output import (
     working,
     wrapped,
 )
-from assay.cli.question import CheckFailedError
-from assay.errors import InputError
+from assay.errors import CheckFailedError, InputError
 
 if TYPE_CHECKING:
     from assay.planner.calibrate import Calibration

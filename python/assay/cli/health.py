@@ -27,12 +27,12 @@ from assay.cli.output import (
 )
 from assay.cli.question import (
     ON_COMMAND_LINE,
-    CheckFailedError,
     Question,
     chosen_preset,
     one_of,
     read_question,
 )
+from assay.errors import CheckFailedError
 
 RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
 PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")

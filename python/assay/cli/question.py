@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from assay import stack
-from assay.errors import AssayError, InputError, MissingInputsError, UnknownNameError, unknown_name
+from assay.errors import (
+    AssayError,
+    CheckFailedError,
+    InputError,
+    MissingInputsError,
+    UnknownNameError,
+    unknown_name,
+)
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
@@ -146,12 +153,6 @@ def read_pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str,
                 "give it once",
             )
     return pairs
-
-
-class CheckFailedError(AssayError):
-    """The result exists, but a requested check failed."""
-
-    exit_code = 1
 
 
 def problem_with(

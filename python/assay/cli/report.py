@@ -9,8 +9,7 @@ import typer
 
 from assay.cli import options
 from assay.cli.output import BAD, FAINT, GOOD, NAME, Canvas, Line, Report, count, table, wrapped
-from assay.cli.question import CheckFailedError
-from assay.errors import InputError
+from assay.errors import CheckFailedError, InputError
 
 if TYPE_CHECKING:
     from assay.report.claim import Claim, Provenance

@@ -26,13 +26,12 @@ from assay.cli.output import (
 )
 from assay.cli.question import (
     ON_COMMAND_LINE,
-    CheckFailedError,
     conflict_error,
     find_preset,
     read_pairs,
 )
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
-from assay.errors import AssayError, EvaluationError, MissingInputsError
+from assay.errors import AssayError, CheckFailedError, EvaluationError, MissingInputsError
 from assay.scenario.audit import ScenarioAudit, audit_scenario
 from assay.scenario.preset import Preset
 from assay.scenario.report import ScenarioReport, TargetReport

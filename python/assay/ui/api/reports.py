@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from fastapi.responses import Response
 
+from assay.answers import Answer
+from assay.answers import json_text as answer_text
 from assay.cli.output import Report, json_text, to_json
 from assay.ui.errors import ErrorResponse
 
@@ -23,20 +25,23 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 """The equations are decoded when they are first used; two threads would do it twice."""
 
 
-def answer(command: Callable[[], Report], *, alone: bool = True) -> Response:
-    """Run a command function with `as_json=True` and send what it would print.
+def answer(question: Callable[[], Answer | Report], *, alone: bool = True) -> Response:
+    """Ask a question, or run a command function with `as_json=True`, and send its JSON.
 
     What reads no equations passes `alone=False`, so that a slow answer holds up no other.
     """
     if alone:
         with _ONE_AT_A_TIME:
-            report = command()
-            text = json_text(report)
+            found, text = _asked(question)
     else:
-        report = command()
-        text = json_text(report)
-    code = 0 if report.problem is None else report.problem.exit_code
+        found, text = _asked(question)
+    code = 0 if found.problem is None else found.problem.exit_code
     return _response(text, {EXIT_HEADER: str(code)})
+
+
+def _asked(question: Callable[[], Answer | Report]) -> tuple[Answer | Report, str]:
+    found = question()
+    return found, answer_text(found) if isinstance(found, Answer) else json_text(found)
 
 
 def send(data: Any) -> Response:
