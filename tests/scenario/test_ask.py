@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import fit_ask
 from assay import stack
 from assay.scenario.ask import asked_words, understand
 from assay.scenario.variable_search import WEIGHTS, VariableSearch
+from assay.validate.fitting import ask
 
 QUESTIONS = json.loads(
     (Path(__file__).parents[1] / "data" / "questions.json").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_most_questions_find_their_variable(search: VariableSearch) -> None:
 
 
 def test_weights_are_those_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    fit_ask.main()
+    ask.main()
     printed = capsys.readouterr().out.splitlines()[-1]
     found = {name: float(text) for name, text in WEIGHT.findall(printed)}
     # The words of every new variable move the fit by some hundredths.

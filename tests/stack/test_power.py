@@ -1,6 +1,6 @@
 """Power follows work: board power of training and serving, by meters and by bounds.
 
-The constants come from kernels on an H200 (scripts/fit_power.py); the energy of vLLM's tokens
+The constants come from kernels on an H200 (assay.validate.fitting.power); the energy of vLLM's tokens
 entered no fit.
 """
 

@@ -13,15 +13,15 @@ from assay.model.inputs import Inputs
 from assay.model.language.distributions import Z90, Distribution
 from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
-from assay.validate.folds import folds, folds_file
-from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
-from model_error_fit import (
+from assay.validate.fitting.model_error_spreads import (
     Residual,
     coverage,
     degrees_of_freedom,
     fit_spreads,
     student_factor,
 )
+from assay.validate.folds import folds, folds_file
+from assay.validate.model_error import spreads_without_source, with_constants, with_spreads
 
 
 def residual(log: float, source: str = "a", level: str = "base", **features: float) -> Residual:

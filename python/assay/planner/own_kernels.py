@@ -1,7 +1,7 @@
 """Constants of the kernels of Assay's own engine on a device, for the equations of a step.
 
 On a GPU they are shares of the data sheet's rates, fitted on `bench/results` by
-`scripts/fit_own_kernels.py`. On a CPU a calibration measured the linear layers of the format
+`assay.validate.fitting.own_kernels`. On a CPU a calibration measured the linear layers of the format
 themselves: the equations get the rate of that many tokens.
 """
 

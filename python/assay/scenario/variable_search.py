@@ -2,7 +2,7 @@
 
 Words are weighted by inverse document frequency over the names and meanings of all variables: rare
 words say more. The kind of quantity that a question asks for ("how much power", "how long") is
-compared with the variable's unit. The weights of the features are fitted by scripts/fit_ask.py to
+compared with the variable's unit. The weights of the features are fitted by assay.validate.fitting.ask to
 half of the questions in tests/data/questions.json; the other half is held out.
 """
 
@@ -89,7 +89,7 @@ WEIGHTS: Final = Features(
     device=3.23,
     depth=-0.62,
 )
-"""Log-odds by feature; scripts/fit_ask.py prints them."""
+"""Log-odds by feature; assay.validate.fitting.ask prints them."""
 
 
 @dataclass(frozen=True, slots=True)

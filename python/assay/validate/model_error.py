@@ -1,6 +1,6 @@
 """Model errors of a case that use nothing of its source: neither constants nor residuals.
 
-`scripts/fit_model_error.py` fits the spreads once on the residuals of all sources, which every
+`assay.validate.fitting.model_error` fits the spreads once on the residuals of all sources, which every
 command prints, and once without each source, which the scores of that source use.
 """
 

@@ -12,11 +12,11 @@ import pytest
 from assay.catalog import engines
 from assay.errors import InputError
 from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.fitting.serving import point_cases
 from assay.validate.score import Row
 from assay.validate.serving.deployments import QUANTITIES, deployment_of
 from assay.validate.serving.fields import parse_count
 from assay.validate.serving.predict import predict
-from fit_serving import point_cases
 
 DATA = Path(__file__).parents[2] / "data"
 POINTS = DATA / "vllm_h200_decode_llama8b.json"

@@ -30,7 +30,7 @@ PYTORCH: Final = RecordCost(813, 2832, "PyTorch 2.11's profiler beside an H200")
 PYTORCH_WITH_SHAPES: Final = RecordCost(
     1284, 691, "PyTorch 2.11's profiler with record_shapes beside an H200"
 )
-"""Measured by scripts/measure_profiler_cost.py: least squares over six loops, on one host."""
+"""Measured by assay.validate.fitting.profiler_cost: least squares over six loops, on one host."""
 
 _SHAPES: Final = '"Input Dims"'
 

@@ -1,6 +1,6 @@
 """Fit the constants of kernels on measured times, and write them with their provenance.
 
-    PYTHONPATH=python:scripts python scripts/fit_kernels.py [SYSTEM ...] --write FOLDER
+    python -m assay.validate.fitting.kernels [SYSTEM ...] --write FOLDER
 
 `--only OPERATION,...` keeps the other constants of the files in the folder; `--sample FILE` writes
 the held-out rows that the tests score. Needs the extra `validate`. Rows of held-out shapes are
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
+from assay.validate.fitting.kernel_priors import DISCRETE, PRIORS, SYSTEMS
 from assay.validate.kernels.operations import OPERATION_RELATIONS, Prediction, device
 from assay.validate.kernels.tables import FRAMEWORKS, Table, load, write_sample
 from assay.validate.measured_package import PACKAGE, VERSION
-from kernel_priors import DISCRETE, PRIORS, SYSTEMS
 
 SCALE = {"gemm": 0.01}
 """Scale of the soft-L1 loss: larger errors are other kernels or noise and count linearly."""
@@ -277,7 +277,7 @@ class Document:
                 "source": f"{PACKAGE} {VERSION}, rows of each framework's newest main kernel",
                 "method": "least squares on logarithms, soft_l1, exact derivatives, weak priors; "
                 "GEMMs then for the least median",
-                "command": f"python scripts/fit_kernels.py {self.system} --write FOLDER",
+                "command": f"python -m assay.validate.fitting.kernels {self.system} --write FOLDER",
                 "held_out": "30 % by hash: of weights (n, k), of head sets, of experts",
                 "date": datetime.date.today().isoformat(),
             },

@@ -1,6 +1,6 @@
 """Fit training constants that kernel tables do not contain: software, network and system.
 
-    PYTHONPATH=python:scripts python scripts/fit_training.py --write FOLDER
+    python -m assay.validate.fitting.training --write FOLDER
 
 Maximum a posteriori fit on cases of tiers A and B, every group of like cases with the same weight;
 then each source is predicted by constants fitted without it, which are written as folds for
@@ -20,18 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-import training_hours
 from assay.catalog import constants
 from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.fitting import training_hours
+from assay.validate.fitting.training_document import Fold, counts, write, write_folds
+from assay.validate.fitting.training_priors import H100, LOAD, PRIORS, board_factor
 from assay.validate.folds import inputs_hash
 from assay.validate.sources import source_of
 from assay.validate.training import evaluation as training
 from assay.validate.training.figures import ObservedFigure
-from assay.validate.training.jobs import Job, read_job
+from assay.validate.training.jobs import Job
 from assay.validate.training.kinds import kind_of
-from assay.validate.training.shapes import NotPredictable
-from training_document import Fold, counts, write, write_folds
-from training_priors import H100, LOAD, PRIORS, board_factor
 
 Array = NDArray[np.float64]
 SCALE = 0.05
@@ -61,15 +60,8 @@ class Observed:
 
 def observed_steps(cases: Sequence[Case], run_yield: float) -> list[Observed]:
     """Cases of tiers A and B whose step time is stated, and those of tier A that state GPU-hours."""
-    jobs = []
-    for case in cases:
-        if case.tier in "AB":
-            try:
-                jobs.append(read_job(case, cases))
-            except NotPredictable:
-                continue
     found = []
-    for predicted in training.predict_jobs(jobs):
+    for predicted in training.predict_jobs(training_hours.readable_jobs(cases, "AB")):
         seconds = [
             s for f in training.figures(predicted) if (s := _seconds(f, predicted, run_yield))
         ]

@@ -13,10 +13,10 @@ from assay.catalog.checkpoint_formats import DRAFTING
 from assay.errors import AssayError, InputError
 from assay.model.tapes.compile import Compiled
 from assay.validate.cases import Case
+from assay.validate.fitting.serving_constants import ENGINES, OWN, SHARED, Free
 from assay.validate.points import Group, compile_known
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
-from assay.validate.serving.free_constants import ENGINES, OWN, SHARED, Free
 from assay.validate.sources import source_of
 
 Vector = NDArray[np.float64]
@@ -206,12 +206,6 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
             )  # fmt: skip
         behind += is_apart
     return found
-
-
-def fit(cases: Iterable[Case]) -> dict[str, dict[str, dict[str, float]]]:
-    """Constants by engine, by client (empty for all), by full name, fitted on these cases."""
-    problem = Problem(thinned(read_deployments(cases)))
-    return constants_of(problem, problem.solve())
 
 
 def constants_of(problem: Problem, unknowns: Vector) -> dict[str, dict[str, dict[str, float]]]:

@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from assay import json_records
 from assay.catalog import constants
-from calibration_covariance import correlation_block
-from training_priors import BOARDS, FACTS, H100, LOAD, PRIORS, Prior, board_factor
+from assay.validate.fitting.covariance import correlation_block
+from assay.validate.fitting.training_priors import (
+    BOARDS,
+    FACTS,
+    H100,
+    LOAD,
+    PRIORS,
+    Prior,
+    board_factor,
+)
 
 FOLDS = "held_out_training.json"
 _UNITS = {"interconnect.nic.latency": "s", "training.step_start": "s"}
@@ -68,9 +76,9 @@ def _derived(folder: Path, system: str, shares: Mapping[str, Mapping[str, Any]])
         "provenance": {
             "kind": "derived",
             "date": datetime.date.today().isoformat(),
-            "command": "python scripts/fit_training.py",
+            "command": "python -m assay.validate.fitting.training",
             "method": "the fitted share of the board with the same die, times what its power limit and "
-            "peak change (board_factor in scripts/training_priors.py)",
+            "peak change (board_factor in assay.validate.fitting.training_priors)",
         },
         "constants": {
             LOAD: {
@@ -121,7 +129,7 @@ def _file(
         "provenance": {
             "kind": "fitted",
             "date": datetime.date.today().isoformat(),
-            "command": "python scripts/fit_training.py",
+            "command": "python -m assay.validate.fitting.training",
             **provenance,
         },
         "constants": entries,
@@ -146,7 +154,7 @@ def write_folds(folder: Path, folds: Sequence[Fold], inputs: str) -> None:
         "provenance": {
             "kind": "fitted",
             "date": datetime.date.today().isoformat(),
-            "command": "python scripts/fit_training.py",
+            "command": "python -m assay.validate.fitting.training",
             "method": "as training.json, each time without the cases of one source",
         },
         "inputs": inputs,

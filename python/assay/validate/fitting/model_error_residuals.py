@@ -16,6 +16,7 @@ from assay.model.inputs import Inputs
 from assay.model.language.distributions import Z90
 from assay.validate import intervals
 from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.fitting.model_error_spreads import Residual, fit_spreads
 from assay.validate.folds import folds
 from assay.validate.model_error import with_spreads
 from assay.validate.points import GroupedPoints
@@ -26,7 +27,6 @@ from assay.validate.training import evaluation as training
 from assay.validate.training import predict as training_rows
 from assay.validate.training.jobs import Job
 from assay.validate.training.kinds import LONG
-from model_error_fit import Residual, fit_spreads
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """What PyTorch's profiler costs a host thread, for each operation and each CUDA call it records.
 
-Runs loops of small operations with and without the profiler (`python scripts/measure_profiler_cost.py`
+Runs loops of small operations with and without the profiler (`python -m assay.validate.fitting.profiler_cost`
 on a machine with PyTorch and a GPU) and prints the two costs by least squares over the loops, without
 and with shapes recorded. `assay.diagnose.itemizing.profiler_cost` has them.
 """
@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
-import torch
-from torch.profiler import ProfilerActivity, profile
+
+from assay.lazy_import import LazyModule
+
+torch: Any = LazyModule("torch", globals(), "torch")
 
 REPEATS = 1000
-ACTIVITIES = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
 
 def loops() -> dict[str, Callable[[], None]]:
@@ -67,7 +69,7 @@ def timed(loop: Callable[[], None]) -> float:
 
 def traced(loop: Callable[[], None], shapes: bool) -> tuple[float, Counter[str]]:
     """The same under the profiler, and records an iteration by category."""
-    with profile(activities=ACTIVITIES, record_shapes=shapes) as recording:
+    with torch.profiler.profile(record_shapes=shapes) as recording:
         timed(loop)
         spent = timed(loop)
     with tempfile.TemporaryDirectory() as folder:

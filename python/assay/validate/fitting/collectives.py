@@ -1,6 +1,6 @@
 """Fit the constants of collectives on measured times, and write them with their provenance.
 
-    PYTHONPATH=python python scripts/fit_collectives.py --write FOLDER
+    python -m assay.validate.fitting.collectives --write FOLDER
 
 Needs the extra `validate`. Held-out sizes and rank counts are dropped first. All systems are fitted
 at once, because constants of the library (NCCL) are common to them.
@@ -243,7 +243,7 @@ def _document(system: str) -> dict[str, Any]:
             "kind": "measured",
             "source": f"{PACKAGE} {VERSION}, newest NCCL table and engines' own all-reduce tables",
             "method": "least squares on logarithms, soft_l1, exact derivatives, all systems at once",
-            "command": "python scripts/fit_collectives.py --write FOLDER",
+            "command": "python -m assay.validate.fitting.collectives --write FOLDER",
             "held_out": "30 % of pairs of size and rank count, by hash",
             "date": datetime.date.today().isoformat(),
         },

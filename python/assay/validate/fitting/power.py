@@ -1,6 +1,6 @@
 """Fit the constants of the clock-power-temperature loop on measured board power.
 
-    PYTHONPATH=python python scripts/fit_power.py tests/data/h200_power.json
+    python -m assay.validate.fitting.power tests/data/h200_power.json
 
 Locked clocks and copies give energies and voltages; kernels of a language model then give the
 activity between kernels and of issue. Runs under power limits are held out and printed with their

@@ -1,6 +1,6 @@
 """Fit the constants of serving engines, score them on sources left out, and write them.
 
-    PYTHONPATH=python python scripts/fit_serving.py [--points FILE] [--write]
+    python -m assay.validate.fitting.serving [--points FILE] [--write]
 
 Reads the published cases that ship with Assay and, where the extra `validate` is installed, the
 measured rows of its tables. `--points` adds measured decode steps under vLLM on an H200. Kernel and
@@ -24,14 +24,14 @@ from assay import json_records
 from assay.catalog import engines
 from assay.errors import AssayError
 from assay.validate.cases import Case, published_cases, read_cases
+from assay.validate.fitting import serving_problem, serving_rows
+from assay.validate.fitting.covariance import correlation_block
+from assay.validate.fitting.serving_constants import CLIENTS, ENGINES
+from assay.validate.fitting.serving_problem import Problem, Vector
 from assay.validate.folds import folds_file, inputs_hash
-from assay.validate.serving import fitting, measured_rows
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment
-from assay.validate.serving.fitting import Problem, Vector
-from assay.validate.serving.free_constants import CLIENTS, ENGINES
 from assay.validate.sources import source_of
-from calibration_covariance import correlation_block
 
 QUANTILE = 0.9
 _SAME_SHAPE = {"llama8b": "llama-3.1-8b"}
@@ -59,7 +59,7 @@ def all_cases(points: Sequence[Path], rows: Path | None, published_only: bool) -
     published = [c for c in read_cases(published_cases()) if c.kind == "inference"]
     found = [*published, *(case for path in points for case in point_cases(path))]
     if not published_only:
-        found += measured_rows.read_rows(rows or measured_rows.rows_file())
+        found += serving_rows.read_rows(rows or serving_rows.rows_file())
     return list({case.id: case for case in reversed(found)}.values())[::-1]
 
 
@@ -127,12 +127,12 @@ def left_out(
         own = [d for d in deployments if group_of(d.case) == source and d.case.id in scored]
         if not own:
             continue
-        problem = Problem(fitting.thinned(rest))
+        problem = Problem(serving_problem.thinned(rest))
         unknowns = problem.solve(start)
         errors = labeled(own, unknowns)
         score("left out", errors)
         cases = tuple(d.case.id for d in own)
-        folds.append(Fold(source, cases, fitting.constants_of(problem, unknowns), errors))
+        folds.append(Fold(source, cases, serving_problem.constants_of(problem, unknowns), errors))
     return folds
 
 
@@ -209,7 +209,7 @@ def write_folds(folds: Sequence[Fold], cases: Sequence[Case], counts: str) -> No
         "provenance": {
             "kind": "fitted",
             "date": datetime.date.today().isoformat(),
-            "command": "python scripts/fit_serving.py --points POINTS --write",
+            "command": "python -m assay.validate.fitting.serving --points POINTS --write",
             "method": "as engines.json, each time without one source",
             "figures": counts,
         },
@@ -248,10 +248,10 @@ def main() -> None:
     except AssayError as error:
         parser.error(f"{error.message} (or --no-rows)")
     gaps: dict[str, str] = {}
-    deployments = fitting.read_deployments(cases, gaps)
+    deployments = serving_problem.read_deployments(cases, gaps)
     for case, reason in gaps.items():
         print(f"gap       {case}: {reason}")
-    problem = Problem(fitting.thinned(deployments))
+    problem = Problem(serving_problem.thinned(deployments))
     unknowns = problem.solve()
     score("fitted", labeled(problem.deployments[: problem.count], unknowns))
     for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):

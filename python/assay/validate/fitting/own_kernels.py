@@ -1,6 +1,6 @@
 """Fit the constants of the engine's own kernels on an H200 to stored benchmark results.
 
-    python scripts/fit_own_kernels.py            prints the constants and how well they fit
+    python -m assay.validate.fitting.own_kernels            prints the constants and how well they fit
 
 GEMV and decode attention are fitted on their own benchmarks; host time on whole decode steps, whose
 kernels the equations give. `assay.planner.own_kernels` reads what is printed from
@@ -20,7 +20,7 @@ from assay.catalog import engines
 from assay.planner import BatchConfig, hardware_spec, model_spec, predict_graph
 from assay.stack import registry
 
-RESULTS = Path(__file__).parents[1] / "bench" / "results"
+RESULTS = Path(__file__).parents[4] / "bench" / "results"
 BANDWIDTH = 4.8e12
 KEY_TIME = 8e-9
 """Half of vLLM's: long contexts are then bound by reading, as the benchmarks say they are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,17 +42,20 @@ class Run:
         return source_of(self.job.case)
 
 
-def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
-    """The runs of some tiers that state GPU-hours or days."""
+def readable_jobs(cases: Sequence[Case], tiers: str) -> list[Job]:
+    """The jobs of some tiers' cases, without those that no prediction can be made of."""
     jobs = []
     for case in cases:
         if case.tier in tiers:
-            try:
+            with suppress(NotPredictable):
                 jobs.append(read_job(case, cases))
-            except NotPredictable:
-                continue
+    return jobs
+
+
+def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
+    """The runs of some tiers that state GPU-hours or days."""
     found = []
-    for predicted in training.predict_jobs(jobs):
+    for predicted in training.predict_jobs(readable_jobs(cases, tiers)):
         for figure in training.figures(predicted):
             tokens = figure.tokens or predicted.job.total_tokens
             if figure.quantity in ("gpu_hours", "ideal_gpu_hours") and tokens:

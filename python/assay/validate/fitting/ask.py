@@ -1,6 +1,6 @@
 """Fit the weights with which `assay ask` ranks variables, and score them on questions held out.
 
-    PYTHONPATH=python python scripts/fit_ask.py
+    python -m assay.validate.fitting.ask
 
 Reads tests/data/questions.json. Questions at even places choose the weights: they maximize the
 probability of the accepted variables under a softmax over all, with a normal prior of deviation
@@ -20,7 +20,7 @@ from assay import stack
 from assay.scenario.ask import asked_words
 from assay.scenario.variable_search import Features, VariableSearch
 
-QUESTIONS = Path(__file__).resolve().parent.parent / "tests" / "data" / "questions.json"
+QUESTIONS = Path(__file__).parents[4] / "tests" / "data" / "questions.json"
 SPREAD = 5.0
 """Standard deviation of a weight before any question is seen."""
 

@@ -1,8 +1,8 @@
 """Fit the spread of the model error on residuals of sources left out, and write it.
 
-    PYTHONPATH=python:scripts python scripts/fit_model_error.py [--write]
+    python -m assay.validate.fitting.model_error [--write]
 
-Run after `fit_training.py` or `fit_serving.py`. Spreads are fitted once on the residuals of all
+Run after `training` or `serving`. Spreads are fitted once on the residuals of all
 sources, and once without each source, which `assay validate` scores that source with.
 docs/design/model-error.md has the method and the figures.
 """
@@ -19,9 +19,7 @@ from typing import Any
 from assay import catalog, json_records
 from assay.catalog import constants
 from assay.validate.cases import published_cases, read_cases
-from assay.validate.folds import folds_file, inputs_hash
-from model_error_fit import Residual, coverage, fit_spreads, student_factor
-from model_error_residuals import (
+from assay.validate.fitting.model_error_residuals import (
     FIRST_TOKEN,
     OFFLINE,
     SERVING,
@@ -31,6 +29,13 @@ from model_error_residuals import (
     client_spreads,
     seen_systems,
 )
+from assay.validate.fitting.model_error_spreads import (
+    Residual,
+    coverage,
+    fit_spreads,
+    student_factor,
+)
+from assay.validate.folds import folds_file, inputs_hash
 
 FOLDER = Path(catalog.__file__).parent / "calibration"
 Spreads = dict[str, float]
@@ -163,7 +168,7 @@ def _file(name: str, system: str, entries: Mapping[str, Any]) -> None:
 def _provenance(method: str) -> dict[str, str]:
     return {
         "kind": "fitted", "date": datetime.date.today().isoformat(),
-        "command": "python scripts/fit_model_error.py --write", "method": method,
+        "command": "python -m assay.validate.fitting.model_error --write", "method": method,
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Measure board power of an NVIDIA GPU under the kernels of a language model.
 
-    python scripts/measure_power.py power.json
+    python -m assay.validate.fitting.measure_power power.json
 
 Needs PyTorch, and the right to lock clocks (nvidia-smi -lgc). Every load runs back to back; power
 is the difference of NVML's energy counter over the second part of the run, and clock and
@@ -21,7 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
+from assay.lazy_import import LazyModule
+
+torch: Any = LazyModule("torch", globals(), "torch")
 
 WARM_UP_S, MEASURED_S = 1.0, 2.0
 LAYERS = 32
@@ -122,7 +124,7 @@ def measure(meter: Meter, step: Callable[[], Any] | None) -> dict[str, float]:
     }
 
 
-def random(*shape: int) -> torch.Tensor:
+def random(*shape: int) -> Any:
     """Small random numbers, as weights are."""
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) * 0.02
 
@@ -135,7 +137,7 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
     for rows in (1, 8, 16, 32, 64, 128, 256, 512, 2048):
         inputs = {depth: random(rows, depth) for depth in (4096, 14336)}
 
-        def linears(inputs: dict[int, torch.Tensor] = inputs) -> None:
+        def linears(inputs: dict[int, Any] = inputs) -> None:
             for weight in weights:
                 torch.nn.functional.linear(inputs[weight.shape[1]], weight)
 
@@ -148,8 +150,8 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
         queries = random(batch * heads, group, width)
 
         def attention(
-            keys: list[torch.Tensor] = keys, values: list[torch.Tensor] = values,
-            queries: torch.Tensor = queries,
+            keys: list[Any] = keys, values: list[Any] = values,
+            queries: Any = queries,
         ) -> None:  # fmt: skip
             for key, value in zip(keys, values, strict=True):
                 scores = torch.bmm(queries, key.transpose(1, 2))

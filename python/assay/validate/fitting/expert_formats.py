@@ -1,6 +1,6 @@
 """Fit what each number format of experts runs as, by accelerator and engine, and write the table.
 
-    PYTHONPATH=python python scripts/fit_expert_formats.py --write
+    python -m assay.validate.fitting.expert_formats --write
 
 Needs the extra `validate`. The form is that of `stack/kernels/experts.py`; only the time without
 work, the rate of full tiles and the two shares of the memory bandwidth are fitted, on the fastest
@@ -224,7 +224,7 @@ def main() -> None:
             "kind": "fitted", "date": datetime.date.today().isoformat(),
             "source": f"{PACKAGE} {VERSION}, moe_perf of each system, engine and release",
             "method": "fastest kernel at every shape, most probable constants, soft-L1 of logarithms",
-            "command": "python scripts/fit_expert_formats.py --write",
+            "command": "python -m assay.validate.fitting.expert_formats --write",
         },
         "formats": entries,
     }  # fmt: skip
