@@ -1,8 +1,8 @@
 """Price a training run, then ask what would have to change to make it cheaper."""
 
-from assay import stack
+from assay import scenario, stack
 
-fixture = stack.preset("dense_training_cost_fixture")
+fixture = scenario.preset("dense_training_cost_fixture")
 registry = stack.registry()
 
 

@@ -16,7 +16,7 @@ import assay.catalog
 from assay import stack
 from assay.model.inputs import read_inputs
 from assay.model.language.quantity import parse_quantity
-from assay.scenario import include
+from assay.scenario import built_in, include
 from generated_pages import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "presets.md"
@@ -29,7 +29,7 @@ CLOSE = 0.25
 def compared(row: Mapping[str, Any]) -> tuple[str, str, float]:
     """Our figure and the published one as text, and their ratio."""
     registry = stack.registry()
-    preset = stack.preset(row["preset"])
+    preset = built_in.preset(row["preset"])
     if "with" in row:
         preset = preset.with_includes([include(path, registry) for path in row["with"]])
     given = {
@@ -77,10 +77,10 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     )
     yield "runs as they were run; a preset is a scenario of its own."
     yield ""
-    for name in sorted(stack.presets()):
+    for name in sorted(built_in.presets()):
         yield f"## {name}"
         yield ""
-        yield stack.preset(name).description
+        yield built_in.preset(name).description
         yield ""
         own = [row for row in rows if row["preset"] == name]
         if not own:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from assay import stack
 from assay.cli.app import COMMANDS, run
+from assay.scenario import built_in
 
 PRESET = "dense_training_cost_fixture"
 BEL, ESCAPE = "\x07", "\x1b]0;owned\x07\x1b[2J"
@@ -162,7 +163,7 @@ LEFT_OUT = {"bench", "calibrate", "export", "pull", "run", "serve", "ui"}
 @functools.cache
 def play_quickly(*words: str) -> tuple[int, str, str]:
     """Plays words once, over one preset: reports on all of them take most of a minute."""
-    presets = {PRESET: stack.presets()[PRESET]}
+    presets = {PRESET: built_in.presets()[PRESET]}
     with mock.patch.object(stack, "presets", return_value=presets):
         return play(*words)
 

@@ -14,6 +14,7 @@ from test_cone import main_thread_tasks
 
 from assay import stack
 from assay.cli.app import run
+from assay.scenario import built_in
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def figure(target: str, preset: str = SERVING) -> str:
     """What the page should show before it knows the interval: four digits and the unit."""
     variable = stack.registry().variables[target]
     resolution = stack.registry().resolve(
-        target, stack.preset(preset).inputs, stack.preset(preset).variants, intervals=False
+        target, built_in.preset(preset).inputs, built_in.preset(preset).variants, intervals=False
     )
     return variable.figure(resolution.require_value()).text
 

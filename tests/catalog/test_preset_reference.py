@@ -8,17 +8,17 @@ import re
 import pytest
 
 import generate_preset_reference as page
-from assay import stack
+from assay.scenario import built_in
 
 ROWS = json.loads(page.CASES.read_text(encoding="utf-8"))
 TEXT = page.PAGE.read_text(encoding="utf-8")
 
 
 def test_every_preset_has_a_section_and_but_for_the_worked_example_a_figure() -> None:
-    for name in stack.presets():
+    for name in built_in.presets():
         assert f"## {name}\n" in TEXT
     named = {row["preset"] for row in ROWS}
-    assert named == set(stack.presets()) - {"dense_training_cost_fixture"}
+    assert named == set(built_in.presets()) - {"dense_training_cost_fixture"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['preset']}-{row['what']}")

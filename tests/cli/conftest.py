@@ -11,6 +11,7 @@ from assay import stack
 from assay.cli.app import run
 from assay.model import Registry, Scope, cited, number
 from assay.model.language.expression import Number
+from assay.scenario import built_in
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Registry:
     scope.equation(loop, 1 - back)
     registry = Registry.from_scopes([scope])
     monkeypatch.setattr(stack, "registry", lambda: registry)
-    monkeypatch.setattr(stack, "presets", dict)
+    monkeypatch.setattr(built_in, "presets", dict)
     return registry
 
 

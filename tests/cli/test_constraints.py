@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from assay import stack
+from assay.scenario import built_in
 from assay.scenario.includes import include
 
 TRAINING = ("--preset", "llama3_8b_8_h100_training")
@@ -71,7 +72,7 @@ def test_sweep_names_the_points_that_do_not_fit(cli: Any) -> None:
 )
 def test_scenarios_that_were_silent(path: str, violated: set[str]) -> None:
     registry = stack.registry()
-    preset = stack.preset("llama3_8b_8_h100_training").with_includes([include(path, registry)])
+    preset = built_in.preset("llama3_8b_8_h100_training").with_includes([include(path, registry)])
     resolution = registry.resolve(COST, preset.exact_inputs.values, preset.variants)
     assert violated <= {verdict.name for verdict in resolution.violated}
 
@@ -92,9 +93,9 @@ def test_scenario_report_names_a_violation_once(cli: Any, tmp_path: Any) -> None
     assert outcome.err == f"error: violated: {MEMORY}\n"
 
 
-@pytest.mark.parametrize("name", stack.presets())
+@pytest.mark.parametrize("name", built_in.presets())
 def test_built_in_presets_violate_nothing(name: str) -> None:
-    report = stack.preset(name).evaluate_targets(intervals=False)
+    report = built_in.preset(name).evaluate_targets(intervals=False)
     assert report.violated == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assay import stack
+from assay.scenario import built_in
 
 NAME = "dense_training_cost_fixture"
 SCENARIO = """
@@ -42,8 +42,8 @@ def test_preset_is_accepted_as_argument_or_option(
     cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # All of them take many seconds: two stand for them.
-    two = {name: stack.presets()[name] for name in (NAME, "pythia_70m_energy_floor")}
-    monkeypatch.setattr(stack, "presets", lambda: two)
+    two = {name: built_in.presets()[name] for name in (NAME, "pythia_70m_energy_floor")}
+    monkeypatch.setattr(built_in, "presets", lambda: two)
     by_argument, by_option, all_of_them = (
         cli("scenario-report", *words, "--json").data for words in ((NAME,), ("--preset", NAME), ())
     )
@@ -55,7 +55,7 @@ def test_preset_is_accepted_as_argument_or_option(
 @pytest.mark.slow
 def test_every_preset_has_a_report(cli: Any) -> None:
     reports = cli("scenario-report", "--json").data["reports"]
-    assert [report["preset"] for report in reports] == list(stack.presets())
+    assert [report["preset"] for report in reports] == list(built_in.presets())
 
 
 def test_incomplete_scenario(cli: Any, tmp_path: Path) -> None:

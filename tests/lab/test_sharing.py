@@ -12,7 +12,8 @@ import pytest
 
 from assay import stack
 from assay.cli.app import run
-from assay.scenario.preset import Preset
+from assay.scenario import built_in
+from assay.scenario.named_scenario import Preset
 from lab_questions import TOLERANCE, ask
 
 SERVING, TRAINING = "llama3_8b_h200_serving", "llama3_8b_8_h100_training"
@@ -96,7 +97,7 @@ def test_solve_for(answer: Any) -> None:
     }
     found, none = answer([question, impossible])
     (price, *_) = found["solved"]["roots"]
-    solution = stack.preset(SERVING)
+    solution = built_in.preset(SERVING)
     solved = solution.registry.solve(
         ["econ.gpu.price"], solution.given, {COST: cost}, solution.variants
     )

@@ -9,6 +9,7 @@ from assay.model.declaration_records import from_bytes, to_bytes
 from assay.model.language.encoding import evaluate_entries
 from assay.model.registry import Registry
 from assay.model.tapes.formulas import Formula
+from assay.scenario import built_in
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def test_shared_formulas_compute_what_the_expressions_say(stored: Registry) -> N
     """Every relation with a formula, at the point of a training and of a serving scenario."""
     compared = 0
     for preset in ("llama3_8b_8_h100_training", "llama3_8b_h200_serving"):
-        scenario = stack.preset(preset)
+        scenario = built_in.preset(preset)
         values = dict(scenario.inputs.values)
         for _, target in scenario.targets:
             values |= scenario.registry.resolve(
@@ -59,7 +60,7 @@ def test_a_formula_without_a_finite_value_names_the_operation(stored: Registry) 
 
 
 def test_a_value_alone_is_that_of_its_account() -> None:
-    scenario = stack.preset("dense_training_cost_fixture")
+    scenario = built_in.preset("dense_training_cost_fixture")
     for _, target in scenario.targets:
         account = scenario.registry.resolve(target, scenario.inputs, scenario.variants)
         assert scenario.registry.value(target, scenario.inputs, scenario.variants) == account.value

@@ -30,6 +30,7 @@ from assay.model import (
     total,
 )
 from assay.model.optimizing.optimize import minimize
+from assay.scenario import built_in
 
 Build = Callable[[Scope], None]
 
@@ -292,7 +293,7 @@ def test_too_many_points_are_refused() -> None:
 
 
 def test_infeasible_problem_is_explained() -> None:
-    preset = stack.preset("dense_training_cost_fixture")
+    preset = built_in.preset("dense_training_cost_fixture")
     with pytest.raises(InfeasibleError) as caught:
         stack.registry().minimize(
             "econ.cost.per_token", {"training.gpus": [16, 32]}, preset.given, preset.variants
@@ -404,7 +405,7 @@ def test_invalid_problems_are_refused(
 
 
 def test_stack_scenario_as_plain_data() -> None:
-    preset = stack.preset("dense_training_cost_fixture")
+    preset = built_in.preset("dense_training_cost_fixture")
     over = {"training.gpus": [f"{n} GPU" for n in range(1, 33)]}
     best = stack.registry().minimize("econ.cost.per_token", over, preset.given, preset.variants)
     data = best.to_data()

@@ -14,6 +14,7 @@ from assay.model.comparing.receipt import Receipt, make_receipt
 from assay.model.comparing.shares import shares
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.resolving.resolve import make_resolver
+from assay.scenario import built_in
 
 BOOK = cited("A Book", "p. 1")
 
@@ -149,7 +150,7 @@ def test_shares_are_the_changes_that_plain_python_sees(graph: RandomGraph) -> No
 
 
 def test_shares_of_a_whole_scenario_agree_with_sensitivities() -> None:
-    preset = stack.preset("llama3_8b_h200_serving")
+    preset = built_in.preset("llama3_8b_h200_serving")
     target = "econ.cost.per_output_token"
     resolution = stack.registry().resolve(target, preset.exact_inputs.values, preset.variants)
     found = shares(stack.registry(), resolution)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from assay import stack
 from assay.model.resolving.resolve import find_intervals, make_resolver
 from assay.model.uncertainty.sobol import sobol_points
+from assay.scenario import built_in
 
 
 @pytest.mark.parametrize("dimensions", [1, 3, 40, 163])
@@ -37,7 +37,7 @@ def test_few_dimensions_are_exactly_scipys(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_target_has_the_same_interval_alone_and_among_others() -> None:
-    preset = stack.preset("llama3_8b_8_h100_training")
+    preset = built_in.preset("llama3_8b_8_h100_training")
     targets = [target for _, target in preset.targets]
     together = find_intervals(
         make_resolver(preset.registry, preset.inputs, preset.variants), targets

@@ -36,6 +36,7 @@ from assay.model import (
     sin,
     sqrt,
 )
+from assay.scenario import built_in
 
 Build = Callable[[Scope], None]
 
@@ -434,7 +435,7 @@ def test_bad_requirements_are_refused(required: dict[str, str | float], message:
 
 
 def test_result_as_plain_data() -> None:
-    preset = stack.preset("dense_training_cost_fixture")
+    preset = built_in.preset("dense_training_cost_fixture")
     solution = stack.registry().solve(
         ["training.gpus"], preset.given, {"training.time_to_train": "1.5 s"}, preset.variants
     )

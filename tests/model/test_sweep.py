@@ -13,12 +13,13 @@ from assay import stack
 from assay.errors import AssayError, InputError, MissingInputsError
 from assay.model import ANY_SIGN, POSITIVE, Registry, Scope, Symbol, log, number
 from assay.model.optimizing.sweep import sweep
+from assay.scenario import built_in
 
 COST, ENERGY = "econ.cost.per_token", "econ.run.energy"
 
 
 def test_every_row_agrees_with_resolve() -> None:
-    registry, preset = stack.registry(), stack.preset("dense_training_cost_fixture")
+    registry, preset = stack.registry(), built_in.preset("dense_training_cost_fixture")
     over = {
         "training.gpus": ["4 GPU", "8 GPU", "16 GPU"],
         "econ.electricity.price": ("0.1 USD/kWh", "0.4 USD/kWh", 4),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from assay import stack
+from assay.scenario import built_in
 from assay.scenario.ask import asked_words, understand
 from assay.scenario.variable_search import WEIGHTS, VariableSearch
 from assay.validate.fitting import ask
@@ -23,7 +24,7 @@ WEIGHT = re.compile(r"(\w+)=(-?[\d.]+)")
 
 @pytest.fixture(scope="module")
 def presets() -> list[Any]:
-    return [stack.preset(name) for name in stack.presets()]
+    return [built_in.preset(name) for name in built_in.presets()]
 
 
 @pytest.fixture(scope="module")

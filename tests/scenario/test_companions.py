@@ -8,7 +8,7 @@ import pytest
 
 from assay import stack
 from assay.catalog import accelerators, entries
-from assay.scenario import Preset, include
+from assay.scenario import Preset, built_in, include
 
 SERVING = "llama3_8b_h200_serving"
 TRAINING = "llama3_8b_8_h100_training"
@@ -16,7 +16,7 @@ TRAINING = "llama3_8b_8_h100_training"
 
 def preset(name: str, *paths: str) -> Preset:
     registry = stack.registry()
-    return stack.preset(name).with_includes([include(path, registry) for path in paths])
+    return built_in.preset(name).with_includes([include(path, registry) for path in paths])
 
 
 @pytest.mark.parametrize("name", accelerators.names())
@@ -106,8 +106,8 @@ def test_own_price_is_left_out_with_another_accelerator(tmp_path: Path) -> None:
 
 def test_same_accelerator_changes_nothing() -> None:
     same = preset(TRAINING, "accelerators/h100_sxm")
-    assert same.notes == stack.preset(TRAINING).notes
-    assert same.exact_inputs.given == stack.preset(TRAINING).exact_inputs.given
+    assert same.notes == built_in.preset(TRAINING).notes
+    assert same.exact_inputs.given == built_in.preset(TRAINING).exact_inputs.given
 
 
 def test_slower_network_holds_the_adapters() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assay import stack
 from assay.errors import InputError, UnknownNameError
+from assay.scenario import built_in
 from assay.scenario.estimate import BASES, Estimate, estimate, read_place, read_tokens
 
 HOUR = 3600.0
@@ -52,7 +52,7 @@ def test_unknown_place_lists_those_known() -> None:
 @pytest.fixture(scope="module")
 def llama_405b() -> Estimate:
     words = ("llama-3.1-405b", "h100_sxm", "15.6T", "texas")
-    return estimate(stack.preset(BASES["training"]), "training", words)
+    return estimate(built_in.preset(BASES["training"]), "training", words)
 
 
 def test_gpu_hours_of_llama_3_405b(llama_405b: Estimate) -> None:
@@ -82,7 +82,7 @@ def test_every_value_is_a_word_or_a_listed_default(llama_405b: Estimate) -> None
 
 def test_cost_of_serving_is_the_price_of_a_token_times_the_tokens() -> None:
     words = ("llama-3.1-8b", "h200_sxm", "2B", "texas")
-    found = estimate(stack.preset(BASES["serving"]), "serving", words)
+    found = estimate(built_in.preset(BASES["serving"]), "serving", words)
     price = value(found, "econ.cost.per_output_token")
     assert found.served_cost == pytest.approx(2e9 * price)
     assert found.served_cost_interval is not None
@@ -92,14 +92,14 @@ def test_cost_of_serving_is_the_price_of_a_token_times_the_tokens() -> None:
 
 def test_given_number_of_gpus_is_kept() -> None:
     words = ("llama-3.1-8b", "h100_sxm", "100B", "texas")
-    found = estimate(stack.preset(BASES["training"]), "training", words, gpus=64)
+    found = estimate(built_in.preset(BASES["training"]), "training", words, gpus=64)
     assert found.preset.inputs.values["training.gpus"] == 64
     assert "training.gpus" not in {default.name for default in found.defaults}
 
 
 def test_layers_that_do_not_divide_make_uneven_stages() -> None:
     words = ("llama-3.1-405b", "h100_sxm", "15.6T", "texas")
-    found = estimate(stack.preset(BASES["training"]), "training", words, gpus=2048)
+    found = estimate(built_in.preset(BASES["training"]), "training", words, gpus=2048)
     stages = found.preset.inputs.values["parallelism.pipeline"]
     assert stages > 1
     assert 126 % stages

@@ -6,7 +6,7 @@ import pytest
 
 from assay import stack
 from assay.catalog import accelerators
-from assay.scenario import include
+from assay.scenario import built_in, include
 
 BYTES = {16: 2.0, 8: 1.0, 4: 0.5625}
 # With and without fitted constants, with and without FP4; the whole catalog takes a minute.
@@ -23,8 +23,8 @@ def formats(name: str) -> list[int]:
 def test_fewer_bits_train_and_serve_no_slower(name: str) -> None:
     registry = stack.registry()
     part = include(f"accelerators/{name}", registry)
-    training = stack.preset("llama3_8b_8_h100_training").with_includes([part])
-    serving = stack.preset("llama3_8b_h200_serving").with_includes([part])
+    training = built_in.preset("llama3_8b_8_h100_training").with_includes([part])
+    serving = built_in.preset("llama3_8b_h200_serving").with_includes([part])
     steps, rates = [], []
     for bits in formats(name):
         given = {**training.exact_inputs.given, "training.compute_bits": float(bits)}

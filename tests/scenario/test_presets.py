@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from assay import stack
+from assay.scenario import built_in
 
 
 def test_energy_floor_of_pythia_70m() -> None:
-    preset = stack.preset("pythia_70m_energy_floor")
+    preset = built_in.preset("pythia_70m_energy_floor")
     report = preset.evaluate_targets()
     assert report.ok == len(report.targets)
     found = {target.label: target.resolution for target in report.targets}
@@ -24,17 +25,17 @@ def test_energy_floor_of_pythia_70m() -> None:
 def test_energy_floor_is_below_the_full_cost() -> None:
     """The floor was at the FP32 rate, with more energy than the full run in BF16."""
     for size in ("70m", "160m"):
-        floor = stack.preset(f"pythia_{size}_energy_floor")
-        full = stack.preset(f"pythia_{size}_full_cost")
+        floor = built_in.preset(f"pythia_{size}_energy_floor")
+        full = built_in.preset(f"pythia_{size}_full_cost")
         for target in ("econ.run.power_cost", "econ.cost.per_token", "training.time_to_train"):
             assert floor.resolve(target).require_value() < full.resolve(target).require_value()
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in stack.presets() if name != "dense_training_cost_fixture"]
+    "name", [name for name in built_in.presets() if name != "dense_training_cost_fixture"]
 )
 def test_every_preset_resolves_all_its_targets(name: str) -> None:
-    preset = stack.preset(name)
+    preset = built_in.preset(name)
     for _, target in preset.targets:
         found = stack.registry().resolve(
             target, {n: a.text for n, a in preset.assignments.items()}, preset.variants

@@ -10,7 +10,7 @@ from assay import stack
 from assay.catalog import accelerators, models
 from assay.errors import InputError
 from assay.model.optimizing.sweep import sweep
-from assay.scenario import Preset, include
+from assay.scenario import Preset, built_in, include
 from assay.scenario.refusals import impossible, refuse_impossible
 
 # NVIDIA, AMD and Google data sheets: which 8- and 4-bit formats the chips compute in.
@@ -29,7 +29,7 @@ OLDER = {
 
 def training(bits: float, accelerator: str) -> Preset:
     path = include(f"accelerators/{accelerator}", stack.registry())
-    preset = stack.preset("llama3_8b_8_h100_training").with_includes([path])
+    preset = built_in.preset("llama3_8b_8_h100_training").with_includes([path])
     value = preset.assignments["training.compute_bits"]
     changed = type(value)(f"{bits:g}", value.source, value.kind)
     return type(preset)(

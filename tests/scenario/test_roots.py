@@ -6,11 +6,12 @@ import pytest
 
 from assay import stack
 from assay.errors import InputError
+from assay.scenario import built_in
 from assay.scenario.roots import report_root
 
 
 def test_root_names_who_gives_it_and_what_is_left() -> None:
-    preset = stack.preset("llama3_8b_h200_serving")
+    preset = built_in.preset("llama3_8b_h200_serving")
     found = report_root(stack.registry(), "econ.serving.load", [preset])
     [given] = found.presets
     assert (given.preset, given.kind) == (preset.name, "assumed")

@@ -15,6 +15,7 @@ import pytest
 from assay import stack
 from assay.model.inputs import read_inputs
 from assay.model.tapes.compile import Compiled
+from assay.scenario import built_in
 
 STEP = 1.2
 
@@ -34,7 +35,7 @@ class Scenario:
 
 
 def read_scenario(name: str, causes: list[str], effects: list[str]) -> Scenario:
-    preset, registry = stack.preset(name), stack.registry()
+    preset, registry = built_in.preset(name), stack.registry()
     values = read_inputs(registry, preset.given).values
     start = {cause: values[cause] for cause in dict.fromkeys(causes)}
     rest = {key: value for key, value in values.items() if key not in start}

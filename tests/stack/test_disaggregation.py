@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay.model import Registry
-from assay.stack import preset
+from assay.scenario import preset
 from assay.stack import registry as whole_stack
 
 SCENARIO = "llama3_8b_h200_serving"

@@ -8,6 +8,7 @@ import pytest
 
 from assay import stack
 from assay.model import Registry
+from assay.scenario import built_in
 
 ROOT = Path(__file__).parents[2]
 FITS = (
@@ -76,7 +77,7 @@ def test_identities_cite_no_fit(registry: Registry) -> None:
 def test_kernel_beyond_the_tables_says_so(
     registry: Registry, target: str, change: dict[str, float | str], fit: str
 ) -> None:
-    given = {**stack.preset("llama3_8b_h200_serving").given, **SHAPE}
+    given = {**built_in.preset("llama3_8b_h200_serving").given, **SHAPE}
     inside = registry.resolve(target, given)
     assert {verdict.status for verdict in inside.validity} == {"true"}
     outside = registry.resolve(target, {**given, **change})
@@ -84,7 +85,7 @@ def test_kernel_beyond_the_tables_says_so(
 
 
 def test_collective_beyond_the_tables_says_so(registry: Registry) -> None:
-    given = stack.preset("llama3_8b_8_h100_training").given
+    given = built_in.preset("llama3_8b_8_h100_training").given
     target = "training.data.scatter.time"
     inside = registry.resolve(target, given)
     assert {v.status for v in inside.validity} <= {"true"}

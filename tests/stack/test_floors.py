@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.catalog import accelerators, constants, engines, models
 from assay.model import Registry
-from assay.stack import preset
+from assay.scenario import preset
 from assay.stack import registry as whole_stack
 from assay.validate.kernels.operations import DEVICE_INPUTS, device, solved
 from assay.validate.serving.predict import hardware

@@ -14,7 +14,7 @@ from assay.engine.loading.configuration import validated
 from assay.engine.models.model_shape import model_shape
 from assay.model import Registry
 from assay.runtime import Device
-from assay.stack import preset
+from assay.scenario import preset
 from assay.stack import registry as whole_stack
 from assay.validate.serving.predict import hardware
 

@@ -8,7 +8,7 @@ import pytest
 
 from assay import stack
 from assay.model import Registry
-from assay.scenario import Preset, include
+from assay.scenario import Preset, built_in, include
 from assay.stack import gpu, hbm, manufacturing
 
 PLAIN_WAFER = {
@@ -123,11 +123,11 @@ def test_yield_models_are_ordered_by_how_much_defects_cluster(registry: Registry
 
 def serving_on(accelerator: str) -> Preset:
     entry = include(f"accelerators/{accelerator}", stack.registry())
-    return stack.preset("llama3_8b_h200_serving").with_includes([entry])
+    return built_in.preset("llama3_8b_h200_serving").with_includes([entry])
 
 
 def test_reticle_is_858_square_millimeters_and_a_larger_die_is_refused() -> None:
-    preset = stack.preset("llama3_8b_h200_serving")
+    preset = built_in.preset("llama3_8b_h200_serving")
     assert preset.resolve("manufacturing.reticle.area").value == pytest.approx(858e-6)
     registry = stack.registry()
     given = {**preset.inputs.values, "manufacturing.die.area": 859e-6}

@@ -20,8 +20,9 @@ from scipy.optimize import brentq
 from assay import stack
 from assay.catalog import accelerators, constants
 from assay.model import Registry
+from assay.scenario import built_in
 from assay.scenario.includes import include
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 from assay.stack import gpu, hbm
 
 DATA = Path(__file__).parents[1] / "data"
@@ -39,11 +40,11 @@ def answers(preset: Preset, targets: list[str], **changes: float | str) -> list[
 
 
 def serving(target: str, **changes: float | str) -> float:
-    return answers(stack.preset(SERVING), [target], **changes)[0]
+    return answers(built_in.preset(SERVING), [target], **changes)[0]
 
 
 def training(target: str, **changes: float | str) -> float:
-    return answers(stack.preset(TRAINING), [target], **changes)[0]
+    return answers(built_in.preset(TRAINING), [target], **changes)[0]
 
 
 def test_energy_of_tokens_that_vllm_decodes_on_an_h200() -> None:
@@ -52,7 +53,7 @@ def test_energy_of_tokens_that_vllm_decodes_on_an_h200() -> None:
     for point in DECODE:
         batch = point["batch"]
         power, time = answers(
-            stack.preset(SERVING), ["gpu.power", "serving.decode.time"],
+            built_in.preset(SERVING), ["gpu.power", "serving.decode.time"],
             # Decode alone, as measured: next to no prompt, and outputs around the mean context.
             serving__prompt=1.0, serving__output=2.0 * (point["context_mean"] - 1),
             serving__static=1.0, serving__concurrency=batch, econ__serving__load=1.0,
@@ -100,7 +101,7 @@ def test_given_activity_and_duty_win() -> None:
         "gpu.power.waiting",
         "gpu.power",
     ]
-    activity, duty, busy, waiting, power = answers(stack.preset(SERVING), targets, **by_hand)
+    activity, duty, busy, waiting, power = answers(built_in.preset(SERVING), targets, **by_hand)
     assert (activity, duty) == (0.4, 0.6)
     assert power == pytest.approx(waiting + 0.95 * (busy - waiting))
     assert power == serving("gpu.power", **by_hand, serving__concurrency=1.0)
@@ -112,7 +113,7 @@ def test_utilization_and_step_time_agree_at_the_limited_clock(limit: float) -> N
     targets = ["training.step_time", "training.kernels_size", "training.kernels_flops",
                "gpu.duty", "gpu.memory.duty", "gpu.activity", "gpu.throttle"]  # fmt: skip
     step, size, flops, duty, memory, activity, throttle = answers(
-        stack.preset(TRAINING), targets, gpu__power__limit=limit
+        built_in.preset(TRAINING), targets, gpu__power__limit=limit
     )
     busy = duty * step
     assert memory == pytest.approx(size / busy / 3.35e12, rel=2e-3)
@@ -141,14 +142,14 @@ def test_a_clock_at_which_bandwidth_falls_is_named() -> None:
         assert by_clock[900] / by_clock[1980] > 1.7
     name = "kernels.device.clock_ratio.fit"
     for limit, status in ((700.0, "true"), (500.0, "true"), (250.0, "false")):
-        preset = stack.preset(SERVING)
+        preset = built_in.preset(SERVING)
         changed = {**preset.exact_inputs.values, "gpu.power.limit": limit}
         found = preset.registry.resolve("serving.time_per_output_token", changed, preset.variants)
         assert {v.name: v.status for v in found.validity}[name] == status, limit
 
 
 def test_an_h200_trains_no_slower_than_an_h100() -> None:
-    preset = stack.preset(TRAINING)
+    preset = built_in.preset(TRAINING)
     h200 = preset.with_includes([include("accelerators/h200_sxm", preset.registry)])
     (slow,), (fast,) = (answers(p, ["training.step_time"]) for p in (preset, h200))
     assert 0.9 * slow < fast < slow

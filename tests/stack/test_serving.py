@@ -6,9 +6,9 @@ import heapq
 
 import pytest
 
-from assay import stack
 from assay.catalog import engines, models
 from assay.model import Registry
+from assay.scenario import built_in
 from assay.scenario.includes import include
 from assay.stack import registry as whole_stack
 from assay.validate.serving.predict import hardware
@@ -196,7 +196,7 @@ def test_sliding_window_limits_decode_only_where_the_engine_skips_it(
     engine: str, grows: bool
 ) -> None:
     """Beyond the window, decode attention of a windowed layer costs more only without skipping."""
-    base = stack.preset("llama3_8b_h200_serving")
+    base = built_in.preset("llama3_8b_h200_serving")
     paths = (f"engines/{engine}", "models/gemma-3-27b")
     scenario = base.with_includes([include(path, base.registry) for path in paths])
     target = "serving.decode.decode_window.time"

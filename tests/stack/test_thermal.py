@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from assay import stack
+from assay.scenario import built_in
 from assay.scenario.includes import include
 
 from .sites import SITE
@@ -123,7 +124,7 @@ def value_of_wet_bulb(dry_bulb: float, humidity: float) -> float:
 
 def test_sites_differ_by_their_climate() -> None:
     """A desert runs chillers and evaporates the most; the north hardly needs either."""
-    preset = stack.preset("llama3_8b_8_h100_training")
+    preset = built_in.preset("llama3_8b_8_h100_training")
 
     def at(site: str, **changes: float) -> tuple[float, float, float]:
         moved = preset.with_includes([include(f"sites/{site}", preset.registry)])

@@ -10,8 +10,7 @@ import pytest
 
 from assay.catalog import models
 from assay.model import Registry
-from assay.scenario import Preset
-from assay.stack import preset
+from assay.scenario import Preset, preset
 from assay.stack import registry as whole_stack
 
 SCENARIO = "llama3_70b_64_h100"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay import stack
+from assay.scenario import built_in
 
 FIXTURE = "dense_training_cost_fixture"
 
@@ -33,7 +34,7 @@ FIGURES = {
 
 @pytest.mark.parametrize(("target", "value"), FIGURES.items())
 def test_training_cost(target: str, value: float) -> None:
-    resolution = stack.preset(FIXTURE).resolve(target)
+    resolution = built_in.preset(FIXTURE).resolve(target)
     assert resolution.value == pytest.approx(value, rel=1e-12)
     assert not resolution.missing
     assert not resolution.conflicts
@@ -41,7 +42,7 @@ def test_training_cost(target: str, value: float) -> None:
 
 
 def test_scenario_report_is_all_ok() -> None:
-    report = stack.preset(FIXTURE).evaluate_targets()
+    report = built_in.preset(FIXTURE).evaluate_targets()
     assert [target.status for target in report.targets] == ["ok"] * 4
     assert report.ok == 4
 

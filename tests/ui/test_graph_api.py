@@ -12,9 +12,9 @@ pytest.importorskip("httpx")
 
 from fastapi.testclient import TestClient
 
-from assay import stack
 from assay.cli.app import run
 from assay.cli.output import json_text
+from assay.scenario import built_in
 from assay.ui.api import atlas, graph
 from assay.ui.app import create_app
 
@@ -111,7 +111,7 @@ def test_exported_answers_are_those_of_the_server(client: TestClient) -> None:
     answers = [*graph._exported([PRESET]), *atlas._exported([PRESET])]
     by_key = dict(answers)
     assert len(by_key) == len(answers)
-    targets = [name for _, name in stack.preset(PRESET).targets]
+    targets = [name for _, name in built_in.preset(PRESET).targets]
     for key in (
         "presets",
         f"receipt/{targets[0]}?preset={PRESET}",

@@ -12,6 +12,7 @@ from assay import stack
 from assay.model import Registry
 from assay.model.inputs import Inputs
 from assay.model.uncertainty.propagate import propagate
+from assay.scenario import built_in
 from assay.validate import intervals
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.score import Row
@@ -132,6 +133,6 @@ def test_jobs_larger_than_any_fitted_one_have_wider_intervals_and_say_so(
 
 
 def test_scenario_names_the_model_error_among_its_sources(registry: Registry) -> None:
-    preset = stack.preset("llama3_8b_8_h100_training")
+    preset = built_in.preset("llama3_8b_8_h100_training")
     shares = preset.variance_by_kind(["training.step_time"])["training.step_time"]
     assert 0.2 < shares["model error"] < 0.99

@@ -12,6 +12,7 @@ from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Report, facts, wo
 from assay.cli.question import read_question
 from assay.errors import AssayError, UnknownNameError
 from assay.model.resolving.resolution import Resolution
+from assay.scenario import built_in
 from assay.scenario.ask import Understanding, understand
 from assay.scenario.fitting import GROUPS, TENSOR, fitting_group, is_too_small
 
@@ -34,7 +35,7 @@ def ask_command(
     """
     registry = stack.registry()
     with working("reading the scenarios"):
-        presets = [stack.preset(name) for name in stack.presets()]
+        presets = [built_in.preset(name) for name in built_in.presets()]
         found = understand(registry, presets, " ".join(question))
         answer = _answer(found)
     data = {**found.to_data(), "answer": answer}

@@ -10,6 +10,7 @@ from assay.cli import options
 from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, count, facts, table
 from assay.cli.question import read_question
 from assay.model.auditing.atlas import Crossing, Layer, Pressure
+from assay.scenario import built_in
 
 
 def atlas_command(
@@ -88,7 +89,7 @@ def root_command(name: options.Target, as_json: options.Json = False) -> Report:
 
     registry = stack.registry()
     registry.variable(name)
-    found = report_root(registry, name, [stack.preset(each) for each in stack.presets()])
+    found = report_root(registry, name, [built_in.preset(each) for each in built_in.presets()])
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield ((name, NAME), f"  {found.variable.meaning}")

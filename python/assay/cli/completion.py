@@ -33,9 +33,9 @@ def completion_command(
 
 def complete_presets(incomplete: str) -> list[str]:
     """Scenarios that come with Assay."""
-    from assay import stack
+    from assay.scenario import built_in
 
-    return [name for name in stack.presets() if name.startswith(incomplete)]
+    return [name for name in built_in.presets() if name.startswith(incomplete)]
 
 
 def complete_entries(incomplete: str) -> list[str]:

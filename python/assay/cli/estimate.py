@@ -5,13 +5,13 @@ from typing import Annotated, Final
 
 import typer
 
-from assay import stack
 from assay.cli import options
 from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, table, working
 from assay.cli.scenarios import report_lines, report_problem
 from assay.errors import InputError
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
+from assay.scenario import built_in
 from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate
 
 LOW_UTILIZATION: Final = 0.25
@@ -56,7 +56,7 @@ def estimate_command(
     workload = "serving" if serving else "training"
     with working("estimating"):
         found = estimate(
-            stack.preset(BASES[workload]), workload, (model, accelerator, tokens, where),
+            built_in.preset(BASES[workload]), workload, (model, accelerator, tokens, where),
             gpus=gpus, days=days,
         )  # fmt: skip
     problem = report_problem(

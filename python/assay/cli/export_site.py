@@ -4,10 +4,10 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay import stack
 from assay.cli.output import Report, working
 from assay.cli.question import one_of
 from assay.errors import InputError
+from assay.scenario import built_in
 
 
 def site_report(
@@ -23,7 +23,7 @@ def site_report(
         )
     from assay.ui.site import PAGES, PRESETS, export_site
 
-    chosen = [one_of("preset", name, list(stack.presets())) for name in presets or PRESETS]
+    chosen = [one_of("preset", name, list(built_in.presets())) for name in presets or PRESETS]
 
     with working("exporting") as progress:
         site = export_site(Path(folder), chosen, progress, force=force)

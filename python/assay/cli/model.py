@@ -34,10 +34,11 @@ from assay.errors import InputError, unknown_name
 from assay.model.graphs.subgraph import Direction
 from assay.model.language.variables import Variable
 from assay.model.registry import Registry
+from assay.scenario import built_in
 
 if TYPE_CHECKING:
     from assay.model.language.relations import Relation
-    from assay.scenario.preset import Preset
+    from assay.scenario.named_scenario import Preset
 
 Item = TypeVar("Item")
 
@@ -160,7 +161,7 @@ def _list_relations(
 
 
 def _list_presets(match: str | None, limit: int | None, as_json: bool) -> Report:
-    found = [stack.preset(name) for name in stack.presets()]
+    found = [built_in.preset(name) for name in built_in.presets()]
     found = [preset for preset in found if _matches(match, preset.name, preset.description)]
 
     def data(preset: "Preset") -> dict[str, Any]:

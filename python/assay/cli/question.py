@@ -20,7 +20,8 @@ from assay.model.language.distributions import Distribution
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
 from assay.model.uncertainty.correlation import Correlations, read_correlation
-from assay.scenario.preset import Preset
+from assay.scenario import built_in
+from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
 
 Word = TypeVar("Word", bound=str)
@@ -130,7 +131,7 @@ def find_preset(name: str) -> Preset:
             raise InputError(f"there is no scenario file {name}", _KNOWN_PRESETS)
         return Preset.from_file(path, stack.registry())
     try:
-        return stack.preset(name)
+        return built_in.preset(name)
     except UnknownNameError as error:
         if not (error.hint or "").startswith("did you mean"):
             error.hint = _KNOWN_PRESETS

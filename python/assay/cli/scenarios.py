@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from assay import stack
 from assay.catalog.sourced_value import SourcedValue
 from assay.cli import options
 from assay.cli.output import (
@@ -32,8 +31,9 @@ from assay.cli.question import (
 )
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
 from assay.errors import AssayError, CheckFailedError, EvaluationError, MissingInputsError
+from assay.scenario import built_in
 from assay.scenario.audit import ScenarioAudit, audit_scenario
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 from assay.scenario.report import ScenarioReport, TargetReport
 
 Presets = Annotated[
@@ -121,7 +121,7 @@ def _asked(preset: Preset, targets: Sequence[str]) -> list[tuple[str, str]]:
 
 def _chosen(names: Sequence[str] | None, presets: Sequence[str] | None) -> list[Preset]:
     preset_names = dict.fromkeys([*(names or ()), *(presets or ())])
-    return [find_preset(name) for name in preset_names or stack.presets()]
+    return [find_preset(name) for name in preset_names or built_in.presets()]
 
 
 def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from assay.scenario.built_in import preset, presets
 from assay.scenario.includes import Include, include, include_model
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 from assay.scenario.report import ScenarioReport, TargetReport
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ __all__ = [
     "audit_scenario",
     "include",
     "include_model",
+    "preset",
+    "presets",
 ]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from assay.catalog import entries
 from assay.model.registry import Registry
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 from assay.scenario.variable_search import VariableSearch, meanings, parts, plain
 
 LONGEST: Final = 400

@@ -8,7 +8,7 @@ from typing import Any
 from assay.catalog.sourced_value import KINDS
 from assay.model.registry import Registry
 from assay.model.resolving.resolution import MissingInput
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 from assay.scenario.report import ScenarioReport
 
 

@@ -36,12 +36,6 @@ class ScenarioDocument(NamedTuple):
     correlations: Correlations
 
 
-def bundled_scenarios() -> dict[str, Path]:
-    """The scenario files that come with Assay, by name."""
-    folder = Path(__file__).parent / "presets"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
 def read_document(path: Path) -> ScenarioDocument:
     """Read a scenario file; sections and types are checked, names of variables are not."""
     data = read_toml("scenario file", path)

@@ -16,7 +16,7 @@ from assay.catalog import entries
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InfeasibleError, InputError, unknown_name
 from assay.scenario.includes import include
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 
 if TYPE_CHECKING:
     from assay.model.resolving.resolution import Resolution

@@ -17,10 +17,9 @@ from assay.model.language.distributions import Distribution
 from assay.model.language.quantity import parse_quantity
 from assay.model.registry import Registry
 from assay.model.uncertainty.correlation import Correlations
-from assay.scenario import companions, refusals
-from assay.scenario.document import bundled_scenarios
+from assay.scenario import built_in, companions, refusals
 from assay.scenario.includes import Include, include
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 
 FORMAT: Final = 1
 """Raised whenever the meaning of the data changes."""
@@ -29,7 +28,7 @@ FORMAT: Final = 1
 def portable_scenarios(registry: Registry) -> dict[str, Any]:
     """The built-in scenarios, every entry that one can include, and the rules that join them."""
     writer = _Writer(registry)
-    presets = [Preset.from_file(path, registry) for path in bundled_scenarios().values()]
+    presets = [Preset.from_file(path, registry) for path in built_in.presets().values()]
     groups = {group: list(paths) for group, paths in _paths()}
     found: dict[str, Any] = {}
     gaps: dict[str, str] = {}

@@ -13,7 +13,7 @@ from assay.errors import InputError
 from assay.model.auditing.debt import UNDECLARED
 from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 
 BOUNDARY_STEPS: Final = {
     "decompose": "declare a relation that computes it from a further layer",

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from assay.model.language.unit_table import BASE_UNITS
 from assay.model.language.units import Unit, parse_unit
 from assay.model.registry import Registry
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 
 MOST_CANDIDATES: Final = 5
 _PART: Final = re.compile(r"[a-z]+|[0-9]+")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assay.errors import AssayError
 from assay.model.auditing.work import WorkItem, model_work
 from assay.model.registry import Registry
-from assay.scenario.preset import Preset
+from assay.scenario.named_scenario import Preset
 
 SHARES_COUNT = 256
 """Sample points a source: enough for a ranking."""

@@ -7,12 +7,9 @@ from functools import cache as once
 from pathlib import Path
 
 from assay import model
-from assay.errors import unknown_name
 from assay.model import declaration_records, store
 from assay.model.registry import Registry
 from assay.paths import cache
-from assay.scenario.document import bundled_scenarios
-from assay.scenario.preset import Preset
 
 SCOPE_MODULES = (
     "assay.stack.physics",
@@ -72,16 +69,3 @@ def _read_cached(path: Path) -> Registry | None:
 def load_registry() -> Registry:
     """Import every scope and check all of it, without any cache."""
     return Registry.from_scopes([importlib.import_module(name).scope for name in SCOPE_MODULES])
-
-
-def presets() -> dict[str, Path]:
-    """The scenarios that come with Assay: name and file."""
-    return bundled_scenarios()
-
-
-def preset(name: str) -> Preset:
-    """A scenario that comes with Assay, bound to the stack's registry."""
-    known = presets()
-    if name not in known:
-        raise unknown_name("preset", name, known)
-    return Preset.from_file(known[name], registry())

@@ -6,13 +6,14 @@ import json
 from functools import cache
 from typing import Any, Final
 
-from assay import paths, stack
+from assay import paths
 from assay.errors import AssayError
 from assay.model import store
 from assay.model.comparing.sensitivity import sensitivities
 from assay.model.inputs import read_inputs
 from assay.model.optimizing.sweep import sweep
-from assay.scenario.preset import Preset
+from assay.scenario import built_in
+from assay.scenario.named_scenario import Preset
 
 POINTS: Final = 17
 """Points of a spark line."""
@@ -23,7 +24,7 @@ FACTOR: Final = 2.0
 @cache
 def headline(name: str) -> dict[str, Any]:
     """The targets of a scenario; kept on disk by equations and values, for they take seconds."""
-    preset = stack.preset(name)
+    preset = built_in.preset(name)
     stated = {variable: value.text for variable, value in preset.assignments.items()}
     key = store.fingerprint(
         preset.registry.key, name, preset.targets, stated, preset.variants, POINTS, FACTOR

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from assay import stack
 from assay.errors import EvaluationError
+from assay.scenario import built_in
 from assay.scenario.includes import include
 from assay.validate.cases import Case
 from assay.validate.score import Row
@@ -32,7 +32,7 @@ def predict_pue(case: Case, observed: float) -> Row:
 @cache
 def _pue(site: str) -> tuple[float, float, float]:
     """The PUE of a site of the catalog, and the ends of its interval."""
-    scenario = stack.preset(SCENARIO)
+    scenario = built_in.preset(SCENARIO)
     entry = include(f"sites/{site}", scenario.registry)
     found = scenario.with_includes([entry]).resolve("thermal.dc.pue")
     if found.lower is None or found.upper is None:

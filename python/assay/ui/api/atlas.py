@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from assay import stack
 from assay.cli.atlas import atlas_command
 from assay.cli.model import list_command
+from assay.scenario import built_in
 from assay.ui.api.graph import EXPORTED
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import Answer, ScenarioQuery, compact
@@ -48,7 +49,7 @@ def _exported(names: Sequence[str]) -> Iterator[Answer]:
         yield f"atlas?target={target}", partial(atlas_command, target, as_json=True)
     for name in names:
         yield f"atlas?preset={name}", partial(atlas_command, None, [name], as_json=True)
-        for _, target in stack.preset(name).targets:
+        for _, target in built_in.preset(name).targets:
             key = f"atlas?preset={name}&target={target}"
             yield key, partial(atlas_command, target, [name], as_json=True)
     for scope in registry.scopes:

@@ -15,6 +15,7 @@ from assay.cli.compare import diff_command
 from assay.cli.model import cone_command, list_command, show_command
 from assay.cli.output import Report
 from assay.cli.receipt import receipt_command
+from assay.scenario import built_in
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import (
     MOST_VALUES,
@@ -141,7 +142,7 @@ def _exported(names: Sequence[str]) -> Iterator[Answer]:
     shown: dict[str, None] = {}
     cones: dict[str, None] = {}
     for name in names:
-        for _, target in stack.preset(name).targets:
+        for _, target in built_in.preset(name).targets:
             scenario = Scenario(name, (), (), ())
             yield f"receipt/{target}?preset={name}", partial(_receipt, target, scenario)
             cones[target] = None

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
-from assay import stack
 from assay.cli.ask import ask_command
 from assay.errors import unknown_name
+from assay.scenario import built_in
 from assay.scenario.ask import LONGEST
 from assay.ui.api.reports import REFUSALS, alone, answer, send
 from assay.ui.headlines import headline
@@ -28,7 +28,7 @@ def ask(
 @router.get("/headlines/{preset}")
 def headlines(preset: Annotated[str, Path(description="A built-in scenario.")]) -> Response:
     """The targets of a scenario with intervals, and how they move with a stated input."""
-    known = stack.presets()
+    known = built_in.presets()
     if preset not in known:
         raise unknown_name("scenario", preset, known)
     with alone():

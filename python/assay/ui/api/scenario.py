@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
-from assay import stack
 from assay.cli.output import Report, json_text
 from assay.errors import InputError, unknown_name
+from assay.scenario import built_in
 
 Answer = tuple[str, Callable[[], Report]]
 """A request of an exported site, as `keyOf` of the pages writes it, and what answers it."""
@@ -82,8 +82,8 @@ def read_scenario(
 
 def check_preset(name: str) -> str:
     """The name of a built-in scenario."""
-    if name not in stack.presets():
-        raise unknown_name("scenario", name, stack.presets())
+    if name not in built_in.presets():
+        raise unknown_name("scenario", name, built_in.presets())
     return name
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from assay import stack
+from assay.scenario import built_in
 from assay.scenario.ask import asked_words
 from assay.scenario.variable_search import Features, VariableSearch
 
@@ -28,7 +29,7 @@ SPREAD = 5.0
 def main() -> None:
     """Fit, score and print."""
     registry = stack.registry()
-    search = VariableSearch(registry, [stack.preset(name) for name in stack.presets()])
+    search = VariableSearch(registry, [built_in.preset(name) for name in built_in.presets()])
     tables = []
     for row in json.loads(QUESTIONS.read_text("utf-8")):
         asked, groups = asked_words(row["question"])
