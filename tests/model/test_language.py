@@ -52,3 +52,20 @@ def test_diverging_iteration_reports_the_iteration() -> None:
         ConvergenceError, match=r"s\.x leaves the finite numbers after 9 iterations"
     ):
         Registry.from_scopes([scope]).resolve("s.x")
+
+
+def test_a_heading_declares_what_its_parts_declare() -> None:
+    scope = Scope("s", "")
+    energy = scope.declare("step.energy, E_1 [J as kWh]: energy: of one step", boundary="scenario")
+    other = Scope("s", "").variable(
+        "step.energy", "E_1", "J", "energy: of one step", display="kWh", boundary="scenario"
+    )
+    for fact in ("name", "symbol", "meaning", "unit", "display", "lower", "boundary"):
+        assert getattr(energy, fact) == getattr(other, fact)
+    assert scope.declare("share, s: of all").unit == number("1").unit
+
+
+@pytest.mark.parametrize("heading", ["energy", "energy, E [J] of a step", "energy [J]: of a step"])
+def test_a_malformed_heading_is_refused(heading: str) -> None:
+    with pytest.raises(DeclarationError, match="malformed heading"):
+        Scope("s", "").declare(heading)

@@ -94,11 +94,7 @@ def spanning_ring_all_gather(size: Expression, span: Span) -> Expression:
     ranks = span.ranks
     crossing = span.nodes - 1
     latency = (ranks - 1 - crossing) * span.local.latency + crossing * span.across.latency
-    return where(
-        ranks > 1,
-        latency + size * (ranks - 1) / (ranks * span.bandwidth),
-        0 * span.local.latency,
-    )
+    return where(ranks > 1, latency + size * (ranks - 1) / (ranks * span.bandwidth), 0 * span.local.latency)
 
 
 def spanning_tree_all_reduce(size: Expression, span: Span) -> Expression:

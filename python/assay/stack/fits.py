@@ -6,15 +6,18 @@ from assay.model import Expression, Reference, Scope, Variable
 
 
 def approximate(
-    into: Scope, name: str, symbol: str, unit: str, meaning: str, equals: Expression, *,
-    valid: Expression, reference: Reference, display: str | None = None, library: bool = False,
-) -> Variable:  # fmt: skip
+    into: Scope, heading: str, equals: Expression, *, valid: Expression, reference: Reference, library: bool = False
+) -> Variable:
     """Declare a quantity by a fitted form; answers say where `valid` does not hold."""
-    variable = into.variable(
-        name, symbol, unit, meaning, display=display, reference=reference, library=library
-    )
+    variable = into.declare(heading, reference=reference, library=library)
+    name = variable.name.removeprefix(f"{into.name}.")
     into.approximation(
-        variable, equals, name=f"{name}.fit", valid=valid, reference=reference, meaning=meaning,
+        variable,
+        equals,
+        name=f"{name}.fit",
+        valid=valid,
+        reference=reference,
+        meaning=variable.meaning,
         library=library,
-    )  # fmt: skip
+    )
     return variable

@@ -8,66 +8,81 @@ scope = Scope("formats", "Number formats")
 
 _IEEE = cited("IEEE 754-2019, Standard for Floating-Point Arithmetic", "sec. 3.3 and 3.4")
 _FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning, arXiv:2209.05433", "Table 1")
-_ROUNDING = cited(
-    "Higham 2002, Accuracy and Stability of Numerical Algorithms, 2nd edition", "sec. 2.1"
-)
+_ROUNDING = cited("Higham 2002, Accuracy and Stability of Numerical Algorithms, 2nd edition", "sec. 2.1")
 _MX = cited("Rouhani et al. 2023, Microscaling Data Formats for Deep Learning, arXiv:2310.10537")
 
-exponent_bits = scope.variable(
-    "exponent_bits", "e", "1", "bits of the exponent field", bounds=(1, None), reference=_IEEE,
-    boundary="scenario", library=True,
-)  # fmt: skip
-mantissa_bits = scope.variable(
-    "mantissa_bits", "m", "1", "bits of the fraction field, without the implicit leading bit",
-    reference=_IEEE, boundary="scenario", library=True,
-)  # fmt: skip
-finite_only = scope.variable(
-    "finite_only", "g", "1",
-    "codes of the largest exponent: 0 infinities and NaN (IEEE 754), 1 finite numbers and, all "
-    "ones, NaN (E4M3), 2 finite numbers only (E2M1, E2M3, E3M2)", bounds=(0, 2), reference=_MX,
-    boundary="scenario", library=True,
-)  # fmt: skip
-bits = scope.variable(
-    "bits", "b", "1", "bits of a number: sign, exponent and fraction",
-    equals=1 + exponent_bits + mantissa_bits, reference=_IEEE, library=True,
-)  # fmt: skip
-bias = scope.variable(
-    "bias", "e_0", "1", "value subtracted from the exponent field", equals=2 ** (exponent_bits - 1) - 1,
-    reference=_IEEE, library=True,
-)  # fmt: skip
-largest_exponent = scope.variable(
-    "largest_exponent", "e_max", "1", "exponent of the largest number",
-    equals=2**exponent_bits - 2 + minimum(finite_only, 1) - bias, reference=_FP8, library=True,
-)  # fmt: skip
-# E4M3 loses the all-ones fraction at its largest exponent to NaN; the other formats keep it.
-_lost_fraction = where(
-    (finite_only > 0.5) & (finite_only < 1.5), 2 ** (1 - mantissa_bits), 2 ** (-mantissa_bits)
+exponent_bits = scope.declare(
+    "exponent_bits, e: bits of the exponent field", bounds=(1, None), reference=_IEEE, boundary="scenario", library=True
 )
-largest = scope.variable(
-    "largest", "x_max", "1", "largest finite number",
-    equals=(2 - _lost_fraction) * 2**largest_exponent, reference=_MX, library=True,
-)  # fmt: skip
-smallest_normal = scope.variable(
-    "smallest_normal", "x_min", "1", "smallest normal number", bounds=POSITIVE,
-    equals=2 ** (1 - bias), reference=_IEEE, library=True,
-)  # fmt: skip
-smallest_subnormal = scope.variable(
-    "smallest_subnormal", "x_sub", "1", "smallest subnormal number", bounds=POSITIVE,
-    equals=smallest_normal * 2 ** (-mantissa_bits), reference=_IEEE, library=True,
-)  # fmt: skip
-round_off = scope.variable(
-    "round_off", "u", "1", "unit roundoff: largest relative error of rounding to nearest",
-    equals=2 ** (-mantissa_bits - 1), reference=_ROUNDING, library=True,
-)  # fmt: skip
-block_size = scope.variable(
-    "block.size", "k", "1", "elements per block scale", bounds=(1, None), reference=_MX,
-    boundary="scenario", library=True,
-)  # fmt: skip
-scale_bits = scope.variable(
-    "block.scale_bits", "w", "1", "bits of the block scale; 0 without one",
-    reference=_MX, boundary="scenario", library=True,
-)  # fmt: skip
-element_size = scope.variable(
-    "element_size", "s", "byte", "stored bytes per element, including its share of the block scale",
-    equals=number("0.125 byte") * (bits + scale_bits / block_size), reference=_MX, library=True,
-)  # fmt: skip
+mantissa_bits = scope.declare(
+    "mantissa_bits, m: bits of the fraction field, without the implicit leading bit",
+    reference=_IEEE,
+    boundary="scenario",
+    library=True,
+)
+finite_only = scope.declare(
+    "finite_only, g: codes of the largest exponent: 0 infinities and NaN (IEEE 754), 1 finite numbers and, all "
+    "ones, NaN (E4M3), 2 finite numbers only (E2M1, E2M3, E3M2)",
+    bounds=(0, 2),
+    reference=_MX,
+    boundary="scenario",
+    library=True,
+)
+bits = scope.declare(
+    "bits, b: bits of a number: sign, exponent and fraction",
+    equals=1 + exponent_bits + mantissa_bits,
+    reference=_IEEE,
+    library=True,
+)
+bias = scope.declare(
+    "bias, e_0: value subtracted from the exponent field",
+    equals=2 ** (exponent_bits - 1) - 1,
+    reference=_IEEE,
+    library=True,
+)
+largest_exponent = scope.declare(
+    "largest_exponent, e_max: exponent of the largest number",
+    equals=2**exponent_bits - 2 + minimum(finite_only, 1) - bias,
+    reference=_FP8,
+    library=True,
+)
+# E4M3 loses the all-ones fraction at its largest exponent to NaN; the other formats keep it.
+_lost_fraction = where((finite_only > 0.5) & (finite_only < 1.5), 2 ** (1 - mantissa_bits), 2 ** (-mantissa_bits))
+largest = scope.declare(
+    "largest, x_max: largest finite number",
+    equals=(2 - _lost_fraction) * 2**largest_exponent,
+    reference=_MX,
+    library=True,
+)
+smallest_normal = scope.declare(
+    "smallest_normal, x_min: smallest normal number",
+    bounds=POSITIVE,
+    equals=2 ** (1 - bias),
+    reference=_IEEE,
+    library=True,
+)
+smallest_subnormal = scope.declare(
+    "smallest_subnormal, x_sub: smallest subnormal number",
+    bounds=POSITIVE,
+    equals=smallest_normal * 2 ** (-mantissa_bits),
+    reference=_IEEE,
+    library=True,
+)
+round_off = scope.declare(
+    "round_off, u: unit roundoff: largest relative error of rounding to nearest",
+    equals=2 ** (-mantissa_bits - 1),
+    reference=_ROUNDING,
+    library=True,
+)
+block_size = scope.declare(
+    "block.size, k: elements per block scale", bounds=(1, None), reference=_MX, boundary="scenario", library=True
+)
+scale_bits = scope.declare(
+    "block.scale_bits, w: bits of the block scale; 0 without one", reference=_MX, boundary="scenario", library=True
+)
+element_size = scope.declare(
+    "element_size, s [byte]: stored bytes per element, including its share of the block scale",
+    equals=number("0.125 byte") * (bits + scale_bits / block_size),
+    reference=_MX,
+    library=True,
+)

@@ -9,71 +9,77 @@ scope = Scope("interconnect", "Links inside a node and the network between nodes
 
 _SHARE = (0, 1)
 _COST_MODEL = cited(
-    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in "
-    "MPICH",
-    "cost model",
+    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH", "cost model"
 )
 _DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
-_FAT_TREE = cited(
-    "Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture"
-)
+_FAT_TREE = cited("Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture")
 _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Networks"
 _BISECTION = cited(_DALLY, "ch. 3, topology basics")
 
-link_latency = scope.variable(
-    "link.latency", "alpha_l", "s", "latency of one step between GPUs of a node",
-    display="us", reference=_COST_MODEL, boundary="primitive",
-)  # fmt: skip
-link_share = scope.variable(
-    "link.share", "eta_l", "1", "share of the links' rate that large transfers reach",
-    bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
-)  # fmt: skip
-link_rate = scope.variable(
-    "link.rate", "B_l", "byte/s", "achieved bandwidth of a GPU's large transfers inside a node",
-    display="GB/s", equals=link_share * gpu.link_bandwidth * number("1 GPU"),
-    reference=by_definition("reached share of the links' rate"), bounds=POSITIVE,
-)  # fmt: skip
-node_ranks = scope.variable(
-    "node_ranks", "r", "1", "GPUs of a node that share links", bounds=(1, None), reference=_DGX,
-    boundary="primitive", nature="count",
-)  # fmt: skip
-adapters = scope.variable(
-    "nic.count", "n_nic", "1/GPU", "network adapters per GPU", reference=_DGX, boundary="primitive"
+link_latency = scope.declare(
+    "link.latency, alpha_l [s as us]: latency of one step between GPUs of a node",
+    reference=_COST_MODEL,
+    boundary="primitive",
 )
-adapter_rate = scope.variable(
-    "nic.line_rate", "r_nic", "bit/s", "line rate of an adapter in one direction",
-    display="Gbit/s", reference=_DGX, boundary="primitive",
-)  # fmt: skip
-nic_bandwidth = scope.variable(
-    "nic.bandwidth", "B_nic", "byte/(s*GPU)", "line rate of a GPU's adapters in one direction",
-    display="GB/(s*GPU)", equals=adapters * adapter_rate / hbm.BITS_PER_BYTE, reference=_DGX,
-)  # fmt: skip
-nic_latency = scope.variable(
-    "nic.latency", "alpha_n", "s", "latency of one step between nodes", display="us",
-    reference=_COST_MODEL, boundary="primitive",
-)  # fmt: skip
-nic_share = scope.variable(
-    "nic.share", "eta_n", "1", "share of the line rate that large transfers reach",
-    bounds=_SHARE, reference=_COST_MODEL, boundary="primitive",
-)  # fmt: skip
-oversubscription = scope.variable(
-    "oversubscription", "o", "1", "oversubscription of the network; 1 without",
-    bounds=(1, None), reference=_FAT_TREE, boundary="primitive",
-)  # fmt: skip
-bisection_bandwidth = scope.variable(
-    "bisection.bandwidth", "B_bis", "byte/(s*GPU)",
-    "bisection bandwidth per GPU",
-    display="GB/(s*GPU)", equals=nic_bandwidth / oversubscription, reference=_BISECTION,
-)  # fmt: skip
+link_share = scope.declare(
+    "link.share, eta_l: share of the links' rate that large transfers reach",
+    bounds=_SHARE,
+    reference=_COST_MODEL,
+    boundary="primitive",
+)
+link_rate = scope.declare(
+    "link.rate, B_l [byte/s as GB/s]: achieved bandwidth of a GPU's large transfers inside a node",
+    equals=link_share * gpu.link_bandwidth * number("1 GPU"),
+    reference=by_definition("reached share of the links' rate"),
+    bounds=POSITIVE,
+)
+node_ranks = scope.declare(
+    "node_ranks, r: GPUs of a node that share links",
+    bounds=(1, None),
+    reference=_DGX,
+    boundary="primitive",
+    nature="count",
+)
+adapters = scope.declare("nic.count, n_nic [1/GPU]: network adapters per GPU", reference=_DGX, boundary="primitive")
+adapter_rate = scope.declare(
+    "nic.line_rate, r_nic [bit/s as Gbit/s]: line rate of an adapter in one direction",
+    reference=_DGX,
+    boundary="primitive",
+)
+nic_bandwidth = scope.declare(
+    "nic.bandwidth, B_nic [byte/(s*GPU) as GB/(s*GPU)]: line rate of a GPU's adapters in one direction",
+    equals=adapters * adapter_rate / hbm.BITS_PER_BYTE,
+    reference=_DGX,
+)
+nic_latency = scope.declare(
+    "nic.latency, alpha_n [s as us]: latency of one step between nodes", reference=_COST_MODEL, boundary="primitive"
+)
+nic_share = scope.declare(
+    "nic.share, eta_n: share of the line rate that large transfers reach",
+    bounds=_SHARE,
+    reference=_COST_MODEL,
+    boundary="primitive",
+)
+oversubscription = scope.declare(
+    "oversubscription, o: oversubscription of the network; 1 without",
+    bounds=(1, None),
+    reference=_FAT_TREE,
+    boundary="primitive",
+)
+bisection_bandwidth = scope.declare(
+    "bisection.bandwidth, B_bis [byte/(s*GPU) as GB/(s*GPU)]: bisection bandwidth per GPU",
+    equals=nic_bandwidth / oversubscription,
+    reference=_BISECTION,
+)
 scope.inequality(
     "bisection.full",
     nic_bandwidth <= bisection_bandwidth * (1 + 1e-9),
     "the network has full bisection bandwidth",
     reference=_BISECTION,
 )
-nic_rate = scope.variable(
-    "nic.rate", "B_n", "byte/s", "achieved bandwidth of a GPU's large transfers between nodes",
-    display="GB/s", equals=nic_share * bisection_bandwidth * number("1 GPU"),
+nic_rate = scope.declare(
+    "nic.rate, B_n [byte/s as GB/s]: achieved bandwidth of a GPU's large transfers between nodes",
+    equals=nic_share * bisection_bandwidth * number("1 GPU"),
     reference=by_definition("reached share of the rate that the network carries"),
     bounds=POSITIVE,
-)  # fmt: skip
+)

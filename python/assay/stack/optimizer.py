@@ -9,36 +9,37 @@ scope = Scope("optimizer", "States of the optimizer")
 _MIXED = cited("Micikevicius et al. 2018, Mixed Precision Training", "sec. 3.1")
 _ADAM = cited("Kingma and Ba 2015, Adam: A Method for Stochastic Optimization", "algorithm 1")
 _ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-    "sec. 3.1",
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 3.1"
 )
 
 
-def _size(name: str, symbol: str, meaning: str, reference: Reference) -> Variable:
-    return scope.variable(
-        name, symbol, "byte", meaning, reference=reference, boundary="scenario",
-        family="optimizer",
-    )  # fmt: skip
+def _size(heading: str, reference: Reference) -> Variable:
+    return scope.declare(heading, reference=reference, boundary="scenario", family="optimizer")
 
 
-weight_bytes = _size("weight_bytes", "b_w", "bytes of a compute weight", _MIXED)
-gradient_bytes = _size("gradient_bytes", "b_g", "bytes of an accumulated gradient", _MIXED)
-master_bytes = _size("master_bytes", "b_m", "bytes of a master weight", _MIXED)
-moment_bytes = _size("moment_bytes", "b_v", "bytes of one optimizer moment", _ADAM)
-moments = scope.variable(
-    "moments", "n_v", "1", "moments per weight: 2 for Adam, 1 for SGD with momentum",
-    reference=_ADAM, boundary="scenario", family="optimizer",
-)  # fmt: skip
-state_bytes = scope.variable(
-    "state_bytes", "K", "byte", "bytes of a weight's optimizer state",
-    equals=master_bytes + moments * moment_bytes, reference=_ZERO,
-)  # fmt: skip
-update_bytes = scope.variable(
-    "update_bytes", "b_u", "byte", "bytes that the update of one weight reads and writes",
-    equals=gradient_bytes + 2 * state_bytes + weight_bytes, reference=_ADAM,
-)  # fmt: skip
-clearing_bytes = scope.variable(
-    "clearing_bytes", "b_0", "byte",
-    "bytes written for a weight in use after the update: the weight, and its gradient cleared",
-    equals=gradient_bytes + weight_bytes, reference=_MIXED,
-)  # fmt: skip
+weight_bytes = _size("weight_bytes, b_w [byte]: bytes of a compute weight", _MIXED)
+gradient_bytes = _size("gradient_bytes, b_g [byte]: bytes of an accumulated gradient", _MIXED)
+master_bytes = _size("master_bytes, b_m [byte]: bytes of a master weight", _MIXED)
+moment_bytes = _size("moment_bytes, b_v [byte]: bytes of one optimizer moment", _ADAM)
+moments = scope.declare(
+    "moments, n_v: moments per weight: 2 for Adam, 1 for SGD with momentum",
+    reference=_ADAM,
+    boundary="scenario",
+    family="optimizer",
+)
+state_bytes = scope.declare(
+    "state_bytes, K [byte]: bytes of a weight's optimizer state",
+    equals=master_bytes + moments * moment_bytes,
+    reference=_ZERO,
+)
+update_bytes = scope.declare(
+    "update_bytes, b_u [byte]: bytes that the update of one weight reads and writes",
+    equals=gradient_bytes + 2 * state_bytes + weight_bytes,
+    reference=_ADAM,
+)
+clearing_bytes = scope.declare(
+    "clearing_bytes, b_0 [byte]: bytes written for a weight in use after the update: the weight, and its "
+    "gradient cleared",
+    equals=gradient_bytes + weight_bytes,
+    reference=_MIXED,
+)

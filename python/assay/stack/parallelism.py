@@ -23,10 +23,7 @@ from assay.stack import architecture, gpu, optimizer, software
 
 scope = Scope("parallelism", "Parallelism and memory per GPU")
 
-_MEGATRON = (
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM"
-)
+_MEGATRON = "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM"
 _SPLIT = cited(_MEGATRON, "sec. 2 and 3")
 _BUBBLE = cited(_MEGATRON, "sec. 2.2")
 _ZERO_BUBBLE = cited(
@@ -34,30 +31,17 @@ _ZERO_BUBBLE = cited(
     "sec. 2; DeepSeek-AI 2024, DeepSeek-V3 Technical Report, Table 2",
 )
 _TENSOR = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
-    "Model Parallelism",
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
     "sec. 3",
 )
-_RAJBHANDARI = (
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
-)
+_RAJBHANDARI = "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
 _ZERO = cited(_RAJBHANDARI, "sec. 3.1 and 5")
 _BUFFERS = cited(_RAJBHANDARI, "sec. 3.2, temporary buffers")
-_ACTIVATIONS = cited(
-    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
-    "sec. 4",
-)
-_RECOMPUTE = cited(
-    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
-    "sec. 5",
-)
-_CONTEXT = cited(
-    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite "
-    "Context"
-)
+_ACTIVATIONS = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 4")
+_RECOMPUTE = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 5")
+_CONTEXT = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context")
 _EXPERTS = cited(
-    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
-    "Automatic Sharding"
+    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding"
 )
 _EXPERT_TENSOR = cited(
     "Liu et al. 2025, MoE Parallel Folding: Heterogeneous Parallelism Mappings for Efficient "
@@ -68,70 +52,51 @@ _PER_GPU = number("1 1/GPU")
 
 
 def _choice(
-    name: str,
-    symbol: str,
-    meaning: str,
-    reference: Reference,
-    bounds: tuple[float | str | None, float | str | None] = (1, None),
+    heading: str, reference: Reference, bounds: tuple[float | str | None, float | str | None] = (1, None)
 ) -> Variable:
-    return scope.variable(
-        name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="scenario",
-        family="parallelism", nature="count",
-    )  # fmt: skip
+    return scope.declare(
+        heading, bounds=bounds, reference=reference, boundary="scenario", family="parallelism", nature="count"
+    )
 
 
-tensor = _choice("tensor", "t", "tensor-parallel ranks", _TENSOR)
-pipeline = _choice("pipeline", "p", "pipeline stages", _SPLIT)
-interleave = _choice(
-    "interleave", "v", "virtual pipeline stages per rank (interleaved 1F1B)", _BUBBLE
+tensor = _choice("tensor, t: tensor-parallel ranks", _TENSOR)
+pipeline = _choice("pipeline, p: pipeline stages", _SPLIT)
+interleave = _choice("interleave, v: virtual pipeline stages per rank (interleaved 1F1B)", _BUBBLE)
+context = _choice("context, c: context-parallel ranks", _CONTEXT)
+expert = _choice("expert, e: expert-parallel ranks, a subset of the data-parallel ones", _EXPERTS)
+expert_tensor = scope.declare(
+    "expert_tensor, t_e: tensor-parallel ranks of an expert: those of attention unless given",
+    bounds=(1, None),
+    equals=tensor,
+    reference=_EXPERT_TENSOR,
 )
-context = _choice("context", "c", "context-parallel ranks", _CONTEXT)
-expert = _choice(
-    "expert", "e", "expert-parallel ranks, a subset of the data-parallel ones", _EXPERTS
-)
-expert_tensor = scope.variable(
-    "expert_tensor", "t_e", "1", "tensor-parallel ranks of an expert: those of attention unless given",
-    bounds=(1, None), equals=tensor, reference=_EXPERT_TENSOR,
-)  # fmt: skip
-micro_batch = _choice("micro_batch", "b", "sequences in one micro-batch", _SPLIT, POSITIVE)
+micro_batch = _choice("micro_batch, b: sequences in one micro-batch", _SPLIT, POSITIVE)
 zero_stage = _choice(
-    "zero_stage", "z",
-    "ZeRO stage: 0 none, 1 shards optimizer states, 2 also gradients, 3 also weights", _ZERO,
-    (0, 3),
-)  # fmt: skip
-sequence_parallel = _choice(
-    "sequence_parallel", "u_s", "1: sequence parallelism of norms and residuals", _ACTIVATIONS,
-    (0, 1),
-)  # fmt: skip
-recompute = _choice(
-    "recompute", "r", "activation recomputation: 0 none, 1 attention, 2 every layer",
-    _RECOMPUTE, (0, 2),
-)  # fmt: skip
-data = scope.variable(
-    "data", "d", "1", "data-parallel replicas", bounds=(1, None), reference=_SPLIT, nature="count"
+    "zero_stage, z: ZeRO stage: 0 none, 1 shards optimizer states, 2 also gradients, 3 also weights", _ZERO, (0, 3)
 )
-micro_batches = scope.variable(
-    "micro_batches",
-    "m",
-    "1",
-    "micro-batches of a replica in one step",
-    bounds=POSITIVE,
-    reference=_SPLIT,
+sequence_parallel = _choice(
+    "sequence_parallel, u_s: 1: sequence parallelism of norms and residuals", _ACTIVATIONS, (0, 1)
+)
+recompute = _choice("recompute, r: activation recomputation: 0 none, 1 attention, 2 every layer", _RECOMPUTE, (0, 2))
+data = scope.declare("data, d: data-parallel replicas", bounds=(1, None), reference=_SPLIT, nature="count")
+micro_batches = scope.declare(
+    "micro_batches, m: micro-batches of a replica in one step", bounds=POSITIVE, reference=_SPLIT
 )
 
-schedule = scope.variable(
-    "schedule", "k_p", "1",
-    "pipeline schedule: 0 1F1B, 1 ZB-H1 (ZB1P), 2 ZB-H2 or ZB-V, 3 DualPipe. Unless given, 0",
-    bounds=(0, 3), equals=number("0"), reference=_ZERO_BUBBLE,
-)  # fmt: skip
+schedule = scope.declare(
+    "schedule, k_p: pipeline schedule: 0 1F1B, 1 ZB-H1 (ZB1P), 2 ZB-H2 or ZB-V, 3 DualPipe. Unless given, 0",
+    bounds=(0, 3),
+    equals=number("0"),
+    reference=_ZERO_BUBBLE,
+)
 _is_handcrafted = (schedule > 0.5) & (schedule < 1.5)
 _is_bidirectional = schedule > 2.5
 # Bubbles are p - 1 times F + B - 2 W (ZB-H1) and F + B - 3 W (ZB-H2), and p / 2 - 1 times
 # F&B + B - 3 W (DualPipe), where F is a forward pass, B a whole backward one and W its part for
 # weights. A backward pass has twice the FLOPs of a forward one, half of them for weights, and passes
 # that overlap take as long as both, which hides communication, not computation: F = W = B / 2.
-idle_share = scope.variable(
-    "idle_share", "s_b", "1", "pipeline bubble of the schedule over that of 1F1B",
+idle_share = scope.declare(
+    "idle_share, s_b: pipeline bubble of the schedule over that of 1F1B",
     equals=where(
         schedule < 0.5,
         1,
@@ -142,33 +107,30 @@ idle_share = scope.variable(
         ),
     ),
     reference=_ZERO_BUBBLE,
-)  # fmt: skip
-bubble_overhead = scope.variable(
-    "bubble_overhead", "o_b", "1", "pipeline bubble: idle time of a stage over its busy time",
-    equals=idle_share * (pipeline - 1) / (interleave * micro_batches), reference=_BUBBLE,
-)  # fmt: skip
-shards = scope.variable(
-    "shards", "n_z", "1", "ranks with the same weights, over which ZeRO shards states",
-    equals=data * context, reference=_ZERO,
-)  # fmt: skip
-expert_weights = scope.variable(
-    "expert_weights", "N_X", "1", "weights of all routed experts",
+)
+bubble_overhead = scope.declare(
+    "bubble_overhead, o_b: pipeline bubble: idle time of a stage over its busy time",
+    equals=idle_share * (pipeline - 1) / (interleave * micro_batches),
+    reference=_BUBBLE,
+)
+shards = scope.declare(
+    "shards, n_z: ranks with the same weights, over which ZeRO shards states", equals=data * context, reference=_ZERO
+)
+expert_weights = scope.declare(
+    "expert_weights, N_X: weights of all routed experts",
     equals=architecture.expert_layers * architecture.experts * architecture.expert_parameters,
     reference=_EXPERTS,
-)  # fmt: skip
-shard_parameters = scope.variable(
-    "shard_parameters", "N_s", "1", "weights per GPU after tensor, pipeline and expert parallelism",
-    equals=(
-        (architecture.parameters - expert_weights) / tensor
-        + expert_weights / (expert * expert_tensor)
-    )
-    / pipeline,
+)
+shard_parameters = scope.declare(
+    "shard_parameters, N_s: weights per GPU after tensor, pipeline and expert parallelism",
+    equals=((architecture.parameters - expert_weights) / tensor + expert_weights / (expert * expert_tensor)) / pipeline,
     reference=_SPLIT,
-)  # fmt: skip
-owned_parameters = scope.variable(
-    "owned_parameters", "N_o", "1", "weights per GPU with fully sharded states",
-    equals=architecture.parameters / (tensor * pipeline * shards), reference=_ZERO,
-)  # fmt: skip
+)
+owned_parameters = scope.declare(
+    "owned_parameters, N_o: weights per GPU with fully sharded states",
+    equals=architecture.parameters / (tensor * pipeline * shards),
+    reference=_ZERO,
+)
 
 
 def is_whole(value: Expression) -> Expression:
@@ -177,26 +139,20 @@ def is_whole(value: Expression) -> Expression:
 
 
 _slots = pipeline * interleave
-fullest_stage = scope.variable(
-    "fullest_stage", "L_p", "1",
-    "layers of the fullest stage; where the first and last have one less each, embedding and head "
-    "take their place",
+fullest_stage = scope.declare(
+    "fullest_stage, L_p: layers of the fullest stage; where the first and last have one less each, embedding "
+    "and head take their place",
     equals=where(
         is_whole((architecture.layers + 2) / _slots),
         architecture.layers / pipeline,
         ceil(architecture.layers / _slots) * interleave,
     ),
     reference=_SPLIT,
-)  # fmt: skip
+)
 
 
-def _memory(
-    name: str, symbol: str, meaning: str, equals: Operand, reference: Reference
-) -> Variable:
-    return scope.variable(
-        f"memory.{name}", symbol, "byte/GPU", meaning, display="GiB/GPU", equals=equals,
-        reference=reference,
-    )  # fmt: skip
+def _memory(heading: str, equals: Operand, reference: Reference) -> Variable:
+    return scope.declare(f"memory.{heading}", equals=equals, reference=reference)
 
 
 def _kept_from(stage: int) -> Expression:
@@ -208,26 +164,29 @@ def _kept_from(stage: int) -> Expression:
 
 # Under DualPipe a rank has a stage of each direction.
 weight_memory = _memory(
-    "weights", "M_w", "weights in use",
-    optimizer.weight_bytes * _kept_from(3) * where(_is_bidirectional, 2, 1), _ZERO,
-)  # fmt: skip
+    "weights, M_w [byte/GPU as GiB/GPU]: weights in use",
+    optimizer.weight_bytes * _kept_from(3) * where(_is_bidirectional, 2, 1),
+    _ZERO,
+)
 gradient_memory = _memory(
-    "gradients", "M_g", "gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
+    "gradients, M_g [byte/GPU as GiB/GPU]: gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
 )
 optimizer_memory = _memory(
-    "optimizer", "M_o", "optimizer states", optimizer.state_bytes * _kept_from(1), _ZERO
+    "optimizer, M_o [byte/GPU as GiB/GPU]: optimizer states", optimizer.state_bytes * _kept_from(1), _ZERO
 )
 state_memory = _memory(
-    "states", "M_s", "weights, gradients and optimizer states",
-    weight_memory + gradient_memory + optimizer_memory, _ZERO,
-)  # fmt: skip
+    "states, M_s [byte/GPU as GiB/GPU]: weights, gradients and optimizer states",
+    weight_memory + gradient_memory + optimizer_memory,
+    _ZERO,
+)
 
-tokens = scope.variable(
-    "tokens", "T", "1", "tokens of one micro-batch on one rank",
-    equals=number("1 1/token") * micro_batch * architecture.sequence / context, reference=_CONTEXT,
-)  # fmt: skip
-ffn_width = scope.variable(
-    "ffn_width", "f_m", "1", "feed-forward elements of a token in a layer, the mean over layers",
+tokens = scope.declare(
+    "tokens, T: tokens of one micro-batch on one rank",
+    equals=number("1 1/token") * micro_batch * architecture.sequence / context,
+    reference=_CONTEXT,
+)
+ffn_width = scope.declare(
+    "ffn_width, f_m: feed-forward elements of a token in a layer, the mean over layers",
     equals=(
         architecture.plain_layers * architecture.ffn
         + architecture.expert_layers
@@ -236,19 +195,16 @@ ffn_width = scope.variable(
     )
     / architecture.layers,
     reference=_EXPERTS,
-)  # fmt: skip
-shared_width = scope.variable(
-    "activation.whole", "w_0", "byte",
-    "activation bytes per token and layer replicated on tensor ranks: inputs of GEMMs and norms, "
-    "masks of dropout where it is applied",
-    equals=number("8 byte") * architecture.hidden
-    + software.dropout * number("2 byte") * architecture.hidden,
+)
+shared_width = scope.declare(
+    "activation.whole, w_0 [byte]: activation bytes per token and layer replicated on tensor ranks: inputs of "
+    "GEMMs and norms, masks of dropout where it is applied",
+    equals=number("8 byte") * architecture.hidden + software.dropout * number("2 byte") * architecture.hidden,
     reference=_ACTIVATIONS,
-)  # fmt: skip
-split_width = scope.variable(
-    "activation.split", "w_1", "byte",
-    "activation bytes per token and layer sharded over tensor ranks: queries, keys, values, "
-    "attention outputs, feed-forward",
+)
+split_width = scope.declare(
+    "activation.split, w_1 [byte]: activation bytes per token and layer sharded over tensor ranks: queries, "
+    "keys, values, attention outputs, feed-forward",
     equals=number("2 byte")
     * (
         architecture.query_size
@@ -257,9 +213,9 @@ split_width = scope.variable(
         + architecture.ffn_matrices * ffn_width
     ),
     reference=_ACTIVATIONS,
-)  # fmt: skip
-score_width = scope.variable(
-    "activation.scores", "w_2", "byte", "activation bytes of attention logits per token and layer",
+)
+score_width = scope.declare(
+    "activation.scores, w_2 [byte]: activation bytes of attention logits per token and layer",
     equals=where(
         (software.attention < 0.5) & (recompute < 0.5),
         # The softmax's output; with dropout also its mask and the output after it.
@@ -269,19 +225,18 @@ score_width = scope.variable(
         number("0 byte"),
     ),
     reference=_ACTIVATIONS,
-)  # fmt: skip
-activation_width = scope.variable(
-    "activation.width", "w_a", "byte", "activation bytes of a token in a layer on one rank",
+)
+activation_width = scope.declare(
+    "activation.width, w_a [byte]: activation bytes of a token in a layer on one rank",
     equals=where(
         recompute > 1.5,
         number("2 byte") * architecture.hidden,
-        where(sequence_parallel > 0.5, shared_width / tensor, shared_width)
-        + (split_width + score_width) / tensor,
+        where(sequence_parallel > 0.5, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
     ),
     reference=_ACTIVATIONS,
-)  # fmt: skip
-in_flight = scope.variable(
-    "in_flight", "n_f", "1", "micro-batches in flight on the first stage",
+)
+in_flight = scope.declare(
+    "in_flight, n_f: micro-batches in flight on the first stage",
     equals=minimum(
         where(
             (schedule > 1.5) & (interleave <= 1),
@@ -291,57 +246,51 @@ in_flight = scope.variable(
         maximum(micro_batches, 1),
     ),
     reference=_ACTIVATIONS,
-)  # fmt: skip
+)
 activation_memory = _memory(
-    "activations", "M_a", "activations on the first stage",
+    "activations, M_a [byte/GPU as GiB/GPU]: activations on the first stage",
     _PER_GPU * tokens * fullest_stage * in_flight * activation_width,
     _ACTIVATIONS,
-)  # fmt: skip
+)
 logit_memory = _memory(
-    "logits", "M_l", "logits on the last stage, in 16 and 32 bits, with gradient",
+    "logits, M_l [byte/GPU as GiB/GPU]: logits on the last stage, in 16 and 32 bits, with gradient",
     _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor,
     by_definition("counted: 2 byte, 4 byte, and 4 byte of gradient"),
-)  # fmt: skip
-reserve = scope.variable(
-    "reserve", "M_r", "byte/GPU", "memory reserved by driver, libraries and allocator",
-    display="GiB/GPU", reference=by_definition("capacity less memory available to a job"),
-    boundary="needs-source", family="parallelism",
-)  # fmt: skip
+)
+reserve = scope.declare(
+    "reserve, M_r [byte/GPU as GiB/GPU]: memory reserved by driver, libraries and allocator",
+    reference=by_definition("capacity less memory available to a job"),
+    boundary="needs-source",
+    family="parallelism",
+)
 workspace_memory = _memory(
-    "workspace", "M_x",
-    "the reserve, two layers gathered whole where weights are split, and one layer computed again",
+    "workspace, M_x [byte/GPU as GiB/GPU]: the reserve, two layers gathered whole where weights are split, and "
+    "one layer computed again",
     reserve
     + _PER_GPU
     * (
         where(
             zero_stage > 2.5,
-            2 * (optimizer.weight_bytes + optimizer.gradient_bytes)
-            * architecture.active_layer_parameters / tensor,
+            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * architecture.active_layer_parameters / tensor,
             number("0 byte"),
         )
-        + where(
-            recompute > 1.5, tokens * (shared_width + split_width) / tensor, number("0 byte")
-        )
+        + where(recompute > 1.5, tokens * (shared_width + split_width) / tensor, number("0 byte"))
     ),
     _BUFFERS,
-)  # fmt: skip
+)
 memory = _memory(
-    "total", "M", "memory needed per GPU: maximum of first and last stage",
-    state_memory
-    + workspace_memory
-    + maximum(activation_memory, activation_memory / in_flight + logit_memory),
+    "total, M [byte/GPU as GiB/GPU]: memory needed per GPU: maximum of first and last stage",
+    state_memory + workspace_memory + maximum(activation_memory, activation_memory / in_flight + logit_memory),
     _ACTIVATIONS,
-)  # fmt: skip
+)
 
 
 scope.inequality(
-    "fits_memory", memory <= gpu.memory_capacity, "the memory needed per GPU fits its capacity",
-    reference=_ZERO,
-)  # fmt: skip
+    "fits_memory", memory <= gpu.memory_capacity, "the memory needed per GPU fits its capacity", reference=_ZERO
+)
 scope.inequality(
-    "heads_divide", is_whole(architecture.heads / tensor), "heads divide evenly over tensor ranks",
-    reference=_TENSOR,
-)  # fmt: skip
+    "heads_divide", is_whole(architecture.heads / tensor), "heads divide evenly over tensor ranks", reference=_TENSOR
+)
 scope.inequality(
     "layers_divide",
     is_whole(architecture.layers / _slots)
@@ -352,23 +301,25 @@ scope.inequality(
     reference=_SPLIT,
 )
 scope.inequality(
-    "interleave_needs_stages", (interleave <= 1) | (pipeline > 1),
-    "interleaving needs more than one pipeline stage", reference=_BUBBLE,
-)  # fmt: skip
-scope.inequality(
-    "interleave_needs_passes", (interleave <= 1) | is_whole(micro_batches / pipeline),
-    "interleaved 1F1B: micro-batches are a multiple of the pipeline stages", reference=_BUBBLE,
-)  # fmt: skip
-scope.inequality(
-    "replicas_divide", is_whole(data), "GPUs divide evenly over replicas", reference=_SPLIT
+    "interleave_needs_stages",
+    (interleave <= 1) | (pipeline > 1),
+    "interleaving needs more than one pipeline stage",
+    reference=_BUBBLE,
 )
 scope.inequality(
-    "batch_divides", is_whole(micro_batches), "micro-batches per replica are a whole number",
-    reference=_SPLIT,
-)  # fmt: skip
+    "interleave_needs_passes",
+    (interleave <= 1) | is_whole(micro_batches / pipeline),
+    "interleaved 1F1B: micro-batches are a multiple of the pipeline stages",
+    reference=_BUBBLE,
+)
+scope.inequality("replicas_divide", is_whole(data), "GPUs divide evenly over replicas", reference=_SPLIT)
+scope.inequality(
+    "batch_divides", is_whole(micro_batches), "micro-batches per replica are a whole number", reference=_SPLIT
+)
 scope.inequality(
     "experts_divide",
     (architecture.experts < 0.5)
     | (is_whole(architecture.experts / expert) & is_whole(shards * tensor / (expert * expert_tensor))),
-    "experts divide evenly over expert-parallel ranks", reference=_EXPERTS,
-)  # fmt: skip
+    "experts divide evenly over expert-parallel ranks",
+    reference=_EXPERTS,
+)

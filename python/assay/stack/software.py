@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    POSITIVE,
-    Reference,
-    Scope,
-    Variable,
-    by_definition,
-    cited,
-    exp,
-    fitted,
-    number,
-)
+from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, exp, fitted, number
 from assay.stack.fits import approximate
 
 scope = Scope("software", "Features of training software")
 
 _FITTED = fitted("docs/design/training-model.md", "published steps")
-_FLASH = cited(
-    "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
-)
-_FUSION = cited(
-    "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
-)
-_OVERLAP = cited(
-    "Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"
-)
-_ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
-)
-_ACCUMULATION = cited(
-    "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "gradient accumulation fusion"
-)
-_DROPOUT = cited(
-    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models",
-    "sec. 4.1",
-)
-_ALIBI = cited(
-    "Press, Smith and Lewis 2022, Train Short, Test Long: Attention with Linear Biases", "sec. 3"
-)
+_FLASH = cited("Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness")
+_FUSION = cited("Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers")
+_OVERLAP = cited("Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel")
+_ZERO = cited("Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models")
+_ACCUMULATION = cited("NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "gradient accumulation fusion")
+_DROPOUT = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 4.1")
+_ALIBI = cited("Press, Smith and Lewis 2022, Train Short, Test Long: Attention with Linear Biases", "sec. 3")
 _TENSOR_OVERLAP = cited(
-    "Wang et al. 2023, Overlap Communication with Dependent Computation via Decomposition in Large "
-    "Deep Learning Models"
+    "Wang et al. 2023, Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models"
 )
 _SELECTIVE = cited(
-    "Liang et al. 2024, TorchTitan: One-stop PyTorch native solution for production ready LLM "
-    "pre-training",
+    "Liang et al. 2024, TorchTitan: One-stop PyTorch native solution for production ready LLM pre-training",
     "sec. 2.2.1, activation checkpointing",
 )
 _EXPERT_FUSION = cited(
@@ -56,73 +29,69 @@ _EXPERT_FUSION = cited(
 _FLAG = (0, 1)
 
 
-def _feature(name: str, symbol: str, meaning: str, most: int, reference: Reference) -> Variable:
-    return scope.variable(
-        name, symbol, "1", meaning, bounds=(0, most), reference=reference, boundary="scenario",
-        family="software",
-    )  # fmt: skip
+def _feature(heading: str, most: int, reference: Reference) -> Variable:
+    return scope.declare(heading, bounds=(0, most), reference=reference, boundary="scenario", family="software")
 
 
 attention = _feature(
-    "attention", "u_a",
-    "attention kernels: 0 unfused, 1 FlashAttention-1, 2 FlashAttention-2, 3 made for the chip", 3,
+    "attention, u_a: attention kernels: 0 unfused, 1 FlashAttention-1, 2 FlashAttention-2, 3 made for the chip",
+    3,
     _FLASH,
-)  # fmt: skip
+)
 fused_passes = _feature(
-    "fused_passes", "u_f", "1: norms, biases and activations are fused with adjacent kernels", 1,
-    _FUSION,
-)  # fmt: skip
-overlap = _feature("overlap", "u_o", "1: communication overlaps computation", 1, _OVERLAP)
+    "fused_passes, u_f: 1: norms, biases and activations are fused with adjacent kernels", 1, _FUSION
+)
+overlap = _feature("overlap, u_o: 1: communication overlaps computation", 1, _OVERLAP)
 tensor_overlap = _feature(
-    "tensor_overlap", "u_t", "1: sums between tensor ranks overlap the GEMMs that need them", 1,
-    _TENSOR_OVERLAP,
-)  # fmt: skip
+    "tensor_overlap, u_t: 1: sums between tensor ranks overlap the GEMMs that need them", 1, _TENSOR_OVERLAP
+)
 selective_products = _feature(
-    "selective_products", "u_r",
-    "1: selective recomputation keeps attention and repeats every second GEMM; 0: only attention",
-    1, _SELECTIVE,
-)  # fmt: skip
+    "selective_products, u_r: 1: selective recomputation keeps attention and repeats every second GEMM; 0: only "
+    "attention",
+    1,
+    _SELECTIVE,
+)
 fused_accumulation = _feature(
-    "fused_accumulation", "u_w",
-    "1: GEMMs accumulate weight gradients; 0: a separate pass does", 1,
-    _ACCUMULATION,
-)  # fmt: skip
+    "fused_accumulation, u_w: 1: GEMMs accumulate weight gradients; 0: a separate pass does", 1, _ACCUMULATION
+)
 gradient_all_reduce = _feature(
-    "gradient_all_reduce", "u_g",
-    "1: gradients of a sharded optimizer are reduced to every rank, not to their owner", 1, _ZERO,
-)  # fmt: skip
-owner_broadcast = _feature(
-    "owner_broadcast", "u_b", "1: sharded weights are broadcast by their owner, not gathered", 1,
+    "gradient_all_reduce, u_g: 1: gradients of a sharded optimizer are reduced to every rank, not to their owner",
+    1,
     _ZERO,
-)  # fmt: skip
-dropout = _feature(
-    "dropout", "u_p", "1: dropout is applied and its masks are kept for the backward pass", 1,
-    _DROPOUT,
-)  # fmt: skip
-score_bias = _feature(
-    "score_bias", "u_l", "1: unfused attention adds a bias (ALiBi) to its logits in memory", 1,
-    _ALIBI,
-)  # fmt: skip
+)
+owner_broadcast = _feature(
+    "owner_broadcast, u_b: 1: sharded weights are broadcast by their owner, not gathered", 1, _ZERO
+)
+dropout = _feature("dropout, u_p: 1: dropout is applied and its masks are kept for the backward pass", 1, _DROPOUT)
+score_bias = _feature("score_bias, u_l: 1: unfused attention adds a bias (ALiBi) to its logits in memory", 1, _ALIBI)
 expert_fusion = _feature(
-    "expert_fusion", "u_e",
-    "share of the passes over tokens of experts that are fused: 0 all separate, 1 all fused", 1,
+    "expert_fusion, u_e: share of the passes over tokens of experts that are fused: 0 all separate, 1 all fused",
+    1,
     _EXPERT_FUSION,
-)  # fmt: skip
-age = scope.variable(
-    "age", "a_s", "s", "age of the accelerator at the software's release",
-    display="yr", reference=by_definition("difference of two dates"), boundary="scenario",
+)
+age = scope.declare(
+    "age, a_s [s as yr]: age of the accelerator at the software's release",
+    reference=by_definition("difference of two dates"),
+    boundary="scenario",
     family="software",
-)  # fmt: skip
-immaturity = scope.variable(
-    "immaturity", "i_0", "1", "missing share of library performance at an accelerator's launch",
-    bounds=_FLAG, reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-maturing_time = scope.variable(
-    "maturing_time", "tau_m", "s", "time in which the missing share falls to a third", display="yr",
-    bounds=POSITIVE, reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
+)
+immaturity = scope.declare(
+    "immaturity, i_0: missing share of library performance at an accelerator's launch",
+    bounds=_FLAG,
+    reference=_FITTED,
+    boundary="needs-source",
+)
+maturing_time = scope.declare(
+    "maturing_time, tau_m [s as yr]: time in which the missing share falls to a third",
+    bounds=POSITIVE,
+    reference=_FITTED,
+    boundary="needs-source",
+)
 # Published steps run on accelerators up to four years old.
 maturity = approximate(
-    scope, "maturity", "m_s", "1", "library performance at that age over today's",
-    1 - immaturity * exp(-age / maturing_time), valid=age <= number("5 yr"), reference=_FITTED,
-)  # fmt: skip
+    scope,
+    "maturity, m_s: library performance at that age over today's",
+    1 - immaturity * exp(-age / maturing_time),
+    valid=age <= number("5 yr"),
+    reference=_FITTED,
+)

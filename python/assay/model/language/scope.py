@@ -1,14 +1,15 @@
 """Scopes: declarations of variables and relations, one line each.
 
 scope = Scope("training", "What a training run takes")
-steps = scope.variable("steps", "n", "1", "optimizer steps in the run", boundary="scenario")
-step_time = scope.variable("step_time", "t", "s", "time of one step", boundary="scenario")
-scope.variable("time", "T", "s", "time of the whole run", equals=steps * step_time)
+steps = scope.declare("steps, n: optimizer steps in the run", boundary="scenario")
+step_time = scope.declare("step_time, t [s]: time of one step", boundary="scenario")
+scope.declare("time, T [s as h]: time of the whole run", equals=steps * step_time)
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ POSITIVE = ("positive", None)
 
 Bound = float | int | str | None
 _TINY = 5e-324
+_HEADING = re.compile(r"([\w.]+), ([^\s:]+)(?: \[(.+?)(?: as (.+?))?\])?: (.+)")
 
 
 class Scope:
@@ -86,6 +88,22 @@ class Scope:
         if equals is not None:
             self.equation(variable, equals, reference=reference, library=library)
         return variable
+
+    def declare(self, heading: str, **facts: Any) -> Variable:
+        """Declare a variable by a heading, as a textbook lists its symbols.
+
+        `"step.energy, E_step [J as kWh]: energy of one step"` has the name, the symbol, the unit, the
+        unit of display where it differs, and the meaning; a pure number has no unit. The facts are
+        those of `variable`.
+        """
+        match = _HEADING.fullmatch(heading)
+        if match is None:
+            raise DeclarationError(
+                f'malformed heading "{heading}" in {self.name}',
+                'write "name, symbol [unit]: meaning" or "name, symbol [unit as unit shown]: meaning"',
+            )
+        name, symbol, unit, display, meaning = match.groups()
+        return self.variable(name, symbol, unit or "1", meaning, display=display, **facts)
 
     def constant(
         self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference

@@ -9,78 +9,64 @@ from assay.stack.architecture import shapes as s
 
 _SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
 _MEGATRON = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "appendix, floating-point operations",
 )
 _MULTIPLY_ADD = number("2 FLOP/token")
 
 
-def _count(name: str, symbol: str, meaning: str, equals: Operand, reference: Reference) -> Variable:
-    return s.scope.variable(name, symbol, "FLOP/token", meaning, equals=equals, reference=reference)
+def _count(heading: str, equals: Operand, reference: Reference) -> Variable:
+    return s.scope.declare(heading, equals=equals, reference=reference)
 
 
-projection_parameters = s.scope.variable(
-    "projection.parameters", "M", "1", "active layer weights of a token in GEMMs",
+projection_parameters = s.scope.declare(
+    "projection.parameters, M: active layer weights of a token in GEMMs",
     equals=p.attention_layers * p.attention_matrices
     + p.linear_layers * p.linear_matrices
     + p.plain_layers * p.ffn_matrix_parameters
-    + p.expert_layers
-    * (
-        (s.experts_per_token + s.shared_experts) * p.expert_matrix_parameters
-        + s.experts * s.hidden
-    ),
+    + p.expert_layers * ((s.experts_per_token + s.shared_experts) * p.expert_matrix_parameters + s.experts * s.hidden),
     reference=_SCALING,
-)  # fmt: skip
+)
 projection_flops = _count(
-    "projection.flops_per_token", "c_p", "GEMMs with layer weights, forward",
-    _MULTIPLY_ADD * projection_parameters, _SCALING,
-)  # fmt: skip
-seen_tokens = s.scope.variable(
-    "attention.seen_tokens", "s_a", "token",
-    "attended tokens per token, mean over attention layers, without causal mask",
-    equals=(
-        p.full_layers * s.sequence
-        + p.window_layers * minimum(s.sequence, number("1 token") * s.window)
-    )
+    "projection.flops_per_token, c_p [FLOP/token]: GEMMs with layer weights, forward",
+    _MULTIPLY_ADD * projection_parameters,
+    _SCALING,
+)
+seen_tokens = s.scope.declare(
+    "attention.seen_tokens, s_a [token]: attended tokens per token, mean over attention layers, without causal mask",
+    equals=(p.full_layers * s.sequence + p.window_layers * minimum(s.sequence, number("1 token") * s.window))
     / where(p.attention_layers > 0, p.attention_layers, 1),
     reference=_MEGATRON,
-)  # fmt: skip
-attended_tokens = s.scope.variable(
-    "attention.attended_tokens", "s_i", "token", "attended tokens per token under sparse attention",
-    equals=where(
-        s.index_tokens > 0, minimum(seen_tokens, number("1 token") * s.index_tokens), seen_tokens
-    ),
+)
+attended_tokens = s.scope.declare(
+    "attention.attended_tokens, s_i [token]: attended tokens per token under sparse attention",
+    equals=where(s.index_tokens > 0, minimum(seen_tokens, number("1 token") * s.index_tokens), seen_tokens),
     reference=s.INDEX,
-)  # fmt: skip
+)
 attention_flops = _count(
-    "attention.flops_per_token", "c_a", "attention FLOPs per token, forward, without causal mask",
+    "attention.flops_per_token, c_a [FLOP/token]: attention FLOPs per token, forward, without causal mask",
     number("2 FLOP/token^2")
     * p.attention_layers
-    * (
-        s.heads * (s.head_size + s.value_size) * attended_tokens
-        + s.index_heads * s.index_size * seen_tokens
-    ),
+    * (s.heads * (s.head_size + s.value_size) * attended_tokens + s.index_heads * s.index_size * seen_tokens),
     _MEGATRON,
-)  # fmt: skip
+)
 linear_flops = _count(
-    "linear.flops_per_token", "c_l", "linear-attention state update FLOPs per token, forward",
-    3 * _MULTIPLY_ADD
-    * p.linear_layers
-    * s.linear_value_heads
-    * s.linear_key_size
-    * s.linear_value_size,
+    "linear.flops_per_token, c_l [FLOP/token]: linear-attention state update FLOPs per token, forward",
+    3 * _MULTIPLY_ADD * p.linear_layers * s.linear_value_heads * s.linear_key_size * s.linear_value_size,
     s.LINEAR,
-)  # fmt: skip
+)
 logit_flops = _count(
-    "logit.flops_per_token", "c_v", "FLOPs of the output projection per token, forward",
-    _MULTIPLY_ADD * s.vocabulary * s.hidden, _MEGATRON,
-)  # fmt: skip
+    "logit.flops_per_token, c_v [FLOP/token]: FLOPs of the output projection per token, forward",
+    _MULTIPLY_ADD * s.vocabulary * s.hidden,
+    _MEGATRON,
+)
 forward_flops = _count(
-    "forward.flops_per_token", "c_f", "model FLOPs per token, forward",
-    projection_flops + attention_flops + linear_flops + logit_flops, _MEGATRON,
-)  # fmt: skip
+    "forward.flops_per_token, c_f [FLOP/token]: model FLOPs per token, forward",
+    projection_flops + attention_flops + linear_flops + logit_flops,
+    _MEGATRON,
+)
 training_flops = _count(
-    "training.flops_per_token", "c_t", "model FLOPs per token, forward and backward",
-    3 * forward_flops, _MEGATRON,
-)  # fmt: skip
+    "training.flops_per_token, c_t [FLOP/token]: model FLOPs per token, forward and backward",
+    3 * forward_flops,
+    _MEGATRON,
+)

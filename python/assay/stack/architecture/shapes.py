@@ -8,42 +8,28 @@ scope = Scope("architecture", "Shapes of a transformer decoder")
 
 ATTENTION = cited("Vaswani et al. 2017, Attention Is All You Need", "sec. 3.2")
 GROUPED = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head "
-    "Checkpoints",
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
     "sec. 2.2",
 )
 LATENT = cited(
-    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
-    "Language Model",
-    "sec. 2.1",
+    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model", "sec. 2.1"
 )
 GATED = cited("Shazeer 2020, GLU Variants Improve Transformer", "sec. 2")
 EXPERTS = cited(
-    "Shazeer et al. 2017, Outrageously Large Neural Networks: The Sparsely-Gated "
-    "Mixture-of-Experts Layer",
-    "sec. 2",
+    "Shazeer et al. 2017, Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer", "sec. 2"
 )
 SHARED = cited(
-    "Dai et al. 2024, DeepSeekMoE: Toward Ultimate Expert Specialization in Mixture-of-Experts "
-    "Language Models",
+    "Dai et al. 2024, DeepSeekMoE: Toward Ultimate Expert Specialization in Mixture-of-Experts Language Models",
     "sec. 3.2",
 )
 WINDOW = cited("Beltagy et al. 2020, Longformer: The Long-Document Transformer", "sec. 3.1")
-LINEAR = cited(
-    "Yang, Kautz and Hatamizadeh 2024, Gated Delta Networks: Improving Mamba2 with Delta Rule",
-    "sec. 3",
-)
-TIED = cited(
-    "Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "weight tying"
-)
-POSITIONS = cited(
-    "Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "model"
-)
+LINEAR = cited("Yang, Kautz and Hatamizadeh 2024, Gated Delta Networks: Improving Mamba2 with Delta Rule", "sec. 3")
+TIED = cited("Press and Wolf 2017, Using the Output Embedding to Improve Language Models", "weight tying")
+POSITIONS = cited("Radford et al. 2019, Language Models are Unsupervised Multitask Learners", "model")
 NORM = cited("Zhang and Sennrich 2019, Root Mean Square Layer Normalization", "RMSNorm")
 HEAD_NORM = cited("Dehghani et al. 2023, Scaling Vision Transformers to 22 Billion Parameters")
 INDEX = cited(
-    "DeepSeek-AI 2025, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models",
-    "sec. 2.1, prototype of DSA",
+    "DeepSeek-AI 2025, DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models", "sec. 2.1, prototype of DSA"
 )
 _BIAS = by_definition("the model's configuration file: which GEMMs add a bias")
 _FILE = by_definition("the model's configuration file")
@@ -53,127 +39,99 @@ _FLAG = (0, 1)
 
 
 def _shape(
-    name: str,
-    symbol: str,
-    meaning: str,
+    heading: str,
     reference: Reference,
     bounds: tuple[float | str | None, float | str | None] = (0, None),
     nature: str = "measure",
 ) -> Variable:
-    return scope.variable(
-        name, symbol, "1", meaning, bounds=bounds, reference=reference, boundary="primitive",
-        family="architecture", nature=nature,
-    )  # fmt: skip
+    return scope.declare(
+        heading, bounds=bounds, reference=reference, boundary="primitive", family="architecture", nature=nature
+    )
 
 
 def _count(
-    name: str,
-    symbol: str,
-    meaning: str,
-    reference: Reference,
-    bounds: tuple[float | str | None, float | str | None] = (0, None),
+    heading: str, reference: Reference, bounds: tuple[float | str | None, float | str | None] = (0, None)
 ) -> Variable:
-    return _shape(name, symbol, meaning, reference, bounds, "count")
+    return _shape(heading, reference, bounds, "count")
 
 
-layers = _count("layers", "L", "transformer layers", _FILE, _AT_LEAST_ONE)
-hidden = _count("hidden", "h", "width of the residual stream", ATTENTION, _AT_LEAST_ONE)
-heads = _count("heads", "a", "query heads", ATTENTION, _AT_LEAST_ONE)
-kv_heads = _count("kv_heads", "g", "key and value heads", GROUPED, _AT_LEAST_ONE)
-head_size = _count("head_size", "d_h", "elements of a query or key head", ATTENTION, _AT_LEAST_ONE)
-value_size = _count("value_size", "d_v", "elements of a value head", ATTENTION, _AT_LEAST_ONE)
-ffn = _shape("ffn", "f", "width of the dense feed-forward", ATTENTION)
-ffn_matrices = _shape(
-    "ffn_matrices",
-    "n_f",
-    "matrices of a feed-forward layer: 2 without gate, 3 gated",
-    GATED,
-    (2, 3),
-)
-vocabulary = _count("vocabulary", "V", "rows of the embedding table", _FILE, _AT_LEAST_ONE)
-embedding_tables = _shape(
-    "embedding_tables", "n_e", "embedding matrices: 1 tied, 2 untied", TIED, (1, 2)
-)
+layers = _count("layers, L: transformer layers", _FILE, _AT_LEAST_ONE)
+hidden = _count("hidden, h: width of the residual stream", ATTENTION, _AT_LEAST_ONE)
+heads = _count("heads, a: query heads", ATTENTION, _AT_LEAST_ONE)
+kv_heads = _count("kv_heads, g: key and value heads", GROUPED, _AT_LEAST_ONE)
+head_size = _count("head_size, d_h: elements of a query or key head", ATTENTION, _AT_LEAST_ONE)
+value_size = _count("value_size, d_v: elements of a value head", ATTENTION, _AT_LEAST_ONE)
+ffn = _shape("ffn, f: width of the dense feed-forward", ATTENTION)
+ffn_matrices = _shape("ffn_matrices, n_f: matrices of a feed-forward layer: 2 without gate, 3 gated", GATED, (2, 3))
+vocabulary = _count("vocabulary, V: rows of the embedding table", _FILE, _AT_LEAST_ONE)
+embedding_tables = _shape("embedding_tables, n_e: embedding matrices: 1 tied, 2 untied", TIED, (1, 2))
 counts_lookup = _shape(
-    "counts_lookup", "b_e", "1: active weights count the input embedding, which a token only looks up",
-    _FILE, _FLAG,
-)  # fmt: skip
-positions = _shape("positions", "n_pos", "rows of a learned position table; 0: none", POSITIONS)
+    "counts_lookup, b_e: 1: active weights count the input embedding, which a token only looks up", _FILE, _FLAG
+)
+positions = _shape("positions, n_pos: rows of a learned position table; 0: none", POSITIONS)
 
-experts = _count("experts", "E", "routed experts of a layer; 0: dense", EXPERTS)
-experts_per_token = _count("experts_per_token", "k", "routed experts per token (top-k)", EXPERTS)
-expert_ffn = _shape("expert_ffn", "f_e", "width of one expert", EXPERTS)
-shared_experts = _shape(
-    "shared_experts", "E_s", "shared experts, in widths of a routed one", SHARED
-)
-dense_layers = _count("dense_layers", "L_d", "dense layers of a mixture-of-experts model", SHARED)
-router_bias = _shape("router_bias", "b_r", "1: the router has a bias for each expert", _BIAS, _FLAG)
-shared_gate = _shape("shared_gate", "b_s", "1: a gate scales the shared experts", _FILE, _FLAG)
+experts = _count("experts, E: routed experts of a layer; 0: dense", EXPERTS)
+experts_per_token = _count("experts_per_token, k: routed experts per token (top-k)", EXPERTS)
+expert_ffn = _shape("expert_ffn, f_e: width of one expert", EXPERTS)
+shared_experts = _shape("shared_experts, E_s: shared experts, in widths of a routed one", SHARED)
+dense_layers = _count("dense_layers, L_d: dense layers of a mixture-of-experts model", SHARED)
+router_bias = _shape("router_bias, b_r: 1: the router has a bias for each expert", _BIAS, _FLAG)
+shared_gate = _shape("shared_gate, b_s: 1: a gate scales the shared experts", _FILE, _FLAG)
 
-latent_width = _shape(
-    "latent.width", "d_c", "latent size of keys and values (MLA); 0: none", LATENT
-)
-rotary_width = _shape("latent.rotary_width", "d_r", "elements of the shared rotary key", LATENT)
-query_width = _shape("latent.query_width", "d_q", "latent size of queries (MLA); 0: none", LATENT)
+latent_width = _shape("latent.width, d_c: latent size of keys and values (MLA); 0: none", LATENT)
+rotary_width = _shape("latent.rotary_width, d_r: elements of the shared rotary key", LATENT)
+query_width = _shape("latent.query_width, d_q: latent size of queries (MLA); 0: none", LATENT)
 
-window = _count("window", "w", "sliding-window size; 0: no window", WINDOW)
-window_share = _shape("window_share", "s_w", "share of layers with a sliding window", WINDOW, _FLAG)
-linear_share = _shape(
-    "linear_share", "s_l", "share of layers with linear attention (state of fixed size)", LINEAR,
-    _FLAG,
-)  # fmt: skip
-linear_key_heads = _shape(
-    "linear.key_heads", "a_k", "key heads of a linear-attention layer", LINEAR
-)
-linear_key_size = _shape("linear.key_size", "d_k", "key head size of linear attention", LINEAR)
-linear_value_heads = _shape(
-    "linear.value_heads", "a_v", "value heads of a linear-attention layer", LINEAR
-)
-linear_value_size = _shape(
-    "linear.value_size", "d_u", "value head size of linear attention", LINEAR
-)
-convolution = _shape("linear.convolution", "n_c", "taps of its short convolution", LINEAR)
+window = _count("window, w: sliding-window size; 0: no window", WINDOW)
+window_share = _shape("window_share, s_w: share of layers with a sliding window", WINDOW, _FLAG)
+linear_share = _shape("linear_share, s_l: share of layers with linear attention (state of fixed size)", LINEAR, _FLAG)
+linear_key_heads = _shape("linear.key_heads, a_k: key heads of a linear-attention layer", LINEAR)
+linear_key_size = _shape("linear.key_size, d_k: key head size of linear attention", LINEAR)
+linear_value_heads = _shape("linear.value_heads, a_v: value heads of a linear-attention layer", LINEAR)
+linear_value_size = _shape("linear.value_size, d_u: value head size of linear attention", LINEAR)
+convolution = _shape("linear.convolution, n_c: taps of its short convolution", LINEAR)
 
-index_heads = _shape("index.heads", "a_i", "heads of the sparse-attention indexer", INDEX)
-index_size = _shape("index.size", "d_i", "head size of the sparse-attention indexer", INDEX)
-index_tokens = _shape(
-    "index.tokens", "n_i", "most tokens selected by sparse attention; 0: dense attention", INDEX
-)
+index_heads = _shape("index.heads, a_i: heads of the sparse-attention indexer", INDEX)
+index_size = _shape("index.size, d_i: head size of the sparse-attention indexer", INDEX)
+index_tokens = _shape("index.tokens, n_i: most tokens selected by sparse attention; 0: dense attention", INDEX)
 
 attention_gate = _shape(
-    "attention.gate", "b_g", "1: a GEMM of the hidden state gates the attention's output",
-    cited("Qiu et al. 2025, Gated Attention for Large Language Models: Non-linearity, Sparsity, and "
-          "Attention-Sink-Free"), _FLAG,
-)  # fmt: skip
-sinks = _shape(
-    "attention.sinks", "b_k", "1: every head has a learned attention sink",
-    cited("OpenAI 2025, gpt-oss-120b and gpt-oss-20b Model Card"), _FLAG,
-)  # fmt: skip
-qkv_bias = _shape("bias.qkv", "b_q", "1: queries, keys and values have biases", _BIAS, _FLAG)
-output_bias = _shape("bias.output", "b_o", "1: the attention's output has a bias", _BIAS, _FLAG)
-ffn_bias = _shape("bias.ffn", "b_f", "1: the matrices of feed-forwards have biases", _BIAS, _FLAG)
-logit_bias = _shape("bias.logits", "b_v", "1: the output projection has a bias", _BIAS, _FLAG)
-layer_norms = _shape("norm.layer_count", "n_n", "norms of hidden size in a layer", NORM)
-outer_norms = _shape("norm.outer_count", "n_o", "norms of hidden size outside layers", NORM)
-norm_vectors = _shape(
-    "norm.vectors", "n_g", "vectors of a norm: 0 none, 1 gain, 2 gain and bias", NORM, (0, 2)
+    "attention.gate, b_g: 1: a GEMM of the hidden state gates the attention's output",
+    cited(
+        "Qiu et al. 2025, Gated Attention for Large Language Models: Non-linearity, Sparsity, and Attention-Sink-Free"
+    ),
+    _FLAG,
 )
+sinks = _shape(
+    "attention.sinks, b_k: 1: every head has a learned attention sink",
+    cited("OpenAI 2025, gpt-oss-120b and gpt-oss-20b Model Card"),
+    _FLAG,
+)
+qkv_bias = _shape("bias.qkv, b_q: 1: queries, keys and values have biases", _BIAS, _FLAG)
+output_bias = _shape("bias.output, b_o: 1: the attention's output has a bias", _BIAS, _FLAG)
+ffn_bias = _shape("bias.ffn, b_f: 1: the matrices of feed-forwards have biases", _BIAS, _FLAG)
+logit_bias = _shape("bias.logits, b_v: 1: the output projection has a bias", _BIAS, _FLAG)
+layer_norms = _shape("norm.layer_count, n_n: norms of hidden size in a layer", NORM)
+outer_norms = _shape("norm.outer_count, n_o: norms of hidden size outside layers", NORM)
+norm_vectors = _shape("norm.vectors, n_g: vectors of a norm: 0 none, 1 gain, 2 gain and bias", NORM, (0, 2))
 head_norms = _shape(
-    "norm.heads", "n_h", "norms of queries and keys: 0 none, 1 shared by heads, 2 per head",
-    HEAD_NORM, (0, 2),
-)  # fmt: skip
+    "norm.heads, n_h: norms of queries and keys: 0 none, 1 shared by heads, 2 per head", HEAD_NORM, (0, 2)
+)
 
-sequence = scope.variable(
-    "sequence", "s", "token", "tokens of a training sequence", bounds=POSITIVE, reference=_FILE,
-    boundary="scenario", family="architecture",
-)  # fmt: skip
-context = scope.variable(
-    "context", "s_max", "token", "longest sequence that the model's positions are made for",
-    bounds=POSITIVE, reference=_FILE, boundary="scenario", family="architecture",
-)  # fmt: skip
-scope.inequality(
-    "sequence_in_context",
-    sequence <= context,
-    "a training sequence is within the model's context",
+sequence = scope.declare(
+    "sequence, s [token]: tokens of a training sequence",
+    bounds=POSITIVE,
     reference=_FILE,
+    boundary="scenario",
+    family="architecture",
+)
+context = scope.declare(
+    "context, s_max [token]: longest sequence that the model's positions are made for",
+    bounds=POSITIVE,
+    reference=_FILE,
+    boundary="scenario",
+    family="architecture",
+)
+scope.inequality(
+    "sequence_in_context", sequence <= context, "a training sequence is within the model's context", reference=_FILE
 )

@@ -7,8 +7,7 @@ from assay.stack import architecture, optimizer, training
 from assay.stack.cluster.nodes import DGX, node_gpus, scope
 
 _ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-    "sec. 3.1",
+    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 3.1"
 )
 _LLAMA_WORK = "Llama Team 2024, The Llama 3 Herd of Models"
 _LLAMA = cited(_LLAMA_WORK, "sec. 3.3.4 and Table 5")
@@ -17,82 +16,88 @@ _RELIABILITY = cited(
     "Kokolis et al. 2025, Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
     "mean time to failure by size of job",
 )
-_DALY_WORK = (
-    "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps"
-)
+_DALY_WORK = "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps"
 _DALY = cited(_DALY_WORK, "optimum interval by perturbation")
 _DALY_TIME = cited(_DALY_WORK, "wall time under Poisson failures")
-_YOUNG = cited(
-    "Young 1974, A first order approximation to the optimum checkpoint interval", "CACM 17(9)"
-)
+_YOUNG = cited("Young 1974, A first order approximation to the optimum checkpoint interval", "CACM 17(9)")
 
 
 # Failures: independent parts fail at constant rates, and one failure stops the whole job.
-job_nodes = scope.variable(
-    "job.nodes", "n_job", "node", "nodes allocated to the job", equals=training.gpus / node_gpus,
+job_nodes = scope.declare(
+    "job.nodes, n_job [node]: nodes allocated to the job",
+    equals=training.gpus / node_gpus,
     reference=by_definition("the job's GPUs over those of a node"),
-)  # fmt: skip
-gpu_failure_rate = scope.variable(
-    "failures.gpu_rate", "lambda_GPU", "1/(s*GPU)", "interruptions caused by one GPU, by time",
-    display="1/(year*GPU)", reference=_LLAMA, boundary="primitive",
-)  # fmt: skip
-node_failure_rate = scope.variable(
-    "failures.node_rate", "lambda_node", "1/(s*node)",
-    "interruptions caused by the rest of one node, by time",
-    display="1/(year*node)", reference=_LLAMA, boundary="primitive",
-)  # fmt: skip
-shared_failure_rate = scope.variable(
-    "failures.shared_rate", "lambda_0", "1/s",
-    "interruptions by time that do not grow with the job: storage, scheduler, software",
-    display="1/year", reference=_LLAMA, boundary="primitive",
-)  # fmt: skip
-failure_rate = scope.variable(
-    "job.failure_rate", "lambda", "1/s", "interruptions of the job, by time", display="1/day",
+)
+gpu_failure_rate = scope.declare(
+    "failures.gpu_rate, lambda_GPU [1/(s*GPU) as 1/(year*GPU)]: interruptions caused by one GPU, by time",
+    reference=_LLAMA,
+    boundary="primitive",
+)
+node_failure_rate = scope.declare(
+    "failures.node_rate, lambda_node [1/(s*node) as 1/(year*node)]: interruptions caused by the rest of one "
+    "node, by time",
+    reference=_LLAMA,
+    boundary="primitive",
+)
+shared_failure_rate = scope.declare(
+    "failures.shared_rate, lambda_0 [1/s as 1/year]: interruptions by time that do not grow with the job: "
+    "storage, scheduler, software",
+    reference=_LLAMA,
+    boundary="primitive",
+)
+failure_rate = scope.declare(
+    "job.failure_rate, lambda [1/s as 1/day]: interruptions of the job, by time",
     equals=training.gpus * gpu_failure_rate + job_nodes * node_failure_rate + shared_failure_rate,
     reference=_RELIABILITY,
-)  # fmt: skip
-mtbf = scope.variable(
-    "job.mtbf", "M", "s", "mean time between interruptions of the job", display="h",
-    equals=1 / failure_rate, reference=_RELIABILITY,
-)  # fmt: skip
-checkpoint_size = scope.variable(
-    "checkpoint.size", "S_ckpt", "byte", "size of one checkpoint: weights and optimizer states",
-    display="GB",
+)
+mtbf = scope.declare(
+    "job.mtbf, M [s as h]: mean time between interruptions of the job", equals=1 / failure_rate, reference=_RELIABILITY
+)
+checkpoint_size = scope.declare(
+    "checkpoint.size, S_ckpt [byte as GB]: size of one checkpoint: weights and optimizer states",
     equals=architecture.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
     reference=_ZERO,
-)  # fmt: skip
-storage_bandwidth = scope.variable(
-    "storage.bandwidth", "B_store", "byte/s", "write bandwidth of the shared checkpoint store",
-    display="GB/s", bounds=POSITIVE, reference=_STORAGE, boundary="primitive",
-)  # fmt: skip
-node_storage_bandwidth = scope.variable(
-    "storage.node_bandwidth", "b_store", "byte/(s*node)", "write bandwidth of one node to the store",
-    display="GB/(s*node)", bounds=POSITIVE, reference=DGX, boundary="primitive",
-)  # fmt: skip
-checkpoint_time = scope.variable(
-    "checkpoint.time", "t_ckpt", "s", "time to write or read one checkpoint",
+)
+storage_bandwidth = scope.declare(
+    "storage.bandwidth, B_store [byte/s as GB/s]: write bandwidth of the shared checkpoint store",
+    bounds=POSITIVE,
+    reference=_STORAGE,
+    boundary="primitive",
+)
+node_storage_bandwidth = scope.declare(
+    "storage.node_bandwidth, b_store [byte/(s*node) as GB/(s*node)]: write bandwidth of one node to the store",
+    bounds=POSITIVE,
+    reference=DGX,
+    boundary="primitive",
+)
+checkpoint_time = scope.declare(
+    "checkpoint.time, t_ckpt [s]: time to write or read one checkpoint",
     equals=checkpoint_size / minimum(storage_bandwidth, job_nodes * node_storage_bandwidth),
     reference=_STORAGE,
-)  # fmt: skip
-hidden_share = scope.variable(
-    "checkpoint.hidden_share", "s_hid", "1", "share of checkpoint writing that overlaps training",
-    bounds=(0, 1), reference=_STORAGE, boundary="scenario",
-)  # fmt: skip
-checkpoint_stall = scope.variable(
-    "checkpoint.stall", "delta", "s", "time for which a checkpoint stops training",
-    equals=checkpoint_time * (1 - hidden_share), reference=_DALY,
-)  # fmt: skip
-restart_delay = scope.variable(
-    "failures.restart_delay", "t_start", "s",
-    "time to detect a failure, replace the node and restart the job", display="min",
-    reference=_RELIABILITY, boundary="scenario",
-)  # fmt: skip
-restart_time = scope.variable(
-    "job.restart_time", "R", "s", "time from an interruption to resumed training", display="min",
-    equals=restart_delay + checkpoint_time, reference=_DALY_TIME,
-)  # fmt: skip
-interval = scope.variable(
-    "checkpoint.interval", "tau", "s", "training time between checkpoints", display="min",
+)
+hidden_share = scope.declare(
+    "checkpoint.hidden_share, s_hid: share of checkpoint writing that overlaps training",
+    bounds=(0, 1),
+    reference=_STORAGE,
+    boundary="scenario",
+)
+checkpoint_stall = scope.declare(
+    "checkpoint.stall, delta [s]: time for which a checkpoint stops training",
+    equals=checkpoint_time * (1 - hidden_share),
+    reference=_DALY,
+)
+restart_delay = scope.declare(
+    "failures.restart_delay, t_start [s as min]: time to detect a failure, replace the node and restart the job",
+    reference=_RELIABILITY,
+    boundary="scenario",
+)
+restart_time = scope.declare(
+    "job.restart_time, R [s as min]: time from an interruption to resumed training",
+    equals=restart_delay + checkpoint_time,
+    reference=_DALY_TIME,
+)
+interval = scope.declare(
+    "checkpoint.interval, tau [s as min]: training time between checkpoints",
     bounds=POSITIVE,
     equals=where(
         checkpoint_stall < 2 * mtbf,
@@ -102,35 +107,45 @@ interval = scope.variable(
         mtbf,
     ),
     reference=_DALY,
-)  # fmt: skip
+)
 scope.approximation(
-    interval, sqrt(2 * checkpoint_stall * mtbf), name="checkpoint.young",
-    valid=checkpoint_stall < mtbf / 10, meaning="first order in the stall over the mean time",
+    interval,
+    sqrt(2 * checkpoint_stall * mtbf),
+    name="checkpoint.young",
+    valid=checkpoint_stall < mtbf / 10,
+    meaning="first order in the stall over the mean time",
     reference=_YOUNG,
-)  # fmt: skip
-planned_share = scope.variable(
-    "run.planned_share", "s_plan", "1", "share of the wall-clock time lost to planned stops",
-    bounds=(0, 1), reference=_LLAMA, boundary="scenario",
-)  # fmt: skip
-availability = scope.variable(
-    "run.availability", "A", "1", "share of wall-clock time spent on training progress",
+)
+planned_share = scope.declare(
+    "run.planned_share, s_plan: share of the wall-clock time lost to planned stops",
+    bounds=(0, 1),
+    reference=_LLAMA,
+    boundary="scenario",
+)
+availability = scope.declare(
+    "run.availability, A: share of wall-clock time spent on training progress",
     bounds=(0, 1),
     equals=(1 - planned_share)
     * interval
     / (mtbf * exp(restart_time / mtbf) * (exp((interval + checkpoint_stall) / mtbf) - 1)),
     reference=_DALY_TIME,
-)  # fmt: skip
-productive_share = scope.variable(
-    "run.productive_share", "s_prod", "1",
-    "share of the time between interruptions spent on optimizer steps, not on evaluation",
-    bounds=("positive", 1), reference=_RELIABILITY, boundary="scenario",
-)  # fmt: skip
+)
+productive_share = scope.declare(
+    "run.productive_share, s_prod: share of the time between interruptions spent on optimizer steps, not on evaluation",
+    bounds=("positive", 1),
+    reference=_RELIABILITY,
+    boundary="scenario",
+)
 scope.equation(
-    training.run_yield, availability * productive_share, name="run.yield",
+    training.run_yield,
+    availability * productive_share,
+    name="run.yield",
     meaning="share of time left after failures, checkpoints and planned stops",
     reference=cited(_RELIABILITY.work, "effective training time ratio"),
-)  # fmt: skip
-interruptions = scope.variable(
-    "run.interruptions", "n_fail", "1", "expected interruptions during the run",
-    equals=failure_rate * training.time_to_train / training.run_yield, reference=_RELIABILITY, target=True,
-)  # fmt: skip
+)
+interruptions = scope.declare(
+    "run.interruptions, n_fail: expected interruptions during the run",
+    equals=failure_rate * training.time_to_train / training.run_yield,
+    reference=_RELIABILITY,
+    target=True,
+)

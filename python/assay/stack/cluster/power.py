@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, ceil, total
 from assay.stack import gpu
-from assay.stack.cluster.network import (
-    nic_power,
-)
+from assay.stack.cluster.network import nic_power
 from assay.stack.cluster.nodes import (
     FLEET,
     PARTS,
@@ -21,71 +19,81 @@ from assay.stack.cluster.nodes import (
     storage_power,
 )
 
-node_gpu_power = scope.variable(
-    "node.gpu_power", "P_GPUs", "W/node", "power of all GPUs in a node",
-    equals=node_gpus * gpu.power, reference=PARTS,
-)  # fmt: skip
-fan_share = scope.variable(
-    "node.fan_share", "s_fan", "1", "power of an air-cooled node's fans over that of its parts",
-    bounds=(0, 1), reference=PARTS, boundary="primitive",
-)  # fmt: skip
-supply_efficiency = scope.variable(
-    "node.supply_efficiency", "eta_PSU", "1", "efficiency of a node's power supplies",
-    bounds=("positive", 1), reference=PARTS, boundary="primitive",
-)  # fmt: skip
-other_share = scope.variable(
-    "node.other_share", "s_misc", "1", "power of fans and lost in supplies over that of the parts",
-    equals=(1 + fan_share * (1 - liquid_share)) / supply_efficiency - 1, reference=PARTS,
-)  # fmt: skip
-other_power = scope.variable(
-    "node.other_power", "P_misc", "W/node", "power of fans, boards and supplies of a node",
+node_gpu_power = scope.declare(
+    "node.gpu_power, P_GPUs [W/node]: power of all GPUs in a node", equals=node_gpus * gpu.power, reference=PARTS
+)
+fan_share = scope.declare(
+    "node.fan_share, s_fan: power of an air-cooled node's fans over that of its parts",
+    bounds=(0, 1),
+    reference=PARTS,
+    boundary="primitive",
+)
+supply_efficiency = scope.declare(
+    "node.supply_efficiency, eta_PSU: efficiency of a node's power supplies",
+    bounds=("positive", 1),
+    reference=PARTS,
+    boundary="primitive",
+)
+other_share = scope.declare(
+    "node.other_share, s_misc: power of fans and lost in supplies over that of the parts",
+    equals=(1 + fan_share * (1 - liquid_share)) / supply_efficiency - 1,
+    reference=PARTS,
+)
+other_power = scope.declare(
+    "node.other_power, P_misc [W/node]: power of fans, boards and supplies of a node",
     equals=total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power) * other_share,
     reference=PARTS,
-)  # fmt: skip
-node_power = scope.variable(
-    "node.power", "P_node", "W/node", "power of a node",
+)
+node_power = scope.declare(
+    "node.power, P_node [W/node]: power of a node",
     equals=total(node_gpu_power, cpu_power, memory_power, nic_power, storage_power, other_power),
     reference=PARTS,
-)  # fmt: skip
-it_power = scope.variable(
-    "it_power", "P_IT", "W", "power of all machines on the site", equals=nodes * node_power,
-    reference=FLEET,
-)  # fmt: skip
-design_node_power = scope.variable(
-    "node.design_power", "P_node_max", "W/node",
-    "power to provision for a node: GPUs at their limit, CPUs busy, whatever the load",
-    equals=total(
-        node_gpus * gpu.power_limit, cpus * cpu_busy_power, memory_power, nic_power, storage_power
-    )
+)
+it_power = scope.declare(
+    "it_power, P_IT [W]: power of all machines on the site", equals=nodes * node_power, reference=FLEET
+)
+design_node_power = scope.declare(
+    "node.design_power, P_node_max [W/node]: power to provision for a node: GPUs at their limit, CPUs busy, "
+    "whatever the load",
+    equals=total(node_gpus * gpu.power_limit, cpus * cpu_busy_power, memory_power, nic_power, storage_power)
     * (1 + other_share),
     reference=PARTS,
-)  # fmt: skip
-design_power = scope.variable(
-    "design_power", "P_design", "W", "design IT power of the site", display="kW",
-    bounds=POSITIVE, equals=nodes * design_node_power, reference=FLEET,
-)  # fmt: skip
-scope.inequality(
-    "within_design", it_power <= design_power, "IT power is within the site's design power",
+)
+design_power = scope.declare(
+    "design_power, P_design [W as kW]: design IT power of the site",
+    bounds=POSITIVE,
+    equals=nodes * design_node_power,
     reference=FLEET,
-)  # fmt: skip
-rack_nodes = scope.variable(
-    "rack.nodes", "N_rack", "node", "nodes in a rack", bounds=POSITIVE,
-    reference=by_definition(), boundary="scenario", nature="count",
-)  # fmt: skip
-racks = scope.variable(
-    "racks", "n_rack", "1", "racks of the site", equals=ceil(nodes / rack_nodes),
-    reference=by_definition("nodes over nodes of a rack, a started rack counts"),
-)  # fmt: skip
-rack_power_limit = scope.variable(
-    "rack.power_limit", "P_rack_max", "W", "power supplied to a rack",
-    reference=by_definition("rating of the rack's supply"), boundary="scenario",
-)  # fmt: skip
+)
 scope.inequality(
-    "rack.within_limit", rack_nodes * node_power <= rack_power_limit,
-    "the power of a rack's nodes is within its supply", reference=FLEET,
-)  # fmt: skip
-rack_peak_flops = scope.variable(
-    "rack.peak_flops", "P_rack", "FLOP/s", "peak rate of a rack", display="PFLOP/s",
+    "within_design", it_power <= design_power, "IT power is within the site's design power", reference=FLEET
+)
+rack_nodes = scope.declare(
+    "rack.nodes, N_rack [node]: nodes in a rack",
+    bounds=POSITIVE,
+    reference=by_definition(),
+    boundary="scenario",
+    nature="count",
+)
+racks = scope.declare(
+    "racks, n_rack: racks of the site",
+    equals=ceil(nodes / rack_nodes),
+    reference=by_definition("nodes over nodes of a rack, a started rack counts"),
+)
+rack_power_limit = scope.declare(
+    "rack.power_limit, P_rack_max [W]: power supplied to a rack",
+    reference=by_definition("rating of the rack's supply"),
+    boundary="scenario",
+)
+scope.inequality(
+    "rack.within_limit",
+    rack_nodes * node_power <= rack_power_limit,
+    "the power of a rack's nodes is within its supply",
+    reference=FLEET,
+)
+rack_peak_flops = scope.declare(
+    "rack.peak_flops, P_rack [FLOP/s as PFLOP/s]: peak rate of a rack",
     equals=rack_nodes * node_gpus * gpu.peak_flops,
-    reference=by_definition("sum over the GPUs of a rack"), library=True,
-)  # fmt: skip
+    reference=by_definition("sum over the GPUs of a rack"),
+    library=True,
+)

@@ -7,12 +7,7 @@ the constants fitted on measured collectives, `spanning_all_reduce` and its like
 from assay.stack.alpha_beta import Medium, Span
 from assay.stack.collectives.constants import scope
 from assay.stack.collectives.library import OPERATIONS
-from assay.stack.collectives.node import (
-    node_all_gather,
-    node_all_reduce,
-    node_all_to_all,
-    node_reduce_scatter,
-)
+from assay.stack.collectives.node import node_all_gather, node_all_reduce, node_all_to_all, node_reduce_scatter
 from assay.stack.collectives.spans import (
     LINKS,
     RAILS,
@@ -26,13 +21,7 @@ from assay.stack.collectives.spans import (
     spanning_all_to_all,
     spanning_reduce_scatter,
 )
-from assay.stack.collectives.templates import (
-    all_gather,
-    all_reduce,
-    all_to_all,
-    broadcast,
-    reduce_scatter,
-)
+from assay.stack.collectives.templates import all_gather, all_reduce, all_to_all, broadcast, reduce_scatter
 
 __all__ = [
     "LINKS",

@@ -12,17 +12,9 @@ from assay.model import POSITIVE, Scope, Variable, by_definition, cited, fitted,
 
 scope = Scope("collectives", "Time of collective operations")
 
-RING = cited(
-    "Patarasuk and Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations"
-)
-TREE = cited(
-    "Sanders, Speck and Traeff 2009, Two-tree algorithms for full bandwidth broadcast, reduction "
-    "and scan"
-)
-MPICH = cited(
-    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in "
-    "MPICH"
-)
+RING = cited("Patarasuk and Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations")
+TREE = cited("Sanders, Speck and Traeff 2009, Two-tree algorithms for full bandwidth broadcast, reduction and scan")
+MPICH = cited("Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH")
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
 FITTED = fitted("docs/design/collectives-model.md", "measured collectives of four accelerators")
 
@@ -32,84 +24,48 @@ FITTED_RANKS = 8
 """The most ranks of a node in the tables."""
 
 
-def _fitted(
-    name: str,
-    symbol: str,
-    unit: str,
-    meaning: str,
-    display: str | None = None,
-    library: bool = False,
-) -> Variable:
-    return scope.variable(
-        name, symbol, unit, meaning, display=display, bounds=POSITIVE, reference=FITTED,
-        boundary="primitive", library=library,
-    )  # fmt: skip
+def _fitted(heading: str, library: bool = False) -> Variable:
+    return scope.declare(heading, bounds=POSITIVE, reference=FITTED, boundary="primitive", library=library)
 
 
-start = _fitted("start", "t_0", "s", "launch latency of a collective", "us")
-eager_latency_ratio = _fitted(
-    "eager_latency_ratio", "r_e", "1", "step latency of an eager message over that of a fast one"
+start = _fitted("start, t_0 [s as us]: launch latency of a collective")
+eager_latency_ratio = _fitted("eager_latency_ratio, r_e: step latency of an eager message over that of a fast one")
+eager_share = _fitted("eager_share, eta_e: share of the links' rate with eager messages")
+fast_start_ratio = _fitted("fast_start_ratio, r_f: launch with fast messages over `collectives.start`")
+fast_share = _fitted("fast_share, eta_f: share of the links' rate with fast messages")
+fast_copy = _fitted("fast_copy, c_f: time of a rank's own part over that of a part sent, fast messages")
+bulk_start_ratio = _fitted("bulk_start_ratio, r_b: launch with bulk messages over `collectives.start`")
+bulk_latency = _fitted("bulk_latency, alpha_b [s as us]: step latency of a bulk message")
+own_copy = _fitted("own_copy, c_b: time of a rank's own part over that of a part sent, bulk messages")
+ramp = _fitted("ramp, x_0: transfer time at half rate of bulk messages, over `collectives.start`")
+switch_start_ratio = _fitted("switch_start_ratio, r_s: launch of in-switch reductions over `collectives.start`")
+switch_share = scope.declare(
+    "switch_share, eta_s: share of the links' rate with in-switch reductions; 0 if unsupported",
+    reference=FITTED,
+    boundary="primitive",
 )
-eager_share = _fitted("eager_share", "eta_e", "1", "share of the links' rate with eager messages")
-fast_start_ratio = _fitted(
-    "fast_start_ratio", "r_f", "1", "launch with fast messages over `collectives.start`"
-)
-fast_share = _fitted("fast_share", "eta_f", "1", "share of the links' rate with fast messages")
-fast_copy = _fitted(
-    "fast_copy", "c_f", "1", "time of a rank's own part over that of a part sent, fast messages"
-)
-bulk_start_ratio = _fitted(
-    "bulk_start_ratio", "r_b", "1", "launch with bulk messages over `collectives.start`"
-)
-bulk_latency = _fitted("bulk_latency", "alpha_b", "s", "step latency of a bulk message", "us")
-own_copy = _fitted(
-    "own_copy", "c_b", "1", "time of a rank's own part over that of a part sent, bulk messages"
-)
-ramp = _fitted(
-    "ramp", "x_0", "1", "transfer time at half rate of bulk messages, over `collectives.start`"
-)
-switch_start_ratio = _fitted(
-    "switch_start_ratio", "r_s", "1", "launch of in-switch reductions over `collectives.start`"
-)
-switch_share = scope.variable(
-    "switch_share", "eta_s", "1",
-    "share of the links' rate with in-switch reductions; 0 if unsupported",
-    reference=FITTED, boundary="primitive",
-)  # fmt: skip
 exchange_eager_ratio = _fitted(
-    "exchange_eager_ratio",
-    "r_x",
-    "1",
-    "launch of an eager all-to-all over `collectives.start`",
-    library=True,
+    "exchange_eager_ratio, r_x: launch of an eager all-to-all over `collectives.start`", library=True
 )
 exchange_eager_share = _fitted(
-    "exchange_eager_share",
-    "eta_xe",
-    "1",
-    "share of the links' rate in an eager all-to-all",
-    library=True,
+    "exchange_eager_share, eta_xe: share of the links' rate in an eager all-to-all", library=True
 )
-exchange_start = _fitted("exchange_start", "t_x", "s", "launch latency of a bulk all-to-all", "us")
-exchange_share = _fitted(
-    "exchange_share", "eta_x", "1", "share of the links' rate in a bulk all-to-all"
-)
+exchange_start = _fitted("exchange_start, t_x [s as us]: launch latency of a bulk all-to-all")
+exchange_share = _fitted("exchange_share, eta_x: share of the links' rate in a bulk all-to-all")
 exchange_copy = _fitted(
-    "exchange_copy",
-    "c_x",
-    "1",
-    "time of a rank's own part over that of a part sent, all-to-all",
+    "exchange_copy, c_x: time of a rank's own part over that of a part sent, all-to-all", library=True
+)
+direct_start = _fitted("direct_start, t_d [s as us]: latency of an engine's own all-reduce")
+direct_share = _fitted("direct_share, eta_d: share of the links' rate in an engine's own all-reduce")
+spread = scope.declare(
+    "spread, sigma: logarithmic spread of measured over predicted ring collectives",
+    reference=by_definition("spread of the fit"),
+    boundary="primitive",
     library=True,
 )
-direct_start = _fitted("direct_start", "t_d", "s", "latency of an engine's own all-reduce", "us")
-direct_share = _fitted(
-    "direct_share", "eta_d", "1", "share of the links' rate in an engine's own all-reduce"
+exchange_spread = scope.declare(
+    "exchange_spread, sigma_x: logarithmic spread of measured over predicted all-to-alls",
+    reference=by_definition("spread of the fit"),
+    boundary="primitive",
+    library=True,
 )
-spread = scope.variable(
-    "spread", "sigma", "1", "logarithmic spread of measured over predicted ring collectives",
-    reference=by_definition("spread of the fit"), boundary="primitive", library=True,
-)  # fmt: skip
-exchange_spread = scope.variable(
-    "exchange_spread", "sigma_x", "1", "logarithmic spread of measured over predicted all-to-alls",
-    reference=by_definition("spread of the fit"), boundary="primitive", library=True,
-)  # fmt: skip

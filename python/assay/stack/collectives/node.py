@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    Expression,
-    Scope,
-    Variable,
-    maximum,
-    minimum,
-    number,
-    sqrt,
-    where,
-)
+from assay.model import Expression, Scope, Variable, maximum, minimum, number, sqrt, where
 from assay.stack import interconnect
 from assay.stack.collectives import constants as c
 from assay.stack.fits import approximate
@@ -34,14 +25,7 @@ class Algorithms:
     """Times of one collective by algorithm and protocol, as variables under a prefix."""
 
     def __init__(
-        self,
-        into: Scope,
-        prefix: str,
-        what: str,
-        steps: Expression,
-        size: Expression,
-        ranks: Expression,
-        library: bool,
+        self, into: Scope, prefix: str, what: str, steps: Expression, size: Expression, ranks: Expression, library: bool
     ) -> None:
         """Keep the shape; the methods declare the variables."""
         self.into, self.prefix, self.what, self.library = into, prefix, what, library
@@ -54,38 +38,39 @@ class Algorithms:
     def variable(self, name: str, meaning: str, equals: Expression) -> Variable:
         """Declare a time by a form fitted on measured collectives."""
         return approximate(
-            self.into, f"{self.prefix}{name}", "t", "s", f"{self.what}, {meaning}", equals,
-            valid=(self.ranks <= 1) | self.is_measured, reference=c.FITTED, display="us",
+            self.into,
+            f"{self.prefix}{name}, t [s as us]: {self.what}, {meaning}",
+            equals,
+            valid=(self.ranks <= 1) | self.is_measured,
+            reference=c.FITTED,
             library=self.library,
-        )  # fmt: skip
+        )
 
     def ring(self) -> list[Expression]:
         """Ring algorithm with eager (LL), fast (LL128) and bulk (Simple) messages."""
         latency = interconnect.link_latency
         eager = self.variable(
-            "eager_time", "eager messages",
-            c.start
-            + self.steps * (c.eager_latency_ratio * latency + self.part / c.eager_share),
-        )  # fmt: skip
+            "eager_time",
+            "eager messages",
+            c.start + self.steps * (c.eager_latency_ratio * latency + self.part / c.eager_share),
+        )
         fast = self.variable(
-            "fast_time", "fast messages",
-            c.fast_start_ratio * c.start
-            + self.steps * latency
-            + (self.steps + c.fast_copy) * self.part / c.fast_share,
-        )  # fmt: skip
+            "fast_time",
+            "fast messages",
+            c.fast_start_ratio * c.start + self.steps * latency + (self.steps + c.fast_copy) * self.part / c.fast_share,
+        )
         bulk = self.variable(
-            "bulk_time", "bulk messages",
+            "bulk_time",
+            "bulk messages",
             c.bulk_start_ratio * c.start
             + self.steps * c.bulk_latency
             + _ramped((self.steps + c.own_copy) * self.part) / interconnect.link_share,
-        )  # fmt: skip
+        )
         return [eager, fast, bulk]
 
     def switch(self) -> Expression:
         """In-switch reduction (NVLS/SHARP): every byte is sent up once and received once."""
-        reduced = c.switch_start_ratio * c.start + self.ranks * self.part / maximum(
-            c.switch_share, _LEAST_SHARE
-        )
+        reduced = c.switch_start_ratio * c.start + self.ranks * self.part / maximum(c.switch_share, _LEAST_SHARE)
         return self.variable("switch_time", "reduced in the switch", reduced)
 
     def direct(self, enabled: Expression) -> Expression:
@@ -97,17 +82,17 @@ class Algorithms:
 
     def fastest(self, *times: Expression) -> Variable:
         """Time of the fastest algorithm; 0 for one rank."""
-        return self.into.variable(
-            f"{self.prefix}time", "t", "s", f"{self.what}, fastest algorithm", display="us",
-            equals=where(self.ranks > 1, minimum(*times), _NONE), reference=c.NCCL,
+        return self.into.declare(
+            f"{self.prefix}time, t [s as us]: {self.what}, fastest algorithm",
+            equals=where(self.ranks > 1, minimum(*times), _NONE),
+            reference=c.NCCL,
             library=self.library,
-        )  # fmt: skip
+        )
 
 
 def node_all_reduce(
-    into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression,
-    library: bool = False,
-) -> Variable:  # fmt: skip
+    into: Scope, prefix: str, *, size: Expression, ranks: Expression, direct: Expression, library: bool = False
+) -> Variable:
     """All-reduce inside a node; `direct` is 1 where the engine has its own all-reduce kernels."""
     algorithms = Algorithms(into, prefix, "all-reduce", 2 * (ranks - 1), size, ranks, library)
     able = (ranks > _SWITCH_RANKS) & (c.switch_share > 0)
@@ -137,13 +122,13 @@ def node_all_to_all(
     """All-to-all inside a node; `size` is the input of every rank."""
     algorithms = Algorithms(into, prefix, "all-to-all", ranks - 1, size, ranks, library)
     eager = algorithms.variable(
-        "eager_time", "eager messages",
-        c.exchange_eager_ratio * c.start
-        + algorithms.steps * algorithms.part / c.exchange_eager_share,
-    )  # fmt: skip
+        "eager_time",
+        "eager messages",
+        c.exchange_eager_ratio * c.start + algorithms.steps * algorithms.part / c.exchange_eager_share,
+    )
     bulk = algorithms.variable(
-        "bulk_time", "bulk messages",
-        c.exchange_start
-        + _ramped((algorithms.steps + c.exchange_copy) * algorithms.part) / c.exchange_share,
-    )  # fmt: skip
+        "bulk_time",
+        "bulk messages",
+        c.exchange_start + _ramped((algorithms.steps + c.exchange_copy) * algorithms.part) / c.exchange_share,
+    )
     return algorithms.fastest(eager, bulk)

@@ -18,10 +18,7 @@ LINKS = Medium(interconnect.link_latency, interconnect.link_rate)
 RAILS = Medium(interconnect.nic_latency, interconnect.nic_rate)
 """Adapters between nodes, one rail for each GPU of a node."""
 
-EXCHANGES = Medium(
-    constants.exchange_start,
-    constants.exchange_share * device.link_bandwidth,
-)
+EXCHANGES = Medium(constants.exchange_start, constants.exchange_share * device.link_bandwidth)
 """Links inside a node in an all-to-all: one launch for all messages, and a fitted rate."""
 
 
@@ -42,9 +39,7 @@ def hierarchical_all_gather(into: Scope, prefix: str, *, size: Expression, span:
     return declare_time(into, f"{prefix}time", "all-gather, level by level", time, MPICH)
 
 
-def hierarchical_reduce_scatter(
-    into: Scope, prefix: str, *, size: Expression, span: Span
-) -> Variable:
+def hierarchical_reduce_scatter(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
     """Reduce-scatter level by level: inside nodes, then between."""
     time = alpha_beta.hierarchical_all_gather(size, span)
     return declare_time(into, f"{prefix}time", "reduce-scatter, level by level", time, MPICH)
@@ -59,20 +54,20 @@ def hierarchical_all_to_all(into: Scope, prefix: str, *, size: Expression, span:
 def spanning_all_reduce(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
     """All-reduce through all ranks of several nodes: rings or trees, as is faster."""
     ring = declare_time(
-        into, f"{prefix}ring_time", "all-reduce in rings through all nodes",
-        2 * alpha_beta.spanning_ring_all_gather(size, span), NCCL,
-    )  # fmt: skip
-    tree = declare_time(
-        into, f"{prefix}tree_time", "all-reduce over trees of nodes",
-        alpha_beta.spanning_tree_all_reduce(size, span), NCCL,
-    )  # fmt: skip
-    return declare_time(
         into,
-        f"{prefix}time",
-        "all-reduce, the faster of rings and trees",
-        minimum(ring, tree),
+        f"{prefix}ring_time",
+        "all-reduce in rings through all nodes",
+        2 * alpha_beta.spanning_ring_all_gather(size, span),
         NCCL,
     )
+    tree = declare_time(
+        into,
+        f"{prefix}tree_time",
+        "all-reduce over trees of nodes",
+        alpha_beta.spanning_tree_all_reduce(size, span),
+        NCCL,
+    )
+    return declare_time(into, f"{prefix}time", "all-reduce, the faster of rings and trees", minimum(ring, tree), NCCL)
 
 
 def spanning_all_gather(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
@@ -84,9 +79,7 @@ def spanning_all_gather(into: Scope, prefix: str, *, size: Expression, span: Spa
 def spanning_reduce_scatter(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:
     """Reduce-scatter in rings through all ranks of several nodes."""
     time = alpha_beta.spanning_ring_all_gather(size, span)
-    return declare_time(
-        into, f"{prefix}time", "reduce-scatter in rings through all nodes", time, NCCL
-    )
+    return declare_time(into, f"{prefix}time", "reduce-scatter in rings through all nodes", time, NCCL)
 
 
 def spanning_all_to_all(into: Scope, prefix: str, *, size: Expression, span: Span) -> Variable:

@@ -4,84 +4,88 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, number
 from assay.stack import cluster, thermal, training
-from assay.stack.econ.rates import (
-    gpu_rate,
-    rent,
-)
-from assay.stack.econ.tariff import (
-    electricity_price,
-    scope,
-)
+from assay.stack.econ.rates import gpu_rate, rent
+from assay.stack.econ.tariff import electricity_price, scope
 
 _RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
-_ENERGY = cited(
-    "Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models",
-    "sec. 6, energy of a run",
-)
-_RUN = cited(
-    "Cottier et al. 2024, The Rising Costs of Training Frontier AI Models",
-    "amortized hardware and energy",
-)
+_ENERGY = cited("Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models", "sec. 6, energy of a run")
+_RUN = cited("Cottier et al. 2024, The Rising Costs of Training Frontier AI Models", "amortized hardware and energy")
 
-job_share = scope.variable(
-    "job.share", "s", "1", "share of the site's GPUs allocated to the job", bounds=(0, 1),
-    equals=training.gpus / cluster.gpus, reference=by_definition("job's GPUs over the site's"),
-)  # fmt: skip
-job_power = scope.variable(
-    "job.dc_power", "P_job", "W", "power at the meter attributed to the job",
-    equals=job_share * thermal.site_power, reference=by_definition("in proportion to allocated GPUs"),
+job_share = scope.declare(
+    "job.share, s: share of the site's GPUs allocated to the job",
+    bounds=(0, 1),
+    equals=training.gpus / cluster.gpus,
+    reference=by_definition("job's GPUs over the site's"),
+)
+job_power = scope.declare(
+    "job.dc_power, P_job [W]: power at the meter attributed to the job",
+    equals=job_share * thermal.site_power,
+    reference=by_definition("in proportion to allocated GPUs"),
     target=True,
-)  # fmt: skip
-capex_rate = scope.variable(
-    "capex.rate", "c_hw", "USD/s", "cost of the job's hardware per time, owned or rented",
-    display="USD/h", equals=training.gpus * gpu_rate, reference=_RUN,
-)  # fmt: skip
-run_duration = scope.variable(
-    "run.duration", "T_run", "s", "time for which GPUs are allocated to the run", display="day",
-    equals=training.time_to_train / training.run_yield, reference=_RUN,
-)  # fmt: skip
-scope.approximation(
-    run_duration, training.time_to_train, name="run.uninterrupted",
-    valid=training.time_to_train >= number("0 s"), meaning="time of the steps only, without failures",
+)
+capex_rate = scope.declare(
+    "capex.rate, c_hw [USD/s as USD/h]: cost of the job's hardware per time, owned or rented",
+    equals=training.gpus * gpu_rate,
     reference=_RUN,
-)  # fmt: skip
-run_energy = scope.variable(
-    "run.energy", "E", "J", "energy of the run at the meter", display="kWh",
-    equals=job_power * run_duration, reference=_ENERGY,
-)  # fmt: skip
-power_cost = scope.variable(
-    "run.power_cost", "C_el", "USD", "electricity of the run",
-    equals=run_energy * electricity_price, reference=_RUN, target=True,
-)  # fmt: skip
-hardware_cost = scope.variable(
-    "run.hardware_cost", "C_hw", "USD", "hardware of the run",
-    equals=capex_rate * run_duration, reference=_RUN,
-)  # fmt: skip
-total_cost = scope.variable(
-    "run.total_cost", "C", "USD", "cost of the run",
-    equals=hardware_cost + power_cost, reference=_RUN, target=True,
-)  # fmt: skip
+)
+run_duration = scope.declare(
+    "run.duration, T_run [s as day]: time for which GPUs are allocated to the run",
+    equals=training.time_to_train / training.run_yield,
+    reference=_RUN,
+)
 scope.approximation(
-    total_cost, rent * training.gpus * run_duration, name="run.rented",
+    run_duration,
+    training.time_to_train,
+    name="run.uninterrupted",
+    valid=training.time_to_train >= number("0 s"),
+    meaning="time of the steps only, without failures",
+    reference=_RUN,
+)
+run_energy = scope.declare(
+    "run.energy, E [J as kWh]: energy of the run at the meter", equals=job_power * run_duration, reference=_ENERGY
+)
+power_cost = scope.declare(
+    "run.power_cost, C_el [USD]: electricity of the run",
+    equals=run_energy * electricity_price,
+    reference=_RUN,
+    target=True,
+)
+hardware_cost = scope.declare(
+    "run.hardware_cost, C_hw [USD]: hardware of the run", equals=capex_rate * run_duration, reference=_RUN
+)
+total_cost = scope.declare(
+    "run.total_cost, C [USD]: cost of the run", equals=hardware_cost + power_cost, reference=_RUN, target=True
+)
+scope.approximation(
+    total_cost,
+    rent * training.gpus * run_duration,
+    name="run.rented",
     valid=rent > number("0 USD/(s*GPU)"),
     meaning="rent that includes power: neither site nor power is needed",
     reference=_RENT,
-)  # fmt: skip
-cost_per_token = scope.variable(
-    "cost.per_token", "c_tok", "USD/token", "cost per training token",
-    equals=total_cost / training.total_tokens, reference=by_definition("cost over tokens"),
+)
+cost_per_token = scope.declare(
+    "cost.per_token, c_tok [USD/token]: cost per training token",
+    equals=total_cost / training.total_tokens,
+    reference=by_definition("cost over tokens"),
     target=True,
-)  # fmt: skip
-cost_per_step = scope.variable(
-    "cost.per_step", "c_step", "USD", "cost of one optimizer step",
-    equals=total_cost / training.steps, reference=by_definition("cost over steps"), target=True,
-)  # fmt: skip
-energy_per_token = scope.variable(
-    "energy.per_token", "e_tok", "J/token", "energy at the meter per training token", bounds=POSITIVE,
-    equals=run_energy / training.total_tokens, reference=by_definition("energy over tokens"),
+)
+cost_per_step = scope.declare(
+    "cost.per_step, c_step [USD]: cost of one optimizer step",
+    equals=total_cost / training.steps,
+    reference=by_definition("cost over steps"),
     target=True,
-)  # fmt: skip
+)
+energy_per_token = scope.declare(
+    "energy.per_token, e_tok [J/token]: energy at the meter per training token",
+    bounds=POSITIVE,
+    equals=run_energy / training.total_tokens,
+    reference=by_definition("energy over tokens"),
+    target=True,
+)
 scope.inequality(
-    "job.fits_site", training.gpus <= cluster.gpus, "the job uses no more GPUs than the site has",
+    "job.fits_site",
+    training.gpus <= cluster.gpus,
+    "the job uses no more GPUs than the site has",
     reference=by_definition(),
-)  # fmt: skip
+)

@@ -8,17 +8,7 @@ falls on a second. The design page gpu-power.md derives the relations.
 
 from __future__ import annotations
 
-from assay.model import (
-    POSITIVE,
-    Expression,
-    by_definition,
-    cited,
-    exp,
-    maximum,
-    minimum,
-    number,
-    total,
-)
+from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number, total
 from assay.stack import hbm
 from assay.stack.gpu.rates import clock, memory_bandwidth, peak_flops, scope
 
@@ -26,9 +16,7 @@ _SHARE = (0, 1)
 _CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
 _DYNAMIC = cited(_CMOS, "ch. 5, dynamic power")
 _STATIC = cited(_CMOS, "ch. 5, static power")
-_VOLTAGE = cited(
-    "Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA"
-)
+_VOLTAGE = cited("Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA")
 _THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
 _UTILIZATION = cited(
     "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
@@ -38,95 +26,116 @@ _COMPONENTS = cited(_VOLTAGE.work, "power as a sum over the utilization of compo
 _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
 _NVML = cited("NVIDIA Management Library (NVML) API Reference Guide", "power management limit")
 
-power_limit = scope.variable(
-    "power.limit", "P_lim", "W/GPU", "board power limit", bounds=POSITIVE,
-    reference=_NVML, boundary="primitive",
-)  # fmt: skip
-power_rated = scope.variable(
-    "power.rated", "P_rated", "W/GPU", "board power limit under which kernels were measured",
-    bounds=POSITIVE, reference=_NVML, boundary="primitive",
-)  # fmt: skip
-power_idle = scope.variable(
-    "power.idle", "P_0", "W/GPU", "idle board power", reference=_NVML,
+power_limit = scope.declare(
+    "power.limit, P_lim [W/GPU]: board power limit", bounds=POSITIVE, reference=_NVML, boundary="primitive"
+)
+power_rated = scope.declare(
+    "power.rated, P_rated [W/GPU]: board power limit under which kernels were measured",
+    bounds=POSITIVE,
+    reference=_NVML,
     boundary="primitive",
-)  # fmt: skip
-clock_ceiling = scope.variable(
-    "clock_ceiling", "eta_max", "1", "highest clock over the boost clock behind the peak rate",
-    bounds=(1, None), reference=_NVML, boundary="primitive",
-)  # fmt: skip
-idle_activity = scope.variable(
-    "idle_activity", "a_0", "1", "activity of a GPU between kernels: its clock tree",
-    bounds=_SHARE, reference=_COMPONENTS, boundary="primitive",
-)  # fmt: skip
-issue_activity = scope.variable(
-    "issue_activity", "a_1", "1", "activity that any kernel adds: issue, registers, caches",
-    bounds=_SHARE, reference=_COMPONENTS, boundary="primitive",
-)  # fmt: skip
-dense_use = scope.variable(
-    "dense_use", "u_d", "1", "tensor-core utilization of the dense GEMMs whose activity is 1",
-    bounds=("positive", 1), reference=_COMPONENTS, boundary="primitive",
-)  # fmt: skip
+)
+power_idle = scope.declare("power.idle, P_0 [W/GPU]: idle board power", reference=_NVML, boundary="primitive")
+clock_ceiling = scope.declare(
+    "clock_ceiling, eta_max: highest clock over the boost clock behind the peak rate",
+    bounds=(1, None),
+    reference=_NVML,
+    boundary="primitive",
+)
+idle_activity = scope.declare(
+    "idle_activity, a_0: activity of a GPU between kernels: its clock tree",
+    bounds=_SHARE,
+    reference=_COMPONENTS,
+    boundary="primitive",
+)
+issue_activity = scope.declare(
+    "issue_activity, a_1: activity that any kernel adds: issue, registers, caches",
+    bounds=_SHARE,
+    reference=_COMPONENTS,
+    boundary="primitive",
+)
+dense_use = scope.declare(
+    "dense_use, u_d: tensor-core utilization of the dense GEMMs whose activity is 1",
+    bounds=("positive", 1),
+    reference=_COMPONENTS,
+    boundary="primitive",
+)
 # What the workload does while its kernels run, at the clock of the kernels' benchmarks: a training
 # step by default, a serving engine where one is included. A scenario may also give activity,
 # memory duty and duty themselves.
-work_tensor_use = scope.variable(
-    "work.tensor_use", "u_w", "1", "tensor-core utilization of the workload at benchmark clocks",
-    bounds=_SHARE, reference=_ACTIVE,
-)  # fmt: skip
-work_memory_use = scope.variable(
-    "work.memory_use", "m_w", "1", "memory-bandwidth utilization of the workload at benchmark clocks",
-    bounds=_SHARE, reference=_ACTIVE,
-)  # fmt: skip
-work_clock_share = scope.variable(
-    "work.clock_share", "c_w", "1",
-    "share of the workload's time that is in proportion to the clock period, at benchmark clocks",
-    bounds=_SHARE, reference=by_definition("clock-bound time over busy time"),
-)  # fmt: skip
-duty = scope.variable(
-    "duty", "u", "1", "share of time in which kernels run", bounds=_SHARE,
-    reference=by_definition("busy time over time"),
-)  # fmt: skip
-activity = scope.variable(
-    "activity", "a", "1", "switching activity over that of dense GEMMs of random operands",
+work_tensor_use = scope.declare(
+    "work.tensor_use, u_w: tensor-core utilization of the workload at benchmark clocks",
+    bounds=_SHARE,
+    reference=_ACTIVE,
+)
+work_memory_use = scope.declare(
+    "work.memory_use, m_w: memory-bandwidth utilization of the workload at benchmark clocks",
+    bounds=_SHARE,
+    reference=_ACTIVE,
+)
+work_clock_share = scope.declare(
+    "work.clock_share, c_w: share of the workload's time that is in proportion to the clock period, at "
+    "benchmark clocks",
+    bounds=_SHARE,
+    reference=by_definition("clock-bound time over busy time"),
+)
+duty = scope.declare(
+    "duty, u: share of time in which kernels run", bounds=_SHARE, reference=by_definition("busy time over time")
+)
+activity = scope.declare(
+    "activity, a: switching activity over that of dense GEMMs of random operands", reference=_DYNAMIC
+)
+memory_duty = scope.declare(
+    "memory.duty, u_m: memory-bandwidth utilization while kernels run",
+    bounds=_SHARE,
+    reference=by_definition("rate over peak rate"),
+)
+cycle_energy = scope.declare(
+    "cycle_energy, E_c [J/GPU]: energy switched in a clock cycle at the boost clock's voltage, activity 1",
     reference=_DYNAMIC,
-)  # fmt: skip
-memory_duty = scope.variable(
-    "memory.duty", "u_m", "1", "memory-bandwidth utilization while kernels run",
-    bounds=_SHARE, reference=by_definition("rate over peak rate"),
-)  # fmt: skip
-cycle_energy = scope.variable(
-    "cycle_energy", "E_c", "J/GPU",
-    "energy switched in a clock cycle at the boost clock's voltage, activity 1",
-    reference=_DYNAMIC, boundary="primitive",
-)  # fmt: skip
-voltage_slope = scope.variable(
-    "voltage_slope", "s_V", "1", "relative change of voltage by relative change of clock, at boost",
-    bounds=_SHARE, reference=_VOLTAGE, boundary="primitive",
-)  # fmt: skip
-voltage_floor = scope.variable(
-    "voltage_floor", "v_0", "1", "least voltage over that of the boost clock", bounds=_SHARE,
-    reference=_VOLTAGE, boundary="primitive",
-)  # fmt: skip
-leakage_reference = scope.variable(
-    "power.leakage_reference", "P_L0", "W/GPU", "leakage at the boost clock's voltage and 300 K",
-    reference=_STATIC, boundary="primitive",
-)  # fmt: skip
-leakage_scale = scope.variable(
-    "leakage_scale", "T_L", "K", "temperature rise that multiplies leakage by e", bounds=POSITIVE,
-    reference=_STATIC, boundary="primitive", nature="difference",
-)  # fmt: skip
-thermal_resistance = scope.variable(
-    "thermal_resistance", "R_th", "K*GPU/W", "thermal resistance from die to coolant",
-    reference=_THERMAL, boundary="primitive",
-)  # fmt: skip
-coolant_temperature = scope.variable(
-    "coolant_temperature", "T_c", "K", "temperature of the coolant (air or liquid) at the GPU",
-    bounds=POSITIVE, reference=_THERMAL, boundary="scenario",
-)  # fmt: skip
-temperature_limit = scope.variable(
-    "temperature_limit", "T_max", "K", "die temperature at which the clock is lowered",
-    bounds=POSITIVE, reference=_NVML, boundary="primitive",
-)  # fmt: skip
+    boundary="primitive",
+)
+voltage_slope = scope.declare(
+    "voltage_slope, s_V: relative change of voltage by relative change of clock, at boost",
+    bounds=_SHARE,
+    reference=_VOLTAGE,
+    boundary="primitive",
+)
+voltage_floor = scope.declare(
+    "voltage_floor, v_0: least voltage over that of the boost clock",
+    bounds=_SHARE,
+    reference=_VOLTAGE,
+    boundary="primitive",
+)
+leakage_reference = scope.declare(
+    "power.leakage_reference, P_L0 [W/GPU]: leakage at the boost clock's voltage and 300 K",
+    reference=_STATIC,
+    boundary="primitive",
+)
+leakage_scale = scope.declare(
+    "leakage_scale, T_L [K]: temperature rise that multiplies leakage by e",
+    bounds=POSITIVE,
+    reference=_STATIC,
+    boundary="primitive",
+    nature="difference",
+)
+thermal_resistance = scope.declare(
+    "thermal_resistance, R_th [K*GPU/W]: thermal resistance from die to coolant",
+    reference=_THERMAL,
+    boundary="primitive",
+)
+coolant_temperature = scope.declare(
+    "coolant_temperature, T_c [K]: temperature of the coolant (air or liquid) at the GPU",
+    bounds=POSITIVE,
+    reference=_THERMAL,
+    boundary="scenario",
+)
+temperature_limit = scope.declare(
+    "temperature_limit, T_max [K]: die temperature at which the clock is lowered",
+    bounds=POSITIVE,
+    reference=_NVML,
+    boundary="primitive",
+)
 
 
 # At a limit the board draws that limit, which gives its temperature and so its leakage: the clock
@@ -144,11 +153,12 @@ def _voltage_at(share: Expression) -> Expression:
 
 _issued = idle_activity + issue_activity
 _tensor = (1 - _issued) * work_tensor_use / dense_use
-throttle_reference = scope.variable(
-    "throttle_reference", "eta_0", "1",
-    "clock of the workload where its kernels were measured, under the rated limit, over boost",
-    bounds=(0, 2), reference=_NVML,
-)  # fmt: skip
+throttle_reference = scope.declare(
+    "throttle_reference, eta_0: clock of the workload where its kernels were measured, under the rated limit, "
+    "over boost",
+    bounds=(0, 2),
+    reference=_NVML,
+)
 _voltage_0 = _voltage_at(throttle_reference)
 _free_0 = (
     power_rated
@@ -160,111 +170,95 @@ _free_0 = (
 scope.equation(
     throttle_reference,
     minimum(
-        clock_ceiling,
-        maximum(
-            (_free_0 / (cycle_energy * clock * _voltage_0**2) - _tensor) / _issued, work_tensor_use
-        ),
+        clock_ceiling, maximum((_free_0 / (cycle_energy * clock * _voltage_0**2) - _tensor) / _issued, work_tensor_use)
     ),
     reference=_NVML,
     meaning="the clock at which the workload meets the rated limit",
 )
 scope.simultaneous("benchmark_clock", [throttle_reference], starts={throttle_reference.name: "0.9"})
 
-power_memory = scope.variable(
-    "power.memory", "P_m", "W/GPU", "power of memory traffic",
+power_memory = scope.declare(
+    "power.memory, P_m [W/GPU]: power of memory traffic",
     equals=memory_duty * memory_bandwidth * hbm.access_energy,
     reference=hbm.ENERGY,
-)  # fmt: skip
-power_ceiling = scope.variable(
-    "power.ceiling", "P_max", "W/GPU", "power at which the clock is lowered: board or die limit",
+)
+power_ceiling = scope.declare(
+    "power.ceiling, P_max [W/GPU]: power at which the clock is lowered: board or die limit",
     equals=minimum(power_limit, (temperature_limit - coolant_temperature) / thermal_resistance),
     reference=_NVML,
-)  # fmt: skip
-throttle = scope.variable(
-    "throttle", "eta_P", "1", "clock under the power limit over the boost clock", bounds=(0, 2),
-    reference=_NVML,
-)  # fmt: skip
-voltage = scope.variable(
-    "voltage", "v", "1", "voltage over that of the boost clock",
-    equals=_voltage_at(throttle), reference=_VOLTAGE,
-)  # fmt: skip
-temperature = scope.variable(
-    "temperature", "T", "K", "temperature of the die", bounds=POSITIVE, reference=_THERMAL
 )
-power_leakage = scope.variable(
-    "power.leakage", "P_L", "W/GPU", "static power: idle and leakage",
+throttle = scope.declare(
+    "throttle, eta_P: clock under the power limit over the boost clock", bounds=(0, 2), reference=_NVML
+)
+voltage = scope.declare(
+    "voltage, v: voltage over that of the boost clock", equals=_voltage_at(throttle), reference=_VOLTAGE
+)
+temperature = scope.declare("temperature, T [K]: temperature of the die", bounds=POSITIVE, reference=_THERMAL)
+power_leakage = scope.declare(
+    "power.leakage, P_L [W/GPU]: static power: idle and leakage",
     equals=leakage_reference * voltage * exp((temperature - number("300 K")) / leakage_scale),
     reference=_STATIC,
-)  # fmt: skip
-power_dynamic = scope.variable(
-    "power.dynamic", "P_d", "W/GPU", "dynamic (switching) power",
-    equals=activity * cycle_energy * clock * throttle * voltage**2, reference=_DYNAMIC,
-)  # fmt: skip
-power_busy = scope.variable(
-    "power.busy", "P_b", "W/GPU", "board power while kernels run",
-    equals=total(power_idle, power_memory, power_leakage, power_dynamic), reference=_VOLTAGE,
-)  # fmt: skip
+)
+power_dynamic = scope.declare(
+    "power.dynamic, P_d [W/GPU]: dynamic (switching) power",
+    equals=activity * cycle_energy * clock * throttle * voltage**2,
+    reference=_DYNAMIC,
+)
+power_busy = scope.declare(
+    "power.busy, P_b [W/GPU]: board power while kernels run",
+    equals=total(power_idle, power_memory, power_leakage, power_dynamic),
+    reference=_VOLTAGE,
+)
 # The work of a second of benchmark clocks takes 1 + c (eta_0 / eta - 1) seconds at this clock.
 _period = maximum(throttle * (1 - work_clock_share) + work_clock_share * throttle_reference, 0.01)
 scope.equation(
     activity,
     _issued + _tensor / _period,
-    meaning="clock tree, issue, and tensor cores by their FLOPs in a cycle", reference=_COMPONENTS,
-)  # fmt: skip
+    meaning="clock tree, issue, and tensor cores by their FLOPs in a cycle",
+    reference=_COMPONENTS,
+)
 scope.equation(
-    memory_duty, minimum(work_memory_use * throttle / _period, 1),
+    memory_duty,
+    minimum(work_memory_use * throttle / _period, 1),
     meaning="the bytes of the work over the time that it takes at this clock",
     reference=by_definition("rate over peak rate"),
-)  # fmt: skip
-scope.equation(
-    temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL
 )
+scope.equation(temperature, coolant_temperature + thermal_resistance * power_busy, reference=_THERMAL)
 _free = power_ceiling - power_idle - power_memory - _leakage_at(power_ceiling, voltage)
 scope.equation(
     throttle,
     minimum(
         clock_ceiling,
-        maximum(
-            (_free / (cycle_energy * clock * voltage**2) - (activity - _issued) * throttle)
-            / _issued,
-            0,
-        ),
+        maximum((_free / (cycle_energy * clock * voltage**2) - (activity - _issued) * throttle) / _issued, 0),
     ),
     reference=_NVML,
     meaning="the power controller lowers the clock until board power is at its limit",
 )
 scope.simultaneous(
-    "clock_power", [throttle, voltage, activity, memory_duty, power_memory],
-    starts={throttle.name: "0.9"},
-)  # fmt: skip
-scope.simultaneous(
-    "power_temperature", [temperature, power_leakage, power_busy],
-    starts={temperature.name: "330 K"},
-)  # fmt: skip
-power_limited_peak_flops = scope.variable(
-    "power_limited_peak_flops", "P_sus", "FLOP/(s*GPU)",
-    "peak rate at the power-limited clock", display="TFLOP/(s*GPU)",
-    equals=throttle * peak_flops, reference=by_definition("peak rate at the throttled clock"),
-)  # fmt: skip
+    "clock_power", [throttle, voltage, activity, memory_duty, power_memory], starts={throttle.name: "0.9"}
+)
+scope.simultaneous("power_temperature", [temperature, power_leakage, power_busy], starts={temperature.name: "330 K"})
+power_limited_peak_flops = scope.declare(
+    "power_limited_peak_flops, P_sus [FLOP/(s*GPU) as TFLOP/(s*GPU)]: peak rate at the power-limited clock",
+    equals=throttle * peak_flops,
+    reference=by_definition("peak rate at the throttled clock"),
+)
 _top_voltage = 1 + voltage_slope * (clock_ceiling - 1)
-power_waiting = scope.variable(
-    "power.waiting", "P_w", "W/GPU",
-    "board power between the kernels of a process, which keeps the clock at its highest",
+power_waiting = scope.declare(
+    "power.waiting, P_w [W/GPU]: board power between the kernels of a process, which keeps the clock at its highest",
     equals=minimum(
         power_ceiling,
         power_idle
-        + leakage_reference
-        * _top_voltage
-        * exp((coolant_temperature - number("300 K")) / leakage_scale)
+        + leakage_reference * _top_voltage * exp((coolant_temperature - number("300 K")) / leakage_scale)
         + idle_activity * cycle_energy * clock * clock_ceiling * _top_voltage**2,
     ),
     reference=_COMPONENTS,
-)  # fmt: skip
-power = scope.variable(
-    "power", "P_GPU", "W/GPU", "power drawn by one GPU under the workload, on average",
+)
+power = scope.declare(
+    "power, P_GPU [W/GPU]: power drawn by one GPU under the workload, on average",
     equals=power_waiting + duty * (power_busy - power_waiting),
     reference=_UTILIZATION,
-)  # fmt: skip
+)
 scope.inequality(
     "power_cap",
     power_busy <= power_limit * (1 + 1e-9),

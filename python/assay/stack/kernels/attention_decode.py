@@ -9,19 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import (
-    Expression,
-    Scope,
-    Variable,
-    ceil,
-    cited,
-    floor,
-    log2,
-    maximum,
-    minimum,
-    number,
-    where,
-)
+from assay.model import Expression, Scope, Variable, ceil, cited, floor, log2, maximum, minimum, number, where
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.attention_prefill import Attention
@@ -34,16 +22,12 @@ MOST_SEQUENCES = 2048
 MOST_CONTEXT = 2.0**17
 """The longest context in the tables."""
 
-_FLASH_DECODING = cited(
-    "Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference"
-)
+_FLASH_DECODING = cited("Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference")
 _COUNT = cited(
-    "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning",
-    "sec. 4.1, FLOPs",
+    "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning", "sec. 4.1, FLOPs"
 )
 _GQA = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
-    "Multi-Head Checkpoints",
+    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
     "sec. 2.2",
 )
 
@@ -52,48 +36,24 @@ _BLOCK_KEYS = 128
 _REFERENCE_WIDTHS = 256
 
 
-def _constant(
-    name: str, symbol: str, unit: str, display: str, meaning: str, bounds: fitted.Bounds = (0, None)
-) -> Variable:
-    return fitted.constant(scope, name, symbol, unit, display, meaning, bounds)
+def _constant(heading: str, bounds: fitted.Bounds = (0, None)) -> Variable:
+    return fitted.constant(scope, heading, bounds)
 
 
-launch_time = _constant("launch_time", "t_0", "s", "us", "time of the kernels without work")
-tile_time = _constant("tile_time", "tau_q", "s", "us", "time of a tile besides its keys")
-single_time = _constant(
-    "single_time", "tau_1", "s", "us", "time of a tile of one query head besides its keys"
-)
-key_time = _constant("key_time", "tau_k", "s", "ns", "time of a key of width 128 in one tile")
-read_share = _constant(
-    "read_share", "r_r", "1", "1", "achieved bandwidth of KV-cache reads, over the data sheet's"
-)
-ramp = _constant("ramp", "x_0", "byte", "MB", "read size at half of the achieved bandwidth")
-reach_share = _constant(
-    "reach_share",
-    "r_h",
-    "1",
-    "1",
-    "keys and values that stay in L2, over its capacity",
-)
-split_time = _constant(
-    "split_time", "t_s", "s", "us", "time to combine KV splits, per doubling of their number"
-)
-sequence_time = _constant("sequence_time", "tau_B", "s", "ns", "scheduling time per sequence")
-query_share = _constant(
-    "query_share", "r_q", "1", "1", "achieved bandwidth of queries and outputs, over the memory's"
-)
-regroup_time = _constant(
-    "regroup_time", "t_g", "s", "us", "time of packing query heads into groups"
-)
-tile_rows = _constant("tile_rows", "b_m", "1", "1", "query heads that fit in one tile", (1, None))
-most_group = _constant(
-    "most_group", "g_max", "1", "1", "query heads per key head above which each head has its own CTA",
-    (1, None),
-)  # fmt: skip
-splits_single = _constant(
-    "splits_single", "z", "1", "1",
-    "1 where ungrouped heads use split KV too, 0 otherwise", fitted.SHARE,
-)  # fmt: skip
+launch_time = _constant("launch_time, t_0 [s as us]: time of the kernels without work")
+tile_time = _constant("tile_time, tau_q [s as us]: time of a tile besides its keys")
+single_time = _constant("single_time, tau_1 [s as us]: time of a tile of one query head besides its keys")
+key_time = _constant("key_time, tau_k [s as ns]: time of a key of width 128 in one tile")
+read_share = _constant("read_share, r_r: achieved bandwidth of KV-cache reads, over the data sheet's")
+ramp = _constant("ramp, x_0 [byte as MB]: read size at half of the achieved bandwidth")
+reach_share = _constant("reach_share, r_h: keys and values that stay in L2, over its capacity")
+split_time = _constant("split_time, t_s [s as us]: time to combine KV splits, per doubling of their number")
+sequence_time = _constant("sequence_time, tau_B [s as ns]: scheduling time per sequence")
+query_share = _constant("query_share, r_q: achieved bandwidth of queries and outputs, over the memory's")
+regroup_time = _constant("regroup_time, t_g [s as us]: time of packing query heads into groups")
+tile_rows = _constant("tile_rows, b_m: query heads that fit in one tile", (1, None))
+most_group = _constant("most_group, g_max: query heads per key head above which each head has its own CTA", (1, None))
+splits_single = _constant("splits_single, z: 1 where ungrouped heads use split KV too, 0 otherwise", fitted.SHARE)
 spread = fitted.spread(scope)
 
 
@@ -123,43 +83,48 @@ def declare(
     """Declare FLOPs, bytes and time of attention of new tokens, under names with a prefix."""
     keys = where(shape.window > 0, minimum(shape.window, shape.context), shape.context)
     widths = shape.width + shape.value_width
-    flops = into.variable(
-        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
-        equals=number("2 FLOP") * shape.batch * shape.heads * widths * keys, reference=_COUNT,
+    flops = into.declare(
+        f"{prefix}flops, F [FLOP as GFLOP]: FLOPs of {what}",
+        equals=number("2 FLOP") * shape.batch * shape.heads * widths * keys,
+        reference=_COUNT,
         library=library,
-    )  # fmt: skip
+    )
     cached = shape.batch * shape.kv_heads * widths * keys * shape.kv_element
     queries = shape.batch * shape.heads * widths * shape.element
-    size = into.variable(
-        f"{prefix}size", "S", "byte", f"bytes of keys, values, queries and outputs of {what}",
-        display="MB", equals=cached + queries, reference=_GQA, library=library,
-    )  # fmt: skip
+    size = into.declare(
+        f"{prefix}size, S [byte as MB]: bytes of keys, values, queries and outputs of {what}",
+        equals=cached + queries,
+        reference=_GQA,
+        library=library,
+    )
     cold = cached * cold_share(shape.footprint, reach_share * device.cache_capacity)
     read_time = approximate(
-        into, f"{prefix}read_time", "t_r", "s",
-        f"time of {what} to read keys and values from memory",
+        into,
+        f"{prefix}read_time, t_r [s as us]: time of {what} to read keys and values from memory",
         transfer_time(cold, read_share * device.memory_bandwidth, ramp),
-        valid=shape.batch <= MOST_SEQUENCES, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
-    least = roofline.declare(
-        into, prefix, read=cold, flops=flops, multiple=1, what=what, library=library
+        valid=shape.batch <= MOST_SEQUENCES,
+        reference=fitted.FITTED,
+        library=library,
     )
+    least = roofline.declare(into, prefix, read=cold, flops=flops, multiple=1, what=what, library=library)
     group = shape.heads / shape.kv_heads
     alone = (group <= 1) | (group > most_group)
     tiles = shape.batch * where(alone, shape.heads, shape.kv_heads * ceil(group / tile_rows))
     filling = minimum(floor(device.multiprocessors / tiles), ceil(keys / _BLOCK_KEYS))
-    parts = into.variable(
-        f"{prefix}parts", "n_s", "1", f"KV splits of {what}",
+    parts = into.declare(
+        f"{prefix}parts, n_s: KV splits of {what}",
         bounds=(1, None),
         equals=where((group > 1) | (splits_single > 0.5), maximum(1, filling), 1),
-        reference=_FLASH_DECODING, library=library,
-    )  # fmt: skip
+        reference=_FLASH_DECODING,
+        library=library,
+    )
     waves = maximum(1, ceil(tiles * parts / device.multiprocessors))
     per_key = key_time * widths / _REFERENCE_WIDTHS
     per_tile = where(alone, single_time, tile_time) + keys / parts * per_key
     regrouped = (shape.batch > 1) & (shape.kv_heads > 1) & (group > 1)
     time = approximate(
-        into, f"{prefix}time", "t", "s", f"time of {what}",
+        into,
+        f"{prefix}time, t [s as us]: time of {what}",
         launch_time
         + sequence_time * shape.batch
         + maximum(sharp_maximum(waves * per_tile, read_time), least)
@@ -167,30 +132,29 @@ def declare(
         + queries / (query_share * device.memory_bandwidth)
         + where(regrouped, regroup_time, number("0 s")),
         valid=(shape.batch <= MOST_SEQUENCES) & (shape.context <= MOST_CONTEXT),
-        reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
+        reference=fitted.FITTED,
+        library=library,
+    )
     padding = where(alone, tile_rows, ceil(group / tile_rows) * tile_rows / group)
     # Reading the cache bounds this kernel, not the clock.
     return Attention(flops, size, least, time, number("0 s"), flops * padding)
 
 
-def _free(
-    name: str, symbol: str, unit: str, meaning: str, bounds: fitted.Bounds = ("positive", None)
-) -> Variable:
-    return fitted.free(scope, name, symbol, unit, meaning, bounds)
+def _free(heading: str, bounds: fitted.Bounds = ("positive", None)) -> Variable:
+    return fitted.free(scope, heading, bounds)
 
 
 shape = DecodeShape(
-    batch=_free("batch", "B", "1", "sequences, one new token each"),
-    context=_free("context", "s", "1", "tokens in the KV cache, including the new one"),
-    window=_free("window", "w", "1", "sliding window of a query; 0 for all tokens", (0, None)),
-    heads=_free("heads", "h", "1", "query heads"),
-    kv_heads=_free("kv_heads", "h_k", "1", "key and value heads"),
-    width=_free("width", "d", "1", "width of a query or key"),
-    value_width=_free("value_width", "d_v", "1", "width of a value"),
-    element=_free("element", "b_q", "byte", "bytes of a query or output element"),
-    kv_element=_free("kv_element", "b_kv", "byte", "bytes of a KV-cache element"),
-    footprint=_free("footprint", "f", "byte", "bytes touched between two uses of the same keys"),
+    batch=_free("batch, B: sequences, one new token each"),
+    context=_free("context, s: tokens in the KV cache, including the new one"),
+    window=_free("window, w: sliding window of a query; 0 for all tokens", (0, None)),
+    heads=_free("heads, h: query heads"),
+    kv_heads=_free("kv_heads, h_k: key and value heads"),
+    width=_free("width, d: width of a query or key"),
+    value_width=_free("value_width, d_v: width of a value"),
+    element=_free("element, b_q [byte]: bytes of a query or output element"),
+    kv_element=_free("kv_element, b_kv [byte]: bytes of a KV-cache element"),
+    footprint=_free("footprint, f [byte]: bytes touched between two uses of the same keys"),
 )
 standalone = declare(scope, "", shape, what="attention of new tokens", library=True)
 """Attention of any shape."""

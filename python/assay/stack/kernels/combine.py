@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from assay.model import (
-    Expression,
-    Scope,
-    Variable,
-    cited,
-    exp,
-    maximum,
-    minimum,
-    sqrt,
-    total,
-)
+from assay.model import Expression, Scope, Variable, cited, exp, maximum, minimum, sqrt, total
 
 SHARP = 6
 """Exponent for limits of one pipeline: two equal ones cost 12 % more than one."""
@@ -23,8 +13,7 @@ QUANTILE_95 = 1.645
 """Standard deviations between the median of a normal distribution and its 95 % quantile."""
 
 QUANTILES = cited(
-    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods",
-    "sec. 1.3.6.6.9, quantiles of the lognormal distribution",
+    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods", "sec. 1.3.6.6.9, quantiles of the lognormal distribution"
 )
 """Where the ends of an interval come from."""
 
@@ -63,11 +52,15 @@ def transfer_time(size: Expression, bandwidth: Expression, ramp: Expression) -> 
 
 def declare_interval(scope: Scope, time: Variable, spread: Expression) -> None:
     """Declare the 90 % interval of a time."""
-    scope.variable(
-        "time_low", "t_5", "s", f"5 % quantile: {time.meaning}", display="us",
-        equals=time * exp(-QUANTILE_95 * spread), reference=QUANTILES, library=True,
-    )  # fmt: skip
-    scope.variable(
-        "time_high", "t_95", "s", f"95 % quantile: {time.meaning}", display="us",
-        equals=time * exp(QUANTILE_95 * spread), reference=QUANTILES, library=True,
-    )  # fmt: skip
+    scope.declare(
+        f"time_low, t_5 [s as us]: 5 % quantile: {time.meaning}",
+        equals=time * exp(-QUANTILE_95 * spread),
+        reference=QUANTILES,
+        library=True,
+    )
+    scope.declare(
+        f"time_high, t_95 [s as us]: 95 % quantile: {time.meaning}",
+        equals=time * exp(QUANTILE_95 * spread),
+        reference=QUANTILES,
+        library=True,
+    )

@@ -2,57 +2,59 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    POSITIVE,
-    Expression,
-    Scope,
-    Symbol,
-    by_definition,
-    equal,
-    fitted,
-    minimum,
-    number,
-    where,
-)
+from assay.model import POSITIVE, Expression, Scope, Symbol, by_definition, equal, fitted, minimum, number, where
 
 scope = Scope("kernels.device", "Device ceilings of one GPU")
 
 _ONE_GPU = by_definition("a kernel runs on one GPU")
 _GPU = number("1 GPU")
 
-multiprocessors = scope.variable(
-    "multiprocessors", "n_SM", "1", "SMs over which the CTAs of a kernel are distributed",
-    equals=Symbol("gpu.multiprocessors") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
-)  # fmt: skip
-cache_capacity = scope.variable(
-    "cache_capacity", "C_L2", "byte", "capacity of the L2 cache",
-    display="MB", equals=Symbol("gpu.cache.capacity") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
-)  # fmt: skip
-peak_flops = scope.variable(
-    "peak_flops", "P", "FLOP/s", "peak rate of 16-bit GEMMs", display="TFLOP/s",
-    equals=Symbol("gpu.peak_flops") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
-)  # fmt: skip
-memory_bandwidth = scope.variable(
-    "memory_bandwidth", "B", "byte/s", "peak rate of the GPU's memory", display="TB/s",
-    equals=Symbol("gpu.memory.bandwidth") * _GPU, bounds=POSITIVE, reference=_ONE_GPU,
-)  # fmt: skip
-link_bandwidth = scope.variable(
-    "link_bandwidth", "B_link", "byte/s", "rate of the links to other GPUs, one direction",
-    display="GB/s", equals=Symbol("gpu.link.bandwidth") * _GPU, reference=_ONE_GPU,
-)  # fmt: skip
+multiprocessors = scope.declare(
+    "multiprocessors, n_SM: SMs over which the CTAs of a kernel are distributed",
+    equals=Symbol("gpu.multiprocessors") * _GPU,
+    bounds=POSITIVE,
+    reference=_ONE_GPU,
+)
+cache_capacity = scope.declare(
+    "cache_capacity, C_L2 [byte as MB]: capacity of the L2 cache",
+    equals=Symbol("gpu.cache.capacity") * _GPU,
+    bounds=POSITIVE,
+    reference=_ONE_GPU,
+)
+peak_flops = scope.declare(
+    "peak_flops, P [FLOP/s as TFLOP/s]: peak rate of 16-bit GEMMs",
+    equals=Symbol("gpu.peak_flops") * _GPU,
+    bounds=POSITIVE,
+    reference=_ONE_GPU,
+)
+memory_bandwidth = scope.declare(
+    "memory_bandwidth, B [byte/s as TB/s]: peak rate of the GPU's memory",
+    equals=Symbol("gpu.memory.bandwidth") * _GPU,
+    bounds=POSITIVE,
+    reference=_ONE_GPU,
+)
+link_bandwidth = scope.declare(
+    "link_bandwidth, B_link [byte/s as GB/s]: rate of the links to other GPUs, one direction",
+    equals=Symbol("gpu.link.bandwidth") * _GPU,
+    reference=_ONE_GPU,
+)
 _CLOCKS = fitted("docs/design/gpu-power.md", "kernels at 900, 1410 and 1980 MHz on an H200")
 _LOWEST_RATIO = 0.71
 """1410 of 1980 MHz, where memory-bound kernels are 3 to 13 % slower; at 900 MHz 80 to 90 %."""
 _throttle, _reference = Symbol("gpu.throttle"), Symbol("gpu.throttle_reference")
-clock_ratio = scope.variable(
-    "clock_ratio", "eta", "1", "clock under this load over the clock under which constants were fitted",
-    bounds=POSITIVE, reference=_CLOCKS,
-)  # fmt: skip
+clock_ratio = scope.declare(
+    "clock_ratio, eta: clock under this load over the clock under which constants were fitted",
+    bounds=POSITIVE,
+    reference=_CLOCKS,
+)
 scope.approximation(
-    clock_ratio, _throttle / _reference, name="clock_ratio.fit",
-    valid=_throttle >= _LOWEST_RATIO * _reference, reference=_CLOCKS,
+    clock_ratio,
+    _throttle / _reference,
+    name="clock_ratio.fit",
+    valid=_throttle >= _LOWEST_RATIO * _reference,
+    reference=_CLOCKS,
     meaning="memory-bound kernels keep their bandwidth at this clock",
-)  # fmt: skip
+)
 
 
 def clock_of(library: bool) -> Expression:

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import (
-    Expression,
-    Scope,
-    Variable,
-    ceil,
-    cited,
-    maximum,
-    number,
-    where,
-)
+from assay.model import Expression, Scope, Variable, ceil, cited, maximum, number, where
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
@@ -38,8 +29,7 @@ _OCCUPANCY = cited(
     "ch. IV on occupancy",
 )
 _BLOCK_SCALES = cited(
-    "DeepSeek-AI 2024, DeepSeek-V3 Technical Report",
-    "sec. 3.3.2, partial sums are scaled outside the tensor cores",
+    "DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.3.2, partial sums are scaled outside the tensor cores"
 )
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
@@ -47,42 +37,23 @@ _ROOFLINE = cited(
     "The Roofline Model",
 )
 
-launch_time = fitted.constant(
-    scope,
-    "launch_time",
-    "t_0",
-    "s",
-    "us",
-    "time of a grouped GEMM without work",
-    (0, None),
-)
-sustained_share = fitted.constant(
-    scope, "sustained_share", "r_P", "1", "1", "rate of full tiles, over the peak",
-    fitted.EFFICIENCY,
-)  # fmt: skip
+launch_time = fitted.constant(scope, "launch_time, t_0 [s as us]: time of a grouped GEMM without work", (0, None))
+sustained_share = fitted.constant(scope, "sustained_share, r_P: rate of full tiles, over the peak", fitted.EFFICIENCY)
 read_share = fitted.constant(
-    scope,
-    "read_share",
-    "r_r",
-    "1",
-    "1",
-    "achieved bandwidth of expert weights, over the data sheet's",
-    fitted.EFFICIENCY,
+    scope, "read_share, r_r: achieved bandwidth of expert weights, over the data sheet's", fitted.EFFICIENCY
 )
 activation_share = fitted.constant(
-    scope, "activation_share", "r_a", "1", "1",
-    "achieved bandwidth of token permutation, over the memory's",
-)  # fmt: skip
+    scope, "activation_share, r_a: achieved bandwidth of token permutation, over the memory's"
+)
 eight_bit_share = fitted.constant(
-    scope, "eight_bit_share", "r_8", "1", "1",
-    "rate of full tiles of 8-bit GEMMs with block scales over that without", fitted.EFFICIENCY,
-)  # fmt: skip
+    scope,
+    "eight_bit_share, r_8: rate of full tiles of 8-bit GEMMs with block scales over that without",
+    fitted.EFFICIENCY,
+)
 eight_bit_time = fitted.constant(
-    scope, "eight_bit_time", "t_8", "s", "us", "time of casting to 8 bits and of scales", (0, None)
+    scope, "eight_bit_time, t_8 [s as us]: time of casting to 8 bits and of scales", (0, None)
 )
-tile_rows = fitted.constant(
-    scope, "tile_rows", "b_m", "1", "1", "rows of a tile of one expert", (1, None)
-)
+tile_rows = fitted.constant(scope, "tile_rows, b_m: rows of a tile of one expert", (1, None))
 spread = fitted.spread(scope)
 eight_bit_spread = fitted.spread(scope, "eight_bit_spread", "of 8-bit GEMMs")
 
@@ -117,75 +88,83 @@ class Experts:
     clock_bound: Expression
 
 
-def declare(
-    into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False
-) -> Experts:
+def declare(into: Scope, prefix: str, shape: ExpertsShape, *, what: str = "experts", library: bool = False) -> Experts:
     """Declare touched experts, FLOPs, bytes and time of a grouped GEMM."""
-    touched = into.variable(
-        f"{prefix}touched", "E_t", "1", f"active experts of {what}: those with at least one token",
+    touched = into.declare(
+        f"{prefix}touched, E_t: active experts of {what}: those with at least one token",
         equals=shape.experts * (1 - (1 - shape.chosen / shape.experts) ** shape.tokens),
-        reference=_OCCUPANCY, library=library,
-    )  # fmt: skip
-    rows = shape.tokens * shape.chosen
-    flops = into.variable(
-        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
-        equals=number("2 FLOP") * rows * shape.columns * shape.depth, reference=_SWITCH,
+        reference=_OCCUPANCY,
         library=library,
-    )  # fmt: skip
+    )
+    rows = shape.tokens * shape.chosen
+    flops = into.declare(
+        f"{prefix}flops, F [FLOP as GFLOP]: FLOPs of {what}",
+        equals=number("2 FLOP") * rows * shape.columns * shape.depth,
+        reference=_SWITCH,
+        library=library,
+    )
     weights = touched * shape.columns * shape.depth * shape.weight_element
     activations = rows * (shape.columns + shape.depth) * shape.activation_element
-    size = into.variable(
-        f"{prefix}size", "S", "byte", f"bytes of the touched weights and the activations of {what}",
-        display="MB", equals=weights + activations, reference=_SWITCH, library=library,
-    )  # fmt: skip
+    size = into.declare(
+        f"{prefix}size, S [byte as MB]: bytes of the touched weights and the activations of {what}",
+        equals=weights + activations,
+        reference=_SWITCH,
+        library=library,
+    )
     # Nearly every active expert has a partial last tile, on average half full.
     padded = maximum(rows + touched * tile_rows / 2, ceil(rows / tile_rows) * tile_rows)
     multiple = device.rate_multiple(shape.bits)
-    least = roofline.declare(
-        into, prefix, read=weights, flops=flops, multiple=multiple, what=what, library=library
-    )
+    least = roofline.declare(into, prefix, read=weights, flops=flops, multiple=multiple, what=what, library=library)
     rate = sustained_share * multiple * device.peak_flops * device.clock_of(library)
     tile_time = number("2 FLOP") * padded * shape.columns * shape.depth / rate
-    scaling_time = into.variable(
-        f"{prefix}scaling_time", "t_s", "s",
-        f"time that the block scales of 8-bit operands add to the tiles of {what}", display="us",
+    scaling_time = into.declare(
+        f"{prefix}scaling_time, t_s [s as us]: time that the block scales of 8-bit operands add to the tiles of {what}",
         equals=where(shape.bits > 8, number("0 s"), tile_time * (1 / eight_bit_share - 1)),
-        reference=_BLOCK_SCALES, library=library,
-    )  # fmt: skip
-    compute_time = into.variable(
-        f"{prefix}compute_time", "t_c", "s", f"time of the tiles of {what}", display="us",
-        equals=tile_time + scaling_time, reference=_ROOFLINE, library=library,
-    )  # fmt: skip
+        reference=_BLOCK_SCALES,
+        library=library,
+    )
+    compute_time = into.declare(
+        f"{prefix}compute_time, t_c [s as us]: time of the tiles of {what}",
+        equals=tile_time + scaling_time,
+        reference=_ROOFLINE,
+        library=library,
+    )
     read_time = approximate(
-        into, f"{prefix}read_time", "t_r", "s", f"time to read the touched weights of {what}",
+        into,
+        f"{prefix}read_time, t_r [s as us]: time to read the touched weights of {what}",
         transfer_time(weights, read_share * device.memory_bandwidth, constants.ramp),
-        valid=shape.tokens <= MOST_TOKENS, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
+        valid=shape.tokens <= MOST_TOKENS,
+        reference=fitted.FITTED,
+        library=library,
+    )
     time = approximate(
-        into, f"{prefix}time", "t", "s", f"time of {what}",
+        into,
+        f"{prefix}time, t [s as us]: time of {what}",
         launch_time
         + where(shape.bits > 8, number("0 s"), eight_bit_time)
         + maximum(overlap(compute_time, read_time, constants.overlap_exponent), least)
         + activations / (activation_share * device.memory_bandwidth),
-        valid=shape.tokens <= MOST_TOKENS, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
+        valid=shape.tokens <= MOST_TOKENS,
+        reference=fitted.FITTED,
+        library=library,
+    )
     clock_bound = device.clock_bound(compute_time, time, constants.overlap_exponent)
     return Experts(touched, flops, size, least, time, clock_bound)
 
 
-def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
-    return fitted.free(scope, name, symbol, unit, meaning)
+def _free(heading: str) -> Variable:
+    return fitted.free(scope, heading)
 
 
 shape = ExpertsShape(
-    tokens=_free("tokens", "n", "1", "tokens of the batch"),
-    experts=_free("experts", "E", "1", "experts whose weights are on the GPU"),
-    chosen=_free("chosen", "k", "1", "experts per token (top-k)"),
-    columns=_free("columns", "n_c", "1", "features out of one expert's GEMM"),
-    depth=_free("depth", "n_k", "1", "features into one expert's GEMM"),
-    bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
-    weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
-    activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
+    tokens=_free("tokens, n: tokens of the batch"),
+    experts=_free("experts, E: experts whose weights are on the GPU"),
+    chosen=_free("chosen, k: experts per token (top-k)"),
+    columns=_free("columns, n_c: features out of one expert's GEMM"),
+    depth=_free("depth, n_k: features into one expert's GEMM"),
+    bits=_free("bits, b: bits of an operand in the tensor core"),
+    weight_element=_free("weight_element, b_W [byte]: bytes of a weight"),
+    activation_element=_free("activation_element, b_A [byte]: bytes of an activation"),
 )
 standalone = declare(scope, "", shape, library=True)
 """A grouped GEMM of experts of any shape."""

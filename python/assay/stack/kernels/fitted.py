@@ -15,30 +15,17 @@ FITTED = fitted("docs/design/kernel-model.md", "measured kernels")
 _SHAPE = by_definition("shape of the operation")
 
 
-def constant(
-    scope: Scope, name: str, symbol: str, unit: str, display: str, meaning: str,
-    bounds: Bounds = POSITIVE,
-) -> Variable:  # fmt: skip
+def constant(scope: Scope, heading: str, bounds: Bounds = POSITIVE) -> Variable:
     """Declare a constant that is fitted per accelerator."""
-    return scope.variable(
-        name, symbol, unit, meaning, display=display, bounds=bounds, reference=FITTED,
-        boundary="needs-source",
-    )  # fmt: skip
+    return scope.declare(heading, bounds=bounds, reference=FITTED, boundary="needs-source")
 
 
-def free(
-    scope: Scope, name: str, symbol: str, unit: str, meaning: str, bounds: Bounds = POSITIVE
-) -> Variable:
+def free(scope: Scope, heading: str, bounds: Bounds = POSITIVE) -> Variable:
     """Declare one dimension of a standalone operation."""
-    return scope.variable(
-        name, symbol, unit, meaning, bounds=bounds, reference=_SHAPE, boundary="scenario",
-        library=True,
-    )  # fmt: skip
+    return scope.declare(heading, bounds=bounds, reference=_SHAPE, boundary="scenario", library=True)
 
 
 def spread(scope: Scope, name: str = "spread", what: str = "") -> Variable:
     """Declare the spread of measured over predicted times of a kind of kernel."""
-    meaning = f"logarithmic spread of measured over predicted {what}".strip()
-    return scope.variable(
-        name, "sigma", "1", meaning, reference=FITTED, boundary="needs-source", library=True
-    )
+    heading = f"{name}, sigma: logarithmic spread of measured over predicted {what}".strip()
+    return scope.declare(heading, reference=FITTED, boundary="needs-source", library=True)

@@ -9,30 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.model import (
-    Expression,
-    Scope,
-    Variable,
-    by_definition,
-    ceil,
-    cited,
-    floor,
-    maximum,
-    minimum,
-    number,
-    where,
-)
+from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, floor, maximum, minimum, number, where
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
-from assay.stack.kernels.combine import (
-    cold_share,
-    declare_interval,
-    exposed,
-    overlap,
-    sharp_maximum,
-    transfer_time,
-)
+from assay.stack.kernels.combine import cold_share, declare_interval, exposed, overlap, sharp_maximum, transfer_time
 
 scope = constants.scope
 
@@ -109,56 +90,57 @@ class Gemm:
     clock_bound: Expression
 
 
-def declare(
-    scope: Scope,
-    prefix: str,
-    shape: GemmShape,
-    *,
-    what: str = "a GEMM",
-    library: bool = False,
-) -> Gemm:
+def declare(scope: Scope, prefix: str, shape: GemmShape, *, what: str = "a GEMM", library: bool = False) -> Gemm:
     """Declare FLOPs, bytes and time of a GEMM in a scope, under names with a prefix."""
-    flops = scope.variable(
-        f"{prefix}flops", "F", "FLOP", f"FLOPs of {what}", display="GFLOP",
-        equals=number("2 FLOP") * shape.rows * shape.columns * shape.depth, reference=_BOUNDS,
+    flops = scope.declare(
+        f"{prefix}flops, F [FLOP as GFLOP]: FLOPs of {what}",
+        equals=number("2 FLOP") * shape.rows * shape.columns * shape.depth,
+        reference=_BOUNDS,
         library=library,
-    )  # fmt: skip
+    )
     weights = shape.columns * shape.depth * shape.weight_element
     if shape.groups is not None:
         weights = shape.groups * weights
     activations = shape.rows * shape.depth * shape.activation_element
     outputs = shape.rows * shape.columns * shape.output_element
-    size = scope.variable(
-        f"{prefix}size", "S", "byte", f"minimum bytes that {what} moves", display="MB",
-        equals=weights + activations + outputs, reference=_BOUNDS, library=library,
-    )  # fmt: skip
+    size = scope.declare(
+        f"{prefix}size, S [byte as MB]: minimum bytes that {what} moves",
+        equals=weights + activations + outputs,
+        reference=_BOUNDS,
+        library=library,
+    )
     capacity = constants.reach_share * device.cache_capacity
     cold = weights * cold_share(shape.weight_footprint, capacity) + activations * cold_share(
         shape.activation_footprint, capacity
     )
     is_measured = (shape.rows * shape.columns <= MOST_OUTPUTS) & (shape.depth <= MOST_DEPTH)
     read_time = approximate(
-        scope, f"{prefix}read_time", "t_r", "s", f"time of {what} to read cold operands",
+        scope,
+        f"{prefix}read_time, t_r [s as us]: time of {what} to read cold operands",
         transfer_time(cold, constants.read_share * _BANDWIDTH, constants.ramp),
-        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
-    write_time = approximate(
-        scope, f"{prefix}write_time", "t_w", "s", f"time of {what} to write the outputs",
-        transfer_time(outputs, constants.read_share * _BANDWIDTH, constants.ramp),
-        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
-    multiple = device.rate_multiple(shape.bits)
-    least = roofline.declare(
-        scope, prefix, read=cold, flops=flops, multiple=multiple, what=what, library=library
+        valid=is_measured,
+        reference=fitted.FITTED,
+        library=library,
     )
+    write_time = approximate(
+        scope,
+        f"{prefix}write_time, t_w [s as us]: time of {what} to write the outputs",
+        transfer_time(outputs, constants.read_share * _BANDWIDTH, constants.ramp),
+        valid=is_measured,
+        reference=fitted.FITTED,
+        library=library,
+    )
+    multiple = device.rate_multiple(shape.bits)
+    least = roofline.declare(scope, prefix, read=cold, flops=flops, multiple=multiple, what=what, library=library)
     sustained = where(shape.bits > 8, 1, constants.eight_bit_share) * constants.sustained_share
     clock = device.clock_of(library)
     data_gain = 1 + _CONSTANT_DATA_GAIN * (1 - shape.toggling)
-    power_time = scope.variable(
-        f"{prefix}power_time", "t_P", "s", f"time of {what} under the power limit", display="us",
+    power_time = scope.declare(
+        f"{prefix}power_time, t_P [s as us]: time of {what} under the power limit",
         equals=flops / (sustained * multiple * device.peak_flops * clock * data_gain),
-        reference=_POWER, library=library,
-    )  # fmt: skip
+        reference=_POWER,
+        library=library,
+    )
     limits = _Limits(shape, multiple, power_time, read_time, write_time)
     tiled = [_declare_tile(scope, prefix, limits, *tile, what, library) for tile in TILES]
     best = maximum(minimum(*tiled), least)
@@ -167,16 +149,20 @@ def declare(
     cast_size = shape.rows * shape.depth * (number("2 byte") + shape.activation_element)
     rows_cast = constants.cast_time + shape.rows * constants.cast_row_time
     cast = shape.casting * (rows_cast + cast_size / (constants.cast_share * _BANDWIDTH))
-    casting_time = scope.variable(
-        f"{prefix}casting_time", "t_8", "s", f"time to quantize the activations of {what}",
-        display="us", equals=where(shape.bits > 8, number("0 s"), cast), reference=_FORMATS,
+    casting_time = scope.declare(
+        f"{prefix}casting_time, t_8 [s as us]: time to quantize the activations of {what}",
+        equals=where(shape.bits > 8, number("0 s"), cast),
+        reference=_FORMATS,
         library=library,
-    )  # fmt: skip
+    )
     time = approximate(
-        scope, f"{prefix}time", "t", "s", f"time of {what}, with the fastest tile shape",
+        scope,
+        f"{prefix}time, t [s as us]: time of {what}, with the fastest tile shape",
         constants.launch_time + best * (1 + sunk) + casting_time,
-        valid=is_measured, reference=fitted.FITTED, display="us", library=library,
-    )  # fmt: skip
+        valid=is_measured,
+        reference=fitted.FITTED,
+        library=library,
+    )
     clock_bound = device.clock_bound(power_time, time, constants.overlap_exponent)
     return Gemm(flops, size, least, time, clock_bound)
 
@@ -210,38 +196,24 @@ def _declare_tile(
         depth = shape.depth if splits is None else shape.depth / splits
         busy = waves_of(ctas, constants.tail_cost) * depth * per_depth
         inner = sharp_maximum(busy, cache_time, limits.power_time)
-        time = (
-            overlap(inner, limits.read_time, constants.overlap_exponent)
-            + constants.block_time * ctas
-        )
+        time = overlap(inner, limits.read_time, constants.overlap_exponent) + constants.block_time * ctas
         if splits is not None:
-            reduction = (
-                shape.rows
-                * shape.columns
-                * _PARTIAL_BYTES
-                * splits
-                / (constants.read_share * _BANDWIDTH)
-            )
+            reduction = shape.rows * shape.columns * _PARTIAL_BYTES * splits / (constants.read_share * _BANDWIDTH)
             time = time + where(splits > 1, constants.split_time + reduction, number("0 s"))
         return exposed(time, limits.write_time, constants.write_exposure)
 
-    return scope.variable(
-        f"{prefix}tile_{rows}x{columns}.time", "t_t", "s",
-        f"time of {what} in tiles of {rows} by {columns}", display="us",
-        equals=minimum(
-            with_splits(), *(with_splits(splits) for splits in _split_counts(tiles, shape.depth))
-        ),
-        reference=_STREAM_K, library=library,
-    )  # fmt: skip
+    return scope.declare(
+        f"{prefix}tile_{rows}x{columns}.time, t_t [s as us]: time of {what} in tiles of {rows} by {columns}",
+        equals=minimum(with_splits(), *(with_splits(splits) for splits in _split_counts(tiles, shape.depth))),
+        reference=_STREAM_K,
+        library=library,
+    )
 
 
 def _split_counts(tiles: Expression, depth: Expression) -> list[Expression]:
     """Candidate split-K factors: those that fill one, two or four waves."""
     most = minimum(MAX_SPLITS, floor(depth / MIN_SPLIT_DEPTH))
-    return [
-        maximum(1, minimum(floor(waves * device.multiprocessors / tiles), most))
-        for waves in (1, 2, 4)
-    ]
+    return [maximum(1, minimum(floor(waves * device.multiprocessors / tiles), most)) for waves in (1, 2, 4)]
 
 
 def waves_of(ctas: Expression, tail_cost: Expression) -> Expression:
@@ -256,37 +228,25 @@ def waves_of(ctas: Expression, tail_cost: Expression) -> Expression:
     return maximum(floor(waves) + tail, 1)
 
 
-def _free(name: str, symbol: str, unit: str, meaning: str) -> Variable:
-    return fitted.free(constants.scope, name, symbol, unit, meaning)
+def _free(heading: str) -> Variable:
+    return fitted.free(constants.scope, heading)
 
 
 shape = GemmShape(
-    rows=_free("rows", "m", "1", "rows of the activations: tokens"),
-    columns=_free("columns", "n", "1", "columns of the outputs: features out"),
-    depth=_free("depth", "k", "1", "length of the sums: features in"),
-    bits=_free("bits", "b", "1", "bits of an operand in the tensor core"),
-    weight_element=_free("weight_element", "b_W", "byte", "bytes of a weight"),
-    activation_element=_free("activation_element", "b_A", "byte", "bytes of an activation"),
-    output_element=_free("output_element", "b_C", "byte", "bytes of an output"),
-    weight_footprint=_free(
-        "weight_footprint", "f_W", "byte", "bytes touched between two uses of the weights"
-    ),
-    activation_footprint=_free(
-        "activation_footprint", "f_A", "byte", "bytes touched between two uses of the activations"
-    ),
-    toggling=fitted.free(
-        constants.scope, "toggling", "u", "1", "1 for random operands, 0 for constant ones",
-        fitted.SHARE,
-    ),
+    rows=_free("rows, m: rows of the activations: tokens"),
+    columns=_free("columns, n: columns of the outputs: features out"),
+    depth=_free("depth, k: length of the sums: features in"),
+    bits=_free("bits, b: bits of an operand in the tensor core"),
+    weight_element=_free("weight_element, b_W [byte]: bytes of a weight"),
+    activation_element=_free("activation_element, b_A [byte]: bytes of an activation"),
+    output_element=_free("output_element, b_C [byte]: bytes of an output"),
+    weight_footprint=_free("weight_footprint, f_W [byte]: bytes touched between two uses of the weights"),
+    activation_footprint=_free("activation_footprint, f_A [byte]: bytes touched between two uses of the activations"),
+    toggling=fitted.free(constants.scope, "toggling, u: 1 for random operands, 0 for constant ones", fitted.SHARE),
     casting=fitted.free(
-        constants.scope, "casting", "c", "1", "1 where activations are quantized first, 0 otherwise",
-        fitted.SHARE,
+        constants.scope, "casting, c: 1 where activations are quantized first, 0 otherwise", fitted.SHARE
     ),
-)  # fmt: skip
+)
 standalone = declare(constants.scope, "", shape, library=True)
 """A GEMM of any shape."""
-declare_interval(
-    constants.scope,
-    standalone.time,
-    where(shape.bits > 8, constants.spread, constants.eight_bit_spread),
-)
+declare_interval(constants.scope, standalone.time, where(shape.bits > 8, constants.spread, constants.eight_bit_spread))

@@ -25,78 +25,75 @@ _STAPPER = cited(
     "negative binomial yield of clustered defects",
 )
 _MURPHY = cited(
-    "Murphy 1964, Cost-Size Optima of Monolithic Integrated Circuits",
-    "triangular distribution of the defect density",
+    "Murphy 1964, Cost-Size Optima of Monolithic Integrated Circuits", "triangular distribution of the defect density"
 )
 _SEEDS = cited(
     "Seeds 1967, Yield, Economic, and Logistic Models for Complex Digital Arrays",
     "exponential distribution of the defect density",
 )
 _WAFER = cited("SEMI M1, Specification for Polished Single Crystal Silicon Wafers", "300 mm wafers")
-_FIELD = cited(
-    "Mack 2007, Fundamental Principles of Optical Lithography",
-    "step-and-scan tools: field of a scanner",
-)
+_FIELD = cited("Mack 2007, Fundamental Principles of Optical Lithography", "step-and-scan tools: field of a scanner")
 
-reticle_width = scope.variable(
-    "reticle.width", "w_r", "m", "width of the largest field that a scanner exposes",
-    display="mm", bounds=POSITIVE, reference=_FIELD, boundary="primitive",
-)  # fmt: skip
-reticle_height = scope.variable(
-    "reticle.height", "h_r", "m", "height of the largest field that a scanner exposes",
-    display="mm", bounds=POSITIVE, reference=_FIELD, boundary="primitive",
-)  # fmt: skip
-reticle_area = scope.variable(
-    "reticle.area", "A_r", "m^2", "reticle limit: area of the largest field", display="mm^2",
-    equals=reticle_width * reticle_height, reference=_FIELD,
-)  # fmt: skip
-die_area = scope.variable(
-    "die.area", "A_d", "m^2", "area of a compute die", display="mm^2", bounds=POSITIVE,
-    reference=_COST, boundary="primitive",
-)  # fmt: skip
-reticle_share = scope.variable(
-    "die.reticle_share", "s_r", "1", "area of a compute die over the reticle limit", display="%",
-    equals=die_area / reticle_area, reference=_FIELD, target=True,
-)  # fmt: skip
-scope.inequality(
-    "die.within_reticle", die_area <= reticle_area, "a compute die fits the reticle",
+reticle_width = scope.declare(
+    "reticle.width, w_r [m as mm]: width of the largest field that a scanner exposes",
+    bounds=POSITIVE,
     reference=_FIELD,
-)  # fmt: skip
-transistors = scope.variable(
-    "die.transistors", "n_T", "1", "transistors of a compute die", reference=_COST,
     boundary="primitive",
-)  # fmt: skip
-density = scope.variable(
-    "die.density", "rho_T", "1/m^2",
-    "transistors of a compute die by area; 1/um^2 is a million a mm^2", display="1/um^2",
-    equals=transistors / die_area, reference=by_definition("transistors over area"), target=True,
-)  # fmt: skip
-density_limit = scope.variable(
-    "process.density", "rho_max", "1/m^2", "densest logic of the process", display="1/um^2",
-    reference=by_definition("mix of NAND2 and flip-flop cells"), boundary="primitive",
-)  # fmt: skip
+)
+reticle_height = scope.declare(
+    "reticle.height, h_r [m as mm]: height of the largest field that a scanner exposes",
+    bounds=POSITIVE,
+    reference=_FIELD,
+    boundary="primitive",
+)
+reticle_area = scope.declare(
+    "reticle.area, A_r [m^2 as mm^2]: reticle limit: area of the largest field",
+    equals=reticle_width * reticle_height,
+    reference=_FIELD,
+)
+die_area = scope.declare(
+    "die.area, A_d [m^2 as mm^2]: area of a compute die", bounds=POSITIVE, reference=_COST, boundary="primitive"
+)
+reticle_share = scope.declare(
+    "die.reticle_share, s_r [1 as %]: area of a compute die over the reticle limit",
+    equals=die_area / reticle_area,
+    reference=_FIELD,
+    target=True,
+)
+scope.inequality("die.within_reticle", die_area <= reticle_area, "a compute die fits the reticle", reference=_FIELD)
+transistors = scope.declare("die.transistors, n_T: transistors of a compute die", reference=_COST, boundary="primitive")
+density = scope.declare(
+    "die.density, rho_T [1/m^2 as 1/um^2]: transistors of a compute die by area; 1/um^2 is a million a mm^2",
+    equals=transistors / die_area,
+    reference=by_definition("transistors over area"),
+    target=True,
+)
+density_limit = scope.declare(
+    "process.density, rho_max [1/m^2 as 1/um^2]: densest logic of the process",
+    reference=by_definition("mix of NAND2 and flip-flop cells"),
+    boundary="primitive",
+)
 scope.inequality(
-    "die.within_density", density <= density_limit,
+    "die.within_density",
+    density <= density_limit,
     "the process can draw as many transistors on a die's area",
     reference=by_definition("the densest cells bound the mean of a die"),
-)  # fmt: skip
+)
 
-diameter = scope.variable(
-    "wafer.diameter", "d_w", "m", "diameter of a wafer", display="mm", bounds=POSITIVE,
-    reference=_WAFER, boundary="primitive",
-)  # fmt: skip
-edge = scope.variable(
-    "wafer.edge_exclusion", "e_w", "m", "border of a wafer that holds no dies", display="mm",
-    reference=_WAFER, boundary="primitive",
-)  # fmt: skip
-scribe = scope.variable(
-    "wafer.scribe", "s_w", "m", "width of the scribe lines between dies", display="mm",
-    reference=_GROSS, boundary="primitive",
-)  # fmt: skip
-pitch_area = scope.variable(
-    "die.pitch_area", "A_p", "m^2", "area of a die with its scribe lines, as a square",
-    display="mm^2", equals=(sqrt(die_area) + scribe) ** 2, reference=_GROSS,
-)  # fmt: skip
+diameter = scope.declare(
+    "wafer.diameter, d_w [m as mm]: diameter of a wafer", bounds=POSITIVE, reference=_WAFER, boundary="primitive"
+)
+edge = scope.declare(
+    "wafer.edge_exclusion, e_w [m as mm]: border of a wafer that holds no dies", reference=_WAFER, boundary="primitive"
+)
+scribe = scope.declare(
+    "wafer.scribe, s_w [m as mm]: width of the scribe lines between dies", reference=_GROSS, boundary="primitive"
+)
+pitch_area = scope.declare(
+    "die.pitch_area, A_p [m^2 as mm^2]: area of a die with its scribe lines, as a square",
+    equals=(sqrt(die_area) + scribe) ** 2,
+    reference=_GROSS,
+)
 usable_diameter = diameter - 2 * edge
 
 FITTED_EDGE = 0.58
@@ -113,77 +110,94 @@ def sites_on_wafer(area: Expression, edge_share: float = FITTED_EDGE) -> Express
     return where(whole > cut, whole - cut, 0)
 
 
-gross_dies = scope.variable(
-    "wafer.gross_dies", "N_d", "1", "dies on a wafer, good and bad", reference=_GROSS
-)
+gross_dies = scope.declare("wafer.gross_dies, N_d: dies on a wafer, good and bad", reference=_GROSS)
 scope.equation(
-    gross_dies, sites_on_wafer(pitch_area), name="fitted_edge",
+    gross_dies,
+    sites_on_wafer(pitch_area),
+    name="fitted_edge",
     meaning="area over die area, less the dies that the edge cuts, fitted to counts",
     reference=_GROSS,
-)  # fmt: skip
+)
 scope.approximation(
-    gross_dies, sites_on_wafer(pitch_area, FIRST_ORDER_EDGE), name="first_order",
+    gross_dies,
+    sites_on_wafer(pitch_area, FIRST_ORDER_EDGE),
+    name="first_order",
     valid=pitch_area <= usable_diameter**2,
-    meaning="area over die area, less one die for each diagonal along the edge", reference=_COST,
-)  # fmt: skip
+    meaning="area over die area, less one die for each diagonal along the edge",
+    reference=_COST,
+)
 scope.approximation(
-    gross_dies, math.pi * (usable_diameter - sqrt(pitch_area)) ** 2 / (4 * pitch_area),
-    name="lost_border", valid=pitch_area <= usable_diameter**2,
-    meaning="dies whose centers lie half a die from the edge", reference=_BORDER,
-)  # fmt: skip
+    gross_dies,
+    math.pi * (usable_diameter - sqrt(pitch_area)) ** 2 / (4 * pitch_area),
+    name="lost_border",
+    valid=pitch_area <= usable_diameter**2,
+    meaning="dies whose centers lie half a die from the edge",
+    reference=_BORDER,
+)
 
-defect_density = scope.variable(
-    "process.defect_density", "D_0", "1/m^2", "killer defects by area", display="1/cm^2",
-    reference=_STAPPER, boundary="primitive",
-)  # fmt: skip
-critical_share = scope.variable(
-    "die.critical_share", "s_c", "1",
-    "share of a die where a defect makes it unsellable; spare and disabled units are not",
-    display="%", bounds=(0, 1), reference=_STAPPER, boundary="primitive",
-)  # fmt: skip
-clustering = scope.variable(
-    "process.clustering", "alpha", "1",
-    "clustering parameter of defects: 1 is strongly clustered, large ones are independent",
-    bounds=POSITIVE, reference=_STAPPER, boundary="primitive",
-)  # fmt: skip
-faults = scope.variable(
-    "die.faults", "lambda", "1", "expected killer defects of a die",
-    equals=die_area * critical_share * defect_density, reference=_STAPPER,
-)  # fmt: skip
-die_yield = scope.variable(
-    "die.yield", "Y_d", "1", "share of dies that can be sold", display="%", bounds=(0, 1),
-    reference=_STAPPER, target=True,
-)  # fmt: skip
+defect_density = scope.declare(
+    "process.defect_density, D_0 [1/m^2 as 1/cm^2]: killer defects by area", reference=_STAPPER, boundary="primitive"
+)
+critical_share = scope.declare(
+    "die.critical_share, s_c [1 as %]: share of a die where a defect makes it unsellable; spare and disabled "
+    "units are not",
+    bounds=(0, 1),
+    reference=_STAPPER,
+    boundary="primitive",
+)
+clustering = scope.declare(
+    "process.clustering, alpha: clustering parameter of defects: 1 is strongly clustered, large ones are independent",
+    bounds=POSITIVE,
+    reference=_STAPPER,
+    boundary="primitive",
+)
+faults = scope.declare(
+    "die.faults, lambda: expected killer defects of a die",
+    equals=die_area * critical_share * defect_density,
+    reference=_STAPPER,
+)
+die_yield = scope.declare(
+    "die.yield, Y_d [1 as %]: share of dies that can be sold", bounds=(0, 1), reference=_STAPPER, target=True
+)
 scope.equation(
-    die_yield, (1 + faults / clustering) ** (-clustering), name="negative_binomial",
-    meaning="defects cluster", reference=_STAPPER,
-)  # fmt: skip
+    die_yield,
+    (1 + faults / clustering) ** (-clustering),
+    name="negative_binomial",
+    meaning="defects cluster",
+    reference=_STAPPER,
+)
 scope.approximation(
-    die_yield, exp(-faults), name="poisson", valid=faults >= 0,
-    meaning="defects fall independently", reference=_MURPHY,
-)  # fmt: skip
+    die_yield, exp(-faults), name="poisson", valid=faults >= 0, meaning="defects fall independently", reference=_MURPHY
+)
 scope.approximation(
-    die_yield, where(faults > 0, ((1 - exp(-faults)) / faults) ** 2, 1), name="murphy",
+    die_yield,
+    where(faults > 0, ((1 - exp(-faults)) / faults) ** 2, 1),
+    name="murphy",
     valid=faults >= 0,
-    meaning="the density of defects varies, triangularly about its mean", reference=_MURPHY,
-)  # fmt: skip
+    meaning="the density of defects varies, triangularly about its mean",
+    reference=_MURPHY,
+)
 scope.approximation(
-    die_yield, 1 / (1 + faults), name="seeds", valid=faults >= 0,
-    meaning="the density of defects varies exponentially", reference=_SEEDS,
-)  # fmt: skip
-line_yield = scope.variable(
-    "wafer.line_yield", "Y_w", "1", "share of wafers that leave the line", display="%",
-    bounds=(0, 1), reference=_COST, boundary="primitive",
-)  # fmt: skip
-good_dies = scope.variable(
-    "wafer.good_dies", "N_g", "1", "good dies per wafer started",
-    equals=gross_dies * line_yield * die_yield, reference=_COST, target=True,
-)  # fmt: skip
-wafer_price = scope.variable(
-    "wafer.price", "c_w", "USD", "price of a processed wafer", reference=_COST,
-    boundary="scenario",
-)  # fmt: skip
-die_cost = scope.variable(
-    "die.cost", "c_d", "USD", "cost of a good compute die", equals=wafer_price / good_dies,
-    reference=_COST, target=True,
-)  # fmt: skip
+    die_yield,
+    1 / (1 + faults),
+    name="seeds",
+    valid=faults >= 0,
+    meaning="the density of defects varies exponentially",
+    reference=_SEEDS,
+)
+line_yield = scope.declare(
+    "wafer.line_yield, Y_w [1 as %]: share of wafers that leave the line",
+    bounds=(0, 1),
+    reference=_COST,
+    boundary="primitive",
+)
+good_dies = scope.declare(
+    "wafer.good_dies, N_g: good dies per wafer started",
+    equals=gross_dies * line_yield * die_yield,
+    reference=_COST,
+    target=True,
+)
+wafer_price = scope.declare("wafer.price, c_w [USD]: price of a processed wafer", reference=_COST, boundary="scenario")
+die_cost = scope.declare(
+    "die.cost, c_d [USD]: cost of a good compute die", equals=wafer_price / good_dies, reference=_COST, target=True
+)

@@ -18,32 +18,32 @@ _KV_HEADS = maximum(model.kv_heads / d.attention_ranks, 1)
 def projections(step: Step) -> Work:
     """GEMMs around the attention of all layers."""
     query = where(model.query_width > 0, model.query_width, _HEADS * model.head_size)
-    grouped = (1 + model.attention_gate) * _HEADS * model.head_size + _KV_HEADS * (
-        model.head_size + model.value_size
-    )
+    grouped = (1 + model.attention_gate) * _HEADS * model.head_size + _KV_HEADS * (model.head_size + model.value_size)
     into = step.gemm(
-        "qkv", "queries, keys and values", step.own,
-        where(_IS_LATENT, query + model.latent_width + model.rotary_width, grouped), model.hidden,
-    )  # fmt: skip
+        "qkv",
+        "queries, keys and values",
+        step.own,
+        where(_IS_LATENT, query + model.latent_width + model.rotary_width, grouped),
+        model.hidden,
+    )
     queries = step.gemm(
-        "latent_query", "queries from their latent", step.own, _HEADS * model.head_size,
-        model.query_width,
-    )  # fmt: skip
+        "latent_query", "queries from their latent", step.own, _HEADS * model.head_size, model.query_width
+    )
     expanded = step.gemm(
-        "latent_values", "keys and values from their latent", step.own,
-        _HEADS * (model.head_size - model.rotary_width + model.value_size), model.latent_width,
+        "latent_values",
+        "keys and values from their latent",
+        step.own,
+        _HEADS * (model.head_size - model.rotary_width + model.value_size),
+        model.latent_width,
         in_16_bits=True,
-    )  # fmt: skip
+    )
     out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
     into = step.item("qkv", "queries, keys and values of a layer", into)
     out = step.item("out", "the output projection of a layer", out)
-    expanded = step.item(
-        "latent_values", "keys and values from their latent", only_where(_IS_LATENT, expanded)
-    )
+    expanded = step.item("latent_values", "keys and values from their latent", only_where(_IS_LATENT, expanded))
     queries = step.item(
-        "latent_query", "queries from their latent",
-        only_where(_IS_LATENT & (model.query_width > 0), queries),
-    )  # fmt: skip
+        "latent_query", "queries from their latent", only_where(_IS_LATENT & (model.query_width > 0), queries)
+    )
     latent = expanded + queries
     # Linear-attention (SSM) layers have GEMMs of other shapes; their time scales with their weights.
     linear = model.linear_layers * model.linear_matrices / model.attention_matrices
@@ -71,10 +71,12 @@ def attention(step: Step) -> Work:
             total = total + prompts.times(layers)
     moved = 2 * step.own * model.state_elements / maximum(model.linear_layers, 1)
     state = passes.declare(
-        scope, f"{step.prefix}state.", size=moved / d.attention_ranks * BYTES_16_BIT,
+        scope,
+        f"{step.prefix}state.",
+        size=moved / d.attention_ranks * BYTES_16_BIT,
         kernels=number("3"),
         what=f"fixed states in {step.what}",
-    )  # fmt: skip
+    )
     fixed = Work(state.time, state.size, NO_WORK.flops, NO_WORK.floor)
     fixed = step.item("state", "the fixed state of a layer", fixed)
     return total + fixed.times(model.linear_layers)
@@ -87,14 +89,18 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     width = where(_IS_LATENT, model.latent_width + model.rotary_width, model.head_size)
     value = where(_IS_LATENT, model.latent_width, model.value_size)
     shape = attention_decode.DecodeShape(
-        batch=maximum(step.own_decoding, 1), context=step.load.context / ONE_TOKEN,
+        batch=maximum(step.own_decoding, 1),
+        context=step.load.context / ONE_TOKEN,
         window=reach if name == "full" else where(engine.skips_window > 0.5, reach, 0),
-        heads=heads, kv_heads=where(_IS_LATENT, 1, grouped), width=width, value_width=value,
+        heads=heads,
+        kv_heads=where(_IS_LATENT, 1, grouped),
+        width=width,
+        value_width=value,
         # The values of a latent are part of its keys.
         element=BYTES_16_BIT,
         kv_element=BYTES_16_BIT * where(_IS_LATENT, width / (width + value), 1),
         footprint=COLD,
-    )  # fmt: skip
+    )
     kernel = attention_decode.declare(
         scope, f"{step.prefix}decode_{name}.", shape, what=f"attention of new tokens in {step.what}"
     )
@@ -116,12 +122,17 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
     # Sparse attention reads the latent of selected tokens; dense attention expands it to K and V.
     is_chosen = model.index_tokens > 0
     shape = attention_prefill.PrefillShape(
-        batch=maximum(step.own_prompts / length, 1), length=length, keys=(whole + length) / 2,
-        window=reach, heads=_HEADS, kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
+        batch=maximum(step.own_prompts / length, 1),
+        length=length,
+        keys=(whole + length) / 2,
+        window=reach,
+        heads=_HEADS,
+        kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
         width=where(is_chosen, model.latent_width + model.rotary_width, model.head_size),
         value_width=where(is_chosen, model.latent_width, model.value_size),
-        element=BYTES_16_BIT, kv_element=BYTES_16_BIT,
-    )  # fmt: skip
+        element=BYTES_16_BIT,
+        kv_element=BYTES_16_BIT,
+    )
     kernel = attention_prefill.declare(
         scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
     )

@@ -9,14 +9,10 @@ scope = Scope("serving", "Serving of a model")
 
 _CHOICE = by_definition("a choice of the deployment")
 _MEGATRON = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
-    "Model Parallelism",
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
     "sec. 3",
 )
-_GPIPE = cited(
-    "Huang et al. 2019, GPipe: Efficient Training of Giant Neural Networks using Pipeline "
-    "Parallelism"
-)
+_GPIPE = cited("Huang et al. 2019, GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism")
 _SWITCH = cited(
     "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
     "Simple and Efficient Sparsity",
@@ -26,98 +22,73 @@ _DATA_PARALLEL_ATTENTION = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report
 _OVERLAPPED = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4.1 and 3.4.2")
 _FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
 _CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
-    "sec. 4",
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
 )
 _ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 3 and 4",
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
 )
-_SPLITWISE = cited(
-    "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting"
-)
+_SPLITWISE = cited("Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting")
 
 ONE_TOKEN = number("1 token")
 ONE_REQUEST = number("1 request")
 ONE_GPU = number("1 GPU")
 
 
-def _choice(
-    name: str,
-    symbol: str,
-    unit: str,
-    meaning: str,
-    reference: Reference = _CHOICE,
-    nature: str = "measure",
-) -> Variable:
-    return scope.variable(
-        name, symbol, unit, meaning, bounds=POSITIVE, reference=reference, boundary="scenario",
-        nature=nature,
-    )  # fmt: skip
+def _choice(heading: str, reference: Reference = _CHOICE, nature: str = "measure") -> Variable:
+    return scope.declare(heading, bounds=POSITIVE, reference=reference, boundary="scenario", nature=nature)
 
 
-def _flag(name: str, symbol: str, meaning: str, reference: Reference) -> Variable:
-    return scope.variable(
-        name, symbol, "1", meaning, bounds=(0, 1), reference=reference, boundary="scenario"
-    )
+def _flag(heading: str, reference: Reference) -> Variable:
+    return scope.declare(heading, bounds=(0, 1), reference=reference, boundary="scenario")
 
 
-tensor = _choice("tensor", "t", "1", "tensor-parallel GPUs", _MEGATRON, "count")
-pipeline = _choice("pipeline", "p", "1", "pipeline stages", _GPIPE, "count")
-expert = _choice("expert", "e", "1", "expert-parallel groups", _SWITCH, "count")
+tensor = _choice("tensor, t: tensor-parallel GPUs", _MEGATRON, "count")
+pipeline = _choice("pipeline, p: pipeline stages", _GPIPE, "count")
+expert = _choice("expert, e: expert-parallel groups", _SWITCH, "count")
 attention_replicas = _choice(
-    "attention_replicas", "r", "1", "data-parallel attention replicas",
-    _DATA_PARALLEL_ATTENTION, "count",
-)  # fmt: skip
-instance_gpus = scope.variable(
-    "instance_gpus", "n_i", "GPU", "GPUs of one instance: one copy of the model",
-    equals=tensor * pipeline * ONE_GPU, bounds=POSITIVE, reference=_MEGATRON, nature="count",
-)  # fmt: skip
-attention_ranks = scope.variable(
-    "attention_ranks", "t_a", "1", "GPUs that share the attention of one request",
-    equals=tensor / attention_replicas, bounds=POSITIVE, reference=_DATA_PARALLEL_ATTENTION,
-)  # fmt: skip
-
-exchanges = scope.variable(
-    "expert_exchange", "f_x", "1",
-    "1: all-to-all dispatch and combine of tokens between expert ranks; 0: all-gather and "
-    "reduce-scatter of all tokens. Unless given, 1 where expert ranks span nodes",
-    bounds=(0, 1), equals=where(expert > interconnect.node_ranks, 1, 0),
+    "attention_replicas, r: data-parallel attention replicas", _DATA_PARALLEL_ATTENTION, "count"
+)
+instance_gpus = scope.declare(
+    "instance_gpus, n_i [GPU]: GPUs of one instance: one copy of the model",
+    equals=tensor * pipeline * ONE_GPU,
+    bounds=POSITIVE,
+    reference=_MEGATRON,
+    nature="count",
+)
+attention_ranks = scope.declare(
+    "attention_ranks, t_a: GPUs that share the attention of one request",
+    equals=tensor / attention_replicas,
+    bounds=POSITIVE,
     reference=_DATA_PARALLEL_ATTENTION,
-)  # fmt: skip
-micro_batches = scope.variable(
-    "micro_batches", "m", "1",
-    "micro-batches of an iteration: of two, one computes while the tokens of the other travel "
+)
+
+exchanges = scope.declare(
+    "expert_exchange, f_x: 1: all-to-all dispatch and combine of tokens between expert ranks; 0: all-gather and "
+    "reduce-scatter of all tokens. Unless given, 1 where expert ranks span nodes",
+    bounds=(0, 1),
+    equals=where(expert > interconnect.node_ranks, 1, 0),
+    reference=_DATA_PARALLEL_ATTENTION,
+)
+micro_batches = scope.declare(
+    "micro_batches, m: micro-batches of an iteration: of two, one computes while the tokens of the other travel "
     "between experts (dual-batch overlap). Unless given, 1",
-    bounds=(1, None), equals=number("1"), reference=_OVERLAPPED,
-)  # fmt: skip
+    bounds=(1, None),
+    equals=number("1"),
+    reference=_OVERLAPPED,
+)
 
-compute_bits = _choice(
-    "compute_bits", "b", "1", "bits of operands in the tensor cores, projections", _FORMATS
-)
-expert_bits = _choice(
-    "expert_bits", "b_e", "1", "bits of operands in the tensor cores, experts", _FORMATS
-)
-weight_bytes = _choice("weight_bytes", "B_w", "byte", "bytes of a stored weight", _FORMATS)
-expert_bytes = _choice(
-    "expert_bytes", "B_x", "byte", "bytes of a stored weight of experts", _FORMATS
-)
-kv_bytes = _choice("kv_bytes", "B_k", "byte", "bytes of a stored key or value element", _FORMATS)
+compute_bits = _choice("compute_bits, b: bits of operands in the tensor cores, projections", _FORMATS)
+expert_bits = _choice("expert_bits, b_e: bits of operands in the tensor cores, experts", _FORMATS)
+weight_bytes = _choice("weight_bytes, B_w [byte]: bytes of a stored weight", _FORMATS)
+expert_bytes = _choice("expert_bytes, B_x [byte]: bytes of a stored weight of experts", _FORMATS)
+kv_bytes = _choice("kv_bytes, B_k [byte]: bytes of a stored key or value element", _FORMATS)
 
-prompt = _choice("prompt", "s_p", "token", "input tokens per request")
-output = _choice("output", "s_o", "token", "output tokens per request")
-concurrency = _choice("concurrency", "c", "request", "concurrent requests, including waiting ones")
-batch_limit = _choice(
-    "batch_limit", "B_max", "request", "most running requests (max_num_seqs)", _ORCA, "count"
-)
+prompt = _choice("prompt, s_p [token]: input tokens per request")
+output = _choice("output, s_o [token]: output tokens per request")
+concurrency = _choice("concurrency, c [request]: concurrent requests, including waiting ones")
+batch_limit = _choice("batch_limit, B_max [request]: most running requests (max_num_seqs)", _ORCA, "count")
 prompt_budget = _choice(
-    "prompt_budget", "n_max", "token", "most tokens per iteration and replica (max_num_batched_tokens)",
-    _CHUNKED, "count",
-)  # fmt: skip
-static = _flag(
-    "static", "f_s", "1: static batching, all prefill first; 0: continuous batching", _ORCA
+    "prompt_budget, n_max [token]: most tokens per iteration and replica (max_num_batched_tokens)", _CHUNKED, "count"
 )
-separate = _flag(
-    "separate", "f_d", "1: disaggregated prefill; 0: prefill and decode on the same GPUs",
-    _SPLITWISE,
-)  # fmt: skip
+static = _flag("static, f_s: 1: static batching, all prefill first; 0: continuous batching", _ORCA)
+separate = _flag("separate, f_d: 1: disaggregated prefill; 0: prefill and decode on the same GPUs", _SPLITWISE)

@@ -12,28 +12,27 @@ from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTE, BYTES_16_BIT, Step
 
 _KERNELS = cited(
-    "DeepSeek-AI 2025, DeepEP, docs/legacy.md",
-    "low-latency kernels: 39 GB/s of 50 GB/s from 128 ranks on",
+    "DeepSeek-AI 2025, DeepEP, docs/legacy.md", "low-latency kernels: 39 GB/s of 50 GB/s from 128 ranks on"
 )
 _DISPATCH = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2 and 3.4.2")
 
-share = scope.variable(
-    "exchange.share", "eta_x", "1",
-    "share of the adapters' line rate that dispatch and combine kernels reach",
-    bounds=("positive", 1), equals=number("0.78"), reference=_KERNELS,
-)  # fmt: skip
-_RAILS = Medium(
-    interconnect.nic_latency, share * interconnect.bisection_bandwidth * number("1 GPU")
+share = scope.declare(
+    "exchange.share, eta_x: share of the adapters' line rate that dispatch and combine kernels reach",
+    bounds=("positive", 1),
+    equals=number("0.78"),
+    reference=_KERNELS,
 )
+_RAILS = Medium(interconnect.nic_latency, share * interconnect.bisection_bandwidth * number("1 GPU"))
 _local = minimum(d.expert, interconnect.node_ranks)
 _nodes = maximum(d.expert / interconnect.node_ranks, 1)
 _span = Span(_local, d.expert / _local, LINKS, _RAILS)
 # In prefill one copy of a token is sent to each node that has some of its experts, and forwarded
 # inside. In decode every expert is sent a copy of its own, which saves the forwarding.
-copies = scope.variable(
-    "exchange.forwarded_copies", "n_c", "1", "nodes that have some of the experts of a token, mean",
-    equals=_nodes * (1 - (1 - 1 / _nodes) ** model.experts_per_token), reference=_DISPATCH,
-)  # fmt: skip
+copies = scope.declare(
+    "exchange.forwarded_copies, n_c: nodes that have some of the experts of a token, mean",
+    equals=_nodes * (1 - (1 - 1 / _nodes) ** model.experts_per_token),
+    reference=_DISPATCH,
+)
 
 
 def declare(step: Step) -> Expression:
@@ -45,10 +44,11 @@ def declare(step: Step) -> Expression:
     elements = step.own * sent * model.hidden
     narrow = maximum(d.expert_bits / 8, 1) * BYTE
     times = [
-        step.variable(
-            f"exchange.{name}_time", "t_x", "s", f"{name} of tokens in a layer of {step.what}",
-            alpha_beta.spanning_all_to_all(elements * element, _span), _DISPATCH,
+        step.declare(
+            f"exchange.{name}_time, t_x [s as ms]: {name} of tokens in a layer of {step.what}",
+            alpha_beta.spanning_all_to_all(elements * element, _span),
+            _DISPATCH,
         )
         for name, element in (("dispatch", narrow), ("combine", BYTES_16_BIT))
-    ]  # fmt: skip
+    ]
     return times[0] + times[1]

@@ -42,9 +42,7 @@ def feed_forward(step: Step) -> Work:
     experts_up = _experts(step, "experts_up", gates * _WIDTH, model.hidden).slowed(slowdown)
     experts_down = _experts(step, "experts_down", model.hidden, _WIDTH).slowed(slowdown)
     routed = step.item("experts_up", "the up projection of a layer's experts", experts_up)
-    routed = routed + step.item(
-        "experts_down", "the down projection of a layer's experts", experts_down
-    )
+    routed = routed + step.item("experts_down", "the down projection of a layer's experts", experts_down)
     return (up + down).times(layers) + routed.times(model.expert_layers)
 
 
@@ -58,10 +56,15 @@ def _slowdown(step: Step) -> Expression:
 
 def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
     shape = experts.ExpertsShape(
-        tokens=maximum(step.tokens, 1), experts=maximum(model.experts / d.expert, 1),
-        chosen=_EXPERTS_PER_TOKEN, columns=columns, depth=depth, bits=d.expert_bits,
-        weight_element=d.expert_bytes, activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
-    )  # fmt: skip
+        tokens=maximum(step.tokens, 1),
+        experts=maximum(model.experts / d.expert, 1),
+        chosen=_EXPERTS_PER_TOKEN,
+        columns=columns,
+        depth=depth,
+        bits=d.expert_bits,
+        weight_element=d.expert_bytes,
+        activation_element=maximum(d.expert_bits / 8, 1) * BYTE,
+    )
     kernel = experts.declare(scope, f"{step.prefix}{name}.", shape, what=f"experts in {step.what}")
     return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
 
@@ -75,26 +78,25 @@ def small(step: Step) -> Work:
     if step.load.optional:
         kernels = maximum(kernels, _FEWEST)
     layer = passes.declare(
-        scope, f"{step.prefix}layer_passes.", size=size, kernels=kernels,
-        what=f"passes of a layer in {step.what}",
-    )  # fmt: skip
+        scope, f"{step.prefix}layer_passes.", size=size, kernels=kernels, what=f"passes of a layer in {step.what}"
+    )
     routed = BYTES_16_BIT * step.tokens * _EXPERTS_PER_TOKEN * (3 * model.hidden + 3 * _WIDTH)
     routing = passes.declare(
-        scope, f"{step.prefix}routing.", size=routed, kernels=engine.expert_kernels,
+        scope,
+        f"{step.prefix}routing.",
+        size=routed,
+        kernels=engine.expert_kernels,
         what=f"routing of a layer in {step.what}",
-    )  # fmt: skip
+    )
     per_layer = Work(layer.time, layer.size, NO_WORK.flops, NO_WORK.floor)
     if step.load.optional:
         # An engine may fuse all of them into its GEMMs and attention.
         is_run = engine.layer_kernels > 0
         per_layer = replace(
-            per_layer,
-            time=where(is_run, layer.time, NO_WORK.time),
-            size=where(is_run, layer.size, NO_WORK.size),
+            per_layer, time=where(is_run, layer.time, NO_WORK.time), size=where(is_run, layer.size, NO_WORK.size)
         )
     per_layer = step.item("passes", "the passes of a layer", per_layer)
     per_mixture = step.item(
-        "routing", "the routing of a layer",
-        Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor),
-    )  # fmt: skip
+        "routing", "the routing of a layer", Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor)
+    )
     return per_layer.times(model.layers) + per_mixture.times(model.expert_layers)

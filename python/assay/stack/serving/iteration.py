@@ -18,13 +18,10 @@ from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 
 _MEGATRON = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
-    "Model Parallelism",
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
     "sec. 3",
 )
-_FLASH = cited(
-    "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
-)
+_FLASH = cited("Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness")
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
     "for multicore architectures",
@@ -69,46 +66,46 @@ def declare(prefix: str, what: str, load: Load, *, itemized: bool = False) -> It
     for name, (one, reference) in parts.items():
         work = one.times(d.micro_batches)
         meaning = f"{name.replace('_', ' ')} kernels of all layers in {what}"
-        times.append(step.variable(f"{name}_time", "t_k", "s", meaning, work.time, reference))
+        times.append(step.declare(f"{name}_time, t_k [s as ms]: {meaning}", work.time, reference))
         total = total + work
     times.append(_reductions(step, sum(times[1:], times[0])))
     # Every attention replica has a scheduler of its own, for its requests.
-    host = step.variable(
-        "host_time", "t_h", "s", f"time of {what} without kernels",
-        engine.host_time
-        + engine.host_sequence_time * step.own_decoding * d.micro_batches
-        + _one_by_one(step), SUM,
-    )  # fmt: skip
+    host = step.declare(
+        f"host_time, t_h [s as ms]: time of {what} without kernels",
+        engine.host_time + engine.host_sequence_time * step.own_decoding * d.micro_batches + _one_by_one(step),
+        SUM,
+    )
     sends: Expression = (d.pipeline - 1) * interconnect.link_latency
     if step.itemized:
-        sends = step.variable(
-            "operation.send.time", "t", "s", f"time between pipeline stages in {what}", sends, SUM
-        )
-    benchmark_time = step.variable(
-        "benchmark_time", "t_0", "s", f"time of {what} at the clock of the kernels' benchmarks",
-        sum(times, host + sends), SUM,
-    )  # fmt: skip
-    clock_bound = step.variable(
-        "clock_bound_time", "t_f", "s",
-        f"time of {what} that grows as the power limit lowers the clock", total.clock_bound, SUM,
-    )  # fmt: skip
-    floor = scope.variable(
-        f"{prefix}floor_time", "t_min", "s", f"sum of the rooflines of the kernels of {what}",
-        display="ms", equals=total.floor, reference=_ROOFLINE, target=True,
-    )  # fmt: skip
-    time = step.variable(
-        "time", "t", "s", f"time of {what}",
-        maximum(benchmark_time + clock_bound * (1 / device.clock_ratio - 1), floor), SUM,
-    )  # fmt: skip
-    size = step.variable(
-        "size", "S", "byte", f"bytes moved per GPU in {what}", total.size, _ROOFLINE
+        sends = step.declare(f"operation.send.time, t [s as ms]: time between pipeline stages in {what}", sends, SUM)
+    benchmark_time = step.declare(
+        f"benchmark_time, t_0 [s as ms]: time of {what} at the clock of the kernels' benchmarks",
+        sum(times, host + sends),
+        SUM,
     )
-    flops = step.variable("flops", "F", "FLOP", f"FLOPs per GPU in {what}", total.flops, _ROOFLINE)
-    issued = step.variable(
-        "issued_flops", "F_i", "FLOP",
-        f"FLOPs per GPU in {what}, with the padding of tensor-core tiles",
-        flops + total.padding, _ROOFLINE,
-    )  # fmt: skip
+    clock_bound = step.declare(
+        f"clock_bound_time, t_f [s as ms]: time of {what} that grows as the power limit lowers the clock",
+        total.clock_bound,
+        SUM,
+    )
+    floor = scope.declare(
+        f"{prefix}floor_time, t_min [s as ms]: sum of the rooflines of the kernels of {what}",
+        equals=total.floor,
+        reference=_ROOFLINE,
+        target=True,
+    )
+    time = step.declare(
+        f"time, t [s as ms]: time of {what}",
+        maximum(benchmark_time + clock_bound * (1 / device.clock_ratio - 1), floor),
+        SUM,
+    )
+    size = step.declare(f"size, S [byte as GB]: bytes moved per GPU in {what}", total.size, _ROOFLINE)
+    flops = step.declare(f"flops, F [FLOP as TFLOP]: FLOPs per GPU in {what}", total.flops, _ROOFLINE)
+    issued = step.declare(
+        f"issued_flops, F_i [FLOP as TFLOP]: FLOPs per GPU in {what}, with the padding of tensor-core tiles",
+        flops + total.padding,
+        _ROOFLINE,
+    )
     return Iteration(time, size, flops, floor, benchmark_time, clock_bound, host, issued)
 
 
@@ -128,9 +125,14 @@ def _one_by_one(step: Step) -> Expression:
 def _logits(step: Step) -> Work:
     """Logits of the sampled tokens: one per decoding request and per finished prompt."""
     work = step.gemm(
-        "logits", "logits", step.sampled, model.vocabulary / d.tensor, model.hidden,
-        in_16_bits=True, element=step.load.head_element,
-    )  # fmt: skip
+        "logits",
+        "logits",
+        step.sampled,
+        model.vocabulary / d.tensor,
+        model.hidden,
+        in_16_bits=True,
+        element=step.load.head_element,
+    )
     return step.item("logits", "logits", work)
 
 
@@ -153,11 +155,8 @@ def _reductions(step: Step, computing: Expression) -> Variable:
         outputs = step.own * model.output_size / d.attention_ranks
         merged = _reduction(step, "context_sum", outputs, step.load.context_ranks)
         times = times + d.micro_batches * model.attention_layers * merged
-    return step.variable(
-        "reduction_time",
-        "t_r",
-        "s",
-        f"all-reduces, and exposed exchange of tokens between experts, in {step.what}",
+    return step.declare(
+        f"reduction_time, t_r [s as ms]: all-reduces, and exposed exchange of tokens between experts, in {step.what}",
         times,
         _MEGATRON,
     )
@@ -166,17 +165,17 @@ def _reductions(step: Step, computing: Expression) -> Variable:
 def _reduction(step: Step, name: str, elements: Expression, ranks: Expression) -> Expression:
     local = minimum(ranks, interconnect.node_ranks)
     size = elements * BYTES_16_BIT
-    inside = collectives.node_all_reduce(
-        scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1")
-    )
+    inside = collectives.node_all_reduce(scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1"))
     across = collectives.all_reduce(
-        scope, f"{step.prefix}{name}.across.", size=size / local, ranks=ranks / local,
-        latency=interconnect.nic_latency, bandwidth=interconnect.nic_rate,
-    )  # fmt: skip
+        scope,
+        f"{step.prefix}{name}.across.",
+        size=size / local,
+        ranks=ranks / local,
+        latency=interconnect.nic_latency,
+        bandwidth=interconnect.nic_rate,
+    )
     waiting = where(ranks > 1, engine.reduction_wait, NO_TIME)
     time = waiting + inside + where(ranks > local, across, NO_TIME)
     if not step.itemized:
         return time
-    return step.variable(
-        f"operation.{name}.time", "t", "s", f"time of an all-reduce in {step.what}", time, SUM
-    )
+    return step.declare(f"operation.{name}.time, t [s as ms]: time of an all-reduce in {step.what}", time, SUM)

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    POSITIVE,
-    by_definition,
-    cited,
-    maximum,
-    number,
-    where,
-)
+from assay.model import POSITIVE, by_definition, cited, maximum, number, where
 from assay.stack import interconnect
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
@@ -17,12 +10,10 @@ from assay.stack.serving import engine, loads, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 
 _ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 3 and 4",
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
 )
 _CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
-    "sec. 3 and 4",
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 3 and 4"
 )
 _LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
 _DISTSERVE = cited(
@@ -30,10 +21,7 @@ _DISTSERVE = cited(
     "Large Language Model Serving",
     "sec. 1 and 2.1",
 )
-_SPLITWISE = cited(
-    "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting",
-    "sec. 4.3",
-)
+_SPLITWISE = cited("Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting", "sec. 4.3")
 _ROOFLINE = cited(
     "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
     "for multicore architectures",
@@ -45,174 +33,168 @@ _CLIENT = by_definition("mean over the requests of a client that starts many at 
 # average half of the prompts run between a request's own tokens; later on all of them do.
 prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
-step_time = scope.variable(
-    "step_time", "t_s", "s", "time per output token (TPOT)", display="ms",
+step_time = scope.declare(
+    "step_time, t_s [s as ms]: time per output token (TPOT)",
     equals=engine.further_error
     * engine.step_error
-    * where(
-        (d.static > 0.5) | (d.separate > 0.5),
-        loads.decode.time,
-        loads.decode.time + prompts_between * stretch,
-    ),
+    * where((d.static > 0.5) | (d.separate > 0.5), loads.decode.time, loads.decode.time + prompts_between * stretch),
     reference=_CHUNKED,
-)  # fmt: skip
-time_per_output_token = scope.variable(
-    "time_per_output_token", "TPOT", "s/token", "time per output token (TPOT)",
-    display="ms/token", equals=step_time / ONE_TOKEN, reference=_ORCA, target=True,
-)  # fmt: skip
+)
+time_per_output_token = scope.declare(
+    "time_per_output_token, TPOT [s/token as ms/token]: time per output token (TPOT)",
+    equals=step_time / ONE_TOKEN,
+    reference=_ORCA,
+    target=True,
+)
 
 _prompt_error = engine.further_error * engine.prompt_error
 bursts = memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN / loads.burst_tokens
-burst_time = scope.variable(
-    "burst_time", "t_b", "s", "prefill time of a whole batch",
-    display="ms", equals=_prompt_error * bursts * loads.burst.time, reference=_ORCA,
-)  # fmt: skip
-own_time = scope.variable(
-    "own_prompt_time", "t_o", "s", "time of the prefill iterations of a request",
-    display="ms",
+burst_time = scope.declare(
+    "burst_time, t_b [s as ms]: prefill time of a whole batch",
+    equals=_prompt_error * bursts * loads.burst.time,
+    reference=_ORCA,
+)
+own_time = scope.declare(
+    "own_prompt_time, t_o [s as ms]: time of the prefill iterations of a request",
     equals=_prompt_error * maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time,
     reference=_CHUNKED,
-)  # fmt: skip
+)
 # Outputs of one length that started together end together, and their successors start together:
 # part of a batch stays synchronized, whatever its size.
 group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
-steady_time = scope.variable(
-    "steady_prompt_time", "t_y", "s", "prefill time of requests after the first batch",
-    display="ms",
+steady_time = scope.declare(
+    "steady_prompt_time, t_y [s as ms]: prefill time of requests after the first batch",
     equals=own_time * ((group + 1) / 2 + engine.queue_factor * loads.prompt_share)
     + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
     reference=_CHUNKED,
-)  # fmt: skip
+)
 mean_burst_time = (burst_time + loads.burst.time) / 2
-waiting_time = scope.variable(
-    "waiting_time", "t_w", "s", "queueing time until KV-cache memory is free", display="ms",
-    equals=maximum((d.concurrency + engine.waiting_requests) / memory.batch - 1, 0)
-    * d.output
-    / ONE_TOKEN
-    * step_time,
+waiting_time = scope.declare(
+    "waiting_time, t_w [s as ms]: queueing time until KV-cache memory is free",
+    equals=maximum((d.concurrency + engine.waiting_requests) / memory.batch - 1, 0) * d.output / ONE_TOKEN * step_time,
     reference=_LITTLE,
-)  # fmt: skip
-prompt_time = scope.variable(
-    "prompt_time", "t_p", "s", "time from arrival to the end of prefill",
-    display="ms",
+)
+prompt_time = scope.declare(
+    "prompt_time, t_p [s as ms]: time from arrival to the end of prefill",
     equals=where(
         d.static > 0.5,
         burst_time,
-        (1 - engine.burst_share) * steady_time
-        + engine.burst_share * maximum(mean_burst_time, steady_time),
+        (1 - engine.burst_share) * steady_time + engine.burst_share * maximum(mean_burst_time, steady_time),
     ),
     reference=_CLIENT,
-)  # fmt: skip
-transfer_time = scope.variable(
-    "transfer_time", "t_x", "s", "KV-cache transfer time to the decode GPUs",
-    display="ms",
-    equals=d.separate
-    * d.prompt
-    * memory.token_memory
-    / (interconnect.nic_rate * d.attention_ranks * d.pipeline),
+)
+transfer_time = scope.declare(
+    "transfer_time, t_x [s as ms]: KV-cache transfer time to the decode GPUs",
+    equals=d.separate * d.prompt * memory.token_memory / (interconnect.nic_rate * d.attention_ranks * d.pipeline),
     reference=_SPLITWISE,
-)  # fmt: skip
-time_to_first_token = scope.variable(
-    "time_to_first_token", "TTFT", "s", "mean time to first token (TTFT)",
-    display="ms",
+)
+time_to_first_token = scope.declare(
+    "time_to_first_token, TTFT [s as ms]: mean time to first token (TTFT)",
     equals=engine.first_token_error
-    * (
-        engine.request_time
-        + waiting_time
-        + prompt_time
-        + transfer_time
-        + engine.first_iterations * step_time
-    ),
-    reference=_DISTSERVE, target=True,
-)  # fmt: skip
+    * (engine.request_time + waiting_time + prompt_time + transfer_time + engine.first_iterations * step_time),
+    reference=_DISTSERVE,
+    target=True,
+)
 
-end_to_end_time = scope.variable(
-    "end_to_end_time", "t_e", "s", "mean end-to-end latency of a request", display="s",
+end_to_end_time = scope.declare(
+    "end_to_end_time, t_e [s]: mean end-to-end latency of a request",
     equals=time_to_first_token + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
-    reference=_DISTSERVE, target=True,
-)  # fmt: skip
+    reference=_DISTSERVE,
+    target=True,
+)
 
-answer_time = scope.variable(
-    "answer_time", "t_a", "s", "time that a request is running", display="s",
+answer_time = scope.declare(
+    "answer_time, t_a [s]: time that a request is running",
     equals=where(
         d.separate > 0.5,
         # Prefill runs on other GPUs; a request holds its place while its keys and values arrive.
         transfer_time + maximum(d.output / ONE_TOKEN - 1, 1) * step_time,
-        where(d.static > 0.5, burst_time, own_time)
-        + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+        where(d.static > 0.5, burst_time, own_time) + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
     ),
     reference=_LITTLE,
-)  # fmt: skip
+)
 worked_on = where(d.static > 0.5, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
-request_rate = scope.variable(
-    "request_rate", "lambda", "request/s", "completed requests per second under saturation",
-    equals=worked_on / answer_time, reference=_LITTLE,
-)  # fmt: skip
+request_rate = scope.declare(
+    "request_rate, lambda [request/s]: completed requests per second under saturation",
+    equals=worked_on / answer_time,
+    reference=_LITTLE,
+)
 # After its last prompt a run decodes on with fewer and fewer requests, for one answer's time.
-drain_time = scope.variable(
-    "drain_time", "t_d", "s", "time from the last prompt of a run to its end", display="s",
+drain_time = scope.declare(
+    "drain_time, t_d [s]: time from the last prompt of a run to its end",
     equals=d.output / ONE_TOKEN * engine.further_error * engine.step_error * loads.decode.time,
     reference=_ORCA,
-)  # fmt: skip
-throughput = scope.variable(
-    "throughput", "X", "token/s", "output tokens per second of the deployment, over the whole run",
+)
+throughput = scope.declare(
+    "throughput, X [token/s]: output tokens per second of the deployment, over the whole run",
     equals=request_rate
     * d.output
     / ONE_REQUEST
     * engine.run_requests
     / (engine.run_requests + request_rate * drain_time),
-    reference=_LITTLE, target=True,
-)  # fmt: skip
-prompt_throughput = scope.variable(
-    "prompt_throughput", "X_p", "token/s",
-    "input tokens per second of an instance that runs prefill only",
-    equals=d.pipeline * ONE_TOKEN * loads.burst_tokens / loads.burst.time, reference=_DISTSERVE,
+    reference=_LITTLE,
     target=True,
-)  # fmt: skip
-prefill_instances = scope.variable(
-    "prefill_instances", "n_p", "1",
-    "prefill instances that keep up with one decode instance, a share where it feeds several",
+)
+prompt_throughput = scope.declare(
+    "prompt_throughput, X_p [token/s]: input tokens per second of an instance that runs prefill only",
+    equals=d.pipeline * ONE_TOKEN * loads.burst_tokens / loads.burst.time,
+    reference=_DISTSERVE,
+    target=True,
+)
+prefill_instances = scope.declare(
+    "prefill_instances, n_p: prefill instances that keep up with one decode instance, a share where it feeds several",
     equals=d.separate * request_rate * d.prompt / ONE_REQUEST / prompt_throughput,
-    reference=_DISTSERVE, target=True,
-)  # fmt: skip
-gpus = scope.variable(
-    "gpus", "n_GPU", "GPU", "GPUs of one deployment, with its share of prefill instances",
-    equals=d.instance_gpus * (1 + prefill_instances), bounds=POSITIVE, reference=_DISTSERVE,
-)  # fmt: skip
-throughput_per_gpu = scope.variable(
-    "throughput_per_gpu", "X_g", "token/(s*GPU)", "output tokens per second of each GPU",
-    equals=throughput / gpus, reference=_LITTLE, target=True,
-)  # fmt: skip
-request_gpu_time = scope.variable(
-    "request_gpu_time", "t_g", "s*GPU/request", "GPU time of a request, prefill and decode",
-    equals=gpus / request_rate, reference=_LITTLE, target=True,
-)  # fmt: skip
+    reference=_DISTSERVE,
+    target=True,
+)
+gpus = scope.declare(
+    "gpus, n_GPU [GPU]: GPUs of one deployment, with its share of prefill instances",
+    equals=d.instance_gpus * (1 + prefill_instances),
+    bounds=POSITIVE,
+    reference=_DISTSERVE,
+)
+throughput_per_gpu = scope.declare(
+    "throughput_per_gpu, X_g [token/(s*GPU)]: output tokens per second of each GPU",
+    equals=throughput / gpus,
+    reference=_LITTLE,
+    target=True,
+)
+request_gpu_time = scope.declare(
+    "request_gpu_time, t_g [s*GPU/request]: GPU time of a request, prefill and decode",
+    equals=gpus / request_rate,
+    reference=_LITTLE,
+    target=True,
+)
 
 step_size = loads.decode.size + loads.prompt_share * (loads.mixed.size - loads.decode.size)
-memory_use = scope.variable(
-    "memory_use", "u_m", "1", "memory-bandwidth utilization of serving", display="%",
-    equals=step_size / (step_time * device.memory_bandwidth), reference=_ROOFLINE, target=True,
-)  # fmt: skip
+memory_use = scope.declare(
+    "memory_use, u_m [1 as %]: memory-bandwidth utilization of serving",
+    equals=step_size / (step_time * device.memory_bandwidth),
+    reference=_ROOFLINE,
+    target=True,
+)
 step_flops = loads.decode.flops + loads.prompt_share * (loads.mixed.flops - loads.decode.flops)
-peak_use = scope.variable(
-    "peak_use", "u_c", "1", "FLOPs utilization of serving at its formats",
-    display="%",
+peak_use = scope.declare(
+    "peak_use, u_c [1 as %]: FLOPs utilization of serving at its formats",
     equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(d.compute_bits)),
-    reference=_ROOFLINE, target=True,
-)  # fmt: skip
-prompt_peak_use = scope.variable(
-    "prompt_peak_use", "u_p", "1", "FLOPs utilization of prefill", display="%",
-    equals=loads.burst.flops
-    / (loads.burst.time * device.peak_flops * device.rate_multiple(d.compute_bits)),
-    reference=_ROOFLINE, target=True,
-)  # fmt: skip
-decode_memory_use = scope.variable(
-    "decode_memory_use", "u_d", "1", "memory-bandwidth utilization of decode",
-    display="%", equals=loads.decode.size / (loads.decode.time * device.memory_bandwidth),
-    reference=_ROOFLINE, target=True,
-)  # fmt: skip
-prompt_memory_use = scope.variable(
-    "prompt_memory_use", "u_b", "1", "memory-bandwidth utilization of prefill",
-    display="%", equals=loads.burst.size / (loads.burst.time * device.memory_bandwidth),
-    reference=_ROOFLINE, target=True,
-)  # fmt: skip
+    reference=_ROOFLINE,
+    target=True,
+)
+prompt_peak_use = scope.declare(
+    "prompt_peak_use, u_p [1 as %]: FLOPs utilization of prefill",
+    equals=loads.burst.flops / (loads.burst.time * device.peak_flops * device.rate_multiple(d.compute_bits)),
+    reference=_ROOFLINE,
+    target=True,
+)
+decode_memory_use = scope.declare(
+    "decode_memory_use, u_d [1 as %]: memory-bandwidth utilization of decode",
+    equals=loads.decode.size / (loads.decode.time * device.memory_bandwidth),
+    reference=_ROOFLINE,
+    target=True,
+)
+prompt_memory_use = scope.declare(
+    "prompt_memory_use, u_b [1 as %]: memory-bandwidth utilization of prefill",
+    equals=loads.burst.size / (loads.burst.time * device.memory_bandwidth),
+    reference=_ROOFLINE,
+    target=True,
+)

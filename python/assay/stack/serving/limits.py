@@ -12,12 +12,13 @@ _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Tabl
 
 scope.inequality(
     "format_exists",
-    device.format_exists(d.compute_bits)
-    & ((model.experts < 0.5) | device.format_exists(d.expert_bits)),
-    "the GPU has tensor cores for the formats of operands", reference=_H100,
-)  # fmt: skip
+    device.format_exists(d.compute_bits) & ((model.experts < 0.5) | device.format_exists(d.expert_bits)),
+    "the GPU has tensor cores for the formats of operands",
+    reference=_H100,
+)
 scope.inequality(
-    "in_context", d.prompt + d.output <= model.context,
+    "in_context",
+    d.prompt + d.output <= model.context,
     "the tokens of a request are within the model's context",
     reference=by_definition("the model's configuration file"),
-)  # fmt: skip
+)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from assay.model import (
-    Expression,
-    Reference,
-    Variable,
-    cited,
-    maximum,
-    minimum,
-    number,
-    where,
-)
+from assay.model import Expression, Reference, Variable, cited, maximum, minimum, number, where
 from assay.stack.kernels import gemm
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 
 _ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 3 and 4",
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
 )
 SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute in order")
 
@@ -54,17 +44,24 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(
-            self.time + other.time, self.size + other.size, self.flops + other.flops,
-            self.floor + other.floor, self.clock_bound + other.clock_bound,
+            self.time + other.time,
+            self.size + other.size,
+            self.flops + other.flops,
+            self.floor + other.floor,
+            self.clock_bound + other.clock_bound,
             self.padding + other.padding,
-        )  # fmt: skip
+        )
 
     def times(self, count: Expression) -> Work:
         """The same work so many times."""
         return Work(
-            count * self.time, count * self.size, count * self.flops, count * self.floor,
-            count * self.clock_bound, count * self.padding,
-        )  # fmt: skip
+            count * self.time,
+            count * self.size,
+            count * self.flops,
+            count * self.floor,
+            count * self.clock_bound,
+            count * self.padding,
+        )
 
     def slowed(self, factor: Expression) -> Work:
         """The same work with so many times the time above its floor."""
@@ -109,24 +106,22 @@ class Step:
         self.prefix, self.what, self.load, self.itemized = prefix, what, load, itemized
         self.decoding = NOTHING if load.decoding is None else load.decoding / d.micro_batches
         self.queries = ONE if load.queries is None else load.queries
-        self.prompt_tokens = (
-            NOTHING if load.prompt_tokens is None else load.prompt_tokens / d.micro_batches
+        self.prompt_tokens = NOTHING if load.prompt_tokens is None else load.prompt_tokens / d.micro_batches
+        self.tokens = self.declare(
+            f"tokens, n: tokens of a micro-batch of {what}",
+            self._with_queries(self.decoding) + self.prompt_tokens,
+            _ORCA,
         )
-        self.tokens = self.variable(
-            "tokens", "n", "1", f"tokens of a micro-batch of {what}",
-            self._with_queries(self.decoding) + self.prompt_tokens, _ORCA,
-        )  # fmt: skip
         # A prompt is not split over replicas: its replica determines the time.
         self.own_prompts = maximum(
-            self.prompt_tokens / d.attention_replicas,
-            minimum(self.prompt_tokens, load.prompt / ONE_TOKEN),
+            self.prompt_tokens / d.attention_replicas, minimum(self.prompt_tokens, load.prompt / ONE_TOKEN)
         )
         self.own_decoding = self.decoding / d.attention_replicas
-        self.own = self.variable(
-            "replica_tokens", "n_r", "1",
-            f"tokens of a micro-batch of {what} on the busiest attention replica",
-            self._with_queries(self.own_decoding) + self.own_prompts, _ORCA,
-        )  # fmt: skip
+        self.own = self.declare(
+            f"replica_tokens, n_r: tokens of a micro-batch of {what} on the busiest attention replica",
+            self._with_queries(self.own_decoding) + self.own_prompts,
+            _ORCA,
+        )
 
     def _with_queries(self, requests: Expression) -> Expression:
         return requests if self.load.queries is None else requests * self.load.queries
@@ -142,47 +137,49 @@ class Step:
         if not self.itemized:
             return work
         parts = {
-            "time": ("t", "s", work.time), "floor": ("t_min", "s", work.floor),
-            "size": ("S", "byte", work.size), "flops": ("F", "FLOP", work.flops),
-        }  # fmt: skip
+            "time": ("t [s as ms]", work.time),
+            "floor": ("t_min [s as ms]", work.floor),
+            "size": ("S [byte as GB]", work.size),
+            "flops": ("F [FLOP as TFLOP]", work.flops),
+        }
         declared = {
-            part: self.variable(
-                f"operation.{name}.{part}", symbol, unit, f"{part} of {what} in {self.what}",
-                equals, SUM,
-            )
-            for part, (symbol, unit, equals) in parts.items()
+            part: self.declare(f"operation.{name}.{part}, {symbol}: {part} of {what} in {self.what}", equals, SUM)
+            for part, (symbol, equals) in parts.items()
             # Passes have no products and no floor.
             if equals is not NO_TIME and equals is not NO_FLOPS
-        }  # fmt: skip
+        }
         return replace(work, **declared)
 
-    def variable(
-        self, name: str, symbol: str, unit: str, meaning: str, equals: Expression,
-        reference: Reference,
-    ) -> Variable:  # fmt: skip
+    def declare(self, heading: str, equals: Expression, reference: Reference) -> Variable:
         """Declare a variable of this iteration."""
-        return scope.variable(
-            f"{self.prefix}{name}", symbol, unit, meaning, equals=equals, reference=reference,
-            display={"s": "ms", "byte": "GB", "FLOP": "TFLOP"}.get(unit),
-        )  # fmt: skip
+        return scope.declare(f"{self.prefix}{heading}", equals=equals, reference=reference)
 
     def gemm(
-        self, name: str, what: str, rows: Expression, columns: Expression, depth: Expression,
-        in_16_bits: bool = False, element: Expression | None = None,
-    ) -> Work:  # fmt: skip
+        self,
+        name: str,
+        what: str,
+        rows: Expression,
+        columns: Expression,
+        depth: Expression,
+        in_16_bits: bool = False,
+        element: Expression | None = None,
+    ) -> Work:
         """Declare a GEMM with weights; `in_16_bits` keeps 16-bit operands, `element` their bytes."""
         bits = BITS_16 if in_16_bits else d.compute_bits
-        stored = (
-            element if element is not None else (BYTES_16_BIT if in_16_bits else d.weight_bytes)
-        )
+        stored = element if element is not None else (BYTES_16_BIT if in_16_bits else d.weight_bytes)
         shape = gemm.GemmShape(
-            rows=maximum(rows, 1), columns=maximum(columns, 1), depth=maximum(depth, 1),
-            bits=bits, weight_element=stored,
-            activation_element=bits / 8 * BYTE, output_element=BYTES_16_BIT, weight_footprint=COLD,
+            rows=maximum(rows, 1),
+            columns=maximum(columns, 1),
+            depth=maximum(depth, 1),
+            bits=bits,
+            weight_element=stored,
+            activation_element=bits / 8 * BYTE,
+            output_element=BYTES_16_BIT,
+            weight_footprint=COLD,
             activation_footprint=maximum(rows, 1) * maximum(depth, 1) * BYTES_16_BIT,
             toggling=number("1"),
             casting=engine.casting,
-        )  # fmt: skip
+        )
         kernel = gemm.declare(scope, f"{self.prefix}{name}.", shape, what=f"{what} in {self.what}")
         time: Expression = kernel.time
         if self.load.unpacking is not None:

@@ -9,55 +9,59 @@ from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 from assay.stack.serving.load import Load
 
 _CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
-    "sec. 4",
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
 )
 _ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models",
-    "sec. 3 and 4",
+    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
 )
 _LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
 
-budget = scope.variable(
-    "iteration_budget", "n_b", "1", "most tokens per iteration, all replicas",
-    equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN, reference=_CHUNKED,
-)  # fmt: skip
+budget = scope.declare(
+    "iteration_budget, n_b: most tokens per iteration, all replicas",
+    equals=d.prompt_budget * d.attention_replicas / ONE_TOKEN,
+    reference=_CHUNKED,
+)
 prompt_per_output = d.prompt / d.output
 # In steady state, prefill matches the rate of completions within the token budget.
 steady_decoding = budget / (1 + prompt_per_output * (1 - d.separate) * (1 - d.static))
-decoding = scope.variable(
-    "decoding", "B_d", "1", "decoding requests in an iteration of one pipeline stage",
-    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), steady_decoding), reference=_ORCA,
-)  # fmt: skip
-prompt_rate = scope.variable(
-    "prompt_rate", "n_p", "1", "prefill tokens per iteration at the rate of completions",
-    equals=decoding * prompt_per_output, reference=_LITTLE,
-)  # fmt: skip
-room = scope.variable(
-    "prompt_room", "n_o", "1", "prefill tokens that fit in an iteration with decoding requests",
-    equals=maximum(budget - decoding, 1), reference=_CHUNKED,
-)  # fmt: skip
-chunk = scope.variable(
-    "chunk", "n_c", "1", "prefill tokens of a mixed iteration",
+decoding = scope.declare(
+    "decoding, B_d: decoding requests in an iteration of one pipeline stage",
+    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), steady_decoding),
+    reference=_ORCA,
+)
+prompt_rate = scope.declare(
+    "prompt_rate, n_p: prefill tokens per iteration at the rate of completions",
+    equals=decoding * prompt_per_output,
+    reference=_LITTLE,
+)
+room = scope.declare(
+    "prompt_room, n_o: prefill tokens that fit in an iteration with decoding requests",
+    equals=maximum(budget - decoding, 1),
+    reference=_CHUNKED,
+)
+chunk = scope.declare(
+    "chunk, n_c: prefill tokens of a mixed iteration",
     equals=minimum(maximum(prompt_rate, minimum(d.prompt / ONE_TOKEN, room)), room),
     reference=_CHUNKED,
-)  # fmt: skip
-prompt_share = scope.variable(
-    "prompt_share", "rho", "1", "share of iterations with prefill tokens", bounds=(0, 1),
-    equals=minimum(prompt_rate / chunk, 1), reference=_LITTLE,
-)  # fmt: skip
-context = scope.variable(
-    "context", "s_c", "token", "average context length of a decoding request",
-    equals=d.prompt + d.output / 2, reference=_ORCA,
-)  # fmt: skip
+)
+prompt_share = scope.declare(
+    "prompt_share, rho: share of iterations with prefill tokens",
+    bounds=(0, 1),
+    equals=minimum(prompt_rate / chunk, 1),
+    reference=_LITTLE,
+)
+context = scope.declare(
+    "context, s_c [token]: average context length of a decoding request",
+    equals=d.prompt + d.output / 2,
+    reference=_ORCA,
+)
 
 decode = iteration.declare("decode.", "a decode iteration", Load(decoding, context, None, d.prompt))
 others = decoding * (1 - d.separate) * (1 - ONE_REQUEST / memory.batch)
 mixed = iteration.declare("mixed.", "a mixed iteration", Load(others, context, chunk, d.prompt))
-burst_tokens = scope.variable(
-    "burst_tokens", "n_f", "1", "prefill tokens of an iteration when all requests arrive at once",
-    equals=minimum(memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN, budget), reference=_CHUNKED,
-)  # fmt: skip
-burst = iteration.declare(
-    "burst.", "a prefill iteration", Load(None, d.prompt, burst_tokens, d.prompt)
+burst_tokens = scope.declare(
+    "burst_tokens, n_f: prefill tokens of an iteration when all requests arrive at once",
+    equals=minimum(memory.batch / ONE_REQUEST * d.prompt / ONE_TOKEN, budget),
+    reference=_CHUNKED,
 )
+burst = iteration.declare("burst.", "a prefill iteration", Load(None, d.prompt, burst_tokens, d.prompt))

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import (
-    Expression,
-    ceil,
-    cited,
-    equal,
-    floor,
-    maximum,
-    minimum,
-    number,
-    where,
-)
+from assay.model import Expression, ceil, cited, equal, floor, maximum, minimum, number, where
 from assay.stack import architecture as model
 from assay.stack import gpu
 from assay.stack.serving import deployment as d
@@ -21,14 +11,10 @@ from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scop
 
 _POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "partitioning")
 _PAGED = cited(
-    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with "
-    "PagedAttention",
-    "sec. 3 and 4",
+    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with PagedAttention", "sec. 3 and 4"
 )
 _LATENT = cited(
-    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts "
-    "Language Model",
-    "sec. 2.1",
+    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model", "sec. 2.1"
 )
 _PROFILE = cited(
     "vLLM documentation, engine arguments, and source, gpu_worker.py",
@@ -37,23 +23,19 @@ _PROFILE = cited(
 # Embedding, output projection and norms stay in 16 bits.
 _WIDE = number("2 byte")
 
-expert_parameters = scope.variable(
-    "expert_parameters", "N_x", "1", "weights of all routed experts",
-    equals=model.expert_layers * model.experts * model.expert_parameters, reference=_POPE,
-)  # fmt: skip
-attention_parameters = scope.variable(
-    "attention_parameters", "N_a", "1", "weights of the attention of all layers",
-    equals=model.attention_layers * model.attention_parameters
-    + model.linear_layers * model.linear_parameters,
+expert_parameters = scope.declare(
+    "expert_parameters, N_x: weights of all routed experts",
+    equals=model.expert_layers * model.experts * model.expert_parameters,
     reference=_POPE,
-)  # fmt: skip
-_shared = where(
-    d.exchanges > 0.5,
-    model.expert_layers * model.shared_experts * model.expert_parameters,
-    0,
 )
-weight_memory = scope.variable(
-    "weight_memory", "M_w", "byte/GPU", "weights on one GPU", display="GB/GPU",
+attention_parameters = scope.declare(
+    "attention_parameters, N_a: weights of the attention of all layers",
+    equals=model.attention_layers * model.attention_parameters + model.linear_layers * model.linear_parameters,
+    reference=_POPE,
+)
+_shared = where(d.exchanges > 0.5, model.expert_layers * model.shared_experts * model.expert_parameters, 0)
+weight_memory = scope.declare(
+    "weight_memory, M_w [byte/GPU as GB/GPU]: weights on one GPU",
     equals=(
         expert_parameters * d.expert_bytes
         + model.embedding_parameters * _WIDE
@@ -62,35 +44,30 @@ weight_memory = scope.variable(
     )
     / d.instance_gpus,
     reference=_POPE,
-)  # fmt: skip
+)
 _routed_width = where(model.experts > 0, model.experts_per_token, 0) * (
     (model.ffn_matrices * model.expert_ffn) / d.tensor + model.hidden
 )
 _dense_width = where(model.plain_layers > 0, model.ffn_matrices * model.ffn / d.tensor, 0)
-layer_activations = scope.variable(
-    "layer_activations", "M_l", "byte/GPU",
-    "activations of the widest feed-forward over the largest batch of tokens", display="GB/GPU",
-    equals=d.prompt_budget
-    / ONE_TOKEN
-    * (maximum(_routed_width, _dense_width) + 4 * model.hidden)
-    * _WIDE
-    / ONE_GPU,
+layer_activations = scope.declare(
+    "layer_activations, M_l [byte/GPU as GB/GPU]: activations of the widest feed-forward over the largest batch "
+    "of tokens",
+    equals=d.prompt_budget / ONE_TOKEN * (maximum(_routed_width, _dense_width) + 4 * model.hidden) * _WIDE / ONE_GPU,
     reference=_PROFILE,
-)  # fmt: skip
+)
 # Logits in 32 bits, sorted, and as probabilities.
-logit_activations = scope.variable(
-    "logit_activations", "M_s", "byte/GPU", "logits of the most running requests while sampling",
-    display="GB/GPU",
+logit_activations = scope.declare(
+    "logit_activations, M_s [byte/GPU as GB/GPU]: logits of the most running requests while sampling",
     equals=d.batch_limit / ONE_REQUEST * model.vocabulary * number("12 byte") / ONE_GPU,
     reference=_PROFILE,
-)  # fmt: skip
-activation_memory = scope.variable(
-    "activation_memory", "M_a", "byte/GPU", "peak of the activations that the engine profiles",
-    display="GB/GPU", equals=maximum(layer_activations, logit_activations), reference=_PROFILE,
-)  # fmt: skip
-cache_memory = scope.variable(
-    "cache_memory", "M_c", "byte/GPU", "memory per GPU left for the KV cache",
-    display="GB/GPU",
+)
+activation_memory = scope.declare(
+    "activation_memory, M_a [byte/GPU as GB/GPU]: peak of the activations that the engine profiles",
+    equals=maximum(layer_activations, logit_activations),
+    reference=_PROFILE,
+)
+cache_memory = scope.declare(
+    "cache_memory, M_c [byte/GPU as GB/GPU]: memory per GPU left for the KV cache",
     equals=maximum(
         (
             engine.memory_share * gpu.memory_capacity
@@ -101,25 +78,18 @@ cache_memory = scope.variable(
         number("1 byte/GPU"),
     ),
     reference=_PROFILE,
-)  # fmt: skip
-# KV heads are not split: more GPUs than KV heads replicate them, and all replicate the latent.
-copies: Expression = where(
-    model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1)
 )
-cache_copies = scope.variable(
-    "kv.copies", "n_c", "1", "copies of the KV cache within a replica",
-    equals=copies, reference=_LATENT,
-)  # fmt: skip
+# KV heads are not split: more GPUs than KV heads replicate them, and all replicate the latent.
+copies: Expression = where(model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1))
+cache_copies = scope.declare(
+    "kv.copies, n_c: copies of the KV cache within a replica", equals=copies, reference=_LATENT
+)
 
 
 def sequence_memory(tokens: Expression) -> Expression:
     """Bytes of keys, values and states of one request of this many tokens, in one copy."""
-    windowed = minimum(
-        tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN)
-    )
-    elements = (
-        model.full_elements * tokens + model.window_elements * windowed + model.state_elements
-    )
+    windowed = minimum(tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN))
+    elements = model.full_elements * tokens + model.window_elements * windowed + model.state_elements
     return elements * d.kv_bytes
 
 
@@ -128,73 +98,73 @@ def _whole_blocks(tokens: Expression) -> Expression:
     return engine.block_tokens * ceil(tokens / engine.block_tokens)
 
 
-held_tokens = scope.variable(
-    "kv.held_tokens", "s_h", "token", "average KV-cache tokens of a request",
-    equals=d.prompt + engine.reserved_output * d.output, reference=_PAGED,
-)  # fmt: skip
-request_memory = scope.variable(
-    "kv.request_memory", "m_c", "byte", "KV cache of one request, all replicas",
-    display="MB", equals=cache_copies * sequence_memory(_whole_blocks(held_tokens)),
+held_tokens = scope.declare(
+    "kv.held_tokens, s_h [token]: average KV-cache tokens of a request",
+    equals=d.prompt + engine.reserved_output * d.output,
     reference=_PAGED,
-)  # fmt: skip
-token_memory = scope.variable(
-    "kv.bytes_per_token", "k", "byte/token", "KV-cache bytes per token, one copy",
-    equals=model.elements_per_token * d.kv_bytes, reference=_LATENT,
-)  # fmt: skip
-blocks = scope.variable(
-    "kv.blocks", "n_b", "1", "blocks of the KV cache, all replicas, one copy",
-    equals=floor(
-        cache_memory
-        * d.instance_gpus
-        * _whole_blocks(held_tokens)
-        / (request_memory * engine.block_tokens)
-    ),
+)
+request_memory = scope.declare(
+    "kv.request_memory, m_c [byte as MB]: KV cache of one request, all replicas",
+    equals=cache_copies * sequence_memory(_whole_blocks(held_tokens)),
     reference=_PAGED,
-)  # fmt: skip
-capacity = scope.variable(
-    "kv.capacity", "C", "token", "KV-cache capacity in tokens, all replicas",
-    equals=engine.block_tokens * blocks, reference=_PAGED, target=True,
-)  # fmt: skip
+)
+token_memory = scope.declare(
+    "kv.bytes_per_token, k [byte/token]: KV-cache bytes per token, one copy",
+    equals=model.elements_per_token * d.kv_bytes,
+    reference=_LATENT,
+)
+blocks = scope.declare(
+    "kv.blocks, n_b: blocks of the KV cache, all replicas, one copy",
+    equals=floor(cache_memory * d.instance_gpus * _whole_blocks(held_tokens) / (request_memory * engine.block_tokens)),
+    reference=_PAGED,
+)
+capacity = scope.declare(
+    "kv.capacity, C [token]: KV-cache capacity in tokens, all replicas",
+    equals=engine.block_tokens * blocks,
+    reference=_PAGED,
+    target=True,
+)
 longest_request = _whole_blocks(d.prompt + d.output)
-max_concurrency = scope.variable(
-    "kv.max_concurrency", "c_max", "request",
-    "requests of the whole length, input and output, that the KV cache holds",
-    equals=ONE_REQUEST
-    * cache_memory
-    * d.instance_gpus
-    / (cache_copies * sequence_memory(longest_request)),
-    reference=_PAGED, target=True,
-)  # fmt: skip
-requests_that_fit = scope.variable(
-    "requests_that_fit", "B_f", "request", "KV-cache capacity in requests",
-    equals=ONE_REQUEST * cache_memory * d.instance_gpus / request_memory, reference=_PAGED,
-)  # fmt: skip
-batch = scope.variable(
-    "batch", "B", "request", "running requests (batch size)",
+max_concurrency = scope.declare(
+    "kv.max_concurrency, c_max [request]: requests of the whole length, input and output, that the KV cache holds",
+    equals=ONE_REQUEST * cache_memory * d.instance_gpus / (cache_copies * sequence_memory(longest_request)),
+    reference=_PAGED,
+    target=True,
+)
+requests_that_fit = scope.declare(
+    "requests_that_fit, B_f [request]: KV-cache capacity in requests",
+    equals=ONE_REQUEST * cache_memory * d.instance_gpus / request_memory,
+    reference=_PAGED,
+)
+batch = scope.declare(
+    "batch, B [request]: running requests (batch size)",
     equals=maximum(minimum(d.concurrency, d.batch_limit, requests_that_fit), ONE_REQUEST),
     reference=_PAGED,
-)  # fmt: skip
-one_request = scope.variable(
-    "one_request_memory", "m_1", "byte/GPU", "KV cache of one request at its end, per GPU",
+)
+one_request = scope.declare(
+    "one_request_memory, m_1 [byte/GPU as GB/GPU]: KV cache of one request at its end, per GPU",
     equals=cache_copies * sequence_memory(d.prompt + d.output) / (d.attention_ranks * ONE_GPU * d.pipeline),
-    display="GB/GPU", reference=_PAGED,
-)  # fmt: skip
+    reference=_PAGED,
+)
 scope.inequality(
     "fits_memory",
     one_request <= cache_memory,
     "weights and the KV cache of one request fit in GPU memory",
     reference=_PAGED,
-)  # fmt: skip
+)
 scope.inequality(
-    "fits_cache", minimum(d.concurrency, d.batch_limit) <= requests_that_fit,
-    "the KV cache holds all requests that may run; others wait", reference=_PAGED,
-)  # fmt: skip
+    "fits_cache",
+    minimum(d.concurrency, d.batch_limit) <= requests_that_fit,
+    "the KV cache holds all requests that may run; others wait",
+    reference=_PAGED,
+)
 shares = model.heads / d.attention_ranks
 scope.inequality(
-    "heads_divide", equal(shares, floor(shares)), "every GPU has the same number of query heads",
-    reference=_POPE,
-)  # fmt: skip
+    "heads_divide", equal(shares, floor(shares)), "every GPU has the same number of query heads", reference=_POPE
+)
 scope.inequality(
-    "experts_divide", d.expert <= maximum(model.experts, 1),
-    "no more expert-parallel groups than experts", reference=_POPE,
-)  # fmt: skip
+    "experts_divide",
+    d.expert <= maximum(model.experts, 1),
+    "no more expert-parallel groups than experts",
+    reference=_POPE,
+)

@@ -24,11 +24,7 @@ from assay.model import (
     total,
 )
 from assay.stack.serving.deployment import scope
-from assay.stack.serving.latency import (
-    request_rate,
-    time_per_output_token,
-    time_to_first_token,
-)
+from assay.stack.serving.latency import request_rate, time_per_output_token, time_to_first_token
 
 _DISTSERVE = cited(
     "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
@@ -36,8 +32,7 @@ _DISTSERVE = cited(
     "sec. 1 and 2.1",
 )
 _LOGNORMAL = cited(
-    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods",
-    "sec. 1.3.6.6.9, the lognormal distribution",
+    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods", "sec. 1.3.6.6.9, the lognormal distribution"
 )
 _FRECHET = cited(
     "Frechet 1951, Sur les tableaux de correlation dont les marges sont donnees",
@@ -51,45 +46,52 @@ _CLIENT = by_definition("a property of the requests and their arrivals")
 
 # Nodes and weights of Gauss-Legendre quadrature on (-1, 1), twelve points: half of them.
 _NODES = (
-    (0.1252334085114689, 0.2491470458134028), (0.3678314989981802, 0.2334925365383548),
-    (0.5873179542866175, 0.2031674267230659), (0.7699026741943047, 0.1600783285433462),
-    (0.9041172563704749, 0.1069393259953184), (0.9815606342467193, 0.0471753363865118),
-)  # fmt: skip
+    (0.1252334085114689, 0.2491470458134028),
+    (0.3678314989981802, 0.2334925365383548),
+    (0.5873179542866175, 0.2031674267230659),
+    (0.7699026741943047, 0.1600783285433462),
+    (0.9041172563704749, 0.1069393259953184),
+    (0.9815606342467193, 0.0471753363865118),
+)
 _MOST_CORRELATION = 0.95
 
 
-def _limit(name: str, symbol: str, unit: str, meaning: str) -> Variable:
-    return scope.variable(
-        name, symbol, unit, meaning, bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario"
-    )
+def _limit(heading: str) -> Variable:
+    return scope.declare(heading, bounds=POSITIVE, reference=_DISTSERVE, boundary="scenario")
 
 
 def _variation(name: str, symbol: str, what: str) -> Variable:
-    return scope.variable(
-        name, symbol, "1", f"standard deviation of the {what} of requests over its mean",
-        bounds=POSITIVE, reference=_CLIENT, boundary="scenario",
-    )  # fmt: skip
+    return scope.declare(
+        f"{name}, {symbol}: standard deviation of the {what} of requests over its mean",
+        bounds=POSITIVE,
+        reference=_CLIENT,
+        boundary="scenario",
+    )
 
 
-first_token_limit = _limit("slo.time_to_first_token", "L_1", "s", "TTFT limit (SLO)")
-output_token_limit = _limit("slo.time_per_output_token", "L_t", "s/token", "TPOT limit (SLO)")
+first_token_limit = _limit("slo.time_to_first_token, L_1 [s]: TTFT limit (SLO)")
+output_token_limit = _limit("slo.time_per_output_token, L_t [s/token]: TPOT limit (SLO)")
 first_token_variation = _variation("slo.first_token_variation", "c_1", "TTFT")
 output_token_variation = _variation("slo.output_token_variation", "c_t", "TPOT")
-correlation = scope.variable(
-    "slo.correlation", "rho", "1", "correlation of the logarithms of TTFT and TPOT over requests",
-    bounds=(-_MOST_CORRELATION, _MOST_CORRELATION), reference=_CLIENT, boundary="scenario",
-)  # fmt: skip
+correlation = scope.declare(
+    "slo.correlation, rho: correlation of the logarithms of TTFT and TPOT over requests",
+    bounds=(-_MOST_CORRELATION, _MOST_CORRELATION),
+    reference=_CLIENT,
+    boundary="scenario",
+)
 
-first_token_median = scope.variable(
-    "median_time_to_first_token", "TTFT_50", "s", "median time to first token (TTFT)", display="ms",
-    equals=time_to_first_token / sqrt(1 + first_token_variation**2), reference=_LOGNORMAL,
+first_token_median = scope.declare(
+    "median_time_to_first_token, TTFT_50 [s as ms]: median time to first token (TTFT)",
+    equals=time_to_first_token / sqrt(1 + first_token_variation**2),
+    reference=_LOGNORMAL,
     target=True,
-)  # fmt: skip
-output_token_median = scope.variable(
-    "median_time_per_output_token", "TPOT_50", "s/token", "median time per output token (TPOT)",
-    display="ms/token", equals=time_per_output_token / sqrt(1 + output_token_variation**2),
-    reference=_LOGNORMAL, target=True,
-)  # fmt: skip
+)
+output_token_median = scope.declare(
+    "median_time_per_output_token, TPOT_50 [s/token as ms/token]: median time per output token (TPOT)",
+    equals=time_per_output_token / sqrt(1 + output_token_variation**2),
+    reference=_LOGNORMAL,
+    target=True,
+)
 
 
 def _deviations(limit: Expression, median: Expression, variation: Expression) -> Expression:
@@ -101,38 +103,46 @@ def _share(deviations: Expression) -> Expression:
     return (1 + erf(deviations / math.sqrt(2))) / 2
 
 
-first_token_margin = scope.variable(
-    "slo.first_token_margin", "h", "1",
-    "standard deviations of the logarithm between the median TTFT and its limit",
-    bounds=(None, None), reference=_LOGNORMAL,
+first_token_margin = scope.declare(
+    "slo.first_token_margin, h: standard deviations of the logarithm between the median TTFT and its limit",
+    bounds=(None, None),
+    reference=_LOGNORMAL,
     equals=_deviations(first_token_limit, first_token_median, first_token_variation),
-)  # fmt: skip
-output_token_margin = scope.variable(
-    "slo.output_token_margin", "k", "1",
-    "standard deviations of the logarithm between the median TPOT and its limit",
-    bounds=(None, None), reference=_LOGNORMAL,
+)
+output_token_margin = scope.declare(
+    "slo.output_token_margin, k: standard deviations of the logarithm between the median TPOT and its limit",
+    bounds=(None, None),
+    reference=_LOGNORMAL,
     equals=_deviations(output_token_limit, output_token_median, output_token_variation),
-)  # fmt: skip
-first_token_attainment = scope.variable(
-    "slo.first_token_attainment", "a_1", "1", "share of requests within the TTFT limit",
-    bounds=(0, 1), equals=_share(first_token_margin), reference=_LOGNORMAL, target=True,
-)  # fmt: skip
-output_token_attainment = scope.variable(
-    "slo.output_token_attainment", "a_t", "1", "share of requests within the TPOT limit",
-    bounds=(0, 1), equals=_share(output_token_margin), reference=_LOGNORMAL, target=True,
-)  # fmt: skip
-least_attainment = scope.variable(
-    "slo.least_attainment", "a_min", "1",
-    "least share of requests that meet both SLOs, however TTFT and TPOT are correlated",
-    bounds=(0, 1), equals=maximum(first_token_attainment + output_token_attainment - 1, 0),
-    reference=_FRECHET, target=True,
-)  # fmt: skip
-most_attainment = scope.variable(
-    "slo.most_attainment", "a_max", "1",
-    "most requests that can meet both SLOs, however TTFT and TPOT are correlated",
-    bounds=(0, 1), equals=minimum(first_token_attainment, output_token_attainment),
-    reference=_FRECHET, target=True,
-)  # fmt: skip
+)
+first_token_attainment = scope.declare(
+    "slo.first_token_attainment, a_1: share of requests within the TTFT limit",
+    bounds=(0, 1),
+    equals=_share(first_token_margin),
+    reference=_LOGNORMAL,
+    target=True,
+)
+output_token_attainment = scope.declare(
+    "slo.output_token_attainment, a_t: share of requests within the TPOT limit",
+    bounds=(0, 1),
+    equals=_share(output_token_margin),
+    reference=_LOGNORMAL,
+    target=True,
+)
+least_attainment = scope.declare(
+    "slo.least_attainment, a_min: least share of requests that meet both SLOs, however TTFT and TPOT are correlated",
+    bounds=(0, 1),
+    equals=maximum(first_token_attainment + output_token_attainment - 1, 0),
+    reference=_FRECHET,
+    target=True,
+)
+most_attainment = scope.declare(
+    "slo.most_attainment, a_max: most requests that can meet both SLOs, however TTFT and TPOT are correlated",
+    bounds=(0, 1),
+    equals=minimum(first_token_attainment, output_token_attainment),
+    reference=_FRECHET,
+    target=True,
+)
 
 
 def _correlated_part() -> Expression:
@@ -147,25 +157,28 @@ def _correlated_part() -> Expression:
     return correlation * total(*terms)
 
 
-attainment = scope.variable(
-    "slo.attainment", "a", "1", "share of requests that meet both SLOs", bounds=(0, 1),
+attainment = scope.declare(
+    "slo.attainment, a: share of requests that meet both SLOs",
+    bounds=(0, 1),
     equals=minimum(
-        maximum(
-            first_token_attainment * output_token_attainment + _correlated_part(), least_attainment
-        ),
+        maximum(first_token_attainment * output_token_attainment + _correlated_part(), least_attainment),
         most_attainment,
     ),
-    reference=_BIVARIATE, target=True,
-)  # fmt: skip
-goodput = scope.variable(
-    "goodput", "G", "request/s", "goodput: requests per second that meet both SLOs",
-    equals=attainment * request_rate, reference=_DISTSERVE, target=True,
-)  # fmt: skip
+    reference=_BIVARIATE,
+    target=True,
+)
+goodput = scope.declare(
+    "goodput, G [request/s]: goodput: requests per second that meet both SLOs",
+    equals=attainment * request_rate,
+    reference=_DISTSERVE,
+    target=True,
+)
 scope.inequality(
-    "first_token_in_time", time_to_first_token <= first_token_limit,
-    "TTFT is within its limit", reference=_DISTSERVE,
-)  # fmt: skip
+    "first_token_in_time", time_to_first_token <= first_token_limit, "TTFT is within its limit", reference=_DISTSERVE
+)
 scope.inequality(
-    "output_tokens_in_time", time_per_output_token <= output_token_limit,
-    "TPOT is within its limit", reference=_DISTSERVE,
-)  # fmt: skip
+    "output_tokens_in_time",
+    time_per_output_token <= output_token_limit,
+    "TPOT is within its limit",
+    reference=_DISTSERVE,
+)

@@ -14,8 +14,7 @@ from assay.stack.serving.iteration import Iteration
 
 _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
 _CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
-    "sec. 4",
+    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
 )
 
 
@@ -30,35 +29,41 @@ def _per_step(of: Callable[[Iteration], Expression]) -> Expression:
     )
 
 
-busy_time = scope.variable(
-    "power.benchmark_busy_time", "t_b0", "s",
-    "time with kernels by decode step, prefill included, at the clock of their benchmarks",
-    display="ms", equals=_per_step(lambda i: i.benchmark_time - i.host_time), reference=_CHUNKED,
-)  # fmt: skip
+busy_time = scope.declare(
+    "power.benchmark_busy_time, t_b0 [s as ms]: time with kernels by decode step, prefill included, at the "
+    "clock of their benchmarks",
+    equals=_per_step(lambda i: i.benchmark_time - i.host_time),
+    reference=_CHUNKED,
+)
 _flops = _per_step(lambda i: i.issued)
 _size = _per_step(lambda i: i.size)
 scope.approximation(
     gpu.work_tensor_use,
-    minimum(
-        _flops / (busy_time * device.peak_flops * device.rate_multiple(d.compute_bits)), 1
-    ),
+    minimum(_flops / (busy_time * device.peak_flops * device.rate_multiple(d.compute_bits)), 1),
     valid=d.concurrency > number("0 request"),
-    name="work.tensor_use", meaning="tensor-core utilization of an engine's iterations",
+    name="work.tensor_use",
+    meaning="tensor-core utilization of an engine's iterations",
     reference=_ACTIVE,
-)  # fmt: skip
+)
 scope.approximation(
-    gpu.work_memory_use, minimum(_size / (busy_time * device.memory_bandwidth), 1),
+    gpu.work_memory_use,
+    minimum(_size / (busy_time * device.memory_bandwidth), 1),
     valid=d.concurrency > number("0 request"),
-    name="work.memory_use", meaning="memory-bandwidth utilization of an engine's iterations",
+    name="work.memory_use",
+    meaning="memory-bandwidth utilization of an engine's iterations",
     reference=_ACTIVE,
-)  # fmt: skip
+)
 scope.approximation(
-    gpu.work_clock_share, minimum(_per_step(lambda i: i.clock_bound) / busy_time, 1),
+    gpu.work_clock_share,
+    minimum(_per_step(lambda i: i.clock_bound) / busy_time, 1),
     valid=d.concurrency > number("0 request"),
-    name="work.clock_share", meaning="clock-bound share of an engine's iterations",
+    name="work.clock_share",
+    meaning="clock-bound share of an engine's iterations",
     reference=by_definition("clock-bound time over busy time"),
-)  # fmt: skip
-duty = scope.variable(
-    "duty", "u", "1", "share of time in which kernels run while requests are served", bounds=(0, 1),
-    equals=1 - _per_step(lambda i: i.host_time) / _per_step(lambda i: i.time), reference=_ACTIVE,
-)  # fmt: skip
+)
+duty = scope.declare(
+    "duty, u: share of time in which kernels run while requests are served",
+    bounds=(0, 1),
+    equals=1 - _per_step(lambda i: i.host_time) / _per_step(lambda i: i.time),
+    reference=_ACTIVE,
+)

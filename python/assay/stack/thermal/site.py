@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from assay.model import by_definition, cited, total
 from assay.stack import cluster
-from assay.stack.thermal.flows import (
-    cooling_power,
-)
-from assay.stack.thermal.supply import (
-    scope,
-    ups_loss,
-)
+from assay.stack.thermal.flows import cooling_power
+from assay.stack.thermal.supply import scope, ups_loss
 
 _PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
 _TRANSFORMER = cited(
@@ -18,62 +13,71 @@ _TRANSFORMER = cited(
     "no-load loss, and load loss by the square of the load",
 )
 
-transformer_sizing = scope.variable(
-    "transformer.sizing", "r_tr", "1", "capacity of the transformers over the machines' design power",
-    bounds=(1, None), reference=_TRANSFORMER, boundary="scenario",
-)  # fmt: skip
-transformer_capacity = scope.variable(
-    "transformer.capacity", "S_tr", "W", "capacity of all transformers",
-    equals=transformer_sizing * cluster.design_power, reference=_TRANSFORMER,
-)  # fmt: skip
-transformer_load = scope.variable(
-    "transformer.load", "x_tr", "1", "load of the transformers over their capacity",
+transformer_sizing = scope.declare(
+    "transformer.sizing, r_tr: capacity of the transformers over the machines' design power",
+    bounds=(1, None),
+    reference=_TRANSFORMER,
+    boundary="scenario",
+)
+transformer_capacity = scope.declare(
+    "transformer.capacity, S_tr [W]: capacity of all transformers",
+    equals=transformer_sizing * cluster.design_power,
+    reference=_TRANSFORMER,
+)
+transformer_load = scope.declare(
+    "transformer.load, x_tr: load of the transformers over their capacity",
     equals=(cluster.it_power + ups_loss + cooling_power) / transformer_capacity,
     reference=_TRANSFORMER,
-)  # fmt: skip
-transformer_idle_share = scope.variable(
-    "transformer.idle_share", "b_0", "1", "no-load loss of the transformers over their capacity",
-    display="%", reference=_TRANSFORMER, boundary="primitive",
-)  # fmt: skip
-transformer_load_share = scope.variable(
-    "transformer.load_share", "b_2", "1", "load loss of the transformers at full load over capacity",
-    display="%", reference=_TRANSFORMER, boundary="primitive",
-)  # fmt: skip
-transformer_loss = scope.variable(
-    "dc.transformer_loss", "P_tr", "W", "power lost in transformers",
-    equals=transformer_capacity
-    * (transformer_idle_share + transformer_load_share * transformer_load**2),
+)
+transformer_idle_share = scope.declare(
+    "transformer.idle_share, b_0 [1 as %]: no-load loss of the transformers over their capacity",
     reference=_TRANSFORMER,
-)  # fmt: skip
-overhead_power = scope.variable(
-    "dc.overhead_power", "P_over", "W", "facility power beyond IT power",
-    equals=total(cooling_power, ups_loss, transformer_loss), reference=_PUE,
-)  # fmt: skip
-stated_pue = scope.variable(
-    "dc.stated_pue", "PUE_0", "1", "PUE published by the operator",
-    bounds=(1, None), reference=_PUE, boundary="scenario",
-)  # fmt: skip
+    boundary="primitive",
+)
+transformer_load_share = scope.declare(
+    "transformer.load_share, b_2 [1 as %]: load loss of the transformers at full load over capacity",
+    reference=_TRANSFORMER,
+    boundary="primitive",
+)
+transformer_loss = scope.declare(
+    "dc.transformer_loss, P_tr [W]: power lost in transformers",
+    equals=transformer_capacity * (transformer_idle_share + transformer_load_share * transformer_load**2),
+    reference=_TRANSFORMER,
+)
+overhead_power = scope.declare(
+    "dc.overhead_power, P_over [W]: facility power beyond IT power",
+    equals=total(cooling_power, ups_loss, transformer_loss),
+    reference=_PUE,
+)
+stated_pue = scope.declare(
+    "dc.stated_pue, PUE_0: PUE published by the operator", bounds=(1, None), reference=_PUE, boundary="scenario"
+)
 scope.approximation(
-    overhead_power, (stated_pue - 1) * cluster.it_power, name="dc.overhead_stated",
-    valid=stated_pue >= 1, meaning="published PUE, independent of load", reference=_PUE,
-)  # fmt: skip
-site_power = scope.variable(
-    "dc.power", "P_DC", "W", "power at the site's meter",
-    equals=cluster.it_power + overhead_power, reference=_PUE,
-)  # fmt: skip
-pue = scope.variable(
-    "dc.pue", "PUE", "1", "power usage effectiveness (PUE)", bounds=(1, None),
-    equals=site_power / cluster.it_power, reference=_PUE, target=True,
-)  # fmt: skip
+    overhead_power,
+    (stated_pue - 1) * cluster.it_power,
+    name="dc.overhead_stated",
+    valid=stated_pue >= 1,
+    meaning="published PUE, independent of load",
+    reference=_PUE,
+)
+site_power = scope.declare(
+    "dc.power, P_DC [W]: power at the site's meter", equals=cluster.it_power + overhead_power, reference=_PUE
+)
+pue = scope.declare(
+    "dc.pue, PUE: power usage effectiveness (PUE)",
+    bounds=(1, None),
+    equals=site_power / cluster.it_power,
+    reference=_PUE,
+    target=True,
+)
 scope.inequality(
-    "dc.machines_draw_power", cluster.it_power > 0, "PUE is undefined without load",
+    "dc.machines_draw_power", cluster.it_power > 0, "PUE is undefined without load", reference=by_definition()
+)
+feed_power = scope.declare(
+    "dc.feed_power, P_feed [W as MW]: power that the grid connection supplies",
     reference=by_definition(),
-)  # fmt: skip
-feed_power = scope.variable(
-    "dc.feed_power", "P_feed", "W", "power that the grid connection supplies", display="MW",
-    reference=by_definition(), boundary="scenario",
-)  # fmt: skip
+    boundary="scenario",
+)
 scope.inequality(
-    "dc.within_feed", site_power <= feed_power, "site power is within its grid connection",
-    reference=by_definition(),
-)  # fmt: skip
+    "dc.within_feed", site_power <= feed_power, "site power is within its grid connection", reference=by_definition()
+)

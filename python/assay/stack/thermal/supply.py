@@ -20,43 +20,41 @@ _UPS = cited(
 
 
 # UPS losses: a no-load term by capacity, linear and quadratic terms by load.
-ups_redundancy = scope.variable(
-    "ups.redundancy", "r_UPS", "1", "capacity of the UPS over its design load",
-    bounds=(1, None), reference=_UPS, boundary="scenario",
-)  # fmt: skip
-ups_capacity = scope.variable(
-    "ups.capacity", "S_UPS", "W", "capacity of the UPS",
-    equals=ups_redundancy * cluster.design_power, reference=_UPS,
-)  # fmt: skip
-ups_load = scope.variable(
-    "ups.load", "x_UPS", "1", "load of the UPS over its capacity",
-    equals=cluster.it_power / ups_capacity, reference=_UPS,
-)  # fmt: skip
-ups_idle_share = scope.variable(
-    "ups.idle_share", "a_0", "1", "no-load loss of the UPS over its capacity",
-    display="%", reference=_UPS, boundary="primitive",
-)  # fmt: skip
-ups_linear_share = scope.variable(
-    "ups.linear_share", "a_1", "1", "linear loss coefficient of the UPS",
-    display="%", reference=_UPS, boundary="primitive",
-)  # fmt: skip
-ups_square_share = scope.variable(
-    "ups.square_share", "a_2", "1", "quadratic loss coefficient of the UPS",
-    display="%", reference=_UPS, boundary="primitive",
-)  # fmt: skip
-ups_loss = scope.variable(
-    "dc.ups_loss", "P_UPS", "W", "power lost in the UPS",
-    equals=ups_capacity
-    * (ups_idle_share + ups_linear_share * ups_load + ups_square_share * ups_load**2),
+ups_redundancy = scope.declare(
+    "ups.redundancy, r_UPS: capacity of the UPS over its design load",
+    bounds=(1, None),
     reference=_UPS,
-)  # fmt: skip
+    boundary="scenario",
+)
+ups_capacity = scope.declare(
+    "ups.capacity, S_UPS [W]: capacity of the UPS", equals=ups_redundancy * cluster.design_power, reference=_UPS
+)
+ups_load = scope.declare(
+    "ups.load, x_UPS: load of the UPS over its capacity", equals=cluster.it_power / ups_capacity, reference=_UPS
+)
+ups_idle_share = scope.declare(
+    "ups.idle_share, a_0 [1 as %]: no-load loss of the UPS over its capacity", reference=_UPS, boundary="primitive"
+)
+ups_linear_share = scope.declare(
+    "ups.linear_share, a_1 [1 as %]: linear loss coefficient of the UPS", reference=_UPS, boundary="primitive"
+)
+ups_square_share = scope.declare(
+    "ups.square_share, a_2 [1 as %]: quadratic loss coefficient of the UPS", reference=_UPS, boundary="primitive"
+)
+ups_loss = scope.declare(
+    "dc.ups_loss, P_UPS [W]: power lost in the UPS",
+    equals=ups_capacity * (ups_idle_share + ups_linear_share * ups_load + ups_square_share * ups_load**2),
+    reference=_UPS,
+)
 
 # Heat is removed by liquid at the chips or by the air of the room.
-liquid_heat = scope.variable(
-    "heat.liquid", "Q_liq", "W", "heat of machines removed by liquid",
-    equals=cluster.it_power * cluster.liquid_share, reference=_LIQUID,
-)  # fmt: skip
-air_heat = scope.variable(
-    "heat.air", "Q_air", "W", "heat of machines and UPS removed by air",
-    equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss, reference=_BALANCE,
-)  # fmt: skip
+liquid_heat = scope.declare(
+    "heat.liquid, Q_liq [W]: heat of machines removed by liquid",
+    equals=cluster.it_power * cluster.liquid_share,
+    reference=_LIQUID,
+)
+air_heat = scope.declare(
+    "heat.air, Q_air [W]: heat of machines and UPS removed by air",
+    equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss,
+    reference=_BALANCE,
+)

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, number, total
 from assay.stack import cluster
-from assay.stack.thermal.flows import (
-    air_heat_capacity,
-    rejected_heat,
-    sink_flow,
-    water_density,
-)
-from assay.stack.thermal.supply import (
-    scope,
-)
-from assay.stack.thermal.weather import (
-    Hour,
-    evaporative,
-    over_the_year,
-    sink_rise,
-    vapor_pressure,
-)
+from assay.stack.thermal.flows import air_heat_capacity, rejected_heat, sink_flow, water_density
+from assay.stack.thermal.supply import scope
+from assay.stack.thermal.weather import Hour, evaporative, over_the_year, sink_rise, vapor_pressure
 
 _WUE = cited("ISO/IEC 30134-9:2022, Water usage effectiveness", "definition of WUE")
 _HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
 _WATER = cited(_HEAT, "Table A-9, properties of saturated water")
 _ENERGYPLUS = "EnergyPlus Engineering Reference"
 _MERKEL = cited(
-    "Kroger 2004, Air-Cooled Heat Exchangers and Cooling Towers",
-    "ch. 4, Merkel's method: air leaves saturated",
+    "Kroger 2004, Air-Cooled Heat Exchangers and Cooling Towers", "ch. 4, Merkel's method: air leaves saturated"
 )
 _MAKEUP = cited(_ENERGYPLUS, "Cooling towers, makeup water usage")
 
 water_latent_heat = scope.constant(
-    "water.latent_heat", "h_fg", "2.442e6 J/kg", "heat of evaporation of water at 25 degrees Celsius",
-    reference=_WATER,
-)  # fmt: skip
+    "water.latent_heat", "h_fg", "2.442e6 J/kg", "heat of evaporation of water at 25 degrees Celsius", reference=_WATER
+)
 
 
 # Evaporation, drift and blowdown; blowdown limits the concentration of salts.
@@ -51,38 +36,43 @@ def _latent_share_at(hour: Hour) -> Expression:
     return vapor / (vapor + air_heat_capacity * (leaving - hour.dry_bulb))
 
 
-latent_share = scope.variable(
-    "sink.latent_share", "s_lat", "1",
-    "heat that evaporates water over heat rejected, mean over the year; above 1 where air cools too",
-    equals=over_the_year(_latent_share_at), bounds=(0, 2), reference=_MERKEL,
-)  # fmt: skip
-drift_share = scope.variable(
-    "sink.drift_share", "s_drift", "1", "drift share of the tower's flow",
-    display="%", reference=_MAKEUP, boundary="primitive",
-)  # fmt: skip
-cycles = scope.variable(
-    "sink.concentration", "c_conc", "1", "cycles of concentration of the tower",
-    bounds=(1, None), reference=_MAKEUP, boundary="scenario",
-)  # fmt: skip
-evaporation = scope.variable(
-    "water.evaporation", "V_evap", "m^3/s", "evaporated water", display="L/s",
+latent_share = scope.declare(
+    "sink.latent_share, s_lat: heat that evaporates water over heat rejected, mean over the year; above 1 where "
+    "air cools too",
+    equals=over_the_year(_latent_share_at),
+    bounds=(0, 2),
+    reference=_MERKEL,
+)
+drift_share = scope.declare(
+    "sink.drift_share, s_drift [1 as %]: drift share of the tower's flow", reference=_MAKEUP, boundary="primitive"
+)
+cycles = scope.declare(
+    "sink.concentration, c_conc: cycles of concentration of the tower",
+    bounds=(1, None),
+    reference=_MAKEUP,
+    boundary="scenario",
+)
+evaporation = scope.declare(
+    "water.evaporation, V_evap [m^3/s as L/s]: evaporated water",
     equals=evaporative * latent_share * rejected_heat / (water_density * water_latent_heat),
     reference=_MAKEUP,
-)  # fmt: skip
-drift = scope.variable(
-    "water.drift", "V_drift", "m^3/s", "drift water", display="L/s",
-    equals=evaporative * drift_share * sink_flow, reference=_MAKEUP,
-)  # fmt: skip
-blowdown = scope.variable(
-    "water.blowdown", "V_blow", "m^3/s", "blowdown water", display="L/s",
-    equals=maximum(number("0 m^3/s"), evaporation / (cycles - 1) - drift), reference=_MAKEUP,
-)  # fmt: skip
-makeup = scope.variable(
-    "water.makeup", "V_water", "m^3/s", "makeup water of the site", display="L/s",
-    equals=total(evaporation, drift, blowdown), reference=_MAKEUP,
-)  # fmt: skip
-wue = scope.variable(
-    "dc.wue", "WUE", "m^3/J", "water usage effectiveness (WUE): water consumption over IT energy",
-    display="L/kWh",
-    equals=makeup / cluster.it_power, reference=_WUE, target=True,
-)  # fmt: skip
+)
+drift = scope.declare(
+    "water.drift, V_drift [m^3/s as L/s]: drift water", equals=evaporative * drift_share * sink_flow, reference=_MAKEUP
+)
+blowdown = scope.declare(
+    "water.blowdown, V_blow [m^3/s as L/s]: blowdown water",
+    equals=maximum(number("0 m^3/s"), evaporation / (cycles - 1) - drift),
+    reference=_MAKEUP,
+)
+makeup = scope.declare(
+    "water.makeup, V_water [m^3/s as L/s]: makeup water of the site",
+    equals=total(evaporation, drift, blowdown),
+    reference=_MAKEUP,
+)
+wue = scope.declare(
+    "dc.wue, WUE [m^3/J as L/kWh]: water usage effectiveness (WUE): water consumption over IT energy",
+    equals=makeup / cluster.it_power,
+    reference=_WUE,
+    target=True,
+)

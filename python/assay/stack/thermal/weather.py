@@ -27,45 +27,44 @@ from assay.model import (
     total,
     where,
 )
-from assay.stack.thermal.supply import (
-    scope,
-)
+from assay.stack.thermal.supply import scope
 
-_STULL = cited(
-    "Stull 2011, Wet-Bulb Temperature from Relative Humidity and Air Temperature", "eq. 1"
-)
-_NORMALS = cited(
-    "World Meteorological Organization, Guidelines on the Calculation of Climate Normals, WMO-No. 1203"
-)
-_MAGNUS = cited(
-    "Alduchov and Eskridge 1996, Improved Magnus Form Approximation of Saturation Vapor Pressure",
-    "eq. 21",
-)
+_STULL = cited("Stull 2011, Wet-Bulb Temperature from Relative Humidity and Air Temperature", "eq. 1")
+_NORMALS = cited("World Meteorological Organization, Guidelines on the Calculation of Climate Normals, WMO-No. 1203")
+_MAGNUS = cited("Alduchov and Eskridge 1996, Improved Magnus Form Approximation of Saturation Vapor Pressure", "eq. 21")
 _ENERGYPLUS = "EnergyPlus Engineering Reference"
 _TOWER = cited(_ENERGYPLUS, "Cooling towers, fan power and heat rejection")
 
-dry_bulb = scope.variable(
-    "weather.dry_bulb", "T_db", "K", "temperature of the outdoor air, yearly mean", display="degC",
-    bounds=POSITIVE, reference=_STULL, boundary="scenario",
-)  # fmt: skip
-humidity = scope.variable(
-    "weather.humidity", "RH", "1", "relative humidity of the outdoor air, yearly mean", display="%",
-    bounds=(0, 1), reference=_STULL, boundary="scenario",
-)  # fmt: skip
-seasonal_swing = scope.variable(
-    "weather.seasonal_swing", "A_s", "K",
-    "half the difference between the means of the warmest and the coldest month",
-    reference=_NORMALS, boundary="scenario", nature="difference",
-)  # fmt: skip
-daily_swing = scope.variable(
-    "weather.daily_swing", "A_d", "K", "half the difference between daily maximum and minimum",
-    reference=_NORMALS, boundary="scenario", nature="difference",
-)  # fmt: skip
-dew_swing = scope.variable(
-    "weather.dew_swing", "A_w", "K",
-    "half the difference between the dew points of the most humid and the driest month",
-    reference=_NORMALS, boundary="scenario", nature="difference",
-)  # fmt: skip
+dry_bulb = scope.declare(
+    "weather.dry_bulb, T_db [K as degC]: temperature of the outdoor air, yearly mean",
+    bounds=POSITIVE,
+    reference=_STULL,
+    boundary="scenario",
+)
+humidity = scope.declare(
+    "weather.humidity, RH [1 as %]: relative humidity of the outdoor air, yearly mean",
+    bounds=(0, 1),
+    reference=_STULL,
+    boundary="scenario",
+)
+seasonal_swing = scope.declare(
+    "weather.seasonal_swing, A_s [K]: half the difference between the means of the warmest and the coldest month",
+    reference=_NORMALS,
+    boundary="scenario",
+    nature="difference",
+)
+daily_swing = scope.declare(
+    "weather.daily_swing, A_d [K]: half the difference between daily maximum and minimum",
+    reference=_NORMALS,
+    boundary="scenario",
+    nature="difference",
+)
+dew_swing = scope.declare(
+    "weather.dew_swing, A_w [K]: half the difference between the dew points of the most humid and the driest month",
+    reference=_NORMALS,
+    boundary="scenario",
+    nature="difference",
+)
 _ZERO_CELSIUS = number("273.15 K")
 _KELVIN = number("1 K")
 
@@ -76,16 +75,12 @@ def vapor_pressure(temperature: Expression) -> Expression:
     return exp(17.625 * celsius / (celsius + 243.04))
 
 
-dew_point = scope.variable(
-    "weather.dew_point", "T_dp", "K", "dew point of the outdoor air, yearly mean", display="degC",
-    bounds=POSITIVE, reference=_MAGNUS,
-)  # fmt: skip
+dew_point = scope.declare(
+    "weather.dew_point, T_dp [K as degC]: dew point of the outdoor air, yearly mean", bounds=POSITIVE, reference=_MAGNUS
+)
 _celsius = (dry_bulb - _ZERO_CELSIUS) / _KELVIN
 _exponent = log(humidity) + 17.625 * _celsius / (_celsius + 243.04)
-scope.equation(
-    dew_point, _ZERO_CELSIUS + _KELVIN * 243.04 * _exponent / (17.625 - _exponent),
-    reference=_MAGNUS,
-)  # fmt: skip
+scope.equation(dew_point, _ZERO_CELSIUS + _KELVIN * 243.04 * _exponent / (17.625 - _exponent), reference=_MAGNUS)
 
 
 def _wet_bulb(celsius: Expression, percent: Expression) -> Expression:
@@ -99,10 +94,12 @@ def _wet_bulb(celsius: Expression, percent: Expression) -> Expression:
 
 
 _percent = 100 * humidity
-wet_bulb = scope.variable(
-    "weather.wet_bulb", "T_wb", "K", "wet-bulb temperature of the outdoor air, yearly mean",
-    display="degC", bounds=POSITIVE, reference=_STULL, library=True,
-)  # fmt: skip
+wet_bulb = scope.declare(
+    "weather.wet_bulb, T_wb [K as degC]: wet-bulb temperature of the outdoor air, yearly mean",
+    bounds=POSITIVE,
+    reference=_STULL,
+    library=True,
+)
 scope.approximation(
     wet_bulb,
     _wet_bulb(_celsius, _percent),
@@ -112,18 +109,25 @@ scope.approximation(
     reference=_STULL,
     library=True,
 )
-evaporative = scope.variable(
-    "sink.evaporative", "e", "1", "1 for evaporative cooling towers, 0 for dry coolers",
-    bounds=(0, 1), reference=_TOWER, boundary="scenario",
-)  # fmt: skip
-sink_approach = scope.variable(
-    "sink.approach", "dT_sink", "K", "approach temperature of the tower or dry cooler",
-    reference=_TOWER, boundary="scenario", nature="difference",
-)  # fmt: skip
-sink_rise = scope.variable(
-    "sink.rise", "dT_rej", "K", "range of the tower or dry cooler", bounds=POSITIVE,
-    reference=_TOWER, boundary="scenario", nature="difference",
-)  # fmt: skip
+evaporative = scope.declare(
+    "sink.evaporative, e: 1 for evaporative cooling towers, 0 for dry coolers",
+    bounds=(0, 1),
+    reference=_TOWER,
+    boundary="scenario",
+)
+sink_approach = scope.declare(
+    "sink.approach, dT_sink [K]: approach temperature of the tower or dry cooler",
+    reference=_TOWER,
+    boundary="scenario",
+    nature="difference",
+)
+sink_rise = scope.declare(
+    "sink.rise, dT_rej [K]: range of the tower or dry cooler",
+    bounds=POSITIVE,
+    reference=_TOWER,
+    boundary="scenario",
+    nature="difference",
+)
 
 
 @dataclass(frozen=True)
@@ -147,11 +151,12 @@ def _declare_hour(number_of: int, season: float, time: float) -> Hour:
     celsius = maximum((dry - _ZERO_CELSIUS) / _KELVIN, -20)
     percent = minimum(maximum(100 * vapor_pressure(dew) / vapor_pressure(dry), 5), 99)
     ambient = where(evaporative > 0.5, minimum(_wet_bulb(celsius, percent), dry), dry)
-    sink = scope.variable(
-        f"sink.hour_{number_of}.temperature", "T_h", "K",
-        f"water temperature leaving the tower or dry cooler, state {number_of} of the year",
-        display="degC", equals=ambient + sink_approach, reference=_TOWER,
-    )  # fmt: skip
+    sink = scope.declare(
+        f"sink.hour_{number_of}.temperature, T_h [K as degC]: water temperature leaving the tower or dry cooler, "
+        f"state {number_of} of the year",
+        equals=ambient + sink_approach,
+        reference=_TOWER,
+    )
     return Hour(dry, dew, sink)
 
 
@@ -164,8 +169,9 @@ def over_the_year(of: Callable[[Hour], Expression]) -> Expression:
     return total(*(of(hour) for hour in hours)) / len(hours)
 
 
-sink_temperature = scope.variable(
-    "sink.temperature", "T_sink", "K",
-    "water temperature leaving the tower or dry cooler, yearly mean", display="degC",
-    equals=over_the_year(lambda hour: hour.sink), reference=_TOWER, library=True,
-)  # fmt: skip
+sink_temperature = scope.declare(
+    "sink.temperature, T_sink [K as degC]: water temperature leaving the tower or dry cooler, yearly mean",
+    equals=over_the_year(lambda hour: hour.sink),
+    reference=_TOWER,
+    library=True,
+)

@@ -1,13 +1,6 @@
 """A training run: the time of a step from its kernels and its traffic, and of all steps."""
 
-from assay.stack.training.job import (
-    batch,
-    compute_bits,
-    gpus,
-    operand_bytes,
-    scope,
-    tokens_per_step,
-)
+from assay.stack.training.job import batch, compute_bits, gpus, operand_bytes, scope, tokens_per_step
 from assay.stack.training.run import (
     achieved_flops,
     gpu_hours,
@@ -20,13 +13,7 @@ from assay.stack.training.run import (
     tokens_per_second,
     total_tokens,
 )
-from assay.stack.training.step import (
-    compute_time,
-    exposed_communication_time,
-    flops_per_step,
-    peak_flops,
-    step_time,
-)
+from assay.stack.training.step import compute_time, exposed_communication_time, flops_per_step, peak_flops, step_time
 from assay.stack.training.work import memory_utilisation, tensor_utilisation
 
 __all__ = [

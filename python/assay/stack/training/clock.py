@@ -16,9 +16,9 @@ _fused = where(
     wide_stretch * attention.mean(attention.full.clock_bound, attention.windowed.clock_bound),
     attention.fused_time,
 )
-layer_clock_bound = scope.variable(
-    "layer.clock_bound_time", "t_Lf", "s",
-    "time of a layer in one pass that grows as the power limit lowers the clock", display="ms",
+layer_clock_bound = scope.declare(
+    "layer.clock_bound_time, t_Lf [s as ms]: time of a layer in one pass that grows as the power limit lowers "
+    "the clock",
     equals=layer.projection.clock_bound
     + layer.output.clock_bound
     + (1 - expert_share) * (layer.up.clock_bound + layer.down.clock_bound)
@@ -29,9 +29,10 @@ layer_clock_bound = scope.variable(
         (attention.forwards + 2.5 / attention.backward_share) * _fused,
     ),
     reference=_POWER,
-)  # fmt: skip
-head_clock_bound = scope.variable(
-    "head.clock_bound_time", "t_hf", "s",
-    "time of the output projection in one pass that grows as the power limit lowers the clock",
-    display="ms", equals=head.logits.clock_bound, reference=_POWER,
-)  # fmt: skip
+)
+head_clock_bound = scope.declare(
+    "head.clock_bound_time, t_hf [s as ms]: time of the output projection in one pass that grows as the power "
+    "limit lowers the clock",
+    equals=head.logits.clock_bound,
+    reference=_POWER,
+)

@@ -22,53 +22,59 @@ _HALF_TILE = 64
 """Rows of half a tile of 128: the last tile of an expert is half full on average."""
 
 is_mixture = architecture.experts > 0.5
-expert_share = scope.variable(
-    "expert_share", "s_e", "1", "share of layers with experts", bounds=(0, 1),
-    equals=architecture.expert_layers / architecture.layers, reference=_SWITCH,
-)  # fmt: skip
-rows = scope.variable(
-    "expert.rows", "n_r", "1", "rows of all experts of a GPU: tokens times the experts of each",
+expert_share = scope.declare(
+    "expert_share, s_e: share of layers with experts",
+    bounds=(0, 1),
+    equals=architecture.expert_layers / architecture.layers,
+    reference=_SWITCH,
+)
+rows = scope.declare(
+    "expert.rows, n_r: rows of all experts of a GPU: tokens times the experts of each",
     equals=tokens * architecture.experts_per_token * parallelism.expert_tensor / tensor,
     reference=_SWITCH,
-)  # fmt: skip
-local = scope.variable(
-    "expert.local", "E_l", "1", "experts of a GPU",
+)
+local = scope.declare(
+    "expert.local, E_l: experts of a GPU",
     equals=where(is_mixture, architecture.experts / parallelism.expert, 1),
     reference=by_definition("experts over expert-parallel ranks"),
-)  # fmt: skip
+)
 # Shared experts take every token: their FLOPs are in proportion to those of the chosen ones.
 _shared = 1 + architecture.shared_experts / where(is_mixture, architecture.experts_per_token, 1)
-_group = Group(
-    rows=where(is_mixture, rows, tokens) + local * _HALF_TILE, count=local, times=_shared
-)
+_group = Group(rows=where(is_mixture, rows, tokens) + local * _HALF_TILE, count=local, times=_shared)
 _width = where(is_mixture, architecture.expert_ffn, 1) / parallelism.expert_tensor
 up = declare_weight(
-    "expert_up", (architecture.ffn_matrices - 1) * _width, architecture.hidden, compute_bits,
-    "the experts' up projection, including shared experts", group=_group,
-)  # fmt: skip
+    "expert_up",
+    (architecture.ffn_matrices - 1) * _width,
+    architecture.hidden,
+    compute_bits,
+    "the experts' up projection, including shared experts",
+    group=_group,
+)
 down = declare_weight(
-    "expert_down", architecture.hidden, _width, compute_bits,
-    "the experts' down projection, including shared experts", group=_group,
-)  # fmt: skip
-separate_multiple = scope.variable(
-    "expert_multiple", "k_x", "1",
-    "bytes of separate passes over tokens of experts over those of fused ones",
-    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-pass_multiple = scope.variable(
-    "expert.pass_multiple", "k_f", "1",
-    "bytes of the passes over tokens of experts in this software over those of fused ones",
+    "expert_down",
+    architecture.hidden,
+    _width,
+    compute_bits,
+    "the experts' down projection, including shared experts",
+    group=_group,
+)
+separate_multiple = scope.declare(
+    "expert_multiple, k_x: bytes of separate passes over tokens of experts over those of fused ones",
+    bounds=("positive", None),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+pass_multiple = scope.declare(
+    "expert.pass_multiple, k_f: bytes of the passes over tokens of experts in this software over those of fused ones",
     equals=software.expert_fusion + (1 - software.expert_fusion) * separate_multiple,
     reference=by_definition("the mean of fused and separate passes"),
-)  # fmt: skip
+)
 # A token is read once and written for each of its experts, and the outputs are read and summed. A
 # rank with several experts also sorts its rows by expert after the exchange, and back before the next.
 _row_bytes = number("4 byte") + where(local > 1, number("8 byte"), number("0 byte"))
-permuted_size = scope.variable(
-    "expert.permuted_size", "S_x", "byte",
-    "bytes of the permutation of tokens to experts and back in a layer, forward", display="MB",
-    equals=pass_multiple
-    * architecture.hidden
-    * (rows * _row_bytes + tokens / tensor * number("4 byte")),
+permuted_size = scope.declare(
+    "expert.permuted_size, S_x [byte as MB]: bytes of the permutation of tokens to experts and back in a layer, "
+    "forward",
+    equals=pass_multiple * architecture.hidden * (rows * _row_bytes + tokens / tensor * number("4 byte")),
     reference=_DISPATCH,
-)  # fmt: skip
+)

@@ -9,27 +9,24 @@ from assay.stack.training.job import scope
 from assay.stack.training.weights import declare_weight, tensor, tokens
 
 _HEAD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "appendix, floating-point operations",
 )
 
 _vocabulary = architecture.vocabulary / tensor
 logits = declare_weight(
-    "logits",
-    _vocabulary,
-    architecture.hidden,
-    number("16"),
-    "the output projection",
-    is_repeated=False,
+    "logits", _vocabulary, architecture.hidden, number("16"), "the output projection", is_repeated=False
 )
 loss = passes.declare(
-    scope, "loss.",
+    scope,
+    "loss.",
     tokens * _vocabulary * where(software.fused_passes > 0.5, number("20 byte"), number("30 byte"))
     + tokens * architecture.hidden * number("12 byte"),
-    12, what="softmax, loss and embedding, both directions",
-)  # fmt: skip
-head_time = scope.variable(
-    "head.time", "t_h", "s", "embedding, output projection and loss of one pass, both directions",
-    display="ms", equals=logits.forward + logits.backward + loss.time, reference=_HEAD,
-)  # fmt: skip
+    12,
+    what="softmax, loss and embedding, both directions",
+)
+head_time = scope.declare(
+    "head.time, t_h [s as ms]: embedding, output projection and loss of one pass, both directions",
+    equals=logits.forward + logits.backward + loss.time,
+    reference=_HEAD,
+)

@@ -8,32 +8,45 @@ from assay.stack import architecture, parallelism
 scope = Scope("training", "Time, throughput and utilization of a training run")
 
 _SPLIT = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "sec. 2 and 3",
 )
 _FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
 
-gpus = scope.variable(
-    "gpus", "n", "GPU", "GPUs in the job", bounds=POSITIVE, reference=by_definition(),
-    boundary="scenario", family="training", nature="count",
-)  # fmt: skip
-batch = scope.variable(
-    "batch", "B", "1", "sequences in one optimizer step", bounds=POSITIVE, reference=_SPLIT,
-    boundary="scenario", family="training", nature="count",
-)  # fmt: skip
-compute_bits = scope.variable(
-    "compute_bits", "b_c", "1", "bits of the operands of layer GEMMs", bounds=(4, 16),
-    reference=_FP8, boundary="scenario", family="training",
-)  # fmt: skip
-operand_bytes = scope.variable(
-    "operand_bytes", "b_x", "byte", "bytes of an operand of layer GEMMs",
-    equals=number("1 byte") * compute_bits / 8, reference=by_definition("eight bits to a byte"),
-)  # fmt: skip
-tokens_per_step = scope.variable(
-    "tokens_per_step", "B_t", "token", "tokens in one optimizer step", bounds=POSITIVE,
-    equals=batch * architecture.sequence, reference=by_definition("sequences by their length"),
-)  # fmt: skip
+gpus = scope.declare(
+    "gpus, n [GPU]: GPUs in the job",
+    bounds=POSITIVE,
+    reference=by_definition(),
+    boundary="scenario",
+    family="training",
+    nature="count",
+)
+batch = scope.declare(
+    "batch, B: sequences in one optimizer step",
+    bounds=POSITIVE,
+    reference=_SPLIT,
+    boundary="scenario",
+    family="training",
+    nature="count",
+)
+compute_bits = scope.declare(
+    "compute_bits, b_c: bits of the operands of layer GEMMs",
+    bounds=(4, 16),
+    reference=_FP8,
+    boundary="scenario",
+    family="training",
+)
+operand_bytes = scope.declare(
+    "operand_bytes, b_x [byte]: bytes of an operand of layer GEMMs",
+    equals=number("1 byte") * compute_bits / 8,
+    reference=by_definition("eight bits to a byte"),
+)
+tokens_per_step = scope.declare(
+    "tokens_per_step, B_t [token]: tokens in one optimizer step",
+    bounds=POSITIVE,
+    equals=batch * architecture.sequence,
+    reference=by_definition("sequences by their length"),
+)
 scope.equation(
     parallelism.data,
     gpus / (number("1 GPU") * parallelism.tensor * parallelism.pipeline * parallelism.context),

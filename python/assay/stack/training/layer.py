@@ -13,12 +13,9 @@ from assay.stack.training.experts import expert_share
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.weights import declare_weight, is_low_precision, tensor, tokens
 
-_COUNTED = cited(
-    "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
-)
+_COUNTED = cited("Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers")
 _BACKWARD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "appendix, floating-point operations",
 )
 _FITTED = fitted("docs/design/training-model.md", "published steps")
@@ -26,9 +23,8 @@ _HALF = number("2 byte")
 
 is_gated = architecture.ffn_matrices > 2.5
 
-projection_columns = scope.variable(
-    "projection_columns", "n_q", "1",
-    "attention input features, mean over layers; latent projections by their FLOPs",
+projection_columns = scope.declare(
+    "projection_columns, n_q: attention input features, mean over layers; latent projections by their FLOPs",
     equals=(
         architecture.attention_layers * architecture.attention_matrices
         + architecture.linear_layers * architecture.linear_matrices
@@ -36,103 +32,98 @@ projection_columns = scope.variable(
     / (architecture.layers * architecture.hidden)
     - architecture.output_size,
     reference=_BACKWARD,
-)  # fmt: skip
+)
 projection = declare_weight(
-    "projection", projection_columns / tensor, architecture.hidden, compute_bits,
-    "queries, keys and values",
-)  # fmt: skip
+    "projection", projection_columns / tensor, architecture.hidden, compute_bits, "queries, keys and values"
+)
 output = declare_weight(
-    "output", architecture.hidden, architecture.output_size / tensor, compute_bits,
-    "the attention's output",
-)  # fmt: skip
+    "output", architecture.hidden, architecture.output_size / tensor, compute_bits, "the attention's output"
+)
 # A mixture of experts without dense layers may have no dense width; its share is then zero.
 _dense_width = where(architecture.ffn > 0, architecture.ffn, 1) / tensor
 up = declare_weight(
-    "up", (architecture.ffn_matrices - 1) * _dense_width, architecture.hidden, compute_bits,
+    "up",
+    (architecture.ffn_matrices - 1) * _dense_width,
+    architecture.hidden,
+    compute_bits,
     "the feed-forward up projection",
-)  # fmt: skip
-down = declare_weight(
-    "down", architecture.hidden, _dense_width, compute_bits, "the feed-forward down projection"
 )
-products_forward = scope.variable(
-    "layer.products_forward", "t_pf", "s", "GEMMs of a layer, forward", display="us",
+down = declare_weight("down", architecture.hidden, _dense_width, compute_bits, "the feed-forward down projection")
+products_forward = scope.declare(
+    "layer.products_forward, t_pf [s as us]: GEMMs of a layer, forward",
     equals=projection.forward
     + output.forward
     + (1 - expert_share) * (up.forward + down.forward)
     + expert_share * (experts.up.forward + experts.down.forward),
     reference=_BACKWARD,
-)  # fmt: skip
-products_backward = scope.variable(
-    "layer.products_backward", "t_pb", "s", "GEMMs of a layer, backward", display="us",
+)
+products_backward = scope.declare(
+    "layer.products_backward, t_pb [s as us]: GEMMs of a layer, backward",
     equals=projection.backward
     + output.backward
     + (1 - expert_share) * (up.backward + down.backward)
     + expert_share * (experts.up.backward + experts.down.backward),
     reference=_BACKWARD,
-)  # fmt: skip
+)
 
 rows = tokens / where(parallelism.sequence_parallel > 0.5, tensor, 1)
 _heads = architecture.query_size + architecture.kv_size
 # Two norms (read, write) and two residual sums (two reads, a write); the activation; then what
 # older kernels add (biases and dropout), or rotations of queries and keys in gated models.
-_fused = rows * architecture.hidden * number(
-    "20 byte"
-) + tokens * parallelism.ffn_width / tensor * (where(is_gated, number("6 byte"), number("4 byte")))
-_older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / tensor * number(
-    "8 byte"
+_fused = rows * architecture.hidden * number("20 byte") + tokens * parallelism.ffn_width / tensor * (
+    where(is_gated, number("6 byte"), number("4 byte"))
 )
+_older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / tensor * number("8 byte")
 _rotated = tokens * (architecture.query_size + architecture.kv_size / 2) / tensor * number("4 byte")
 # Unfused: norms and residual sums; the activation; a copy of queries, keys and values.
-_eager = rows * architecture.hidden * number("24 byte") + tokens * (
-    parallelism.ffn_width + _heads
-) / tensor * number("4 byte")
-eager_multiple = scope.variable(
-    "eager_multiple", "k_e", "1", "bytes of unfused passes over those of fused ones",
-    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-elementwise_size = scope.variable(
-    "layer.elementwise_size", "S_e", "byte", "bytes of the passes of a layer, forward",
-    display="MB",
+_eager = rows * architecture.hidden * number("24 byte") + tokens * (parallelism.ffn_width + _heads) / tensor * number(
+    "4 byte"
+)
+eager_multiple = scope.declare(
+    "eager_multiple, k_e: bytes of unfused passes over those of fused ones",
+    bounds=("positive", None),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+elementwise_size = scope.declare(
+    "layer.elementwise_size, S_e [byte as MB]: bytes of the passes of a layer, forward",
     equals=where(
         software.fused_passes > 0.5,
-        _fused
-        + where(
-            software.attention < 0.5, _older, where(is_gated, _rotated, number("0 byte"))
-        ),
+        _fused + where(software.attention < 0.5, _older, where(is_gated, _rotated, number("0 byte"))),
         eager_multiple * _eager,
     )
     + expert_share * experts.permuted_size,
     reference=_COUNTED,
-)  # fmt: skip
+)
 # What selective recomputation computes again of norms and activations is in its GEMMs' inputs.
 forward_pass_count = where(
-    parallelism.recompute > 1.5,
-    2,
-    where((parallelism.recompute > 0.5) & (software.selective_products > 0.5), 2, 1),
+    parallelism.recompute > 1.5, 2, where((parallelism.recompute > 0.5) & (software.selective_products > 0.5), 2, 1)
 )
-cast_elements = scope.variable(
-    "layer.cast_elements", "n_8", "1", "GEMM inputs quantized by separate passes",
+cast_elements = scope.declare(
+    "layer.cast_elements, n_8: GEMM inputs quantized by separate passes",
     equals=where(
         is_low_precision,
         tokens
-        * (
-            (2 - expert_share) * architecture.hidden
-            + (architecture.output_size + parallelism.ffn_width) / tensor
-        )
+        * ((2 - expert_share) * architecture.hidden + (architecture.output_size + parallelism.ffn_width) / tensor)
         + expert_share * experts.pass_multiple * experts.rows * architecture.hidden,
         0,
     ),
     reference=_COUNTED,
-)  # fmt: skip
+)
 _kernels = where(software.fused_passes > 0.5, 8, 12)
 # Forward, an element is read, written and written transposed for the gradient of the weights.
 forward_passes = passes.declare(
-    scope, "layer.forward_passes.", elementwise_size + cast_elements * number("4 byte"), _kernels,
+    scope,
+    "layer.forward_passes.",
+    elementwise_size + cast_elements * number("4 byte"),
+    _kernels,
     what="norms, sums, activations and casts of a layer, forward",
-)  # fmt: skip
+)
 # Backward, the same passes read the gradient too: seven arrays for every four.
 backward_passes = passes.declare(
-    scope, "layer.backward_passes.",
-    elementwise_size * 1.75 + cast_elements * number("6 byte"), _kernels * 1.5,
+    scope,
+    "layer.backward_passes.",
+    elementwise_size * 1.75 + cast_elements * number("6 byte"),
+    _kernels * 1.5,
     what="norms, sums, activations and casts of a layer, backward",
-)  # fmt: skip
+)

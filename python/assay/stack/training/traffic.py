@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from assay.model import cited, fitted, maximum, minimum, number, where
-from assay.stack import (
-    alpha_beta,
-    architecture,
-    collectives,
-    interconnect,
-    optimizer,
-    parallelism,
-    software,
-)
+from assay.stack import alpha_beta, architecture, collectives, interconnect, optimizer, parallelism, software
 from assay.stack.training import attention, experts
 from assay.stack.training.experts import expert_share
 from assay.stack.training.job import gpus, operand_bytes, scope
 from assay.stack.training.weights import tensor, tokens
 
 _TENSOR = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using "
-    "Model Parallelism",
+    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
     "sec. 3",
 )
 _PIPELINE = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "sec. 3.2 and 4.1",
 )
-_ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-    "sec. 7",
-)
-_CONTEXT = cited(
-    "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite "
-    "Context"
-)
+_ZERO = cited("Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 7")
+_CONTEXT = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context")
 _EXPERTS = cited(
-    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and "
-    "Automatic Sharding"
+    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding"
 )
 _NODE_LIMIT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
@@ -45,193 +28,153 @@ _HALF = number("2 byte")
 _NONE = number("0 s")
 _stream = tokens * architecture.hidden
 
-model_ranks = scope.variable(
-    "node.model_ranks", "r_m", "1", "model-parallel ranks of a node",
-    equals=minimum(tensor, interconnect.node_ranks), bounds=(1, None), reference=_TENSOR,
-)  # fmt: skip
+model_ranks = scope.declare(
+    "node.model_ranks, r_m: model-parallel ranks of a node",
+    equals=minimum(tensor, interconnect.node_ranks),
+    bounds=(1, None),
+    reference=_TENSOR,
+)
 tensor_reduction = collectives.node_all_reduce(
     scope, "tensor.reduction.", size=_stream * _HALF, ranks=model_ranks, direct=number("0")
 )
-tensor_scatter = collectives.node_reduce_scatter(
-    scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks
-)
+tensor_scatter = collectives.node_reduce_scatter(scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks)
 # All-gathers move low-precision operands; reductions need 16 bits.
-tensor_gather = collectives.node_all_gather(
-    scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks
-)
+tensor_gather = collectives.node_all_gather(scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks)
 tensor_spanning = collectives.spanning_all_reduce(
-    scope, "tensor.spanning.", size=_stream * _HALF,
-    span=collectives.span_of(tensor, model_ranks),
-)  # fmt: skip
-tensor_time = scope.variable(
-    "tensor.time", "t_t", "s",
-    "sums between tensor ranks in a layer and direction: two, each scattered and gathered where "
-    "tokens are split", display="us",
+    scope, "tensor.spanning.", size=_stream * _HALF, span=collectives.span_of(tensor, model_ranks)
+)
+tensor_time = scope.declare(
+    "tensor.time, t_t [s as us]: sums between tensor ranks in a layer and direction: two, each scattered and "
+    "gathered where tokens are split",
     equals=2
     * where(
         tensor > interconnect.node_ranks,
         tensor_spanning,
-        where(
-            parallelism.sequence_parallel > 0.5, tensor_scatter + tensor_gather, tensor_reduction
-        ),
+        where(parallelism.sequence_parallel > 0.5, tensor_scatter + tensor_gather, tensor_reduction),
     ),
     reference=_TENSOR,
-)  # fmt: skip
+)
 
-local_ranks = scope.variable(
-    "node.replica_ranks", "r_d", "1", "ranks of a node with the same weights (data parallel)",
+local_ranks = scope.declare(
+    "node.replica_ranks, r_d: ranks of a node with the same weights (data parallel)",
     equals=maximum(1, minimum(interconnect.node_ranks / model_ranks, parallelism.shards)),
-    bounds=(1, None), reference=_PIPELINE,
-)  # fmt: skip
-exchange_size = scope.variable(
-    "context.size", "S_c", "byte", "keys and values sent per rank and layer in ring attention",
-    display="MB",
+    bounds=(1, None),
+    reference=_PIPELINE,
+)
+exchange_size = scope.declare(
+    "context.size, S_c [byte as MB]: keys and values sent per rank and layer in ring attention",
     equals=(parallelism.context - 1)
     * tokens
     * maximum(architecture.kv_size / tensor, architecture.head_size + architecture.value_size)
     * _HALF,
     reference=_CONTEXT,
-)  # fmt: skip
-context_time = scope.variable(
-    "context.time", "t_c", "s",
-    "exposed ring exchange of keys and values between context ranks, per layer",
-    display="us",
+)
+context_time = scope.declare(
+    "context.time, t_c [s as us]: exposed ring exchange of keys and values between context ranks, per layer",
     equals=maximum(
         _NONE,
         exchange_size
-        / where(
-            tensor * parallelism.context <= interconnect.node_ranks,
-            interconnect.link_rate,
-            interconnect.nic_rate,
-        )
+        / where(tensor * parallelism.context <= interconnect.node_ranks, interconnect.link_rate, interconnect.nic_rate)
         - attention.forward_time,
     ),
     reference=_CONTEXT,
-)  # fmt: skip
+)
 # Ranks of an expert are neighbors, then those of other experts: a group of expert ranks fills a node
 # before it spans several.
 _expert_ranks = parallelism.expert * parallelism.expert_tensor
 _expert_nodes = maximum(1, _expert_ranks / interconnect.node_ranks)
-expert_copies = scope.variable(
-    "expert.copies", "n_x", "1",
-    "nodes with a token's experts: one copy is sent to each and forwarded inside",
+expert_copies = scope.declare(
+    "expert.copies, n_x: nodes with a token's experts: one copy is sent to each and forwarded inside",
     equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
     reference=_NODE_LIMIT,
-)  # fmt: skip
+)
 # Tensor ranks hold a part of the tokens each.
 expert_exchange = collectives.spanning_all_to_all(
-    scope, "expert.exchange.",
+    scope,
+    "expert.exchange.",
     size=_stream / tensor * expert_copies * (operand_bytes + _HALF) / 2,
     span=collectives.span_of(
-        parallelism.expert,
-        minimum(
-            parallelism.expert, maximum(1, interconnect.node_ranks / parallelism.expert_tensor)
-        ),
+        parallelism.expert, minimum(parallelism.expert, maximum(1, interconnect.node_ranks / parallelism.expert_tensor))
     ),
-)  # fmt: skip
+)
 _split_ranks = minimum(parallelism.expert_tensor, interconnect.node_ranks)
 _split_rows = where(experts.is_mixture, experts.rows, tokens) * architecture.hidden
 expert_gather = collectives.node_all_gather(
     scope, "expert.gather.", size=_split_rows * operand_bytes, ranks=_split_ranks
 )
-expert_scatter = collectives.node_reduce_scatter(
-    scope, "expert.scatter.", size=_split_rows * _HALF, ranks=_split_ranks
-)
-expert_exchange_time = scope.variable(
-    "expert.exchange_time", "t_x", "s",
-    "expert dispatch and combine per layer and direction, mean over layers; with split experts the "
-    "ranks of an expert gather its tokens and sum its outputs",
-    display="us",
+expert_scatter = collectives.node_reduce_scatter(scope, "expert.scatter.", size=_split_rows * _HALF, ranks=_split_ranks)
+expert_exchange_time = scope.declare(
+    "expert.exchange_time, t_x [s as us]: expert dispatch and combine per layer and direction, mean over "
+    "layers; with split experts the ranks of an expert gather its tokens and sum its outputs",
     equals=expert_share
-    * (
-        2 * expert_exchange
-        + where(parallelism.expert_tensor > 1, expert_gather + expert_scatter, _NONE)
-    ),
+    * (2 * expert_exchange + where(parallelism.expert_tensor > 1, expert_gather + expert_scatter, _NONE)),
     reference=_EXPERTS,
-)  # fmt: skip
+)
 # Stages are the outermost ranks: those of a job of one node talk over links; in a larger job some
 # pair of neighboring stages lies in two nodes, and the slowest hop sets the pace.
-stage_rate = scope.variable(
-    "pipeline.rate", "B_p", "byte/s", "bandwidth between neighboring stages, the slowest pair",
-    display="GB/s",
-    equals=where(
-        gpus / number("1 GPU") <= interconnect.node_ranks,
-        interconnect.link_rate,
-        interconnect.nic_rate,
-    ),
+stage_rate = scope.declare(
+    "pipeline.rate, B_p [byte/s as GB/s]: bandwidth between neighboring stages, the slowest pair",
+    equals=where(gpus / number("1 GPU") <= interconnect.node_ranks, interconnect.link_rate, interconnect.nic_rate),
     reference=_PIPELINE,
-)  # fmt: skip
-hop_time = scope.variable(
-    "pipeline.hop_time", "t_hop", "s",
-    "pipeline send of activations and gradients for one pass", display="us",
-    equals=where(
-        parallelism.pipeline > 1,
-        2 * parallelism.interleave * _stream * _HALF / tensor / stage_rate,
-        _NONE,
-    ),
+)
+hop_time = scope.declare(
+    "pipeline.hop_time, t_hop [s as us]: pipeline send of activations and gradients for one pass",
+    equals=where(parallelism.pipeline > 1, 2 * parallelism.interleave * _stream * _HALF / tensor / stage_rate, _NONE),
     reference=_PIPELINE,
-)  # fmt: skip
+)
 
 
 replicas = collectives.span_of(parallelism.shards, local_ranks)
 gradient_scatter = collectives.spanning_reduce_scatter(
-    scope, "data.scatter.", size=parallelism.shard_parameters * optimizer.gradient_bytes,
-    span=replicas,
-)  # fmt: skip
+    scope, "data.scatter.", size=parallelism.shard_parameters * optimizer.gradient_bytes, span=replicas
+)
 weight_gather = collectives.spanning_all_gather(
-    scope, "data.gather.", size=parallelism.shard_parameters * optimizer.weight_bytes,
-    span=replicas,
-)  # fmt: skip
-ring_latency = scope.variable(
-    "data.ring_latency", "alpha_d", "s", "latency of a collective over all replicas",
-    display="us", equals=alpha_beta.spanning_ring_all_gather(number("0 byte"), replicas),
+    scope, "data.gather.", size=parallelism.shard_parameters * optimizer.weight_bytes, span=replicas
+)
+ring_latency = scope.declare(
+    "data.ring_latency, alpha_d [s as us]: latency of a collective over all replicas",
+    equals=alpha_beta.spanning_ring_all_gather(number("0 byte"), replicas),
     reference=_ZERO,
-)  # fmt: skip
-once_time = scope.variable(
-    "data.once_time", "t_d1", "s",
-    "gradient reduction and, with sharded states, weight all-gather once a step", display="ms",
+)
+once_time = scope.declare(
+    "data.once_time, t_d1 [s as ms]: gradient reduction and, with sharded states, weight all-gather once a step",
     equals=where(
         parallelism.zero_stage < 0.5,
         2 * gradient_scatter,
         gradient_scatter * where(software.gradient_all_reduce > 0.5, 2, 1) + weight_gather,
     ),
     reference=_ZERO,
-)  # fmt: skip
+)
 gathers = where(parallelism.zero_stage > 2.5, 2, 1)
-each_time = scope.variable(
-    "data.each_time", "t_d2", "s",
-    "weight all-gathers and gradient reduce-scatters of every pass (ZeRO)", display="ms",
-    equals=gathers * weight_gather + gradient_scatter, reference=_ZERO,
-)  # fmt: skip
-each_latency = scope.variable(
-    "data.each_latency", "t_d0", "s", "latency of data-parallel collectives of every layer in a pass",
-    display="ms",
+each_time = scope.declare(
+    "data.each_time, t_d2 [s as ms]: weight all-gathers and gradient reduce-scatters of every pass (ZeRO)",
+    equals=gathers * weight_gather + gradient_scatter,
+    reference=_ZERO,
+)
+each_latency = scope.declare(
+    "data.each_latency, t_d0 [s as ms]: latency of data-parallel collectives of every layer in a pass",
     equals=(architecture.layers / parallelism.pipeline) * (gathers + 1) * ring_latency,
     reference=_ZERO,
-)  # fmt: skip
-broadcast_share = scope.variable(
-    "broadcast_share", "r_c", "1", "share of one adapter's line rate that a broadcast reaches",
-    bounds=("positive", 1), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-broadcast_time = scope.variable(
-    "data.broadcast_time", "t_d3", "s",
-    "weights, twice, and gradients of a pass through the adapter of one owner", display="ms",
+)
+broadcast_share = scope.declare(
+    "broadcast_share, r_c: share of one adapter's line rate that a broadcast reaches",
+    bounds=("positive", 1),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+broadcast_time = scope.declare(
+    "data.broadcast_time, t_d3 [s as ms]: weights, twice, and gradients of a pass through the adapter of one owner",
     equals=parallelism.shard_parameters
     * (2 * optimizer.weight_bytes + optimizer.gradient_bytes)
     / (broadcast_share * interconnect.nic_bandwidth * number("1 GPU")),
     reference=_ZERO,
-)  # fmt: skip
-tied_time = scope.variable(
-    "pipeline.tied_time", "t_v", "s",
-    "gradients of tied embeddings on the first and last stage", display="ms",
+)
+tied_time = scope.declare(
+    "pipeline.tied_time, t_v [s as ms]: gradients of tied embeddings on the first and last stage",
     equals=where(
         (parallelism.pipeline > 1) & (architecture.embedding_tables < 1.5),
-        architecture.vocabulary
-        * architecture.hidden
-        / tensor
-        * optimizer.gradient_bytes
-        / stage_rate,
+        architecture.vocabulary * architecture.hidden / tensor * optimizer.gradient_bytes / stage_rate,
         _NONE,
     ),
     reference=_PIPELINE,
-)  # fmt: skip
+)

@@ -5,23 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.model import (
-    Expression,
-    Variable,
-    by_definition,
-    cited,
-    fitted,
-    maximum,
-    number,
-    where,
-)
+from assay.model import Expression, Variable, by_definition, cited, fitted, maximum, number, where
 from assay.stack import optimizer, parallelism, software
 from assay.stack.kernels import gemm
 from assay.stack.training.job import compute_bits, operand_bytes, scope
 
 _BACKWARD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters "
-    "Using Megatron-LM",
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
     "appendix, floating-point operations",
 )
 _FITTED = fitted("docs/design/training-model.md", "published steps")
@@ -32,38 +22,37 @@ _ONE = number("1")
 tokens, tensor = parallelism.tokens, parallelism.tensor
 is_low_precision = compute_bits < 15.5
 
-narrow_share = scope.variable(
-    "narrow_share", "r_8", "1",
-    "rate of low-precision GEMMs with per-tensor scales over that of the engines' measured ones",
-    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-four_bit_share = scope.variable(
-    "four_bit_share", "r_4", "1",
-    "rate of 4-bit GEMMs over that of 8-bit ones, less what their peaks differ by",
-    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-load_share = scope.variable(
-    "load_share", "r_l", "1",
-    "sustained kernel rate in training over short benchmarks",
-    bounds=("positive", None), reference=_FITTED, boundary="needs-source",
-)  # fmt: skip
-wide_stretch = scope.variable(
-    "kernel_stretch", "s_k", "1",
-    "time of a 16-bit kernel in this job over its benchmark in current software",
+narrow_share = scope.declare(
+    "narrow_share, r_8: rate of low-precision GEMMs with per-tensor scales over that of the engines' measured ones",
+    bounds=("positive", None),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+four_bit_share = scope.declare(
+    "four_bit_share, r_4: rate of 4-bit GEMMs over that of 8-bit ones, less what their peaks differ by",
+    bounds=("positive", None),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+load_share = scope.declare(
+    "load_share, r_l: sustained kernel rate in training over short benchmarks",
+    bounds=("positive", None),
+    reference=_FITTED,
+    boundary="needs-source",
+)
+wide_stretch = scope.declare(
+    "kernel_stretch, s_k: time of a 16-bit kernel in this job over its benchmark in current software",
     equals=1 / (software.maturity * load_share),
     reference=by_definition("both factors are rates over those of the benchmark"),
-)  # fmt: skip
-stretch = scope.variable(
-    "product_stretch", "s_p", "1", "stretch of a GEMM with layer operands",
-    equals=wide_stretch
-    / where(is_low_precision, narrow_share * where(compute_bits < 7.5, four_bit_share, 1), 1),
+)
+stretch = scope.declare(
+    "product_stretch, s_p: stretch of a GEMM with layer operands",
+    equals=wide_stretch / where(is_low_precision, narrow_share * where(compute_bits < 7.5, four_bit_share, 1), 1),
     reference=by_definition("the share is a rate over that of the benchmark"),
-)  # fmt: skip
+)
 # An accumulated gradient is written in its own format and read while tiles compute; a gradient that
 # a later pass accumulates is written in the format of the weights.
-_gradient_output = where(
-    software.fused_accumulation > 0.5, optimizer.gradient_bytes, optimizer.weight_bytes
-)
+_gradient_output = where(software.fused_accumulation > 0.5, optimizer.gradient_bytes, optimizer.weight_bytes)
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 
@@ -120,9 +109,15 @@ class Group:
 
 
 def declare_weight(
-    name: str, columns: Expression, depth: Expression, bits: Expression, what: str, *,
-    is_repeated: bool = True, group: Group | None = None,
-) -> Weight:  # fmt: skip
+    name: str,
+    columns: Expression,
+    depth: Expression,
+    bits: Expression,
+    what: str,
+    *,
+    is_repeated: bool = True,
+    group: Group | None = None,
+) -> Weight:
     """Declare the three GEMMs with a matrix of `columns` features out and `depth` in.
 
     `is_repeated`: full activation recomputation repeats the forward GEMM. `group`: of several such
@@ -132,21 +127,26 @@ def declare_weight(
     rows = tokens if group is None else group.rows
     activations = rows * (columns + depth) * _HALF
 
-    def one(
-        part: str, rows: Expression, out: Expression, into: Expression, *, is_gradient: bool
-    ) -> gemm.Gemm:
+    def one(part: str, rows: Expression, out: Expression, into: Expression, *, is_gradient: bool) -> gemm.Gemm:
         return gemm.declare(
-            scope, f"{name}.{part}.",
+            scope,
+            f"{name}.{part}.",
             gemm.GemmShape(
-                rows=rows, columns=out, depth=into, bits=bits, weight_element=element,
+                rows=rows,
+                columns=out,
+                depth=into,
+                bits=bits,
+                weight_element=element,
                 activation_element=element,
                 output_element=_gradient_output if is_gradient else _HALF,
                 weight_footprint=activations if is_gradient else _stage_weights,
-                activation_footprint=activations, toggling=_RANDOM,
-                casting=number("0"), groups=None if group is None else group.count,
+                activation_footprint=activations,
+                toggling=_RANDOM,
+                casting=number("0"),
+                groups=None if group is None else group.count,
             ),
             what=f"{part} GEMM of {what}",
-        )  # fmt: skip
+        )
 
     forward = one("forward", rows, columns, depth, is_gradient=False)
     inputs = one("inputs", rows, depth, columns, is_gradient=False)
@@ -157,30 +157,26 @@ def declare_weight(
         weights = one("weights", group.count * columns, depth, each, is_gradient=True)
     times = _ONE if group is None else group.times
     slow = stretch if bits is compute_bits else wide_stretch
-    forward_time = scope.variable(
-        f"{name}.forward_time", "t_f", "s", f"forward GEMM of {what}", display="us",
-        equals=times * stretched(slow, forward), reference=_BACKWARD,
-    )  # fmt: skip
-    backward_time = scope.variable(
-        f"{name}.backward_time", "t_b", "s", f"GEMMs backward of {what}: inputs and weights",
-        display="us", equals=times * (stretched(slow, inputs) + stretched(slow, weights)),
+    forward_time = scope.declare(
+        f"{name}.forward_time, t_f [s as us]: forward GEMM of {what}",
+        equals=times * stretched(slow, forward),
         reference=_BACKWARD,
-    )  # fmt: skip
+    )
+    backward_time = scope.declare(
+        f"{name}.backward_time, t_b [s as us]: GEMMs backward of {what}: inputs and weights",
+        equals=times * (stretched(slow, inputs) + stretched(slow, weights)),
+        reference=_BACKWARD,
+    )
     forward_count = forward_passes_of(parallelism.recompute) if is_repeated else _ONE
-    flops = scope.variable(
-        f"{name}.flops", "F", "FLOP", f"FLOPs of {what} in one pass, both directions",
-        display="GFLOP",
+    flops = scope.declare(
+        f"{name}.flops, F [FLOP as GFLOP]: FLOPs of {what} in one pass, both directions",
         equals=times * (forward_count * forward.flops + inputs.flops + weights.flops),
         reference=_BACKWARD,
-    )  # fmt: skip
-    size = scope.variable(
-        f"{name}.size", "S", "byte", f"minimum bytes of {what} in one pass, both directions",
-        display="MB", equals=times * (forward_count * forward.size + inputs.size + weights.size),
-        reference=_BACKWARD,
-    )  # fmt: skip
-    clock_bound = (
-        times
-        * slow
-        * (forward_count * forward.clock_bound + inputs.clock_bound + weights.clock_bound)
     )
+    size = scope.declare(
+        f"{name}.size, S [byte as MB]: minimum bytes of {what} in one pass, both directions",
+        equals=times * (forward_count * forward.size + inputs.size + weights.size),
+        reference=_BACKWARD,
+    )
+    clock_bound = times * slow * (forward_count * forward.clock_bound + inputs.clock_bound + weights.clock_bound)
     return Weight(forward_time, backward_time, flops, size, clock_bound)

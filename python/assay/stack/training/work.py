@@ -31,9 +31,8 @@ _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics"
 
 _is_unfused = software.attention < 0.5
 
-layer_flops = scope.variable(
-    "layer.flops", "F_L", "FLOP", "FLOPs of a layer's kernels in one pass, both directions",
-    display="GFLOP",
+layer_flops = scope.declare(
+    "layer.flops, F_L [FLOP as GFLOP]: FLOPs of a layer's kernels in one pass, both directions",
     equals=layer.projection.flops
     + layer.output.flops
     + (1 - expert_share) * (layer.up.flops + layer.down.flops)
@@ -44,10 +43,9 @@ layer_flops = scope.variable(
         (attention.forwards + 2.5) * attention.flops,
     ),
     reference=_COUNT,
-)  # fmt: skip
-layer_size = scope.variable(
-    "layer.size", "S_L", "byte", "minimum bytes of a layer's kernels in one pass, both directions",
-    display="MB",
+)
+layer_size = scope.declare(
+    "layer.size, S_L [byte as MB]: minimum bytes of a layer's kernels in one pass, both directions",
     equals=layer.projection.size
     + layer.output.size
     + (1 - expert_share) * (layer.up.size + layer.down.size)
@@ -62,61 +60,68 @@ layer_size = scope.variable(
         (attention.forwards + 2) * attention.size,
     ),
     reference=_COUNT,
-)  # fmt: skip
-step_flops = scope.variable(
-    "kernels_flops", "F_k", "FLOP", "FLOPs of all kernels of a step on a GPU of the longest stage",
-    display="TFLOP", equals=micro_batch_count * (stage_layers * layer_flops + head.logits.flops),
+)
+step_flops = scope.declare(
+    "kernels_flops, F_k [FLOP as TFLOP]: FLOPs of all kernels of a step on a GPU of the longest stage",
+    equals=micro_batch_count * (stage_layers * layer_flops + head.logits.flops),
     reference=_COUNT,
-)  # fmt: skip
-step_size = scope.variable(
-    "kernels_size", "S_k", "byte",
-    "minimum bytes of all kernels of a step on a GPU of the longest stage", display="GB",
-    equals=micro_batch_count
-    * (stage_layers * layer_size + head.logits.size + head.loss.size + accumulation.size)
+)
+step_size = scope.declare(
+    "kernels_size, S_k [byte as GB]: minimum bytes of all kernels of a step on a GPU of the longest stage",
+    equals=micro_batch_count * (stage_layers * layer_size + head.logits.size + head.loss.size + accumulation.size)
     + update.size,
     reference=_COUNT,
-)  # fmt: skip
-tensor_utilisation = scope.variable(
-    "tensor_utilisation", "u_t", "1", "executed FLOPs over peak", display="%",
+)
+tensor_utilisation = scope.declare(
+    "tensor_utilisation, u_t [1 as %]: executed FLOPs over peak",
     equals=step_flops / (step_time * device.peak_flops * device.rate_multiple(compute_bits)),
-    reference=_ACTIVE, target=True,
-)  # fmt: skip
-memory_utilisation = scope.variable(
-    "memory_utilisation", "u_m", "1", "bytes moved over the memory's peak bandwidth",
-    display="%", equals=step_size / (step_time * device.memory_bandwidth), reference=_ACTIVE,
+    reference=_ACTIVE,
     target=True,
-)  # fmt: skip
+)
+memory_utilisation = scope.declare(
+    "memory_utilisation, u_m [1 as %]: bytes moved over the memory's peak bandwidth",
+    equals=step_size / (step_time * device.memory_bandwidth),
+    reference=_ACTIVE,
+    target=True,
+)
 
 # What board power follows, at the clock of the kernels' benchmarks: the clock under load is found
 # from these (`gpu.clock_power`), so they may not depend on it.
-gap_time = scope.variable(
-    "gap_time", "t_gap", "s", "time of a step without kernels: pipeline bubbles and its start",
-    display="ms", equals=straggling * (bubble_time + step_start), reference=_ACTIVE,
-)  # fmt: skip
-benchmark_busy_time = scope.variable(
-    "benchmark_busy_time", "t_b0", "s",
-    "time of a step with kernels, at the clock of their benchmarks", display="ms",
-    equals=benchmark_compute_time + exposed_communication_time - gap_time, reference=_ACTIVE,
-)  # fmt: skip
+gap_time = scope.declare(
+    "gap_time, t_gap [s as ms]: time of a step without kernels: pipeline bubbles and its start",
+    equals=straggling * (bubble_time + step_start),
+    reference=_ACTIVE,
+)
+benchmark_busy_time = scope.declare(
+    "benchmark_busy_time, t_b0 [s as ms]: time of a step with kernels, at the clock of their benchmarks",
+    equals=benchmark_compute_time + exposed_communication_time - gap_time,
+    reference=_ACTIVE,
+)
 scope.equation(
     gpu.work_tensor_use,
-    minimum(
-        step_flops
-        / (benchmark_busy_time * device.peak_flops * device.rate_multiple(compute_bits)), 1
-    ),
-    name="work.tensor_use", meaning="tensor-core utilization of a training step", reference=_ACTIVE,
-)  # fmt: skip
-scope.equation(
-    gpu.work_memory_use, minimum(step_size / (benchmark_busy_time * device.memory_bandwidth), 1),
-    name="work.memory_use", meaning="memory-bandwidth utilization of a training step",
+    minimum(step_flops / (benchmark_busy_time * device.peak_flops * device.rate_multiple(compute_bits)), 1),
+    name="work.tensor_use",
+    meaning="tensor-core utilization of a training step",
     reference=_ACTIVE,
-)  # fmt: skip
+)
 scope.equation(
-    gpu.work_clock_share, minimum(clock_bound_time / benchmark_busy_time, 1),
-    name="work.clock_share", meaning="clock-bound share of a training step",
+    gpu.work_memory_use,
+    minimum(step_size / (benchmark_busy_time * device.memory_bandwidth), 1),
+    name="work.memory_use",
+    meaning="memory-bandwidth utilization of a training step",
+    reference=_ACTIVE,
+)
+scope.equation(
+    gpu.work_clock_share,
+    minimum(clock_bound_time / benchmark_busy_time, 1),
+    name="work.clock_share",
+    meaning="clock-bound share of a training step",
     reference=by_definition("clock-bound time over busy time"),
-)  # fmt: skip
+)
 scope.equation(
-    gpu.duty, 1 - gap_time / step_time, name="work.duty",
-    meaning="busy share of a training step", reference=by_definition("busy time over time"),
-)  # fmt: skip
+    gpu.duty,
+    1 - gap_time / step_time,
+    name="work.duty",
+    meaning="busy share of a training step",
+    reference=by_definition("busy time over time"),
+)
