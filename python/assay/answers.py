@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from assay.errors import AssayError
@@ -24,7 +23,7 @@ def silent(text: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(ABC):
+class Answer:
     """The answer to a question; subclasses hold what was found.
 
     `notes` say what a reader must know beside the result; `problem` is an error that leaves a
@@ -34,9 +33,10 @@ class Answer(ABC):
     notes: Sequence[str] = ()
     problem: AssayError | None = None
 
-    @abstractmethod
     def to_json(self) -> Any:
-        """The result as JSON data, without the notes."""
+        """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
+        own = (one.name for one in fields(self) if one.name not in ("notes", "problem"))
+        return {name: getattr(self, name) for name in own}
 
 
 def json_text(answer: Answer) -> str:

@@ -41,7 +41,7 @@ def raw(path: Path) -> list[dict[str, Any]]:
 def test_real_trace(path: Path) -> None:
     model = next((model for mark, model in MODELS.items() if mark in path.name), None)
     found = recover(open_trace(path), read_layout(model) if model else None)
-    summary = summarize(found)
+    summary = summarize(found, "trace").to_json()
     steps = summary["steps"]
     phases = [step["phase"] for step in steps]
     print(

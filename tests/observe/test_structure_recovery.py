@@ -93,7 +93,7 @@ def test_every_layer_has_the_same_operations_in_each_decode_step() -> None:
 
 def test_sums_are_those_of_the_events() -> None:
     made, found = recovered(6, scheme="opaque")
-    summary = summarize(found)
+    summary = summarize(found, "trace").to_json()
     device = made.trace.events
     assert summary["device_ns"] == device["dur_ns"].sum()
     assert summary["kernels"] == (device["kind"] == "kernel").sum()
@@ -112,7 +112,10 @@ def test_a_stored_trace_keeps_its_structure(tmp_path: Path) -> None:
     _, found = recovered(7, family="dense", scheme="real", ranks=1)
     found.trace.save(tmp_path / "stored")
     again = recover(Trace.open(tmp_path / "stored"))
-    assert summarize(again) == summarize(found) | {"graph_replays": 0, "degradations": []}
+    assert summarize(again, "trace").to_json() == summarize(found, "trace").to_json() | {
+        "graph_replays": 0,
+        "degradations": [],
+    }
 
 
 def test_operations_that_events_carry_are_left_alone() -> None:
@@ -143,7 +146,7 @@ def test_another_model_is_not_believed() -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_collectives_are_split_into_waiting_and_transfer(ranks: int) -> None:
     made, found = recovered(11, family="dense", scheme="real", ranks=ranks)
-    rows = {row["rank"]: row for row in summarize(found)["collectives"]}
+    rows = {row["rank"]: row for row in summarize(found, "trace").to_json()["collectives"]}
     assert {rank: row["waiting_ns"] for rank, row in rows.items()} == made.waits
     assert len({row["transfer_ns"] for row in rows.values()}) == 1
     layers = made.config["num_hidden_layers"]
@@ -154,7 +157,9 @@ def test_ranks_whose_clocks_differ_are_not_split() -> None:
     made, _ = recovered(12, family="dense", scheme="real", ranks=2)
     late = pl.when(pl.col("rank") == 1).then(10**9).otherwise(0)
     events = made.trace.events.with_columns(start_ns=pl.col("start_ns") + late)
-    summary = summarize(recover(Trace(made.trace.header, events), layout_of(made.config)))
+    summary = summarize(
+        recover(Trace(made.trace.header, events), layout_of(made.config)), "trace"
+    ).to_json()
     assert summary["collectives"] == []
     assert any("clocks" in note for note in summary["degradations"])
 
@@ -226,10 +231,10 @@ def test_annotations_of_engines_give_phase_and_batch(engine: str) -> None:
 
 def test_empty_and_unstructured_traces_have_no_steps() -> None:
     empty = Trace(TraceHeader(), pl.DataFrame(schema=schema.event_columns()))
-    assert summarize(recover(empty))["steps"] == []
+    assert summarize(recover(empty), "trace").to_json()["steps"] == []
     made = Generator(15, family="dense", scheme="real", ranks=1).generate()
     few = Trace(TraceHeader(), made.trace.events.head(9))
-    summary = summarize(recover(few, layout_of(made.config)))
+    summary = summarize(recover(few, layout_of(made.config)), "trace").to_json()
     assert summary["steps"] == []
     assert summary["mapped_share"] == 0.0
     assert any("no forward pass" in note for note in summary["degradations"])

@@ -214,7 +214,7 @@ def test_sums_of_a_view_are_those_of_the_table() -> None:
     assert {one.name: one.ns for one in found.sums} == expected
     assert found.device_ns == kernels["dur_ns"].sum()
     assert sum(one.share for one in found.sums) == pytest.approx(1)
-    data = found.to_data()
+    data = found.to_json()
     [stream] = [lane for lane in data["lanes"] if lane["kind"] == "stream"]
     assert stream["busy_ns"] == kernels["dur_ns"].sum()
     assert sum(span["busy_ns"] for span in stream["spans"]) == pytest.approx(

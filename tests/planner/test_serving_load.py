@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.planner import hardware_spec, model_spec
-from assay.planner.serving_load import LoadPrediction, ServedLoad, predict_load
-from assay.planner.specs import BatchConfig
+from assay.planner.questions import LoadPrediction, predict_load
 
 MEASURED = json.loads(
     (Path(__file__).parents[1] / "data" / "vllm_h200_openloop_llama8b.json").read_text()
@@ -19,15 +17,12 @@ MEASURED = json.loads(
 @pytest.fixture(scope="module")
 def predicted() -> LoadPrediction:
     rates = [run["offered_req_s"] for run in MEASURED]
-    return predict_load(
-        model_spec("llama-3.1-8b"), hardware_spec("h200_sxm"), BatchConfig(),
-        ServedLoad(prompt=1024, output=128), [*rates, 60.0],
-    )  # fmt: skip
+    return predict_load("llama-3.1-8b", "h200_sxm", [*rates, 60.0])
 
 
 @pytest.mark.parametrize("run", [0, 1])
 def test_percentiles_are_near_the_measured_ones(predicted: LoadPrediction, run: int) -> None:
-    row, measured = predicted.rows[run], MEASURED[run]
+    row, measured = predicted.rates[run], MEASURED[run]
     for level in ("p50", "p90", "p99"):
         assert getattr(row.first_token, level) == pytest.approx(measured["ttft_s"][level], rel=0.3)
         assert getattr(row.output_token, level) == pytest.approx(

@@ -1,10 +1,9 @@
 """`assay diagnose`: where the time of a step went, and why."""
 
-import dataclasses
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,13 +11,7 @@ from assay.cli import options
 from assay.cli.diagnose_server import server_report
 from assay.cli.diagnose_text import text
 from assay.cli.output import Report, cut, cut_notes, working
-from assay.cli.trace_summary import recover_structure
 from assay.errors import InputError
-
-if TYPE_CHECKING:
-    from assay.diagnose.request import Request
-
-UNWATCHED = " not examined: needs telemetry of "
 
 
 def diagnose_command(
@@ -148,7 +141,6 @@ def diagnose_command(
             f"expected a trace or --url, got {'neither' if url is None else 'both'}",
             "assay diagnose TRACE, or assay diagnose --url http://localhost:8000",
         )
-    _check(batch, context, tensor)
     if url is not None:
         _check_server_options(
             batch=batch,
@@ -165,58 +157,35 @@ def diagnose_command(
     assert trace is not None
     if duration_s is not None or most_at_once is not None:
         raise InputError("--duration, --concurrency: expected them with --url, got a trace")
-    # Bad names are told before a large trace is read.
-    request = _request(model, gpu, engine, batch, context, tensor, dtype, kv_dtype)
-    evidence = _evidence(telemetry, experiments)
-    with working(f"reading {trace}") as say:
-        data = _diagnosed(trace, model, request, evidence, baseline or [], say)
+    from assay.diagnose.examination import diagnose_trace
+    from assay.diagnose.page.page import write_page
+
+    with working(f"reading {trace}") as progress:
+        diagnosis = diagnose_trace(
+            trace, model=model, gpu=gpu, engine=engine, batch=batch, context=context,
+            tensor=tensor, dtype=dtype, kv_dtype=kv_dtype, telemetry=telemetry,
+            baselines=baseline or (), experiments=experiments, progress=progress,
+        )  # fmt: skip
+        data = diagnosis.to_json()
         if html is not None:
-            say(f"writing {html}")
-            _write_page(data, html)
+            progress(f"writing {html}")
+            write_page(data, Path(html), shlex.join(["assay", *sys.argv[1:]]))
             data["html"] = html
-    # What a prediction assumes is many lines; the report itself stands without them.
-    assumed = [note for one in data["predictions"] for note in one["degradations"]]
     # In JSON they are violations.
-    unmeasured = (
-        []
-        if as_json
-        else [
-            f"{one['invariant']} of {one['where']} not measured: {one['reason']}"
-            for one in data["violations"]
-            if one["verdict"] == "not measured"
-        ]
-    )
+    unmeasured = [
+        f"{one.invariant} of {one.where} not measured: {one.reason}"
+        for one in diagnosis.violations
+        if one.verdict == "not measured"
+    ]
     shown = options.MAX_LISTED if limit is None else limit
-    hidden = None if as_json else cut(shown, operations=data["operations"], kernels=data["kernels"])
+    hidden = cut(shown, operations=data["operations"], kernels=data["kernels"])
     return Report(
         data,
         lambda canvas: text(data, canvas, shown or len(data["operations"]) + len(data["kernels"])),
         as_json,
-        notes=[
-            *_grouped([note for note in data["degradations"] if note not in assumed]),
-            *unmeasured,
-            *cut_notes(hidden),
-        ],
-        details=assumed,
+        notes=(*diagnosis.notes, *(() if as_json else (*unmeasured, *cut_notes(hidden)))),
+        details=diagnosis.assumptions,
     )
-
-
-def _grouped(notes: list[str]) -> list[str]:
-    """Notes, those on mechanisms that need telemetry in one line."""
-    names = [note.partition(UNWATCHED)[0] for note in notes if UNWATCHED in note]
-    if len(names) < 2:
-        return notes
-    listed = f"{', '.join(names[:-1])} and {names[-1]}"
-    return [
-        *(note for note in notes if UNWATCHED not in note),
-        f"{listed} not examined: they need telemetry of the run; --telemetry names a recording",
-    ]
-
-
-def _write_page(data: dict[str, Any], html: str) -> None:
-    from assay.diagnose.page.page import write_page
-
-    write_page(data, Path(html), shlex.join(["assay", *sys.argv[1:]]))
 
 
 def _check_server_options(**given: object) -> None:
@@ -224,62 +193,3 @@ def _check_server_options(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise InputError(f"--{name}: expected it with a trace, got it with --url")
-
-
-def _check(batch: int | None, context: int | None, tensor: int | None) -> None:
-    for name, given in (("batch", batch), ("context", context), ("tensor", tensor)):
-        if given is not None and given < 1:
-            raise InputError(f"--{name}: expected 1 or more, got {given}")
-
-
-def _request(
-    model: str | None, gpu: str | None, engine: str | None, batch: int | None, context: int | None,
-    tensor: int | None, dtype: str | None, kv_dtype: str,
-) -> "Request":  # fmt: skip
-    """What the options say of the run."""
-    from assay.diagnose import subject
-    from assay.diagnose.request import Request
-    from assay.errors import unknown_name
-    from assay.planner import hardware_spec, model_spec
-
-    if engine is not None and engine not in subject.ENGINES:
-        raise unknown_name("engine", engine, subject.ENGINES)
-    spec = None if model is None else model_spec(model)
-    hardware = None if gpu is None else hardware_spec(gpu)
-    return Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
-
-
-def _evidence(telemetry: str | None, experiments: str | None) -> dict[str, Any]:
-    """What was recorded beside the trace."""
-    from assay.diagnose.experiments import read_experiments
-    from assay.observe.telemetry import reading
-
-    return {
-        "telemetry": None if telemetry is None else reading.read(telemetry),
-        "experiments": () if experiments is None else read_experiments(experiments),
-    }
-
-
-def _diagnosed(
-    trace: str,
-    model: str | None,
-    request: "Request",
-    evidence: dict[str, Any],
-    baseline: list[str],
-    say: Any,
-) -> dict[str, Any]:
-    """The diagnosis as plain data."""
-    from assay.diagnose import subject
-    from assay.diagnose.examination import examine
-    from assay.planner import hardware_spec
-
-    recovered = recover_structure(trace, model, say)
-    healthy = [recover_structure(one, model, say) for one in baseline]
-    noted = []
-    if request.hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
-        request = dataclasses.replace(request, hardware=hardware_spec(named))
-        noted.append(f"the GPU is the trace's own, {named}; --gpu names another")
-    found = examine(recovered, request, trace, baselines=healthy, say=say, **evidence)
-    data = found.to_json()
-    data["degradations"] = [*noted, *data["degradations"]]
-    return data

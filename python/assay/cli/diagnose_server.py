@@ -1,10 +1,25 @@
 """`assay diagnose --url`: a server that is already running."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.cli.diagnose_text import causes_table, microseconds, violations_table, waterfall
-from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, count, facts, table, working
+from assay.cli.output import (
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    facts,
+    report_of,
+    table,
+    working,
+)
+
+if TYPE_CHECKING:
+    from assay.diagnose.live.diagnosis import ServerDiagnosis
 
 
 def server_report(
@@ -22,22 +37,18 @@ def server_report(
         given["duration_s"] = duration_s
     if most_at_once is not None:
         given["most_at_once"] = most_at_once
-    with working(f"asking {url}") as say:
-        data = diagnose_server(url, say=say, **given)
-    # What a prediction assumes is many lines; the report itself stands without them.
-    assumed = list(
-        dict.fromkeys(note for one in data["predictions"] for note in one["degradations"])
-    )
-    return Report(
-        data,
-        lambda canvas: _text(data, canvas),
+    with working(f"asking {url}") as progress:
+        diagnosis = diagnose_server(url, progress=progress, **given)
+    return report_of(
+        diagnosis,
+        lambda canvas: _text(diagnosis, canvas),
         as_json,
-        notes=data["degradations"],
-        details=assumed,
+        details=diagnosis.assumptions,
     )
 
 
-def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+def _text(diagnosis: "ServerDiagnosis", canvas: Canvas) -> Iterator[Line]:
+    data = diagnosis.to_json()
     yield from facts(_facts(data), canvas)
     yield ""
     yield from waterfall(data, canvas)

@@ -70,9 +70,14 @@ def report_of(
     *,
     raw: str | None = None,
     details: Sequence[str] = (),
+    text_notes: Sequence[str] = (),
 ) -> Report:
-    """The report of an answer: its data and notes, with the text that a terminal shows."""
-    return Report(answer.to_json, text, as_json, answer.problem, answer.notes, raw, details)
+    """The report of an answer: its data and notes, with the text that a terminal shows.
+
+    `text_notes` are beside the text alone: what it leaves out, or what JSON has in an entry.
+    """
+    notes = (*answer.notes, *(() if as_json else text_notes))
+    return Report(answer.to_json, text, as_json, answer.problem, notes, raw, details)
 
 
 def show(report: Report) -> int:

@@ -2,33 +2,25 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, facts, table
-from assay.cli.verbosity import is_verbose
-from assay.errors import InputError, unknown_name
+from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, facts, report_of, table
+from assay.errors import InputError
 from assay.escaping import clipped
 from assay.intervals import Interval
 from assay.planner.graph import Graph
-from assay.planner.predict import predict_graph
-from assay.planner.sources import hardware_spec, model_spec
-from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
-from assay.planner.summary import OperationSummary, by_operation
 
 if TYPE_CHECKING:
+    from assay.planner.questions import StepPrediction
     from assay.planner.sweep import Sweep
 
 BAR: Final = 14
 """Characters of the longest bar."""
 _OTHER_COLUMNS: Final = 52
 """Characters of the columns beside the operation and the bar."""
-_AXES: Final = {"batch": "sequences", "dtype": "weight_dtype", "gpu": "hardware"}
-"""Names of options whose setting is called otherwise."""
-_WORDS: Final = ("weight_dtype", "kv_dtype", "engine")
 
 
 def predict_command(
@@ -125,33 +117,32 @@ def predict_command(
 
     Each has its floor, its expected time and an interval. Nothing runs: no GPU is needed.
     """
-    spec = model_spec(model)
-    chosen = BatchConfig(
-        sequences=batch,
-        context=_context(context),
-        prefill_tokens=prefill_tokens,
-        prompt=prompt,
-        speculative_tokens=speculative_tokens,
-        acceptance=acceptance,
-        tensor=tensor,
-        pipeline=pipeline,
-        expert=expert,
-        context_parallel=context_parallel,
-        weight_dtype=dtype or spec.weight_dtype or "bf16",
-        kv_dtype=kv_dtype,
-        engine=engine,
-        cuda_graphs=not no_cuda_graphs,
-    )
+    from assay.planner.questions import predict_step
+
+    settings: dict[str, Any] = {
+        "sequences": batch,
+        "context": _context(context),
+        "prefill_tokens": prefill_tokens,
+        "prompt": prompt,
+        "speculative_tokens": speculative_tokens,
+        "acceptance": acceptance,
+        "tensor": tensor,
+        "pipeline": pipeline,
+        "expert": expert,
+        "context_parallel": context_parallel,
+        "kv_dtype": kv_dtype,
+        "engine": engine,
+        "cuda_graphs": not no_cuda_graphs,
+    }
     if sweep:
-        return _swept(spec, gpu, chosen, sweep, limit, as_json)
-    graph = predict_graph(spec, hardware_spec(gpu), chosen)
-    rows = by_operation(graph)
-    return Report(
-        lambda: {**graph.to_data(), "operations": [asdict(row) for row in rows]},
-        lambda canvas: _text(graph, rows, canvas, limit, nodes),
+        return _swept(model, gpu, sweep, dtype, settings, limit, as_json)
+    answer = predict_step(model, gpu, dtype=dtype, **settings)
+    missing = answer.graph.missing.items()
+    return report_of(
+        answer,
+        lambda canvas: _text(answer, canvas, limit, nodes),
         as_json,
-        notes=graph.degradations,
-        details=[f"{name} is missing: {reason}" for name, reason in graph.missing.items()],
+        details=[f"{name} is missing: {reason}" for name, reason in missing],
     )
 
 
@@ -166,8 +157,9 @@ def _context(text: str) -> int | tuple[int, ...]:
 
 
 def _text(
-    graph: Graph, rows: list[OperationSummary], canvas: Canvas, limit: int | None, nodes: bool
+    answer: "StepPrediction", canvas: Canvas, limit: int | None, nodes: bool
 ) -> Iterator[Line]:
+    graph, rows = answer.graph, answer.operations
     yield from facts(_heading(graph), canvas)
     yield ""
     if nodes:
@@ -293,87 +285,22 @@ def _digits(value: float) -> str:
 
 
 def _swept(
-    model: ModelSpec, gpu: str, batch: BatchConfig, texts: list[str], limit: int | None,
-    as_json: bool,
+    model: str, gpu: str, texts: list[str], dtype: str | None, settings: dict[str, Any],
+    limit: int | None, as_json: bool,
 ) -> Report:  # fmt: skip
-    from assay.planner.sweep import sweep
+    from assay.planner.axes import read_axes
+    from assay.planner.questions import sweep_steps
 
-    machines, over = _axes(gpu, texts)
-    found = sweep(model, machines, replace(batch), over)
-    rate = f"{len(found):,} configurations in {found.seconds:.3f} s, {found.configurations_per_second:,.0f}/s"
-    notes = dict.fromkeys(note for machine in machines for note in machine.notes)
-    return Report(
-        lambda: _swept_data(model, batch, found),
-        lambda canvas: _swept_text(found, canvas, options.MAX_LISTED if limit is None else limit),
+    machines, over = read_axes(gpu, texts)
+    answer = sweep_steps(model, machines, over, dtype=dtype, **settings)
+    steps = answer.steps
+    rate = f"{len(steps):,} configurations in {steps.seconds:.3f} s, {steps.configurations_per_second:,.0f}/s"
+    return report_of(
+        answer,
+        lambda canvas: _swept_text(steps, canvas, options.MAX_LISTED if limit is None else limit),
         as_json,
-        notes=[*model.notes, *notes, *([rate] if is_verbose() else [])],
+        details=[rate],
     )
-
-
-def _axes(gpu: str, texts: list[str]) -> tuple[list[HardwareSpec], dict[str, list[Any]]]:
-    """Hardware and values by setting of all --sweep options."""
-    from assay.planner.sweep import SETTINGS
-
-    machines = [gpu]
-    over: dict[str, list[Any]] = {}
-    for text in texts:
-        name, separator, values = text.partition("=")
-        setting = _AXES.get(name.strip(), name.strip().replace("-", "_"))
-        if not separator or not values.strip():
-            raise InputError(
-                f'malformed --sweep "{text[:80]}": expected name=values',
-                "write for example --sweep batch=1,2,4,8 or --sweep context=1024:8192:1024",
-            )
-        if setting not in ("hardware", *SETTINGS):
-            raise unknown_name("setting of --sweep", name.strip(), (*_AXES, *SETTINGS))
-        if setting == "hardware":
-            machines = [value.strip() for value in values.split(",")]
-        elif setting in _WORDS:
-            over[setting] = [value.strip() for value in values.split(",")]
-        elif setting == "cuda_graphs":
-            over[setting] = [_is_yes(value) for value in values.split(",")]
-        else:
-            over[setting] = _numbers(name, values)
-    return [hardware_spec(machine) for machine in machines], over
-
-
-def _is_yes(text: str) -> bool:
-    known = {"true": True, "1": True, "false": False, "0": False}
-    if text.strip().lower() not in known:
-        raise InputError(f'--sweep cuda_graphs: expected true or false, got "{text[:40]}"')
-    return known[text.strip().lower()]
-
-
-def _numbers(name: str, text: str) -> list[Any]:
-    """Numbers of a list, or of start:stop:step with both ends."""
-    try:
-        if ":" in text:
-            start, stop, step = (int(part) for part in text.split(":"))
-            if step < 1 or stop < start or (stop - start) // step > 10_000_000:
-                raise ValueError
-            return list(range(start, stop + 1, step))
-        return [float(part) if "." in part else int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f'--sweep {name}: expected numbers such as 1,2,4 or 1:256:1, got "{text[:60]}"'
-        ) from None
-
-
-def _swept_data(model: ModelSpec, batch: BatchConfig, found: "Sweep") -> dict[str, Any]:
-    return {
-        "model": model.name,
-        "batch": asdict(batch),
-        "seconds": found.seconds,
-        "configurations_per_second": found.configurations_per_second,
-        "settings": {name: list(map(_plain, column)) for name, column in found.settings.items()},
-        "step_ns": found.step_ns.tolist(),
-        "floor_ns": found.floor_ns.tolist(),
-        "tokens_per_second": found.tokens_per_second.tolist(),
-    }
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if hasattr(value, "dtype") else value
 
 
 def _swept_text(found: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:

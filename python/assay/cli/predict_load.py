@@ -1,21 +1,16 @@
 """`assay predict-load`: latencies and goodput of a server by arrival rate, without a GPU."""
 
-import math
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import VALUE, Canvas, Line, Part, Report, facts, table
-from assay.errors import InputError
-from assay.planner.open_loop import Latency
-from assay.planner.serving_load import LoadPrediction, ServedLoad, predict_load
-from assay.planner.sources import hardware_spec, model_spec
-from assay.planner.specs import BatchConfig
+from assay.cli.output import VALUE, Canvas, Line, Part, Report, facts, report_of, table
 
-MOST_RATES: Final = 1000
+if TYPE_CHECKING:
+    from assay.planner.open_loop import Latency
+    from assay.planner.questions import LoadPrediction
 
 
 def predict_load_command(
@@ -88,70 +83,26 @@ def predict_load_command(
 
     Requests arrive as a Poisson process and have one length. Nothing runs: no GPU is needed.
     """
-    spec, hardware = model_spec(model), hardware_spec(gpu)
-    batch = BatchConfig(
-        tensor=tensor, weight_dtype=dtype or spec.weight_dtype or "bf16", kv_dtype=kv_dtype,
-        engine=engine, speculative_tokens=speculative_tokens, acceptance=acceptance,
+    from assay.planner.axes import read_rates
+    from assay.planner.questions import predict_load
+
+    answer = predict_load(
+        model, gpu, read_rates(rates), prompt=prompt, output=output, prefix_hits=prefix_hits,
+        max_running=max_running, ttft_limit_ms=ttft_limit, tpot_limit_ms=tpot_limit, dtype=dtype,
+        tensor=tensor, kv_dtype=kv_dtype, engine=engine, speculative_tokens=speculative_tokens,
+        acceptance=acceptance,
     )  # fmt: skip
-    load = ServedLoad(
-        prompt, output, prefix_hits, max_running, _limit("--ttft-limit", ttft_limit),
-        _limit("--tpot-limit", tpot_limit),
-    )  # fmt: skip
-    found = predict_load(spec, hardware, batch, load, _rates(rates))
     heading = [
-        ("model", spec.name),
-        ("on", f"{tensor} x {hardware.name}, {engine}"),
+        ("model", answer.model),
+        ("on", f"{tensor} x {answer.hardware}, {engine}"),
         ("requests", f"{prompt:,} in, {output:,} out, Poisson arrivals"),
     ]
-    return Report(
-        lambda: _data(found, load),
-        lambda canvas: _text(heading, found, canvas),
-        as_json,
-        notes=[*spec.notes, *hardware.notes, *_notes(found)],
-    )
+    return report_of(answer, lambda canvas: _text(heading, answer, canvas), as_json)
 
 
-def _notes(found: LoadPrediction) -> list[str]:
-    return [f"{rate:g} requests/s: {reason}" for rate, reason in found.refused]
-
-
-def _limit(name: str, milliseconds: float | None) -> float:
-    if milliseconds is None:
-        return math.inf
-    if not milliseconds > 0:
-        raise InputError(f"{name}: expected milliseconds above 0, got {milliseconds:g}")
-    return milliseconds / 1e3
-
-
-def _rates(text: str) -> list[float]:
-    """Numbers of a list, or of start:stop:step with both ends."""
-    try:
-        if ":" in text:
-            start, stop, step = (float(part) for part in text.split(":"))
-            if not (step > 0 and stop >= start and (stop - start) / step < MOST_RATES):
-                raise ValueError
-            found = [start + step * index for index in range(round((stop - start) // step) + 1)]
-        else:
-            found = [float(part) for part in text.split(",")]
-        if not all(math.isfinite(rate) and rate > 0 for rate in found) or len(found) > MOST_RATES:
-            raise ValueError
-    except ValueError:
-        raise InputError(
-            f'--rates: expected requests per second such as 1,2,4 or 2:20:2, got "{text[:60]}"'
-        ) from None
-    return found
-
-
-def _data(found: LoadPrediction, load: ServedLoad) -> dict[str, Any]:
-    return {
-        "prompt": load.prompt,
-        "output": load.output,
-        "rates": [asdict(row) for row in found.rows],
-        "refused": [{"rate": rate, "reason": reason} for rate, reason in found.refused],
-    }
-
-
-def _text(heading: list[tuple[str, str]], found: LoadPrediction, canvas: Canvas) -> Iterator[Line]:
+def _text(
+    heading: list[tuple[str, str]], answer: "LoadPrediction", canvas: Canvas
+) -> Iterator[Line]:
     yield from facts(heading, canvas)
     yield ""
     cells: list[tuple[Part, ...]] = [
@@ -163,14 +114,14 @@ def _text(heading: list[tuple[str, str]], found: LoadPrediction, canvas: Canvas)
             _three(row.end_to_end),
             f"{row.goodput:,.2f}",
         )
-        for row in found.rows
+        for row in answer.rates
     ]
     titles = ("rate", "running", "TTFT ms", "TPOT ms", "E2E ms", "goodput")
     yield from table(titles, cells, canvas, right=(0, 1, 2, 3, 4, 5))
     yield "latencies: 50th, 90th and 99th percentile; rates in requests/s"
 
 
-def _three(latency: Latency) -> str:
+def _three(latency: "Latency") -> str:
     return " ".join(_milliseconds(value) for value in (latency.p50, latency.p90, latency.p99))
 
 

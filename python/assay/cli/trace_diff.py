@@ -1,13 +1,25 @@
 """`assay trace diff`: two traces, operation by operation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, count, table, working
-from assay.cli.trace_summary import NAME_WIDTH, Model, recover_structure
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    report_of,
+    table,
+    working,
+)
+from assay.cli.trace_summary import NAME_WIDTH, Model
 from assay.errors import InputError
 from assay.escaping import clipped
 
@@ -32,31 +44,17 @@ def trace_diff_command(
     difference of the mean step. Medians stand beside, with half the interquartile range. Kernels
     that are not mapped are compared by name.
     """
-    from assay.observe.diff import compare
+    from assay.observe.diff import diff_traces
 
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    with working(f"reading {first}") as say:
-        sides = [recover_structure(one, model, say, details=False) for one in (first, second)]
-        say("comparing")
-        found = compare(sides[0].trace, sides[1].trace)
-    notes = [
-        f"{label}: {note}"
-        for label, side in zip("AB", sides, strict=True)
-        for note in (*side.trace.header.degradations, *side.degradations)
-    ]
-    data = {
-        "before": first,
-        "after": second,
-        "phases": found["phases"],
-        "degradations": [*found["degradations"], *notes],
-    }
-    return Report(data, lambda canvas: _text(data, limit, canvas), as_json,
-                  notes=data["degradations"])  # fmt: skip
+    with working(f"reading {first}") as progress:
+        difference = diff_traces(first, second, model, progress=progress)
+    return report_of(difference, lambda canvas: _text(difference.phases, limit, canvas), as_json)
 
 
-def _text(data: dict[str, Any], limit: int, canvas: Canvas) -> Iterator[Line]:
-    for number, phase in enumerate(data["phases"]):
+def _text(phases: Sequence[Mapping[str, Any]], limit: int, canvas: Canvas) -> Iterator[Line]:
+    for number, phase in enumerate(phases):
         if number:
             yield ""
         change = (

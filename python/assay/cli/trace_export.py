@@ -1,14 +1,12 @@
 """`assay trace export`: a trace in the format of another tool."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import VALUE, Canvas, Line, Report, count, size, working
-from assay.errors import InputError, unknown_name
+from assay.cli.output import VALUE, Canvas, Line, Report, count, report_of, size, working
 from assay.observe.exporters.formats import FORMATS
 
 
@@ -29,31 +27,13 @@ def trace_export_command(
     Every format holds the whole trace: what a format has no field for is an attribute of the
     event, and assay trace import reads it back without a loss.
     """
-    from assay.observe.exporters import formats
-    from assay.observe.importers.detect import open_trace
-    from assay.observe.store import find
+    from assay.observe.exporters.exporting import export_trace
 
-    if form not in FORMATS:
-        raise unknown_name("format", form, FORMATS)
-    path = Path(out)
-    if path.exists() and (not force or not path.is_file()):
-        raise InputError(
-            f"{out}: exists already", "--force overwrites it" if path.is_file() else None
-        )
-    with working(f"reading {trace}") as say:
-        opened = open_trace(find(trace), progress=say)
-        formats.write(opened, path, form, progress=say)
-    data: dict[str, Any] = {
-        "trace": trace,
-        "format": form,
-        "path": out,
-        "bytes": path.stat().st_size,
-        "events": len(opened.events),
-        "steps": len(opened.steps),
-    }
+    with working(f"reading {trace}") as progress:
+        exported = export_trace(trace, out, form, force=force, progress=progress)
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        events, steps = count(data["events"], "event"), count(data["steps"], "step")
-        yield ((out, VALUE), f": {events}, {steps}, {size(data['bytes'])}")
+        events, steps = count(exported.events, "event"), count(exported.steps, "step")
+        yield ((out, VALUE), f": {events}, {steps}, {size(exported.bytes)}")
 
-    return Report(data, text, as_json)
+    return report_of(exported, text, as_json)

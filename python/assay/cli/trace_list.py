@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, size, table
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, report_of, size, table
 from assay.observe import store
 
 
@@ -13,10 +13,11 @@ def trace_list_command(as_json: options.Json = False) -> Report:
     Traces are stored in the folder traces of the scratch folder (assay cache names it) unless
     a command is given another place.
     """
-    rows = [store.to_json(one) for one in store.stored()]
+    listed = store.list_traces()
+    rows = listed.traces
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield f"{store.folder()}: {len(rows)} stored" if rows else "no stored traces"
+        yield f"{listed.path}: {len(rows)} stored" if rows else "no stored traces"
         if not rows:
             yield "assay trace import FILE stores a trace of another tool"
             return
@@ -33,4 +34,4 @@ def trace_list_command(as_json: options.Json = False) -> Report:
         ]
         yield from table(("name", "source", "model", "size", "stored"), cells, canvas, right=(3,))
 
-    return Report({"path": str(store.folder()), "traces": rows}, text, as_json)
+    return report_of(listed, text, as_json)

@@ -2,8 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,6 +19,7 @@ from assay.cli.output import (
     count,
     cut_notes,
     is_colorful,
+    report_of,
     size,
     table,
     working,
@@ -29,18 +29,15 @@ from assay.errors import InputError, unknown_name
 from assay.escaping import clipped
 
 if TYPE_CHECKING:
-    from assay.observe.timeline.lanes import Layout
+    from assay.observe.timeline.showing import TimelinePage
     from assay.observe.timeline.terminal import Style
     from assay.observe.timeline.usage import Sum
-    from assay.observe.timeline.view import View
-    from assay.observe.timeline.window import Window
-    from assay.observe.trace import Trace
+    from assay.observe.timeline.view import TimelineView
 
 LANES: Final = 16
 ROWS: Final = 10
 """Lanes, operations and kernels that are printed unless `--limit` says otherwise."""
 WIDEST: Final = 200
-NO_STEPS: Final = "no step was recognized, so that no operation is known"
 HEADINGS: Final = ("", "time", "share", "count")
 TITLES: Final = {"op": "operation", "kernel": "kernel", "phase": "phase"}
 
@@ -96,115 +93,46 @@ def trace_show_command(
     Without color, letters name the operations, capitals where the lane is busy half the time.
     Steps and operations of a trace of another tool are found as by assay trace summary.
     """
-    from assay.observe.timeline import usage
-    from assay.observe.timeline.lanes import layout
+    from assay.observe.timeline import showing
     from assay.observe.timeline.terminal import chart_columns
-    from assay.observe.timeline.view import default_label, degradations, view
+    from assay.observe.timeline.usage import BY
+    from assay.observe.timeline.view import degradations
 
-    if by is not None and by not in usage.BY:
-        raise unknown_name("label", by, usage.BY)
+    if by is not None and by not in BY:
+        raise unknown_name("label", by, BY)
     if limit is not None and limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
     if width is not None and not 40 <= width <= 1000:
         raise InputError(f"width: expected 40 to 1000 columns, got {width}")
     columns = width or max(60, min(shutil.get_terminal_size().columns, WIDEST))
     with working(f"reading {trace}") as progress:
-        opened = open_structured(trace, model, progress)
-        progress(f"drawing {count(opened.events.height, 'event')}")
-        drawn = layout(opened)
-        window = _window(opened, drawn, step, since, until)
         if html is not None:
-            return _page(trace, opened, drawn, window, html, as_json, progress)
-        shown = view(opened, drawn, window, by or default_label(opened), chart_columns(columns))
-    notes = list(degradations(opened, drawn))
+            page = showing.write_timeline(
+                trace, html, model, step=step, since=since, until=until, progress=progress
+            )
+            return report_of(page, lambda canvas: _page_text(page), as_json)
+        shown = showing.show_trace(
+            trace, model, step=step, since=since, until=until, by=by,
+            columns=chart_columns(columns), limit=limit, progress=progress,
+        )  # fmt: skip
+    notes = degradations(shown.trace, shown.drawn)
     hidden = _hidden(shown, limit)
     if by is None and shown.by == "kernel":
         notes.append("no event has an operation: spans are colored by kernel")
-    return Report(
-        lambda: shown.to_data(limit),
+    return report_of(
+        shown,
         lambda canvas: _text(trace, shown, canvas, columns, limit, hidden),
         as_json,
-        notes=() if as_json else (*notes, *cut_notes(hidden)),
+        text_notes=(*notes, *cut_notes(hidden)),
     )
 
 
-def _page(
-    name: str,
-    trace: "Trace",
-    drawn: "Layout",
-    window: "Window",
-    path: Path,
-    as_json: bool,
-    progress: Callable[[str], None],
-) -> Report:
-    """Write the page; the address that shows the window is in the answer."""
-    from assay.observe.timeline.page import address, write_page
-
-    if path.is_dir():
-        raise InputError(f"html: expected a file, got the folder {path}")
-    nbytes, left_out = write_page(trace, drawn, path, name=Path(name).name, progress=progress)
-    link = address(path, drawn, window)
-    data = {
-        "path": str(path),
-        "bytes": nbytes,
-        "events": drawn.events.height,
-        "address": link,
-        "left_out": left_out,
-    }
-
-    def text(canvas: Canvas) -> Iterator[Line]:
-        yield f"{path}: {count(drawn.events.height, 'event')}, {size(nbytes)}"
-        yield f"open {link}"
-
-    return Report(data, text, as_json, notes=left_out)
+def _page_text(page: "TimelinePage") -> Iterator[Line]:
+    yield f"{page.path}: {count(page.events, 'event')}, {size(page.bytes)}"
+    yield f"open {page.address}"
 
 
-def open_structured(name: str, model: str | None, progress: Callable[[str], None]) -> "Trace":
-    """A trace with steps and operations, recovered where its events have none."""
-    from assay.observe import store
-    from assay.observe.importers.detect import open_trace
-    from assay.observe.structure.layout import read_layout
-    from assay.observe.structure.recovery import is_tagged, recover
-    from assay.observe.trace import Trace
-
-    model_layout = read_layout(model) if model is not None else None
-    trace = open_trace(store.find(name), progress=progress)
-    if is_tagged(trace):
-        return trace
-    progress(f"finding the structure of {count(trace.events.height, 'event')}")
-    found = recover(trace, model_layout)
-    # Without a step there is no structure to speak of; what the trace says itself is kept.
-    known = found.trace if found.steps else trace
-    gaps = found.degradations if found.steps else [NO_STEPS]
-    header = replace(known.header, degradations=[*known.header.degradations, *gaps])
-    return Trace(header, known.events, known.steps)
-
-
-def _window(
-    trace: "Trace", drawn: "Layout", step: int | None, since: str | None, until: str | None
-) -> "Window":
-    from assay.observe.timeline.window import step_window, time_window
-
-    if step is not None:
-        if since is not None or until is not None:
-            raise InputError("expected --step, or --from and --to, got both")
-        return step_window(trace, step)
-    return time_window(drawn.origin_ns, drawn.end_ns, _time("from", since), _time("to", until))
-
-
-def _time(option: str, text: str | None) -> int | None:
-    """A time in nanoseconds."""
-    from assay.model.language.quantity import check_dimension, parse_quantity
-    from assay.model.language.units import parse_unit
-
-    if text is None:
-        return None
-    quantity = parse_quantity(text)
-    check_dimension(option, quantity.unit, parse_unit("s"))
-    return round(quantity.value * 1e9)
-
-
-def _hidden(shown: "View", limit: int | None) -> str | None:
+def _hidden(shown: "TimelineView", limit: int | None) -> str | None:
     """What the limit leaves out, in words."""
     lists = (
         ("lanes", len(shown.lanes), LANES if limit is None else limit),
@@ -216,7 +144,12 @@ def _hidden(shown: "View", limit: int | None) -> str | None:
 
 
 def _text(
-    name: str, shown: "View", canvas: Canvas, columns: int, limit: int | None, hidden: str | None
+    name: str,
+    shown: "TimelineView",
+    canvas: Canvas,
+    columns: int,
+    limit: int | None,
+    hidden: str | None,
 ) -> Iterator[Line]:
     from assay.observe.timeline.durations import duration
     from assay.observe.timeline.terminal import Style, chart, host_keys, legend_keys
@@ -253,7 +186,7 @@ def _text(
 
 
 def _sums(
-    title: str, shown: "View", rows: "list[Sum]", style: "Style", keys: dict[str, str]
+    title: str, shown: "TimelineView", rows: "list[Sum]", style: "Style", keys: dict[str, str]
 ) -> list[Line]:
     """A table of device time; each row has the color of its label and, in `keys`, its letter."""
     from assay.observe.timeline.durations import duration

@@ -1,11 +1,26 @@
 """`assay trace steps`: the steps of a trace, one row each."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from assay.cli import options
-from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, cut, cut_notes, table, working
-from assay.cli.trace_summary import Model, milliseconds, recover_structure
+from assay.cli.output import (
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    cut,
+    cut_notes,
+    report_of,
+    table,
+    working,
+)
+from assay.cli.trace_summary import Model, milliseconds
+
+if TYPE_CHECKING:
+    from assay.observe.structure.summary import Rows
 
 
 def trace_steps_command(
@@ -19,29 +34,20 @@ def trace_steps_command(
     Times count from the first step. A number that no kernel and no annotation shows is left
     out.
     """
-    from assay.observe.structure.summary import describe_step
+    from assay.observe.structure.summary import list_steps
 
-    with working(f"reading {trace}") as say:
-        recovered = recover_structure(trace, model, say, details=False)
-    rows = [describe_step(step) for step in recovered.steps]
-    degradations = [*recovered.trace.header.degradations, *recovered.degradations]
-    data = {
-        "trace": trace,
-        "steps": rows,
-        "repairs": dict(recovered.trace.header.repairs),
-        "degradations": degradations,
-    }
+    with working(f"reading {trace}") as progress:
+        listed = list_steps(trace, model, progress=progress)
     shown = options.MAX_LISTED if limit is None else limit
-    hidden = None if as_json else cut(shown, steps=rows)
-    return Report(
-        data,
-        lambda canvas: _text(rows, canvas, shown or len(rows)),
+    return report_of(
+        listed,
+        lambda canvas: _text(listed.steps, canvas, shown or len(listed.steps)),
         as_json,
-        notes=[*degradations, *cut_notes(hidden)],
+        text_notes=cut_notes(cut(shown, steps=listed.steps)),
     )
 
 
-def _text(rows: list[dict[str, Any]], canvas: Canvas, limit: int) -> Iterator[Line]:
+def _text(rows: "Rows", canvas: Canvas, limit: int) -> Iterator[Line]:
     if not rows:
         yield "no steps found"
         return

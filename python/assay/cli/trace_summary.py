@@ -1,7 +1,6 @@
 """`assay trace summary`: steps and operations of a trace, and what is not mapped."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +19,14 @@ from assay.cli.output import (
     cut,
     cut_notes,
     facts,
+    report_of,
     table,
     working,
 )
 from assay.escaping import clipped
 
 if TYPE_CHECKING:
-    from assay.observe.structure.recovery import Recovery
+    from assay.observe.structure.summary import Rows, TraceSummary
 
 Model = Annotated[
     str | None,
@@ -66,42 +66,18 @@ def trace_summary_command(
     classes of names. A trace whose events carry operations keeps them. What is not mapped is
     listed by time.
     """
-    from assay.observe.structure.summary import summarize
+    from assay.observe.structure.summary import summarize_trace
 
-    with working(f"reading {trace}") as say:
-        recovered = recover_structure(trace, model, say, capture, details=out is not None)
-        data = {"trace": trace, **summarize(recovered)}
-        if out is not None:
-            say(f"storing {out}")
-            recovered.trace.save(Path(out))
+    with working(f"reading {trace}") as progress:
+        summary = summarize_trace(trace, model, capture=capture, out=out, progress=progress)
     limit_rows = options.MAX_LISTED if limit is None else limit
-    hidden = cut(limit_rows, operations=data["operations"], unmapped=data["unmapped"])
-    return Report(
-        data,
-        lambda canvas: _text(data, canvas, limit_rows or len(data["unmapped"]) + 100),
+    hidden = cut(limit_rows, operations=summary.operations, unmapped=summary.unmapped)
+    return report_of(
+        summary,
+        lambda canvas: _text(summary, canvas, limit_rows or len(summary.unmapped) + 100),
         as_json,
-        notes=[*data["degradations"], *([] if as_json else cut_notes(hidden))],
+        text_notes=cut_notes(hidden),
     )
-
-
-def recover_structure(
-    trace: str, model: str | None, say: Any, capture: str | None = None, *, details: bool = True
-) -> "Recovery":
-    """Open a trace and find its structure; storing needs its details, too."""
-    from assay.observe.importers.detect import open_trace
-    from assay.observe.store import find
-    from assay.observe.structure.capture import holds_capture
-    from assay.observe.structure.layout import read_layout
-    from assay.observe.structure.recovery import recover
-
-    layout = read_layout(model) if model is not None else None
-    opened = open_trace(find(trace), progress=say, details=details)
-    if not details and holds_capture(opened.events):
-        # Its CPU operations name the kernels of replays.
-        opened = open_trace(find(trace), progress=say)
-    say(f"finding the structure of {count(opened.events.height, 'event')}")
-    captured = None if capture is None else open_trace(find(capture), progress=say)
-    return recover(opened, layout, captured)
 
 
 def milliseconds(nanoseconds: float) -> str:
@@ -109,25 +85,25 @@ def milliseconds(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:,.3f}"
 
 
-def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
+def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]:
     yield from facts(
         (
-            ("trace", data["trace"]),
-            ("model", data["model"] or ""),
+            ("trace", summary.trace),
+            ("model", summary.model or ""),
             (
                 "device",
-                f"{milliseconds(data['device_ns'])} ms in {count(data['kernels'], 'kernel')} and "
-                f"{count(data['copies'], 'copy', 'copies')}",
+                f"{milliseconds(summary.device_ns)} ms in {count(summary.kernels, 'kernel')} and "
+                f"{count(summary.copies, 'copy', 'copies')}",
             ),
-            ("mapped", f"{100 * data['mapped_share']:.2f} % of device time"),
-            ("annotations", _agreement(data["annotations"])),
-            ("captures", _captures(data["captures"])),
+            ("mapped", f"{100 * summary.mapped_share:.2f} % of device time"),
+            ("annotations", _agreement(summary.annotations)),
+            ("captures", _captures(summary.captures)),
         ),
         canvas,
     )
     yield ""
-    yield from _phases(data["steps"], canvas)
-    if rows := data["operations"][:limit]:
+    yield from _phases(summary.steps, canvas)
+    if rows := summary.operations[:limit]:
         yield ""
         cells: list[tuple[Part, ...]] = [
             (
@@ -141,10 +117,10 @@ def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
         ]
         titles = ("operation", "layers", "count", "ms", "%")
         yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
-    if data["collectives"]:
+    if summary.collectives:
         yield ""
-        yield from _collectives(data["collectives"], canvas)
-    if rows := data["unmapped"][:limit]:
+        yield from _collectives(summary.collectives, canvas)
+    if rows := summary.unmapped[:limit]:
         yield ""
         cells = [
             (
@@ -157,7 +133,7 @@ def _text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
         yield from table(("not mapped", "count", "ms"), cells, canvas, right=(1, 2))
 
 
-def _phases(steps: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def _phases(steps: "Rows", canvas: Canvas) -> Iterator[Line]:
     if not steps:
         yield "no steps found"
         return
@@ -183,7 +159,7 @@ def _phases(steps: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
 
 
-def _collectives(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
+def _collectives(rows: "Rows", canvas: Canvas) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
             (row["name"], NAME),
@@ -198,7 +174,7 @@ def _collectives(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
 
 
-def _captures(found: dict[str, int] | None) -> str:
+def _captures(found: Mapping[str, int] | None) -> str:
     if found is None:
         return ""
     return (
@@ -207,7 +183,7 @@ def _captures(found: dict[str, int] | None) -> str:
     )
 
 
-def _agreement(found: dict[str, int] | None) -> str:
+def _agreement(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     return (

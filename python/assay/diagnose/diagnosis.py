@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.answers import Answer
 from assay.diagnose.baseline import Change
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Hypothesis, RankedHypotheses
@@ -45,8 +46,8 @@ class Situation:
     """What the interval of the prediction allows, where attention gave the length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+@dataclass(frozen=True)
+class Diagnosis(Answer):
     """Everything that `assay diagnose` says of a trace."""
 
     situation: Situation
@@ -59,6 +60,11 @@ class Diagnosis:
     degradations: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     """Against healthy traces, where some were given."""
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What the predictions assume: many lines that a reader may ask for."""
+        return [note for graph in self.residuals.graphs for note in graph.degradations]
 
     def nodes(self) -> list[StepNode]:
         """Every operation of the waterfall's step, predicted beside observed."""

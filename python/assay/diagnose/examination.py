@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from assay.answers import Progress, silent
 from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
 from assay.diagnose.baseline import Change, compare_to_baseline
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
+from assay.diagnose.experiments import read_experiments
 from assay.diagnose.invariants.checking import check_invariants
 from assay.diagnose.itemizing.matching import graph_of_step
 from assay.diagnose.mechanisms.classes import GEMMS
@@ -21,9 +24,12 @@ from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
 from assay.observe.operations import parts
+from assay.observe.structure.opening import open_recovered
 from assay.observe.structure.recovery import Recovery
+from assay.observe.telemetry import reading
 from assay.observe.trace import Trace
 from assay.planner.graph import Graph
+from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import HardwareSpec, ModelSpec
 
 if TYPE_CHECKING:
@@ -45,6 +51,69 @@ CHECKED_NS: Final = 50_000
 """Operations whose floor is shorter may run from a cache."""
 
 
+_UNWATCHED: Final = " not examined: needs telemetry of "
+
+
+def diagnose_trace(
+    trace: str | Path,
+    *,
+    model: str | None = None,
+    gpu: str | None = None,
+    engine: str | None = None,
+    batch: int | None = None,
+    context: int | None = None,
+    tensor: int | None = None,
+    dtype: str | None = None,
+    kv_dtype: str = "bf16",
+    telemetry: str | None = None,
+    baselines: Sequence[str] = (),
+    experiments: str | None = None,
+    progress: Progress = silent,
+) -> Diagnosis:
+    """Say where the time of a trace's steps went, why, and what to try.
+
+    What is not given is read from the trace. `telemetry` is a recording, `baselines` are healthy
+    traces of the same workload, `experiments` a file of `assay causal-profile --json`.
+    """
+    # Bad names are told before a large trace is read.
+    subject.check_sizes(batch=batch, context=context, tensor=tensor)
+    subject.check_engine(engine)
+    spec = None if model is None else model_spec(model)
+    hardware = None if gpu is None else hardware_spec(gpu)
+    recording = None if telemetry is None else reading.read(telemetry)
+    tested = () if experiments is None else read_experiments(experiments)
+    recovered = open_recovered(trace, model, progress=progress)
+    healthy = [open_recovered(baseline, model, progress=progress) for baseline in baselines]
+    notes = []
+    if hardware is None and (named := subject.gpu_of(recovered.trace)) is not None:
+        hardware = hardware_spec(named)
+        notes.append(f"the GPU is the trace's own, {named}; --gpu names another")
+    request = Request(spec, hardware, engine, batch, context, tensor, dtype, kv_dtype)
+    diagnosis = examine(
+        recovered, request, str(trace), telemetry=recording, experiments=tested,
+        baselines=healthy, say=progress,
+    )  # fmt: skip
+    notes += diagnosis.degradations
+    assumptions = set(diagnosis.assumptions)
+    return dataclasses.replace(
+        diagnosis,
+        degradations=tuple(notes),
+        notes=_grouped([note for note in notes if note not in assumptions]),
+    )
+
+
+def _grouped(notes: list[str]) -> list[str]:
+    """Notes, those on mechanisms that need telemetry in one line."""
+    names = [note.partition(_UNWATCHED)[0] for note in notes if _UNWATCHED in note]
+    if len(names) < 2:
+        return notes
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return [
+        *(note for note in notes if _UNWATCHED not in note),
+        f"{listed} not examined: they need telemetry of the run; --telemetry names a recording",
+    ]
+
+
 def examine(
     recovered: Recovery,
     request: Request,
@@ -53,7 +122,7 @@ def examine(
     telemetry: pl.DataFrame | None = None,
     experiments: Sequence[DelayExperiment] = (),
     baselines: Sequence[Recovery] = (),
-    say: Callable[[str], None] = lambda text: None,
+    say: Progress = silent,
 ) -> Diagnosis:
     """Diagnose a trace whose structure has been recovered; `where` names it in errors."""
     trace = recovered.trace

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.catalog import accelerators
-from assay.errors import InputError, UnknownNameError
+from assay.errors import InputError, UnknownNameError, unknown_name
 from assay.lazy_import import LazyModule
 from assay.observe import schema
 from assay.observe.trace import Trace
@@ -34,6 +34,19 @@ class Group:
     context: int | None
     """The median over the steps that state one."""
     steps: int
+
+
+def check_engine(engine: str | None) -> None:
+    """Refuse an engine whose kernels are not known."""
+    if engine is not None and engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Refuse a size below 1; each is called as its option is."""
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise InputError(f"--{name}: expected 1 or more, got {size}")
 
 
 def engine_of(trace: Trace) -> str | None:

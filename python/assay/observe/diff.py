@@ -8,12 +8,16 @@ Medians do not add up; they stand beside, with the quartiles.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe import schema
+from assay.observe.structure.opening import open_recovered
 from assay.observe.trace import Trace
 
 if TYPE_CHECKING:
@@ -40,6 +44,42 @@ class Side:
     """By name, and whether it is an operation of the model: its time in steps, and its events."""
     batch: float | None
     """The median batch, where it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceDiff(Answer):
+    """Two traces, by phase and operation."""
+
+    before: str
+    after: str
+    phases: Sequence[Mapping[str, Any]]
+    degradations: Sequence[str]
+
+
+def diff_traces(
+    before: str | Path, after: str | Path, model: str | None = None, *, progress: Progress = silent
+) -> TraceDiff:
+    """Say which operations make the steps of one trace slower than those of another."""
+    sides = [
+        open_recovered(one, model, details=False, progress=progress) for one in (before, after)
+    ]
+    progress("comparing")
+    difference = compare(sides[0].trace, sides[1].trace)
+    degradations = [
+        *difference["degradations"],
+        *(
+            f"{label}: {note}"
+            for label, side in zip("AB", sides, strict=True)
+            for note in (*side.trace.header.degradations, *side.degradations)
+        ),
+    ]
+    return TraceDiff(
+        before=str(before),
+        after=str(after),
+        phases=difference["phases"],
+        degradations=degradations,
+        notes=degradations,
+    )
 
 
 def compare(before: Trace, after: Trace) -> dict[str, Any]:

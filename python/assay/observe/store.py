@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay import paths
+from assay.answers import Answer
 from assay.errors import InputError
 from assay.observe.header import TraceHeader
 
@@ -69,6 +71,19 @@ def _header(path: Path) -> TraceHeader | None:
     except (InputError, OSError, UnicodeDecodeError, TypeError):
         # A listing names it as unreadable; opening it says why.
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTraces(Answer):
+    """The stored traces, the latest first."""
+
+    path: str
+    traces: Sequence[Mapping[str, Any]]
+
+
+def list_traces() -> StoredTraces:
+    """List the traces in the folder of stored traces."""
+    return StoredTraces(path=str(folder()), traces=[to_json(trace) for trace in stored()])
 
 
 def to_json(trace: StoredTrace) -> dict[str, Any]:

@@ -6,10 +6,11 @@ The times of iterations are those of `predict`; queues and percentiles are those
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from assay.answers import Progress, silent
 from assay.catalog import engines
 from assay.errors import EvaluationError, InputError
 from assay.lazy_import import LazyModule
@@ -53,23 +54,15 @@ class ServedLoad:
             raise InputError(f"running requests: expected 1 or more, got {self.most_running}")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPrediction:
-    """Latencies by arrival rate, and the rates that the server cannot keep up with."""
-
-    rows: tuple[OpenLoop, ...]
-    refused: tuple[tuple[float, str], ...]
-
-
-def predict_load(
+def latencies(
     model: ModelSpec,
     hardware: HardwareSpec,
     batch: BatchConfig,
     load: ServedLoad,
     rates: Sequence[float],
-    progress: Callable[[str], None] = lambda _: None,
-) -> LoadPrediction:
-    """Predict the latencies of a server at each arrival rate, in requests per second."""
+    progress: Progress = silent,
+) -> tuple[list[OpenLoop], list[tuple[float, str]]]:
+    """The latencies of a server at each arrival rate, and why it cannot keep up with others."""
     fresh = max(round(load.prompt * (1 - load.prefix_hits)), 1)
     budget = int(engine_constants(batch.engine).given[PROMPT_BUDGET])
     units = math.ceil(fresh / budget)
@@ -93,7 +86,7 @@ def predict_load(
             )
         except EvaluationError as error:
             refused.append((rate, error.message))
-    return LoadPrediction(tuple(rows), tuple(refused))
+    return rows, refused
 
 
 def _server(engine: str) -> dict[str, float]:

@@ -23,10 +23,6 @@ def pack(blocks: Mapping[str, bytes]) -> bytes:
 
 def timeline_response(trace: str, name: str) -> Response:
     """The columns of a trace, with steps and operations found where its events have none."""
-    from assay.cli.trace_show import open_structured
-    from assay.observe.timeline.lanes import layout
-    from assay.observe.timeline.page import timeline_blocks
+    from assay.observe.timeline.showing import timeline_columns
 
-    opened = open_structured(trace, None, lambda text: None)
-    blocks, _ = timeline_blocks(opened, layout(opened), name)
-    return Response(pack(blocks), media_type=MEDIA_TYPE)
+    return Response(pack(timeline_columns(trace, name)), media_type=MEDIA_TYPE)

@@ -43,7 +43,7 @@ def loaded():
         gauges={"running": 4.0, "waiting": 3.0, "kv": 0.97},
     )  # fmt: skip
     with fake_server(behavior) as url:
-        yield diagnose_server(url, gpu="h200", duration_s=6.0, most_at_once=4)
+        yield diagnose_server(url, gpu="h200", duration_s=6.0, most_at_once=4).to_json()
 
 
 def test_the_report_has_the_keys_of_a_trace(loaded):
@@ -103,7 +103,7 @@ def test_prefixes_that_are_not_cached_are_found_by_repeating_one(loaded):
 
 def test_an_idle_server_has_no_load_to_explain():
     with fake_server(Behavior(has_prefix_cache=True, prefill_s=0.0001)) as url:
-        data = diagnose_server(url, duration_s=4.0, most_at_once=2)
+        data = diagnose_server(url, duration_s=4.0, most_at_once=2).to_json()
     assert any("had no load of its own" in one for one in data["degradations"])
     assert "prefix cache misses" not in causes(data)
     assert "queueing" not in causes(data)
@@ -186,7 +186,7 @@ def test_a_key_is_sent_and_its_lack_is_said(monkeypatch):
 
 def test_no_metrics_is_said():
     with fake_server(Behavior(has_metrics=False, step_s=0.002)) as url:
-        data = diagnose_server(url, duration_s=2.0, most_at_once=1)
+        data = diagnose_server(url, duration_s=2.0, most_at_once=1).to_json()
     assert data["server"] is None
     assert data["predicted_ns"] is None
     said = "\n".join(data["degradations"])
@@ -231,7 +231,7 @@ def test_a_server_that_lists_no_model_is_refused(monkeypatch):
 
 def test_our_own_server_in_process():
     with running(FakeEngine(step_seconds=0.003)) as server:
-        data = diagnose_server(server.url, duration_s=3.0, most_at_once=2)
+        data = diagnose_server(server.url, duration_s=3.0, most_at_once=2).to_json()
         assert server.wait_idle()
     assert data["server"] == "assay"
     assert 3e6 <= data["step_ns"] <= 12e6
@@ -257,7 +257,7 @@ def test_a_real_engine_is_watched_while_it_works():
 
         worker = threading.Thread(target=work)
         worker.start()
-        data = diagnose_server(url, duration_s=20.0, most_at_once=4)
+        data = diagnose_server(url, duration_s=20.0, most_at_once=4).to_json()
         stop.set()
         worker.join()
     finally:

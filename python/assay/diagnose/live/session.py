@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from assay.answers import Progress, silent
+from assay.diagnose import subject
 from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
 from assay.diagnose.live.client import Client
+from assay.diagnose.live.diagnosis import ServerDiagnosis
 from assay.diagnose.live.expectation import Expectation, expect
 from assay.diagnose.live.launches import host_launch
 from assay.diagnose.live.observed import with_claims
@@ -24,9 +26,8 @@ from assay.diagnose.live.probes import (
     Probes,
 )
 from assay.diagnose.live.watch import Watch, Window
-from assay.diagnose.subject import ENGINES
 from assay.diagnose.violation import Violation
-from assay.errors import InputError, unknown_name
+from assay.errors import InputError
 from assay.openai_api.address import ServerError
 from assay.openai_api.answers import ServedModel
 from assay.planner import hardware_spec, model_spec
@@ -65,9 +66,9 @@ def diagnose_server(
     tensor: int | None = None,
     duration_s: float = DURATION_S,
     most_at_once: int = max(CONCURRENCIES),
-    say: Callable[[str], None] = lambda text: None,
-) -> dict[str, Any]:
-    """The diagnosis of a server as plain data, with the keys of a trace's where they apply.
+    progress: Progress = silent,
+) -> ServerDiagnosis:
+    """Say where the time of a running server's steps goes, and why.
 
     It is watched for a while, then probed with short completions one by one and several at once.
     Model and GPU, where given or known, predict what the steps of those probes should take.
@@ -76,14 +77,14 @@ def diagnose_server(
         raise InputError(f"--duration: expected 1 to 3,600 seconds, got {duration_s:g}")
     if not 1 <= most_at_once <= MOST_AT_ONCE:
         raise InputError(f"--concurrency: expected 1 to {MOST_AT_ONCE}, got {most_at_once}")
-    if engine is not None and engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
+    subject.check_sizes(tensor=tensor)
+    subject.check_engine(engine)
     # Bad names are told before the server is disturbed.
     spec = None if model is None else model_spec(model)
     hardware = None if gpu is None else hardware_spec(gpu)
     client = Client(url)
-    measured, notes = _measure(client, duration_s, most_at_once, say)
-    say("predicting")
+    measured, notes = _measure(client, duration_s, most_at_once, progress)
+    progress("predicting")
     single = measured.probes.of(SINGLE)
     tpots = [one for probe in single if (one := probe.tpot_s) is not None]
     if not tpots:
@@ -109,7 +110,7 @@ def diagnose_server(
     step_ns = 1e9 * statistics.median(tpots)
     causes, unexamined = find_causes(Scene(load, has_load, step_ns, measured.probes))
     if has_load:
-        say("estimating effects of states")
+        progress("estimating effects of states")
         causes, estimated = with_claims(load, causes)
         notes += estimated
     launches = host_launch(expected, batch, _context(_median_single(single)), step_ns)
@@ -121,7 +122,7 @@ def diagnose_server(
 
 
 def _measure(
-    client: Client, duration_s: float, most_at_once: int, say: Callable[[str], None]
+    client: Client, duration_s: float, most_at_once: int, say: Progress
 ) -> tuple[_Measured, list[str]]:
     """Watch, then probe."""
     say(f"asking {client.url} for its model")
@@ -168,8 +169,7 @@ def _report(
     tpots: list[float],
     causes: list[Hypothesis],
     notes: list[str],
-) -> dict[str, Any]:
-    """Everything under the keys of a trace's diagnosis; what only a trace has is absent."""
+) -> ServerDiagnosis:
     probes = measured.probes
     one = _median_single(probes.of(SINGLE))
     context = _context(one)
@@ -177,41 +177,42 @@ def _report(
     step = expected.step(batch, context)
     floor_ns = None if step is None else step["floor_ns"]
     lo, hi = (None, None) if step is None else (step["lo"], step["hi"])
-    return {
-        "url": url,
-        "server": measured.server,
-        "model": expected.model or measured.model.name,
-        "gpu": expected.gpu,
-        "engine": expected.engine,
-        "tensor": expected.tensor,
-        "batch": batch,
-        "context": context,
-        "phase": "decode",
-        "step_ns": step_ns,
-        "predicted_ns": None if step is None else step["expected"],
-        "lo": lo,
-        "hi": hi,
-        "floor_ns": floor_ns,
-        "waterfall": _waterfall(step_ns, [1e9 * tpot for tpot in tpots], floor_ns),
-        "causes": [_cause(cause) for cause in causes],
-        "violations": [
+    degradations = list(dict.fromkeys([*notes, *expected.failures()]))
+    return ServerDiagnosis(
+        url=url,
+        server=measured.server,
+        model=expected.model or measured.model.name,
+        gpu=expected.gpu,
+        engine=expected.engine,
+        tensor=expected.tensor,
+        batch=batch,
+        context=context,
+        step_ns=step_ns,
+        predicted_ns=None if step is None else step["expected"],
+        lo=lo,
+        hi=hi,
+        floor_ns=floor_ns,
+        waterfall=_waterfall(step_ns, [1e9 * tpot for tpot in tpots], floor_ns),
+        causes=[_cause(cause) for cause in causes],
+        violations=[
             {**asdict(finding), "rows": list(finding.rows)}
             for finding in _violations(step_ns, lo, hi)
         ],
-        "ttft": [_first_token(probe, expected) for probe in (one, *_distinct(probes.of(LENGTH)))],
-        "concurrency": [
+        ttft=[_first_token(probe, expected) for probe in (one, *_distinct(probes.of(LENGTH)))],
+        concurrency=[
             _at_once(probe, expected, batch - 1, context) for probe in (one, *probes.of(TOGETHER))
         ],
-        "probes": {
+        probes={
             "requests": probes.requests,
             "tokens": probes.tokens,
         },
-        "settings": measured.probing.settings(),
-        "watched": measured.passive.summary(),
-        "probed": measured.probing.summary(),
-        "predictions": expected.predictions(),
-        "degradations": list(dict.fromkeys([*notes, *expected.failures()])),
-    }
+        settings=measured.probing.settings(),
+        watched=measured.passive.summary(),
+        probed=measured.probing.summary(),
+        predictions=expected.predictions(),
+        degradations=degradations,
+        notes=degradations,
+    )
 
 
 def _waterfall(

@@ -13,6 +13,7 @@ from assay.diagnose.replay.changes import LOAD_KINDS, Change
 from assay.diagnose.replay.figures import PERCENTILES, Z90
 from assay.diagnose.replay.load import Arrival, LoadResult, SchedulerConfig
 from assay.diagnose.replay.step_cost import StepCost, StepShape
+from assay.errors import InputError
 from assay.intervals import Interval
 
 SEEDS: Final = 5
@@ -20,6 +21,7 @@ SEEDS: Final = 5
 STEP_ERROR: Final = 0.05
 """Standard deviation of the logarithm of a step's time that the step-cost model predicts beside an
 observed one; unseen dense models on an H200 were 2.9 % off in the median, 7.9 % at worst."""
+_OBJECTIVES: Final = ("ttft", "tpot", "e2el")
 _METRICS: Final = {"ttft_ms": "ttft_s", "tpot_ms": "tpot_s", "e2el_ms": "e2el_s"}
 
 
@@ -53,6 +55,52 @@ class Load:
         return load.poisson(
             self.rate, self.requests, self.prompt_tokens, self.output_tokens, seed=seed
         )
+
+
+def read_load(
+    rate: float | None,
+    prompt: int = 1024,
+    output: int = 128,
+    requests: int = 200,
+    max_num_seqs: int = 256,
+    max_num_batched_tokens: int = 8192,
+    slo: Sequence[str] = (),
+) -> Load | None:
+    """The load that options describe, none without a rate; objectives are such as ttft:200."""
+    objectives = _objectives(slo)
+    if rate is None:
+        if objectives:
+            raise InputError("--slo: expected a load that meets it, got none", "--rate gives one")
+        return None
+    if not 0 < rate < 1e9:
+        raise InputError(f"--rate: expected requests a second above 0, got {rate}")
+    given = {"input": prompt, "output": output, "requests": requests,
+             "max-num-seqs": max_num_seqs,
+             "max-num-batched-tokens": max_num_batched_tokens}  # fmt: skip
+    for name, value in given.items():
+        if not 1 <= value <= 10_000_000:
+            raise InputError(f"--{name}: expected from 1 to 10,000,000, got {value}")
+    # Both engines schedule a step while the one before it runs, on GPUs.
+    config = SchedulerConfig(max_num_seqs, max_num_batched_tokens, async_scheduling=True)
+    return Load(rate, prompt, output, requests, config, objectives)
+
+
+def _objectives(texts: Sequence[str]) -> dict[str, float]:
+    """Seconds by objective."""
+    objectives = {}
+    for text in texts:
+        name, _, value = text.partition(":")
+        try:
+            milliseconds = float(value)
+        except ValueError:
+            milliseconds = 0.0
+        if name not in _OBJECTIVES or not 0 < milliseconds < 1e12:
+            raise InputError(
+                f'--slo "{text}": expected {", ".join(f"{known}:MS" for known in _OBJECTIVES)}',
+                "milliseconds, such as ttft:200",
+            )
+        objectives[name] = milliseconds / 1e3
+    return objectives
 
 
 class _Scaled:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from assay.answers import Answer
 from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
 from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, Change
 from assay.diagnose.replay.figures import Z90
@@ -31,8 +32,8 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+@dataclass(frozen=True)
+class WhatIf(Answer):
     """A trace before and after changes."""
 
     changes: tuple[str, ...]
@@ -52,11 +53,16 @@ class WhatIf:
     context: int | None
     self_replay_error: float
     """The median step of the replay without changes over that of the trace, less one."""
-    notes: tuple[str, ...]
+    trace: str = ""
+    model: str | None = None
+    gpu: str | None = None
+    """Where the planner was asked."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data."""
+        asked = {} if self.model is None else {"model": self.model, "gpu": self.gpu}
         return {
+            "trace": self.trace,
             "changes": list(self.changes),
             "before": _expected(self.before),
             "after": _expected(self.after),
@@ -70,6 +76,7 @@ class WhatIf:
             "context": self.context,
             "self_replay_error": self.self_replay_error,
             "notes": list(self.notes),
+            **asked,
         }
 
 
@@ -132,7 +139,7 @@ def whatif(
         batch,
         context,
         base.median() / observed - 1,
-        tuple(dict.fromkeys(changed.notes)),
+        notes=tuple(dict.fromkeys(changed.notes)),
     )
 
 

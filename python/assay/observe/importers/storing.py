@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.observe.header import TraceHeader
 from assay.observe.importers import detect, kineto, ranks
-from assay.observe.store import HEADER
+from assay.observe.store import HEADER, new_path
 from assay.observe.trace import Trace
 
 if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedTrace(Answer):
+    """A trace of another tool, stored."""
+
+    files: Sequence[str]
+    path: str
+    name: str
+    bytes: int
+    source: str
+    clock: str
+    events: int
+    kinds: Mapping[str, Mapping[str, int]]
+    """By kind, `count` of events and their `ns`."""
+    repairs: Mapping[str, int]
+    """What had to be mended, and how often."""
+    degradations: Sequence[str]
+
+
+def import_trace(
+    files: Sequence[str], out: str | Path | None = None, *, progress: Progress = silent
+) -> ImportedTrace:
+    """Store trace files of another tool as one trace, each with the rank it states.
+
+    `out` is a folder that does not exist; without it, one beside the other stored traces.
+    """
+    folder = Path(out) if out else new_path(_label(files[0]))
+    stored = store_files([Path(file) for file in files], folder, progress=progress)
+    header = stored.header
+    return ImportedTrace(
+        files=files,
+        path=str(folder),
+        name=folder.name,
+        bytes=sum(file.stat().st_size for file in folder.iterdir()),
+        source=header.source,
+        clock=header.clock,
+        events=sum(count for count, _ in stored.sums.values()),
+        kinds={kind: {"count": count, "ns": ns} for kind, (count, ns) in stored.sums.items()},
+        repairs=header.repairs,
+        degradations=header.degradations,
+        notes=header.degradations,
+    )
+
+
+def _label(file: str) -> str:
+    """A name for the trace, of letters that are safe in a path."""
+    stem = Path(file).name.split(".")[0]
+    safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem)
+    return safe.strip("-") or "trace"
 
 
 class Stored(NamedTuple):

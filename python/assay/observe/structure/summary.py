@@ -1,12 +1,17 @@
-"""What `assay trace summary` says of a trace."""
+"""Steps and operations of a trace, and what is not mapped: `assay trace summary` and `steps`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.answers import Answer, Progress, silent
 from assay.lazy_import import LazyModule
 from assay.observe import operations, schema
 from assay.observe.structure import collectives
+from assay.observe.structure.opening import open_recovered
 from assay.observe.structure.recovery import Recovery
 
 if TYPE_CHECKING:
@@ -15,8 +20,81 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 
-def summarize(recovered: Recovery) -> dict[str, Any]:
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSummary(Answer):
     """Counts and sums of the device's events, steps, operations, and what is not mapped."""
+
+    trace: str
+    model: str | None
+    kernels: int
+    copies: int
+    device_ns: int
+    steps: Rows
+    mapped_share: float
+    """Of device time: what is an operation of the model."""
+    operations: Rows
+    unmapped: Rows
+    """Kernels and copies without an operation, by name."""
+    graph_replays: int
+    collectives: Rows
+    annotations: Mapping[str, Any] | None
+    captures: Mapping[str, int] | None
+    repairs: Mapping[str, int]
+    degradations: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSteps(Answer):
+    """The steps of a trace, a row each."""
+
+    trace: str
+    steps: Rows
+    repairs: Mapping[str, int]
+    degradations: Sequence[str]
+
+
+def summarize_trace(
+    trace: str | Path,
+    model: str | None = None,
+    *,
+    capture: str | None = None,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+) -> TraceSummary:
+    """Find steps, phases, layers and operations of a trace, and sum the device's time.
+
+    `out` is a folder to store the trace in, with what was found.
+    """
+    recovered = open_recovered(
+        trace, model, capture=capture, details=out is not None, progress=progress
+    )
+    summary = summarize(recovered, str(trace))
+    if out is not None:
+        progress(f"storing {out}")
+        recovered.trace.save(Path(out))
+    return summary
+
+
+def list_steps(
+    trace: str | Path, model: str | None = None, *, progress: Progress = silent
+) -> TraceSteps:
+    """List the steps of a trace: phase, batch, start, duration and the device's time in each."""
+    recovered = open_recovered(trace, model, details=False, progress=progress)
+    degradations = [*recovered.trace.header.degradations, *recovered.degradations]
+    return TraceSteps(
+        trace=str(trace),
+        steps=[describe_step(row) for row in recovered.steps],
+        repairs=dict(recovered.trace.header.repairs),
+        degradations=degradations,
+        notes=degradations,
+    )
+
+
+def summarize(recovered: Recovery, name: str) -> TraceSummary:
+    """The summary of a trace whose structure is known."""
     trace = recovered.trace
     used = ("kind", "name", "start_ns", "dur_ns", "rank", "device", "step", "layer", "op")
     device = (
@@ -30,22 +108,25 @@ def summarize(recovered: Recovery) -> dict[str, Any]:
     mapped = sum(row["ns"] for row in by_operation)
     split, notes = collectives.split(device)
     kinds = dict(device["kind"].value_counts().iter_rows())
-    return {
-        "model": trace.header.model,
-        "kernels": kinds.get("kernel", 0),
-        "copies": kinds.get("memcpy", 0) + kinds.get("memset", 0),
-        "device_ns": total,
-        "steps": [describe_step(row) for row in recovered.steps],
-        "mapped_share": mapped / total if total else 0.0,
-        "operations": by_operation,
-        "unmapped": _unmapped(device),
-        "graph_replays": recovered.replays,
-        "collectives": split,
-        "annotations": recovered.annotated,
-        "captures": recovered.captured,
-        "repairs": dict(trace.header.repairs),
-        "degradations": [*trace.header.degradations, *recovered.degradations, *notes],
-    }
+    degradations = [*trace.header.degradations, *recovered.degradations, *notes]
+    return TraceSummary(
+        trace=name,
+        model=trace.header.model,
+        kernels=kinds.get("kernel", 0),
+        copies=kinds.get("memcpy", 0) + kinds.get("memset", 0),
+        device_ns=total,
+        steps=[describe_step(row) for row in recovered.steps],
+        mapped_share=mapped / total if total else 0.0,
+        operations=by_operation,
+        unmapped=_unmapped(device),
+        graph_replays=recovered.replays,
+        collectives=split,
+        annotations=recovered.annotated,
+        captures=recovered.captured,
+        repairs=dict(trace.header.repairs),
+        degradations=degradations,
+        notes=degradations,
+    )
 
 
 def describe_step(row: dict[str, Any]) -> dict[str, Any]:

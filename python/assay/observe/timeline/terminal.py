@@ -16,7 +16,7 @@ from assay.observe.timeline.palette import label_color
 if TYPE_CHECKING:
     from assay.observe.timeline.lanes import Lane
     from assay.observe.timeline.usage import Columns
-    from assay.observe.timeline.view import View
+    from assay.observe.timeline.view import TimelineView
 
 Part = str | tuple[str, str]
 Line = str | tuple[Part, ...]
@@ -44,7 +44,7 @@ def chart_columns(width: int) -> int:
     return max(width - _LABEL_WIDTH - 8, 16)
 
 
-def chart(view: View, style: Style, most_lanes: int) -> Iterator[Line]:
+def chart(view: TimelineView, style: Style, most_lanes: int) -> Iterator[Line]:
     """The axis, the steps and the lanes; labels are colored, or named by letters."""
     count = len(view.lanes[0][1].coverage) if view.lanes else chart_columns(style.width)
     keys = legend_keys(view)
@@ -59,7 +59,7 @@ def chart(view: View, style: Style, most_lanes: int) -> Iterator[Line]:
         yield from _lane(view, style, lane, cells, keys)
 
 
-def legend_keys(view: View) -> dict[str, str]:
+def legend_keys(view: TimelineView) -> dict[str, str]:
     """A letter for each label, those with the most device time first."""
     shown = [one.name for one in view.sums]
     seen = dict.fromkeys(shown)
@@ -69,7 +69,7 @@ def legend_keys(view: View) -> dict[str, str]:
     return dict(zip(seen, letters, strict=False))
 
 
-def host_keys(view: View, style: Style, keys: dict[str, str]) -> Iterator[Line]:
+def host_keys(view: TimelineView, style: Style, keys: dict[str, str]) -> Iterator[Line]:
     """The labels of threads, which no table of device time explains."""
     on_device = {one.name for one in view.sums}
     others = [(key, word) for word, key in keys.items() if word not in on_device and key != _OTHER]
@@ -89,7 +89,7 @@ def host_keys(view: View, style: Style, keys: dict[str, str]) -> Iterator[Line]:
 
 
 def _lane(
-    view: View, style: Style, lane: Lane, cells: Columns, keys: dict[str, str]
+    view: TimelineView, style: Style, lane: Lane, cells: Columns, keys: dict[str, str]
 ) -> Iterator[Line]:
     label: Part = f"  {clipped(lane.name, _LABEL_WIDTH - 3)} ".ljust(_LABEL_WIDTH)
     share = f" {cells.busy_ns / view.window.dur_ns:6.1%}"
@@ -107,7 +107,7 @@ def _lane(
         yield (" " * _LABEL_WIDTH, "".join(letters).lower())
 
 
-def _letter(view: View, keys: dict[str, str], cells: Columns, column: int) -> str:
+def _letter(view: TimelineView, keys: dict[str, str], cells: Columns, column: int) -> str:
     """The key of a column's label, as a capital where the lane is busy for half of it or more."""
     code = int(cells.label[column])
     if code < 0:
@@ -116,7 +116,7 @@ def _letter(view: View, keys: dict[str, str], cells: Columns, column: int) -> st
     return letter.upper() if cells.coverage[column] >= 0.5 else letter
 
 
-def _colored(view: View, style: Style, cells: Columns, signs: list[str]) -> list[Part]:
+def _colored(view: TimelineView, style: Style, cells: Columns, signs: list[str]) -> list[Part]:
     """Columns as text, in runs of one label."""
     parts: list[Part] = []
     labels = cells.label.tolist()
@@ -131,7 +131,7 @@ def _colored(view: View, style: Style, cells: Columns, signs: list[str]) -> list
     return parts
 
 
-def _axis(view: View, count: int) -> Iterator[Line]:
+def _axis(view: TimelineView, count: int) -> Iterator[Line]:
     """Times from the start of the trace, above their ticks."""
     window = view.window
     since = window.from_ns - view.drawn.origin_ns
@@ -149,7 +149,7 @@ def _axis(view: View, count: int) -> Iterator[Line]:
     yield (edge, ("".join(ticks)[:count], "dim"), ("   busy", "dim"))
 
 
-def _steps(view: View, style: Style, count: int) -> Line:
+def _steps(view: TimelineView, style: Style, count: int) -> Line:
     """A row in which each step starts with a bar, its phase and its number where they fit."""
     window = view.window
     row: list[str] = [" "] * count

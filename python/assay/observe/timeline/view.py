@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.answers import Answer
 from assay.lazy_import import LazyModule
 from assay.observe.timeline.palette import label_color
 from assay.observe.timeline.usage import Columns, Sum, columns, device_sums, labels
@@ -21,8 +22,8 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+@dataclass(frozen=True)
+class TimelineView(Answer):
     """A window of a trace, aggregated."""
 
     trace: Trace
@@ -39,6 +40,8 @@ class View:
     """Steps that overlap the window."""
     ranks: dict[str, int]
     """Labels by device time, from 0."""
+    limit: int | None = None
+    """Lanes, sums and kernels at most in JSON; all without one."""
 
     def color(self, label: str, theme: str) -> str:
         """The color of a label of this view."""
@@ -49,9 +52,9 @@ class View:
         """Sum of the time of kernels and copies in the window."""
         return sum(one.ns for one in self.sums)
 
-    def to_data(self, limit: int | None = None) -> dict[str, Any]:
-        """The view as JSON, with at most so many lanes, sums and kernels; all without a limit."""
-        most = limit or None
+    def to_json(self) -> dict[str, Any]:
+        """The view as JSON data."""
+        most = self.limit or None
         return {
             "source": self.trace.header.source,
             "events": self.drawn.events.height,
@@ -106,13 +109,15 @@ class View:
         ]
 
 
-def view(trace: Trace, drawn: Layout, window: Window, by: str, count: int) -> View:
+def view(
+    trace: Trace, drawn: Layout, window: Window, by: str, count: int, limit: int | None = None
+) -> TimelineView:
     """Aggregate a window of a trace to `count` columns."""
     label = labels(drawn.events, by)
     codes = label.values[drawn.order]
     lanes = [(one, columns(drawn, one, window, codes, count)) for one in drawn.lanes]
     sums = device_sums(drawn, window, by)
-    return View(
+    return TimelineView(
         trace,
         drawn,
         window,
@@ -122,7 +127,8 @@ def view(trace: Trace, drawn: Layout, window: Window, by: str, count: int) -> Vi
         sums,
         sums if by == "kernel" else device_sums(drawn, window, "kernel"),
         _steps(trace, window),
-        {one.name: rank for rank, one in enumerate(sums)},
+        {row.name: rank for rank, row in enumerate(sums)},
+        limit,
     )
 
 
@@ -133,12 +139,12 @@ def default_label(trace: Trace) -> str:
 
 def degradations(trace: Trace, drawn: Layout) -> list[str]:
     """What the trace lacks, with what cannot be drawn."""
-    found = list(trace.header.degradations)
+    lacking = list(trace.header.degradations)
     if trace.header.dropped:
-        found.append(f"{trace.header.dropped:,} records were dropped when the trace was recorded")
+        lacking.append(f"{trace.header.dropped:,} records were dropped when the trace was recorded")
     if drawn.undrawn:
-        found.append(f"{drawn.undrawn:,} events have no start time and are not drawn")
-    return found
+        lacking.append(f"{drawn.undrawn:,} events have no start time and are not drawn")
+    return lacking
 
 
 def _steps(trace: Trace, window: Window) -> list[dict[str, Any]]:

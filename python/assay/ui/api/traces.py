@@ -7,9 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
-from assay.cli.diagnose import diagnose_command
-from assay.cli.trace_list import trace_list_command
-from assay.cli.trace_summary import trace_summary_command
 from assay.observe import store
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.errors import NotThereError
@@ -37,21 +34,25 @@ def _found(name: str) -> str:
 @router.get("")
 def list_traces() -> Response:
     """The stored traces, the latest first: `assay trace list --json`."""
-    return answer(lambda: trace_list_command(as_json=True), alone=False)
+    return answer(store.list_traces, alone=False)
 
 
 @router.get("/{trace}/summary")
 def summary(trace: TraceName) -> Response:
     """Steps, operations and kernels of a trace: `assay trace summary TRACE --json`."""
+    from assay.observe.structure.summary import summarize_trace
+
     path = _found(trace)
-    return answer(lambda: trace_summary_command(path, as_json=True), alone=False)
+    return answer(lambda: summarize_trace(path), alone=False)
 
 
 @router.get("/{trace}/diagnosis")
 def diagnosis(trace: TraceName, model: ModelName = None) -> Response:
     """Where the time of a step went, and why: `assay diagnose TRACE --json`."""
+    from assay.diagnose.examination import diagnose_trace
+
     path = _found(trace)
-    return answer(lambda: diagnose_command(path, model=model, as_json=True))
+    return answer(lambda: diagnose_trace(path, model=model))
 
 
 @router.get("/{trace}/timeline", response_class=Response)

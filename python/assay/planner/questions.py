@@ -1,0 +1,165 @@
+"""What a step or a load of a model should take on some hardware: without a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from assay.answers import Answer, Progress, silent
+from assay.errors import InputError
+from assay.planner.graph import Graph
+from assay.planner.predict import predict_graph
+from assay.planner.sources import hardware_spec, model_spec
+from assay.planner.specs import BatchConfig, ModelSpec
+from assay.planner.summary import OperationSummary, by_operation
+
+if TYPE_CHECKING:
+    from assay.planner.open_loop import OpenLoop
+    from assay.planner.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class StepPrediction(Answer):
+    """A predicted step: its graph, and the operations of the graph, the longest first."""
+
+    graph: Graph
+    operations: Sequence[OperationSummary]
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph with its nodes, and the operations."""
+        return {**self.graph.to_data(), "operations": [asdict(row) for row in self.operations]}
+
+
+@dataclass(frozen=True)
+class SweepPrediction(Answer):
+    """Predicted steps of many settings."""
+
+    model: str
+    batch: BatchConfig
+    """What all of them share."""
+    steps: Sweep
+
+    def to_json(self) -> dict[str, Any]:
+        """Columns with a row for each setting."""
+        steps = self.steps
+        return {
+            "model": self.model,
+            "batch": asdict(self.batch),
+            "seconds": steps.seconds,
+            "configurations_per_second": steps.configurations_per_second,
+            "settings": {
+                name: list(map(_plain, column)) for name, column in steps.settings.items()
+            },
+            "step_ns": steps.step_ns.tolist(),
+            "floor_ns": steps.floor_ns.tolist(),
+            "tokens_per_second": steps.tokens_per_second.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class LoadPrediction(Answer):
+    """Latencies and goodput by arrival rate, and the rates that a server cannot keep up with."""
+
+    model: str
+    hardware: str
+    prompt: int
+    output: int
+    rates: Sequence[OpenLoop]
+    refused: Sequence[tuple[float, str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """A row for each rate."""
+        return {
+            "prompt": self.prompt,
+            "output": self.output,
+            "rates": [asdict(row) for row in self.rates],
+            "refused": [{"rate": rate, "reason": reason} for rate, reason in self.refused],
+        }
+
+
+def predict_step(model: str, gpu: str, *, dtype: str | None = None, **batch: Any) -> StepPrediction:
+    """Predict the time of one step, operation by operation.
+
+    `batch` are settings of a `BatchConfig`; `dtype` is the format of the weights, if not the one
+    of the model's files.
+
+    >>> answer = predict_step("llama-3.1-8b", "h200", sequences=64)
+    >>> answer.graph.totals["floor"].value < answer.graph.totals["step"].value
+    True
+    """
+    spec = model_spec(model)
+    graph = predict_graph(spec, hardware_spec(gpu), _batch(spec, dtype, batch))
+    return StepPrediction(graph, by_operation(graph), notes=graph.degradations)
+
+
+def sweep_steps(
+    model: str,
+    gpus: Sequence[str],
+    over: Mapping[str, Sequence[Any]],
+    *,
+    dtype: str | None = None,
+    **batch: Any,
+) -> SweepPrediction:
+    """Predict the step of every combination of settings in `over`, on every GPU."""
+    from assay.planner.sweep import sweep
+
+    spec = model_spec(model)
+    shared = _batch(spec, dtype, batch)
+    machines = [hardware_spec(gpu) for gpu in gpus]
+    steps = sweep(spec, machines, shared, over)
+    notes = dict.fromkeys(note for machine in machines for note in machine.notes)
+    return SweepPrediction(spec.name, shared, steps, notes=(*spec.notes, *notes))
+
+
+def predict_load(
+    model: str,
+    gpu: str,
+    rates: Sequence[float],
+    *,
+    prompt: int = 1024,
+    output: int = 128,
+    prefix_hits: float = 0.0,
+    max_running: int = 1024,
+    ttft_limit_ms: float | None = None,
+    tpot_limit_ms: float | None = None,
+    dtype: str | None = None,
+    progress: Progress = silent,
+    **batch: Any,
+) -> LoadPrediction:
+    """Predict latencies and goodput of a server by arrival rate, in requests per second.
+
+    Requests arrive as a Poisson process and have one length; a request counts as goodput within
+    the limits. `batch` are settings of a `BatchConfig`, such as `engine` and `tensor`.
+    """
+    from assay.planner.serving_load import ServedLoad, latencies
+
+    spec, hardware = model_spec(model), hardware_spec(gpu)
+    shared = _batch(spec, dtype, batch)
+    load = ServedLoad(
+        prompt, output, prefix_hits, max_running, _seconds("--ttft-limit", ttft_limit_ms),
+        _seconds("--tpot-limit", tpot_limit_ms),
+    )  # fmt: skip
+    rows, refused = latencies(spec, hardware, shared, load, rates, progress)
+    refusals = [f"{rate:g} requests/s: {reason}" for rate, reason in refused]
+    return LoadPrediction(
+        spec.name, hardware.name, prompt, output, rows, refused,
+        notes=(*spec.notes, *hardware.notes, *refusals),
+    )  # fmt: skip
+
+
+def _batch(model: ModelSpec, dtype: str | None, settings: Mapping[str, Any]) -> BatchConfig:
+    return BatchConfig(weight_dtype=dtype or model.weight_dtype or "bf16", **settings)
+
+
+def _seconds(name: str, milliseconds: float | None) -> float:
+    if milliseconds is None:
+        return math.inf
+    if not milliseconds > 0:
+        raise InputError(f"{name}: expected milliseconds above 0, got {milliseconds:g}")
+    return milliseconds / 1e3
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if hasattr(value, "dtype") else value
