@@ -14,7 +14,7 @@ from assay.improve.journal import active, run_folder
 from assay.improve.journal.journal import NAME, Journal, verify
 from assay.improve.journal.journaled_engine import JournaledEngine
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 SUMMARY_KEYS = [
     "run", "path", "status", "started_at", "seconds", "command", "engine", "model", "device",
@@ -40,7 +40,7 @@ def finished(subject: str, gpu: str = "H200", threads: int = 2) -> RunFolder:
             "verdict",
             experiment="01 threads",
             verdict="improved",
-            ratio=Figure(1.5, 1.4, 1.6),
+            ratio=Interval(1.5, 1.4, 1.6),
             reason="the interval lies above 1",
         )
         engine.declare_safe("confirmed")
@@ -50,9 +50,9 @@ def finished(subject: str, gpu: str = "H200", threads: int = 2) -> RunFolder:
             "finished",
             verdict="improved",
             metric="output_throughput",
-            baseline=Figure(100.0, 99.0, 101.0),
-            final=Figure(150.0, 149.0, 151.0),
-            ratio=Figure(1.5, 1.4, 1.6),
+            baseline=Interval(100.0, 99.0, 101.0),
+            final=Interval(150.0, 149.0, 151.0),
+            ratio=Interval(1.5, 1.4, 1.6),
             kept=[{"lever": ["threads"], "changes": {"threads": threads}}],
             settings=settings,
             hash=configuration_hash(settings),

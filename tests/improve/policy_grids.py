@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from assay.improve.policy.search import Search
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 SERVING: Mapping[str, tuple[int, ...]] = {
     "threads": (1, 2),
@@ -51,11 +51,11 @@ class PlantedGrid:
         """The logarithm of a rate, with noise that is new each time."""
         return self.log_rate({**self.start, **changes}) + self.random.normal(0.0, self.noise)
 
-    def ratio(self, changes: Point) -> Figure:
+    def ratio(self, changes: Point) -> Interval:
         """The measured ratio to the start."""
         ratio = math.exp(self.measured(changes) - self._measured_start)
         half = math.exp(1.96 * self.told)
-        return Figure(ratio, ratio / half, ratio * half)
+        return Interval(ratio, ratio / half, ratio * half)
 
     def regret(self, changes: Point) -> float:
         """How far settings are below the best, as a share."""

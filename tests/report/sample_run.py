@@ -18,7 +18,7 @@ from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.outcome import Outcome
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report.levels import level
 from assay.report.price import Price
 from assay.report.record import RunRecord
@@ -98,7 +98,7 @@ class Simulation:
 
 
 def candidate(
-    lever: str, changes: Mapping[str, Any], forecast: Figure | None, **rest: Any
+    lever: str, changes: Mapping[str, Any], forecast: Interval | None, **rest: Any
 ) -> Candidate:
     """A candidate of one lever."""
     name = " ".join(f"{knob}={value}" for knob, value in changes.items())
@@ -173,13 +173,13 @@ def _run(
     machine = Simulation(journal, seed)
     same = Candidate("A/A", (), {}, "bitwise", "safe", True)
     noise = machine.experiment("noise", same, START, (48.7, 48.7), 10)
-    threads = candidate("threads", {"threads": 2}, Figure(1.55, 1.38, 1.75))
+    threads = candidate("threads", {"threads": 2}, Interval(1.55, 1.38, 1.75))
     graphs = candidate(
-        "graphs", {"graph_buckets": 4}, Figure(1.10, 1.03, 1.16), correctness="rounding"
+        "graphs", {"graph_buckets": 4}, Interval(1.10, 1.03, 1.16), correctness="rounding"
     )
-    batch = candidate("batch", {"max_batch": 8}, Figure(1.02, 0.97, 1.09))
+    batch = candidate("batch", {"max_batch": 8}, Interval(1.02, 0.97, 1.09))
     speculate = candidate("speculate", {"speculate": 4}, None)
-    quantized = candidate("kv-int8", {"kv_format": "int8"}, Figure(1.06, 1.01, 1.12),
+    quantized = candidate("kv-int8", {"kv_format": "int8"}, Interval(1.06, 1.01, 1.12),
                           correctness="lossy", safety="may fail")  # fmt: skip
     gates = (NEAR_TIE, EQUAL)
     two = START | {"threads": 2}

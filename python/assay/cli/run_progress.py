@@ -11,7 +11,7 @@ from assay.cli.verbosity import is_quiet
 from assay.escaping import one_line
 
 if TYPE_CHECKING:
-    from assay.load.figure import Figure
+    from assay.intervals import Interval
 
 
 class RunProgress:
@@ -44,7 +44,7 @@ class RunProgress:
         self._said = time.monotonic()
         self._print((one_line(f"{self._clock()}    {text}"),))
 
-    def best(self, ratio: "Figure | None", time_left_s: float) -> None:
+    def best(self, ratio: "Interval | None", time_left_s: float) -> None:
         """The best so far."""
         self._best = "" if ratio is None else f"; best so far {ratio.value:.2f}x"
 

@@ -8,7 +8,7 @@ from assay.cli.output import BAD, FAINT, GOOD, NAME, WARN, Canvas, Line, facts, 
 if TYPE_CHECKING:
     from assay.improve.experiments.result import ExperimentResult
     from assay.improve.loop.outcome import Outcome
-    from assay.load.figure import Figure
+    from assay.intervals import Interval
 
 _STYLES: Final = {
     "improved": GOOD,
@@ -66,11 +66,11 @@ def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -
         yield " " * 11 + f"and {len(results) - MOST_NAMED} more in the report"
 
 
-def times(ratio: "Figure") -> str:
+def times(ratio: "Interval") -> str:
     """A ratio with its interval.
 
-    >>> from assay.load.figure import Figure
-    >>> times(Figure(1.5, 1.4, 1.6))
+    >>> from assay.intervals import Interval
+    >>> times(Interval(1.5, 1.4, 1.6))
     '1.50x (1.40 to 1.60)'
     """
     from assay.improve.experiments.verdict import MOST_SHOWN, between

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report.words import metric_name, metric_unit, setting, shown
 
 __all__ = ["Run", "figure", "metric_figure", "setting", "when"]
@@ -36,7 +36,7 @@ def figure(found: Mapping[str, float] | None, unit: str) -> str:
     """
     if not found or None in (found.get("value"), found.get("lo"), found.get("hi")):
         return "-"
-    return shown(Figure(found["value"], found["lo"], found["hi"]), unit)
+    return shown(Interval(found["value"], found["lo"], found["hi"]), unit)
 
 
 def metric_figure(found: Mapping[str, float] | None, metric: str | None) -> str:

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
-from assay.load.figure import Figure
 from assay.load.metrics import is_good, limits_ms, request_latencies_ms, succeeded
 from assay.load.workloads.measurement import Measurement, RequestRecord
 from assay.load.workloads.workload import ServiceLevel
@@ -34,7 +34,7 @@ ERRORS: Final = "errors"
 class Attainment:
     """What windows at one load say of an SLO."""
 
-    share: Figure
+    share: Interval
     """Requests that keep every limit; the bounds are one-sided at 95 %."""
     binds: str
     """The term that is kept least often: ttft, tpot, e2el, errors, or overload."""
@@ -54,7 +54,7 @@ def attainment(windows: Sequence[Measurement], slo: ServiceLevel) -> Attainment:
     """
     records = [record for window in windows for record in window.records]
     if any(window.load_state == "overloaded" for window in windows):
-        return Attainment(Figure(0.0, 0.0, 0.0), OVERLOAD, len(records))
+        return Attainment(Interval(0.0, 0.0, 0.0), OVERLOAD, len(records))
     series = [good_requests(window.records, slo) for window in windows]
     good = sum(float(one.sum()) for one in series)
     number = sum(one.size for one in series)
@@ -101,15 +101,15 @@ def least_requests(share: float) -> int:
     return math.ceil(math.log(1.0 - CONFIDENCE) / math.log(share))
 
 
-def _interval(share: float, number: float) -> Figure:
+def _interval(share: float, number: float) -> Interval:
     """Clopper and Pearson's bounds; the number of requests need not be whole."""
     if number <= 0:
-        return Figure(share, 0.0, 1.0)
+        return Interval(share, 0.0, 1.0)
     good, bad = share * number, (1.0 - share) * number
     tail = 1.0 - CONFIDENCE
     lo = float(special.betaincinv(good, bad + 1.0, tail)) if good > 0 else 0.0
     hi = float(special.betaincinv(good + 1.0, bad, CONFIDENCE)) if bad > 0 else 1.0
-    return Figure(share, lo, hi)
+    return Interval(share, lo, hi)
 
 
 def _binding(records: Sequence[RequestRecord], slo: ServiceLevel) -> str:

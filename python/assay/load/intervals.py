@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.statistics.long_run import long_run_interval
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.metrics import request_latencies_ms, succeeded
 from assay.load.workloads.measurement import RequestRecord
 
@@ -23,7 +23,7 @@ _LEAST: Final = 10
 """Requests below which no interval is given."""
 
 
-def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Figure]:
+def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Interval]:
     """Intervals of `output_throughput` and of the means of TTFT, TPOT and E2EL."""
     done = sorted((one for one in records if succeeded(one)), key=lambda one: one.sent_s)
     if len(done) < _LEAST or seconds <= 0:
@@ -52,6 +52,6 @@ def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.fl
     return np.asarray(tokens * _SLICES / seconds, dtype=np.float64)
 
 
-def _figure(terms: NDArray[np.float64]) -> Figure:
+def _figure(terms: NDArray[np.float64]) -> Interval:
     found = long_run_interval(terms, CONFIDENCE)
-    return Figure(found.mean, max(0.0, found.lo), found.hi)
+    return Interval(found.mean, max(0.0, found.lo), found.hi)

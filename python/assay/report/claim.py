@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Claim:
     """Unique in the report: final.ratio, lever.threads.ratio, waterfall.floor ..."""
     statement: str
     """The sentence, with its figure already written."""
-    figure: Figure | None
+    figure: Interval | None
     unit: str
     evidence: tuple[Evidence, ...]
     intervention: str = ""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.improve.experiments.result import ExperimentResult
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report import derivations as rules
 from assay.report import words
 from assay.report.claim import Claim, Evidence
@@ -25,7 +25,7 @@ NOISE: Final = "noise.ratio"
 MOST_CAUSES: Final = 8
 
 
-def stated(text: str, figure: Figure | None, unit: str) -> str:
+def stated(text: str, figure: Interval | None, unit: str) -> str:
     """A statement: its text with the figure written in."""
     return text.replace(FIGURE, words.shown(figure, unit))
 

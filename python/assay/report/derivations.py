@@ -13,7 +13,7 @@ from typing import Any, Final
 from assay.errors import InputError
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.journal.block_table import block_of
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
 from assay.report.claim import Evidence
 from assay.report.energy import mean_power
@@ -22,7 +22,7 @@ from assay.report.receipt import cost_per_token, energy_per_token
 from assay.report.run_files import Row, RunFiles, selected
 from assay.report.waterfall import waterfall
 
-Rule = Callable[[RunFiles, Evidence], Figure]
+Rule = Callable[[RunFiles, Evidence], Interval]
 
 MEDIAN: Final = "median of blocks"
 RATIO: Final = "ratio of paired blocks"
@@ -37,19 +37,19 @@ COST: Final = "cost per token of a median"
 ENERGY: Final = "energy per token of a median"
 
 
-def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Figure]:
+def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Interval]:
     """The confidence sequence of an experiment's rows, one look a pair; above 1 is better."""
     direction: Direction = "lower" if better == "lower" else "higher"
     return [one.ratio for one in looks_of((block_of(row) for row in rows), direction, alpha)]
 
 
-def ratio_of(rows: Sequence[Row], better: str, alpha: float) -> Figure | None:
+def ratio_of(rows: Sequence[Row], better: str, alpha: float) -> Interval | None:
     """Treatment over control with its anytime-valid interval; None without a complete pair."""
     found = looks(rows, better, alpha)
     return found[-1] if found else None
 
 
-def derive(files: RunFiles, evidence: Evidence) -> Figure:
+def derive(files: RunFiles, evidence: Evidence) -> Interval:
     """The figure that a rule gives for the rows of a run."""
     if evidence.rule not in RULES:
         raise InputError(f'unknown rule "{evidence.rule}"', f"one of: {', '.join(RULES)}")
@@ -68,7 +68,7 @@ def _nothing(evidence: Evidence) -> InputError:
     return InputError(f"{evidence.file}: expected rows of {chosen or 'the run'}, got none")
 
 
-def _median(files: RunFiles, evidence: Evidence) -> Figure:
+def _median(files: RunFiles, evidence: Evidence) -> Interval:
     rows = [row["value"] for row in _blocks(files, evidence) if not row["dropped"]]
     found = level(rows, _confidence(evidence))
     if found is None:
@@ -76,7 +76,7 @@ def _median(files: RunFiles, evidence: Evidence) -> Figure:
     return found
 
 
-def _ratio(files: RunFiles, evidence: Evidence) -> Figure:
+def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
     rows = _blocks(files, evidence)
     found = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence))
     if found is None:
@@ -88,7 +88,7 @@ def _confidence(evidence: Evidence) -> float:
     return float(evidence.parameters["confidence"])
 
 
-def _count(files: RunFiles, evidence: Evidence) -> Figure:
+def _count(files: RunFiles, evidence: Evidence) -> Interval:
     if evidence.file == "journal.jsonl":
         rows = [{"kind": one["kind"], **one["data"]} for one in files.journal]
         return _exactly(len(selected(rows, evidence.select)))
@@ -99,11 +99,11 @@ def _count(files: RunFiles, evidence: Evidence) -> Figure:
     return _exactly(len(kept))
 
 
-def _exactly(value: float) -> Figure:
-    return Figure(float(value), float(value), float(value))
+def _exactly(value: float) -> Interval:
+    return Interval(float(value), float(value), float(value))
 
 
-def _term(files: RunFiles, evidence: Evidence) -> Figure:
+def _term(files: RunFiles, evidence: Evidence) -> Interval:
     found = dict(waterfall(files.steps))
     name = str(evidence.parameters["term"])
     if name not in found:
@@ -111,7 +111,7 @@ def _term(files: RunFiles, evidence: Evidence) -> Figure:
     return found[name]
 
 
-def _field(files: RunFiles, evidence: Evidence) -> Figure:
+def _field(files: RunFiles, evidence: Evidence) -> Interval:
     """A figure that a file states: {value, lo, hi}, or a number."""
     place: Any = files.plan if evidence.file == "plan.json" else None
     for name in str(evidence.parameters["path"]).split("/"):
@@ -119,7 +119,7 @@ def _field(files: RunFiles, evidence: Evidence) -> Figure:
     if isinstance(place, (int, float)) and not isinstance(place, bool):
         return _exactly(place)
     if isinstance(place, Mapping) and {"value", "lo", "hi"} <= set(place):
-        return Figure(float(place["value"]), float(place["lo"]), float(place["hi"]))
+        return Interval(float(place["value"]), float(place["lo"]), float(place["hi"]))
     raise InputError(f"{evidence.file}: expected a figure at {evidence.parameters['path']}")
 
 
@@ -132,22 +132,22 @@ def _inside(place: Any, name: str) -> Any:
     return None
 
 
-def _cause(files: RunFiles, evidence: Evidence) -> Figure:
+def _cause(files: RunFiles, evidence: Evidence) -> Interval:
     """A cause of plan.json, in microseconds for each token."""
     name = evidence.parameters["cause"]
     for one in files.plan.get("causes") or ():
         if one.get("name") == name:
-            return Figure(*(float(one[key]) / 1e3 for key in ("ns_per_token", "lo", "hi")))
+            return Interval(*(float(one[key]) / 1e3 for key in ("ns_per_token", "lo", "hi")))
     raise InputError(f"{evidence.file}: expected the cause {name}, got none of that name")
 
 
-def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Figure, Figure]]:
+def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Interval, Interval]]:
     """Name, forecast and outcome of each experiment that had both.
 
     Forecasts are those that the journal holds from before the experiment's first block.
     """
     better, alpha = str(evidence.parameters["better"]), 1 - _confidence(evidence)
-    found: dict[str, tuple[str, Figure, Figure]] = {}
+    found: dict[str, tuple[str, Interval, Interval]] = {}
     for record in files.journal:
         if record["kind"] != "experiment":
             continue
@@ -157,13 +157,13 @@ def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Figure, Fi
         outcome = ratio_of(selected(files.blocks, {"experiment": name}), better, alpha)
         if predicted is None or outcome is None:
             continue
-        forecast = Figure(*(float(predicted[key]) for key in ("value", "lo", "hi")))
+        forecast = Interval(*(float(predicted[key]) for key in ("value", "lo", "hi")))
         # A lever that is left out later is the same forecast again.
         found.setdefault(str(candidate.get("name")), (str(name), forecast, outcome))
     return list(found.values())
 
 
-def _coverage(files: RunFiles, evidence: Evidence) -> Figure:
+def _coverage(files: RunFiles, evidence: Evidence) -> Interval:
     scored = forecasts(files, evidence)
     if not scored:
         raise InputError(f"{evidence.file}: expected a forecast with an outcome, got none")
@@ -171,11 +171,11 @@ def _coverage(files: RunFiles, evidence: Evidence) -> Figure:
     return _exactly(inside / len(scored))
 
 
-def _forecasts(files: RunFiles, evidence: Evidence) -> Figure:
+def _forecasts(files: RunFiles, evidence: Evidence) -> Interval:
     return _exactly(len(forecasts(files, evidence)))
 
 
-def _error(files: RunFiles, evidence: Evidence) -> Figure:
+def _error(files: RunFiles, evidence: Evidence) -> Interval:
     errors = [abs(one.value / after.value - 1) for _, one, after in forecasts(files, evidence)]
     found = level(errors)
     if found is None:
@@ -183,13 +183,13 @@ def _error(files: RunFiles, evidence: Evidence) -> Figure:
     return _exactly(found.value)
 
 
-def _cost(files: RunFiles, evidence: Evidence) -> Figure:
+def _cost(files: RunFiles, evidence: Evidence) -> Interval:
     rate = _throughput(files, evidence)
     price = float(evidence.parameters["usd_per_hour"])
     return _falling(rate, lambda one: 1e6 * cost_per_token(one, price))
 
 
-def _energy(files: RunFiles, evidence: Evidence) -> Figure:
+def _energy(files: RunFiles, evidence: Evidence) -> Interval:
     rate = _throughput(files, evidence)
     rows = [row for row in _blocks(files, evidence) if not row["dropped"]]
     power = mean_power(files.state, rows)
@@ -198,7 +198,7 @@ def _energy(files: RunFiles, evidence: Evidence) -> Figure:
     return _falling(rate, lambda one: energy_per_token(one, power))
 
 
-def _throughput(files: RunFiles, evidence: Evidence) -> Figure:
+def _throughput(files: RunFiles, evidence: Evidence) -> Interval:
     """Output tokens a second: the blocks' own, whatever metric the experiment compared."""
     rows = [row for row in _blocks(files, evidence) if not row["dropped"] and row["seconds"] > 0]
     found = level([row["output_tokens"] / row["seconds"] for row in rows], _confidence(evidence))
@@ -207,9 +207,9 @@ def _throughput(files: RunFiles, evidence: Evidence) -> Figure:
     return found
 
 
-def _falling(rate: Figure, of: Callable[[float], float]) -> Figure:
+def _falling(rate: Interval, of: Callable[[float], float]) -> Interval:
     """A figure that falls as the rate rises: the interval's ends change places."""
-    return Figure(of(rate.value), of(rate.hi), of(rate.lo))
+    return Interval(of(rate.value), of(rate.hi), of(rate.lo))
 
 
 RULES: Final[Mapping[str, Rule]] = {

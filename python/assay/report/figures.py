@@ -10,7 +10,7 @@ from assay.diagnose.page import figures as diagnosis
 from assay.diagnose.page.figures import LABELS, ROW, WIDTH
 from assay.diagnose.page.svg import element, picture, text, titled
 from assay.escaping import clipped
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report import words
 from assay.report.claim import Claim
 from assay.report.grouping import named, starting
@@ -76,11 +76,11 @@ def _values(claim: Claim, blocks: Sequence[Row]) -> list[float]:
     return [float(row["value"]) for row in chosen if not row["dropped"]]
 
 
-def _interval(figure: Figure, count: int) -> str:
+def _interval(figure: Interval, count: int) -> str:
     return f"{words.interval(figure, '')}, {coverage(count):.0%}, {count} blocks"
 
 
-def _whisker(left: float, scale: float, figure: Figure, y: float, kind: str) -> str:
+def _whisker(left: float, scale: float, figure: Interval, y: float, kind: str) -> str:
     low, high = left + figure.lo * scale, left + figure.hi * scale
     return (
         element("line", x1=low, x2=high, y1=y, y2=y, class_=f"range {kind}")
@@ -138,7 +138,7 @@ def _limits(rows: Sequence[Claim], threshold: float) -> tuple[float, float]:
     seen = [1 - threshold, 1 + 2 * threshold]
     for claim in rows:
         forecast = claim.details.get("forecast")
-        for one in (claim.figure, Figure(**forecast) if forecast else None):
+        for one in (claim.figure, Interval(**forecast) if forecast else None):
             if one is not None:
                 seen += [ratio for ratio in one if math.isfinite(ratio) and ratio > 0]
     room = 1.03
@@ -167,7 +167,7 @@ def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -
     label = f"{place + 1}  {words.settings(details['changes']) or details['candidate']}"
     shapes = [text(clipped(label, 28), LEFT - 14, y + 4, "label", "end")]
     if forecast := details.get("forecast"):
-        expected = Figure(**forecast)
+        expected = Interval(**forecast)
         bar = element(
             "rect", x=across(expected.lo), y=y - 7, height=14, class_="forecast",
             width=max(across(expected.hi) - across(expected.lo), 2.0), rx=3,
@@ -185,7 +185,7 @@ def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -
 
 
 def _ratio_mark(
-    figure: Figure, across: Any, y: float, kind: str, limits: tuple[float, float]
+    figure: Interval, across: Any, y: float, kind: str, limits: tuple[float, float]
 ) -> str:
     shapes = element(
         "line", x1=across(figure.lo), x2=across(figure.hi), y1=y, y2=y, class_=f"range {kind}"
@@ -218,7 +218,7 @@ CELL: Final = 250.0, 150.0
 
 
 def sequences(
-    looks: Mapping[str, Sequence[Figure]], claims: Sequence[Claim], threshold: float
+    looks: Mapping[str, Sequence[Interval]], claims: Sequence[Claim], threshold: float
 ) -> str:
     """The confidence sequence of each experiment, look by look."""
     drawn = [one for one in claims if len(looks.get(one.name, ())) >= 2]
@@ -235,7 +235,7 @@ def sequences(
     )
 
 
-def _sequence(claim: Claim, looks: Sequence[Figure], threshold: float) -> str:
+def _sequence(claim: Claim, looks: Sequence[Interval], threshold: float) -> str:
     wide, top, bottom = CELL[0] - 62, 30.0, CELL[1] - 28
     last = looks[-1]
     # The scale is that of the last look and of the lines it must clear; early looks are cut.

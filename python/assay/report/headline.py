@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report import words
 from assay.report.claim import Claim, Evidence, Provenance
 from assay.report.grouping import by_role, named
@@ -100,7 +100,7 @@ def forecast_text(details: Mapping[str, Any]) -> str:
     forecast = details["forecast"]
     if forecast is None:
         return f"none ({details['predicted_by'] or 'nothing predicts it'})"
-    return f"{words.shown(Figure(**forecast), words.RATIO)}, by {details['predicted_by']}"
+    return f"{words.shown(Interval(**forecast), words.RATIO)}, by {details['predicted_by']}"
 
 
 def evidence_text(evidence: Evidence) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 
-def level(values: Sequence[float], confidence: float = 0.95) -> Figure | None:
+def level(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """The median with its order-statistic interval; None without values.
 
     The interval between the k-th smallest and the k-th largest value holds the true median unless
@@ -16,7 +16,7 @@ def level(values: Sequence[float], confidence: float = 0.95) -> Figure | None:
     the extremes hold it with less than 95 %: they are the interval then (`coverage` says how sure).
 
     >>> level([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
-    Figure(value=3.5, lo=1.0, hi=6.0)
+    Interval(value=3.5, lo=1.0, hi=6.0)
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -25,7 +25,7 @@ def level(values: Sequence[float], confidence: float = 0.95) -> Figure | None:
     middle = count // 2
     median = ordered[middle] if count % 2 else 0.5 * (ordered[middle - 1] + ordered[middle])
     place = _rank(count, confidence)
-    return Figure(median, ordered[place], ordered[count - 1 - place])
+    return Interval(median, ordered[place], ordered[count - 1 - place])
 
 
 def _rank(count: int, confidence: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from assay.errors import InputError
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report.claim import Claim, Evidence, Provenance
 
 FORMAT: Final = 1
@@ -51,7 +51,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _finite(figure: Figure) -> dict[str, float | None]:
+def _finite(figure: Interval) -> dict[str, float | None]:
     """JSON has no infinity: the open end of an interval is null."""
     return {
         name: value if abs(value) != float("inf") else None
@@ -98,10 +98,10 @@ def _read_claim(data: Mapping[str, Any]) -> Claim:
     )
 
 
-def _read_figure(data: Mapping[str, float | None]) -> Figure:
+def _read_figure(data: Mapping[str, float | None]) -> Interval:
     low, high = data["lo"], data["hi"]
     value = data["value"]
-    return Figure(
+    return Interval(
         float("nan") if value is None else float(value),
         float("-inf") if low is None else float(low),
         float("inf") if high is None else float(high),

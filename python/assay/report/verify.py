@@ -13,7 +13,7 @@ from assay.files import read_json
 from assay.improve.journal import journal as journals
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import configuration_hash
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.report import derivations
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import FIGURE, stated
@@ -199,7 +199,7 @@ def _problem(files: RunFiles, claim: Claim, threshold: float) -> str:
     return changes_problem(files, claim) or verdict_problem(files, claim, threshold)
 
 
-def _derived(files: RunFiles, claim: Claim) -> Figure | None:
+def _derived(files: RunFiles, claim: Claim) -> Interval | None:
     rules = [one for one in claim.evidence if one.rule != "verdict"]
     figures = [derivations.derive(files, one) for one in rules]
     if not claim.evidence:
@@ -209,7 +209,7 @@ def _derived(files: RunFiles, claim: Claim) -> Figure | None:
     return figures[0] if figures else None
 
 
-def _equal(first: Figure, second: Figure) -> bool:
+def _equal(first: Interval, second: Interval) -> bool:
     return all(
         one == other or math.isclose(one, other, rel_tol=TOLERANCE)
         for one, other in zip(first, second, strict=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.terms import TERMS
 from assay.diagnose.waterfall import HIGH, LOW, of_interest
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,7 +15,7 @@ OBSERVED: Final = "observed"
 FLOOR_SHARE: Final = "floor share"
 
 
-def waterfall(steps: pl.DataFrame) -> list[tuple[str, Figure]]:
+def waterfall(steps: pl.DataFrame) -> list[tuple[str, Interval]]:
     """Each term of the median step in us with its spread over the steps like it.
 
     Then their sum, and the floor's share of it where there is a floor.
@@ -29,10 +29,10 @@ def waterfall(steps: pl.DataFrame) -> list[tuple[str, Figure]]:
     floor = float(row.get("floor") or 0.0)
     if floor > 0:
         share = floor / float(row["observed_ns"])
-        found.append((FLOOR_SHARE, Figure(share, share, share)))
+        found.append((FLOOR_SHARE, Interval(share, share, share)))
     return found
 
 
-def _figure(like: pl.DataFrame, row: dict[str, float], name: str) -> Figure:
+def _figure(like: pl.DataFrame, row: dict[str, float], name: str) -> Interval:
     low, high = (float(like[name].quantile(share, "linear") or 0.0) for share in (LOW, HIGH))
-    return Figure(float(row[name] or 0.0) / 1e3, low / 1e3, high / 1e3)
+    return Interval(float(row[name] or 0.0) / 1e3, low / 1e3, high / 1e3)

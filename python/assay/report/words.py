@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 RATIO: Final = "x"
 """The unit of a ratio: after over before, above 1 better."""
@@ -81,16 +81,16 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value % 1 == 0 else f"{number(value)} {unit}"
 
 
-def shown(figure: Figure | None, unit: str, of: str = "") -> str:
+def shown(figure: Interval | None, unit: str, of: str = "") -> str:
     """A figure with its interval; `of` follows the value.
 
-    >>> shown(Figure(1.6234, 1.58, 1.67), "x")
+    >>> shown(Interval(1.6234, 1.58, 1.67), "x")
     '1.623x (1.580 to 1.670)'
-    >>> shown(Figure(1.6234, 1.58, 1.67), "x", "the start")
+    >>> shown(Interval(1.6234, 1.58, 1.67), "x", "the start")
     '1.623x the start (1.580 to 1.670)'
-    >>> shown(Figure(12.0, 12.0, 12.0), "blocks")
+    >>> shown(Interval(12.0, 12.0, 12.0), "blocks")
     '12 blocks'
-    >>> shown(Figure(1.0, 1.0, 1.0), "trials")
+    >>> shown(Interval(1.0, 1.0, 1.0), "trials")
     '1 trial'
     """
     if figure is None:
@@ -107,10 +107,10 @@ MOST_RATIO: Final = 100.0
 """Ends of a ratio's interval beyond this, or below its inverse, say that too little was seen."""
 
 
-def interval(figure: Figure, unit: str) -> str:
+def interval(figure: Interval, unit: str) -> str:
     """The interval of a figure.
 
-    >>> interval(Figure(1.3, 0.0, 2.2e12), "x"), interval(Figure(1.3, 0.9, 140.0), "x")
+    >>> interval(Interval(1.3, 0.0, 2.2e12), "x"), interval(Interval(1.3, 0.9, 140.0), "x")
     ('not bounded yet', 'above 0.900')
     """
     low, high = _bound(figure.lo, unit), _bound(figure.hi, unit)

@@ -39,7 +39,7 @@ def test_the_interval_ends_where_the_martingale_reaches_one_over_alpha() -> None
     for edge in (found.lo, found.hi):
         statistic = count * (mean - edge) ** 2 / squares
         assert log_martingale(statistic, count) == pytest.approx(math.log(1.0 / ALPHA), rel=1e-9)
-    assert found.mean == pytest.approx(mean)
+    assert found.value == pytest.approx(mean)
 
 
 def test_nothing_is_known_of_one_pair() -> None:
@@ -85,7 +85,7 @@ def test_one_block_of_a_busy_neighbor_does_not_ruin_the_experiment() -> None:
     hit = [*calm[:10], -1.5, *calm[10:]]
     assert interval(calm).lo > 0.0
     assert interval(hit).lo > 0.0
-    assert interval(hit).mean == pytest.approx(interval(calm).mean, abs=0.01)
+    assert interval(hit).value == pytest.approx(interval(calm).value, abs=0.01)
 
 
 def test_equal_values_are_not_taken_for_certainty_beyond_the_clock() -> None:
@@ -107,7 +107,7 @@ def test_false_promotions_where_neighbors_share_a_restart(within: float) -> None
             elif pair:
                 treatment = numbers.gauss(0.0, 0.02)
             seen = sequence.add(treatment - control + numbers.gauss(0.0, within))
-            found = found or (seen.lo > 0.0 and seen.mean > math.log(1.01))
+            found = found or (seen.lo > 0.0 and seen.value > math.log(1.01))
         promoted += found
     # 2.5 % are the sequence's own share of one side; of 400 runs 21 or more have a chance of 0.1 %.
     assert promoted <= 20

@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from block_rows import read_blocks
+
 from assay.improve.engines import process
 from assay.improve.journal import block_table, journal
 from assay.improve.journal.faults import VARIABLE
@@ -193,7 +195,7 @@ def check(case: Case, left: Aftermath) -> None:
     assert blocks[: len(left.acknowledged)] == left.acknowledged
     assert len(blocks) - len(left.acknowledged) <= 1
     if left.run.experiments.exists() or left.acknowledged:
-        assert [one.value for one in block_table.read_blocks(left.run.experiments)] == blocks
+        assert [one.value for one in read_blocks(left.run.experiments)] == blocks
 
 
 def clean_up(left: Aftermath, folder: Path) -> None:

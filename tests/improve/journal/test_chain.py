@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.improve.journal.chain import GENESIS, canonical, plain, read_chain, to_line
 from assay.improve.journal.journal import HEAD_NAME, NAME, Journal, inspect, read
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -147,7 +147,7 @@ def test_hostile_lines_are_named(line: bytes, reason: str) -> None:
 
 
 def test_data_that_json_lacks() -> None:
-    assert plain({"figure": Figure(1.5, 1.0, 2.0), "set": {"b", "a"}}) == {
+    assert plain({"figure": Interval(1.5, 1.0, 2.0), "set": {"b", "a"}}) == {
         "figure": {"value": 1.5, "lo": 1.0, "hi": 2.0},
         "set": ["a", "b"],
     }

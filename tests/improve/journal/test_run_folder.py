@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from block_rows import read_blocks
 
 from assay.errors import InputError, UnknownNameError
 from assay.improve.experiments.result import Block
@@ -91,7 +92,7 @@ def test_blocks_are_rebuilt_from_the_journal(tmp_path: Path) -> None:
     with Journal.create(run.path) as journal:
         for one in blocks:
             journal.append("block", **block_table.block_data(one))
-    assert block_table.read_blocks(block_table.rebuild(run)) == blocks
+    assert read_blocks(block_table.rebuild(run)) == blocks
     # As another reader sees it.
     table = pl.read_parquet(run.experiments)
     assert table["value"].to_list() == [10.0, 12.5, 10.0]
@@ -101,4 +102,4 @@ def test_blocks_are_rebuilt_from_the_journal(tmp_path: Path) -> None:
 def test_no_blocks_are_an_empty_table(tmp_path: Path) -> None:
     run = run_folder.create("decode", tmp_path)
     Journal.create(run.path).close()
-    assert block_table.read_blocks(block_table.rebuild(run)) == []
+    assert read_blocks(block_table.rebuild(run)) == []

@@ -8,7 +8,7 @@ from assay.improve.experiments.noise import NoiseFloor
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.allotment import Allotment
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 NOISY = NoiseFloor(
     pairs=4, block_requests=1, block_s=3.0, pair_s=6.0, sd=0.2, autocorrelation=0.0,
@@ -16,7 +16,7 @@ NOISY = NoiseFloor(
 )  # fmt: skip
 RESTARTED = Candidate(
     name="graphs", levers=("graphs",), changes={"enforce_eager": False}, hot=False,
-    correctness="rounding", safety="may fail", prediction=Figure(3.9, 3.0, 5.0),
+    correctness="rounding", safety="may fail", prediction=Interval(3.9, 3.0, 5.0),
 )  # fmt: skip
 
 

@@ -9,19 +9,19 @@ import pytest
 from assay.improve.experiments.result import ExperimentResult, Verdict
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.judging import run_verdict
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 TRIAL = ExperimentResult(
     "01 threads",
     Candidate("threads=2", ("threads",), {"threads": 2}, "bitwise", "safe", hot=True),
     "undecided",
-    Figure(1.0, 0.98, 1.005),
+    Interval(1.0, 0.98, 1.005),
     "no gain worth having",
 )
 
 
 def trial(verdict: Verdict, hi: float = 1.005) -> ExperimentResult:
-    return replace(TRIAL, verdict=verdict, ratio=Figure(1.0, 0.9, hi))
+    return replace(TRIAL, verdict=verdict, ratio=Interval(1.0, 0.9, hi))
 
 
 @pytest.mark.parametrize(

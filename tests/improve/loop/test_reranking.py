@@ -32,7 +32,7 @@ from assay.improve.loop.resuming import workload_of
 from assay.improve.policy.prediction import Prediction
 from assay.improve.policy.predictors import whatif
 from assay.improve.policy.ranking import rank
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 from assay.observe.importers.kineto import read
 from assay.observe.structure.recovery import recover
@@ -49,7 +49,7 @@ def kept(one: Candidate, tpot_ms: float, throughput: float) -> ExperimentResult:
             [("control", {"mean_tpot_ms": 99.0}), ("treatment", figures), ("treatment", figures)]
         )
     )
-    return ExperimentResult("e", one, "improved", Figure(1.5, 1.4, 1.6), "", blocks)
+    return ExperimentResult("e", one, "improved", Interval(1.5, 1.4, 1.6), "", blocks)
 
 
 def test_what_a_kept_lever_saved_is_no_longer_there_to_save() -> None:

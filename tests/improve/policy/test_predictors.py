@@ -25,11 +25,11 @@ from assay.improve.policy.predictors import (
     whatif,
 )
 from assay.improve.policy.ranking import predicted
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.planner.specs import Ceiling, HardwareSpec
 
 
-def ratio_of(answer: Prediction | Unpredictable | str) -> Figure:
+def ratio_of(answer: Prediction | Unpredictable | str) -> Interval:
     assert isinstance(answer, Prediction), answer
     assert answer.ratio.lo <= answer.ratio.value <= answer.ratio.hi
     return answer.ratio
@@ -184,9 +184,9 @@ def test_no_trace_no_replay() -> None:
 
 
 def test_arithmetic_of_ratios() -> None:
-    assert inverse(Figure(2.0, 1.0, 4.0)) == (0.5, 0.25, 1.0)
+    assert inverse(Interval(2.0, 1.0, 4.0)) == (0.5, 0.25, 1.0)
     assert between(4.0, 1.0) == (2.0, 1.0, 4.0)
-    assert amdahl(Figure(1e9, 1e9, 1e9), 0.5).value == pytest.approx(2.0)
+    assert amdahl(Interval(1e9, 1e9, 1e9), 0.5).value == pytest.approx(2.0)
     wide, narrow = spread(4.0, 1.0), spread(1.0, 0.01)
     assert pooled([wide, narrow], 0.0).value == pytest.approx(1.0, abs=0.001)
     assert pooled([narrow, narrow], 0.0).hi < narrow.hi

@@ -23,18 +23,17 @@ from assay.improve.journal.journal import Journal
 from assay.improve.levers.lever import Candidate
 from assay.improve.policy import history
 from assay.improve.policy.fingerprint import Fingerprint, fingerprint
-from assay.improve.policy.forecasts import score, score_results
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, between
 from assay.improve.policy.qualification import qualify
 from assay.improve.policy.ranking import TrialCost, expected_gain, rank
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 GRAPHS = lever("graphs", "graph_buckets", 8, 4)
 WIDER = lever("wider", "width", 2, 4, 8)
 
 
-def predicting(ratios: dict[object, Figure]) -> Callable[[Candidate, Known], Prediction | str]:
+def predicting(ratios: dict[object, Interval]) -> Callable[[Candidate, Known], Prediction | str]:
     """A predictor that knows the ratios of values."""
 
     def predict(one: Candidate, _: Known) -> Prediction | str:
@@ -44,8 +43,8 @@ def predicting(ratios: dict[object, Figure]) -> Callable[[Candidate, Known], Pre
     return predict
 
 
-def exact(value: float) -> Figure:
-    return Figure(value, value * 0.99, value * 1.01)
+def exact(value: float) -> Interval:
+    return Interval(value, value * 0.99, value * 1.01)
 
 
 def test_gain_decides_and_a_restart_costs() -> None:
@@ -89,7 +88,7 @@ def test_expected_gain_counts_only_the_side_above_one() -> None:
     assert expected_gain(exact(2.0)) == pytest.approx(0.6931, abs=1e-3)
     assert expected_gain(exact(0.5)) == pytest.approx(0.0, abs=1e-3)
     # A standard deviation of 0.1: 0.1 / sqrt(2 pi).
-    assert expected_gain(Figure(1.0, 0.8483, 1.1788)) == pytest.approx(0.0399, abs=1e-3)
+    assert expected_gain(Interval(1.0, 0.8483, 1.1788)) == pytest.approx(0.0399, abs=1e-3)
 
 
 def stored_run(
@@ -107,7 +106,7 @@ def stored_run(
 
 
 def result(
-    one: Candidate, ratio: Figure | None, verdict: str = "improved", failure: str = ""
+    one: Candidate, ratio: Interval | None, verdict: str = "improved", failure: str = ""
 ) -> ExperimentResult:
     return ExperimentResult(f"1 {one.name}", one, verdict, ratio, "", failure=failure)  # type: ignore[arg-type]
 
@@ -125,7 +124,7 @@ def test_past_runs_of_the_fingerprint_are_pooled_and_others_are_not(tmp_path: Pa
     assert found.prediction.value == pytest.approx(1.4)
     assert found.predicted_by == "1 past trial on this fingerprint"
     (both,), _ = rank(
-        [tried], known(), history=past, predictors=[predicting({2: Figure(1.0, 0.5, 2.0)})]
+        [tried], known(), history=past, predictors=[predicting({2: Interval(1.0, 0.5, 2.0)})]
     )
     assert both.prediction is not None
     assert both.prediction.value == pytest.approx(1.39, abs=0.02)
@@ -195,20 +194,6 @@ def test_fingerprints_tell_engines_and_shapes_apart() -> None:
         fingerprint(description(), workload(4)),
     ):
         assert one.hash != base.hash
-
-
-def test_forecasts_are_scored() -> None:
-    good = (Figure(1.5, 1.2, 1.9), Figure(1.4, 1.38, 1.42))
-    bad = (Figure(2.0, 1.9, 2.1), Figure(1.0, 0.99, 1.01))
-    found = score([good, bad])
-    assert (found.count, found.inside, found.coverage) == (2, 1, 0.5)
-    assert found.median_error == pytest.approx((0.0714 + 1.0) / 2, abs=1e-3)
-    assert found.bias == pytest.approx(found.median_error)
-    assert "1 of 2 outcomes" in found.sentence()
-    assert score([]).sentence() == "no forecast had an outcome to be scored against"
-    one = candidate("wider", "width", 2, prediction=exact(1.4))
-    results = [result(one, exact(1.4)), result(one, None), result(one, exact(9.0), "invalid")]
-    assert score_results(results).count == 1
 
 
 def test_near_the_floor_nothing_is_tried() -> None:

@@ -12,7 +12,7 @@ import pytest
 from assay.errors import AssayError, InputError
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.search import Search
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 DOMAIN = {"a": (1, 2, 4, 8), "b": ("off", "on"), "c": (0, 4, 8), "d": (16, 64, 512), "e": (0, 1)}
 START = {"a": 1, "b": "off", "c": 0, "d": 16, "e": 0}
@@ -53,7 +53,7 @@ def trials_to_within(share: float, function: Callable[..., float], seed: int, no
             break
         ratio = math.exp(function(START | changes) - function(START) + random.normal(0, noise))
         half = math.exp(1.96 * noise)
-        search.tell(changes, Figure(ratio, ratio / half, ratio * half))
+        search.tell(changes, Interval(ratio, ratio / half, ratio * half))
         if function(START | search.best()[0]) < goal:
             reached = 0
         elif not reached:
@@ -84,14 +84,14 @@ def test_most_planted_optima_are_found_and_not_left_again() -> None:
 
 
 def test_single_changes_come_first_and_the_best_predicted_value_of_a_knob() -> None:
-    predictions = {("a", 8): Figure(1.5, 1.2, 1.9), ("a", 2): Figure(1.1, 1.0, 1.2)}
+    predictions = {("a", 8): Interval(1.5, 1.2, 1.9), ("a", 2): Interval(1.1, 1.0, 1.2)}
     search = Search(DOMAIN, START, predictions=predictions)
     asked = []
     for _ in range(5):
         changes = search.ask()
         assert changes is not None
         asked.append(changes)
-        search.tell(changes, Figure(1.0, 0.99, 1.01))
+        search.tell(changes, Interval(1.0, 0.99, 1.01))
     assert asked == [{"a": 8}, {"b": "on"}, {"c": 4}, {"d": 64}, {"e": 1}]
 
 
@@ -106,15 +106,15 @@ def test_failures_are_not_asked_for_again_nor_what_is_riskier() -> None:
     seen = []
     while (changes := search.ask()) is not None:
         seen.append(changes)
-        search.tell(changes, Figure(1.1, 1.05, 1.15))
+        search.tell(changes, Interval(1.1, 1.05, 1.15))
     assert all(one.get("a", 1) < 4 for one in seen)
     assert len(seen) == 3 == search.trials - 1
 
 
 def test_it_ends_where_nothing_should_gain() -> None:
     search = Search({"a": (0, 1), "b": (0, 1)}, {"a": 0, "b": 0}, least_gain=0.01)
-    search.tell({"a": 1}, Figure(0.5, 0.499, 0.501))
-    search.tell({"b": 1}, Figure(0.5, 0.499, 0.501))
+    search.tell({"a": 1}, Interval(0.5, 0.499, 0.501))
+    search.tell({"b": 1}, Interval(0.5, 0.499, 0.501))
     assert search.ask() is None
     assert search.best()[0] == {}
 
@@ -126,7 +126,7 @@ def test_a_large_space_is_sampled() -> None:
         changes = search.ask()
         assert changes
         ratio = 1 + 0.1 * len(changes)
-        search.tell(changes, Figure(ratio, ratio - 0.01, ratio + 0.01))
+        search.tell(changes, Interval(ratio, ratio - 0.01, ratio + 0.01))
     assert search.best()[1].value > 1
 
 
@@ -140,7 +140,7 @@ def test_a_large_space_is_sampled() -> None:
 )
 def test_wrong_outcomes_are_refused(changes: dict[str, int], ratio: float, error: str) -> None:
     with pytest.raises((AssayError, InputError), match=error):
-        Search(DOMAIN, START).tell(changes, Figure(ratio, ratio, ratio))
+        Search(DOMAIN, START).tell(changes, Interval(ratio, ratio, ratio))
 
 
 def test_a_knob_without_a_start_is_refused() -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from assay.bench.replays.recordings import RecordedNoise
 from assay.improve.experiments import schedule
 from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSequence
-from assay.improve.experiments.pairs import as_figure
+from assay.improve.experiments.pairs import as_ratios
 from assay.improve.experiments.settings import PRACTICAL_THRESHOLD, ExperimentSettings
 from assay.improve.experiments.verdict import decide
 
@@ -60,7 +60,7 @@ def replay(
         found = sequence.add(values["treatment"] - values["control"] + gain)
         missed = missed or not found.lo <= gain <= found.hi
         if promoted is None and number >= least and math.isfinite(found.hi):
-            decision = decide(as_figure(found), threshold)
+            decision = decide(as_ratios(found), threshold)
             promoted = number if decision.verdict == "improved" else None
     return Replayed(promoted, count, missed)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from assay.bench.replays.recordings import Point
 from assay.bench.replays.regret import Trials
 from assay.improve.policy.search import Search
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 TPE: Final = "Optuna TPE"
 Z95: Final = 1.96
@@ -26,7 +26,7 @@ def loop_search(trials: Trials, most: int) -> list[Point]:
         if changes is None:
             break
         ratio = trials.rate(trials.point(changes)) / start
-        search.tell(changes, Figure(ratio, ratio / half, ratio * half))
+        search.tell(changes, Interval(ratio, ratio / half, ratio * half))
         held.append(trials.point(search.best()[0]))
     return held
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from assay.errors import AssayError
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 
 Failure = Literal["crash", "OOM", "hang", "timeout", "refused"]
-FAILURES: Final[tuple[Failure, ...]] = ("crash", "OOM", "hang", "timeout", "refused")
 """How an engine fails: it ended, ran out of memory, stopped answering, did not start in time, or
 refused its settings. Failed trials become constraints of the search."""
 

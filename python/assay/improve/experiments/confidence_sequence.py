@@ -17,7 +17,9 @@ import bisect
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+from assay.intervals import Interval
 
 ALPHA: Final = 0.05
 """Chance that the interval misses the true mean at any look; half of it on either side."""
@@ -27,14 +29,6 @@ the second lets gains far above it be decided after two pairs."""
 CLIP_SPREADS: Final = 4.0
 """A log-ratio counts as at most this many robust standard deviations from the median before it."""
 LEAST_BEFORE_CLIPPING: Final = 6
-
-
-class Interval(NamedTuple):
-    """Estimate and interval of a mean log-ratio; infinite where too little was seen."""
-
-    mean: float
-    lo: float
-    hi: float
 
 
 class ConfidenceSequence:
@@ -60,7 +54,7 @@ class ConfidenceSequence:
 
     @property
     def interval(self) -> Interval:
-        """What is known now."""
+        """What is known of the mean log-ratio now; infinite where too little was seen."""
         if self.count == 0:
             return Interval(0.0, -math.inf, math.inf)
         half = half_width(self.count, self._squares, self.alpha)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from assay.errors import InputError
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
-from assay.load.figure import Figure
 
 if TYPE_CHECKING:
     from scipy import stats
@@ -26,7 +26,7 @@ MARGIN: Final = 0.03
 class Equivalence(NamedTuple):
     """After over before, with the interval of the tests: 1 - 2 alpha."""
 
-    ratio: Figure
+    ratio: Interval
     margin: float
     p_value: float
     """The larger of the two tests."""
@@ -61,7 +61,7 @@ def equivalent(
         upper = stats.t.cdf((change - bound) / error, freedom)
         p_value = float(max(lower, upper))
         half = float(stats.t.ppf(1.0 - alpha, freedom)) * error
-    ratio = Figure(*(math.exp(value) for value in (change, change - half, change + half)))
+    ratio = Interval(*(math.exp(value) for value in (change, change - half, change + half)))
     shown = p_value < alpha
     statement = (
         f"{'equivalent' if shown else 'equivalence not shown'}: after over before "

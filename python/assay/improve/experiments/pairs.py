@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSequence, Interval
+from assay.improve.experiments.confidence_sequence import ALPHA, ConfidenceSequence
 from assay.improve.experiments.result import Block, Look
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
 
 
@@ -51,12 +51,12 @@ def looks_of(
     """The confidence sequence over the pairs that count: one look a pair, from the second on."""
     sequence = ConfidenceSequence(alpha)
     found = [(one.pair, sequence.add(log_ratio(one, better))) for one in pairs_of(blocks)]
-    return [Look(pair, as_figure(seen)) for pair, seen in found if math.isfinite(seen.hi)]
+    return [Look(pair, as_ratios(seen)) for pair, seen in found if math.isfinite(seen.hi)]
 
 
-def as_figure(found: Interval) -> Figure:
+def as_ratios(log_ratios: Interval) -> Interval:
     """An interval of log-ratios as ratios."""
-    return Figure(*(math.exp(min(value, _MOST_LOG)) for value in found))
+    return Interval(*(math.exp(min(value, _MOST_LOG)) for value in log_ratios))
 
 
 _MOST_LOG: Final = 700.0

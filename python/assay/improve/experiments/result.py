@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from assay.improve.levers.lever import Candidate
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 Verdict = Literal["improved", "regressed", "undecided", "invalid"]
@@ -43,7 +43,7 @@ class Look:
     """The confidence sequence after a pair: valid at every look, so stopping early is allowed."""
 
     pair: int
-    ratio: Figure
+    ratio: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ExperimentResult:
     experiment: str
     candidate: Candidate
     verdict: Verdict
-    ratio: Figure | None
+    ratio: Interval | None
     """Treatment over control, above 1 better; None where nothing was measured."""
     reason: str
     """One sentence: why this verdict."""

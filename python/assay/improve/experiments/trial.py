@@ -26,7 +26,7 @@ from assay.improve.experiments.correctness import (
     correctness_gate,
     refreshed,
 )
-from assay.improve.experiments.pairs import as_figure, log_ratio, pairs_of
+from assay.improve.experiments.pairs import as_ratios, log_ratio, pairs_of
 from assay.improve.experiments.prompts import PROMPTS
 from assay.improve.experiments.result import Arm, ExperimentResult, GateResult, Look, Verdict
 from assay.improve.experiments.settings import ExperimentSettings
@@ -189,7 +189,7 @@ class Trial:
         noise, seen = self.settings.noise_sd, self._sequence
         if noise is None or not seen.count:
             return False
-        below = math.log1p(self.settings.practical_threshold) - seen.interval.mean
+        below = math.log1p(self.settings.practical_threshold) - seen.interval.value
         return below > FUTILE_SPREADS * max(noise, seen.deviation) / math.sqrt(seen.count)
 
     def _left(self) -> float:
@@ -244,7 +244,7 @@ class Trial:
         if done:
             found = self._sequence.add(log_ratio(done[0], self.workload.objective.better))
             if math.isfinite(found.hi):
-                look = Look(pair, as_figure(found))
+                look = Look(pair, as_ratios(found))
                 self.looks.append(look)
                 self._decision = decide(
                     look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha
@@ -311,7 +311,7 @@ class Trial:
         reason = self._decision.reason
         if self._futile:
             pairs = "1 pair" if self._sequence.count == 1 else f"{self._sequence.count} pairs"
-            loss = percent(math.exp(self._sequence.interval.mean))
+            loss = percent(math.exp(self._sequence.interval.value))
             reason = f"stopped for futility: {loss} after {pairs}, beyond the A/A noise of a gain"
         elif self._decision.verdict == "undecided" and not self._decision.final:
             reason += f"; {self._sequence.count} pairs, budget {self.settings.budget_s:.0f} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from assay.improve.experiments.result import Verdict
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 MOST_SHOWN: Final = 100.0
 """A ratio beyond this, or below its inverse, bounds nothing."""
@@ -19,16 +19,16 @@ class Decision(NamedTuple):
     final: bool
 
 
-def decide(ratio: Figure, threshold: float, confidence: float = 0.95) -> Decision:
+def decide(ratio: Interval, threshold: float, confidence: float = 0.95) -> Decision:
     """The verdict at one look.
 
     Improved: the whole interval lies above 1 and the estimate is beyond the practical threshold.
     Regressed: the mirror image. An interval that lies within the threshold on both sides ends the
     experiment as undecided: there is no difference worth having.
 
-    >>> decide(Figure(1.05, 1.02, 1.08), 0.01).verdict
+    >>> decide(Interval(1.05, 1.02, 1.08), 0.01).verdict
     'improved'
-    >>> decide(Figure(1.05, 0.99, 1.11), 0.01).verdict
+    >>> decide(Interval(1.05, 0.99, 1.11), 0.01).verdict
     'undecided'
     """
     interval = f"{between(ratio)}, {confidence:.0%} confidence sequence"
@@ -59,12 +59,12 @@ def percent(ratio: float) -> str:
     return f"{100.0 * (ratio - 1.0):+.1f} %"
 
 
-def between(ratio: Figure) -> str:
+def between(ratio: Interval) -> str:
     """The interval of a ratio; after two noisy pairs it may be too wide to be worth printing.
 
-    >>> between(Figure(1.05, 1.02, 1.08)), between(Figure(1.05, 0.9, 4e7))
+    >>> between(Interval(1.05, 1.02, 1.08)), between(Interval(1.05, 0.9, 4e7))
     ('+2.0 % to +8.0 %', '-10.0 % or more, not bounded above yet')
-    >>> between(Figure(1.05, 1e-9, 4e7))
+    >>> between(Interval(1.05, 1e-9, 4e7))
     'not bounded yet'
     """
     above, below = ratio.hi < MOST_SHOWN, ratio.lo > 1.0 / MOST_SHOWN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -59,16 +58,6 @@ def write_blocks(run: RunFolder, blocks: Iterable[Block]) -> Path:
     content = BytesIO()
     pl.DataFrame(rows, schema=schema).write_parquet(content)
     return run.write(run.experiments.name, content.getvalue())
-
-
-def read_blocks(path: Path) -> list[Block]:
-    """The blocks of an experiments.parquet."""
-    blocks = []
-    for row in pl.read_parquet(path).iter_rows(named=True):
-        row["settings"] = json.loads(row["settings"])
-        row["figures"] = json.loads(row["figures"])
-        blocks.append(block_of(row))
-    return blocks
 
 
 def blocks_in_journal(run: RunFolder) -> list[Block]:

@@ -21,7 +21,7 @@ from assay.improve.engines.protocol import (
 from assay.improve.journal.faults import fault_point
 from assay.improve.journal.journal import Journal, JournalError
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
-from assay.improve.journal.undo import TRIAL_OVER, Change, composed_inverse, undone_by
+from assay.improve.journal.undo import TRIAL_OVER, JournaledChange, composed_inverse, undone_by
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 
@@ -60,7 +60,7 @@ class JournaledEngine:
         self._journal = journal
         self._run = run
         self._beat = beat
-        self._stack: list[Change] = []
+        self._stack: list[JournaledChange] = []
         self._undos: dict[int, Undo] = {}
         self._number = 0
         self._safe: dict[str, Setting] | None = None
@@ -77,7 +77,7 @@ class JournaledEngine:
             engine.environment = {**engine.environment, RUN_VARIABLE: run.id}
 
     @property
-    def stack(self) -> tuple[Change, ...]:
+    def stack(self) -> tuple[JournaledChange, ...]:
         """Changes in force, oldest first."""
         return tuple(self._stack)
 
@@ -125,7 +125,7 @@ class JournaledEngine:
         for name in changes:
             if name not in before:
                 raise unknown_name("knob", name, before)
-        change = Change(
+        change = JournaledChange(
             self._number,
             dict(changes),
             {name: before[name] for name in changes},
@@ -201,7 +201,7 @@ class JournaledEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def _applied(self, change: Change) -> None:
+    def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())
         # What goes back to an earlier configuration takes changes off the stack, itself too.
         numbers = [one.number for one in undone_by(self._stack, read_back)]
@@ -214,7 +214,7 @@ class JournaledEngine:
         )
         self._forget(numbers)
 
-    def _undo(self, change: Change) -> None:
+    def _undo(self, change: JournaledChange) -> None:
         """Undo a change, and before it those that were made after it."""
         numbers = [one.number for one in self._stack]
         if change.number in numbers:
@@ -224,7 +224,7 @@ class JournaledEngine:
             # It went back to an earlier configuration, so that it is not on the stack itself.
             self.configure(change.inverse)
 
-    def _revert(self, changes: list[Change], why: str, automatic: bool) -> None:
+    def _revert(self, changes: list[JournaledChange], why: str, automatic: bool) -> None:
         target = changes[0].before if changes else configuration_hash(self._safe or {})
         numbers = [one.number for one in reversed(changes)]
         self._record("reverting", changes=numbers, why=why, automatic=automatic, to=target)
@@ -242,7 +242,7 @@ class JournaledEngine:
         self._record("reverted", changes=numbers, hash=read_back)
         self._forget(numbers)
 
-    def _take_back(self, changes: Sequence[Change]) -> None:
+    def _take_back(self, changes: Sequence[JournaledChange]) -> None:
         if not changes:
             # Nothing was changed, but the engine may be dead: this starts it again.
             self._set(self._safe or {})
@@ -285,7 +285,7 @@ class JournaledEngine:
             self._undos.pop(number, None)
 
     @contextmanager
-    def _failing(self, change: Change) -> Iterator[None]:
+    def _failing(self, change: JournaledChange) -> Iterator[None]:
         """Record that a change failed; it stays on the stack unless the engine took it back."""
         try:
             yield
@@ -303,7 +303,7 @@ class JournaledEngine:
         except EngineLostError:
             return False
 
-    def _failed(self, change: Change, error: AssayError, restored: bool) -> None:
+    def _failed(self, change: JournaledChange, error: AssayError, restored: bool) -> None:
         self._journal.append(
             "failed",
             change=change.number,

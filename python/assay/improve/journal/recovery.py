@@ -127,15 +127,6 @@ def _nothing_to_do(
     return None
 
 
-def recover_abandoned(by: str) -> list[Recovery]:
-    """Restore the safe state of every run whose controller and watchdog both died."""
-    return [
-        recover(one.run, by, "controller and watchdog died")
-        for one in active.active_runs()
-        if not one.is_attended and (one.run.path / journals.NAME).is_file()
-    ]
-
-
 def _safe(reading: JournalReading, *, first: bool) -> Mapping[str, Any] | None:
     records = reading.of("safe")
     if not records:

@@ -12,7 +12,7 @@ from assay.improve.journal import journal as journals
 from assay.improve.journal.block_table import block_of
 from assay.improve.journal.journal import JournalReading
 from assay.improve.journal.run_folder import RunFolder
-from assay.improve.journal.undo import Change, outstanding
+from assay.improve.journal.undo import JournaledChange, outstanding
 from assay.load.workloads.measurement import Setting
 
 
@@ -31,7 +31,7 @@ class ResumeState:
     """The configuration before the first change."""
     safe: Mapping[str, Setting] | None
     """The configuration recorded as safe: the start, or what was confirmed."""
-    applied: tuple[Change, ...]
+    applied: tuple[JournaledChange, ...]
     """Changes that are in force or may be; `recover` takes them back before a run goes on."""
     kept: tuple[Mapping[str, Any], ...]
     """Data of the records of kept changes, in order; a fault undid them in the engine."""

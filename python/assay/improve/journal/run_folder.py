@@ -87,11 +87,6 @@ class RunFolder:
         return self.path / "configuration.json"
 
     @property
-    def report_markdown(self) -> Path:
-        """The report as Markdown."""
-        return self.path / "report.md"
-
-    @property
     def report_html(self) -> Path:
         """The report as one self-contained page."""
         return self.path / "report.html"

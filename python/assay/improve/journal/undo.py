@@ -14,7 +14,7 @@ TRIAL_OVER: Final = "the trial is over"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JournaledChange:
     """A change of settings with what takes it back, recorded before it is made."""
 
     number: int
@@ -37,22 +37,22 @@ class Change:
         }
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Change:
+    def of(cls, data: Mapping[str, Any]) -> JournaledChange:
         """The change of a record `intend`."""
         return cls(data["change"], data["changes"], data["inverse"], data["before"], data["after"])
 
 
-def outstanding(records: Iterable[Record]) -> list[Change]:
+def outstanding(records: Iterable[Record]) -> list[JournaledChange]:
     """Changes that are in force or may be, oldest first.
 
     A change that was intended counts until the journal says that it was not made or that it was
     undone: nobody knows how far a process got that died in between.
     """
-    stack: dict[int, Change] = {}
+    stack: dict[int, JournaledChange] = {}
     for record in records:
         data = record.data
         if record.kind == "intend":
-            stack[data["change"]] = Change.of(data)
+            stack[data["change"]] = JournaledChange.of(data)
         elif record.kind == "applied":
             for number in data.get("undoes", ()):
                 stack.pop(number, None)
@@ -67,11 +67,11 @@ def outstanding(records: Iterable[Record]) -> list[Change]:
     return list(stack.values())
 
 
-def composed_inverse(stack: Sequence[Change]) -> dict[str, Setting]:
+def composed_inverse(stack: Sequence[JournaledChange]) -> dict[str, Setting]:
     """One change that does what undoing a stack in reverse order does.
 
-    >>> first = Change(0, {"a": 2, "b": 1}, {"a": 1, "b": 0}, "", "")
-    >>> second = Change(1, {"a": 3}, {"a": 2}, "", "")
+    >>> first = JournaledChange(0, {"a": 2, "b": 1}, {"a": 1, "b": 0}, "", "")
+    >>> second = JournaledChange(1, {"a": 3}, {"a": 2}, "", "")
     >>> composed_inverse([first, second])
     {'a': 1, 'b': 0}
     """
@@ -81,7 +81,7 @@ def composed_inverse(stack: Sequence[Change]) -> dict[str, Setting]:
     return inverse
 
 
-def undone_by(stack: Sequence[Change], configuration: str) -> list[Change]:
+def undone_by(stack: Sequence[JournaledChange], configuration: str) -> list[JournaledChange]:
     """The changes at the top of a stack that reaching a configuration takes back.
 
     An experiment goes to and fro between two configurations. Going back to one that was left

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 Correctness = Literal["bitwise", "rounding", "lossy", "changes sampling"]
@@ -72,7 +72,7 @@ class Candidate:
     correctness: Correctness
     safety: Safety
     hot: bool
-    prediction: Figure | None = None
+    prediction: Interval | None = None
     """Objective after over before; above 1 is better whatever the metric's direction. None where
     nothing predicts it, which ranks it by the history or last."""
     predicted_on: Mapping[str, Setting] = field(default_factory=dict)
@@ -85,3 +85,17 @@ class Candidate:
     """What ranks it."""
     notes: tuple[str, ...] = ()
     """What was not known when it was proposed."""
+
+
+def joined(candidates: Sequence[Candidate], changes: Mapping[str, Setting]) -> Candidate:
+    """Changes of several candidates as one, named by them, of the strictest classes among those."""
+    return Candidate(
+        name=", ".join(f"{knob}={value}" for knob, value in changes.items()),
+        levers=tuple(
+            dict.fromkeys(lever for candidate in candidates for lever in candidate.levers)
+        ),
+        changes=dict(changes),
+        correctness=max((candidate.correctness for candidate in candidates), key=CORRECTNESS.index),
+        safety=max((candidate.safety for candidate in candidates), key=SAFETY.index),
+        hot=all(candidate.hot for candidate in candidates),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from assay.engine.loading.opening import SYNTHETIC
 from assay.engine.loading.pulling import PullError, pull
@@ -30,8 +30,3 @@ def embedded_model(say: Callable[[str], None]) -> EmbeddedModel:
             f"{error.message}: taking the synthetic model instead, whose weights are random",
         )
     return EmbeddedModel(MODEL, "")
-
-
-def plain_start(knobs: Mapping[str, Any]) -> dict[str, int]:
-    """The plain configuration, as far as an engine has these knobs."""
-    return {name: value for name, value in PLAIN.items() if name in knobs}

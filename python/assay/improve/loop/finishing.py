@@ -14,7 +14,7 @@ from assay.improve.loop.judging import run_verdict, split
 from assay.improve.loop.outcome import Outcome, RunVerdict
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Window
 from assay.report.archive import archive
@@ -151,7 +151,7 @@ def _read_back(state: RunState) -> dict[str, Setting] | None:
         return None
 
 
-def _levels(state: RunState) -> tuple[Figure | None, Figure | None]:
+def _levels(state: RunState) -> tuple[Interval | None, Interval | None]:
     """The metric at the start and at the end, from the confirmation or the A/A blocks."""
     if state.confirmation is not None:
         blocks = state.confirmation.blocks

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.levers.applicability import domain
-from assay.improve.levers.lever import CORRECTNESS, SAFETY, Candidate
+from assay.improve.levers.lever import Candidate, joined
 from assay.improve.loop.state import RunState
 from assay.improve.policy.search import Search
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 
@@ -44,7 +45,7 @@ class JointSearch:
         return self._search.constraints.forbids(settings)
 
     def learn(
-        self, result: ExperimentResult, before: Mapping[str, Setting], gained: Figure
+        self, result: ExperimentResult, before: Mapping[str, Setting], gained: Interval
     ) -> None:
         """Take a trial on top of changes that had gained so much over the start."""
         changes = {**before, **result.candidate.changes}
@@ -53,7 +54,7 @@ class JointSearch:
             self._search.tell(known, result.failure)
         elif result.ratio is not None and result.ratio.value > 0 and result.verdict != "invalid":
             value, lo, hi = (own * other for own, other in zip(result.ratio, gained, strict=True))
-            self._search.tell(known, Figure(value, lo, hi))
+            self._search.tell(known, Interval(value, lo, hi))
 
     def next(self) -> Candidate | None:
         """The next settings to try, as a change of those in force; None where nothing is left."""
@@ -76,15 +77,7 @@ class JointSearch:
             for one in self._candidates
             if any(changes.get(knob) == value for knob, value in one.changes.items())
         ] or self._candidates
-        return Candidate(
-            name=", ".join(f"{knob}={value}" for knob, value in changes.items()),
-            levers=tuple(dict.fromkeys(lever for one in owners for lever in one.levers)),
-            changes=dict(changes),
-            correctness=max((one.correctness for one in owners), key=CORRECTNESS.index),
-            safety=max((one.safety for one in owners), key=SAFETY.index),
-            hot=all(one.hot for one in owners),
-            predicted_by="joint search over the trials so far",
-        )
+        return replace(joined(owners, changes), predicted_by="joint search over the trials so far")
 
     def _is_known(self, knob: str, value: Setting) -> bool:
         return value in self._space.get(knob, ())

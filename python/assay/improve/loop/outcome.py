@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from assay.improve.experiments.result import ExperimentResult
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 RunVerdict = Literal[
@@ -26,9 +26,9 @@ class Outcome:
     """The run folder."""
     verdict: RunVerdict
     metric: str
-    baseline: Figure | None
-    final: Figure | None
-    ratio: Figure | None
+    baseline: Interval | None
+    final: Interval | None
+    ratio: Interval | None
     """Final over baseline, above 1 better; measured again with the whole stack of kept levers."""
     kept: tuple[ExperimentResult, ...] = ()
     undecided: tuple[ExperimentResult, ...] = ()
@@ -49,7 +49,7 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """The keys that scripts read."""
 
-        def figure(one: Figure | None) -> dict[str, float] | None:
+        def figure(one: Interval | None) -> dict[str, float] | None:
             return None if one is None else one._asdict()
 
         def names(results: tuple[ExperimentResult, ...]) -> list[dict[str, Any]]:

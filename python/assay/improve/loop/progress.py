@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 
 class Progress(Protocol):
@@ -19,7 +19,7 @@ class Progress(Protocol):
     def result(self, text: str) -> None:
         """A result that stays on the screen: one line."""
 
-    def best(self, ratio: Figure | None, time_left_s: float) -> None:
+    def best(self, ratio: Interval | None, time_left_s: float) -> None:
         """The best ratio to the start so far, and the seconds that are left."""
 
 
@@ -35,5 +35,5 @@ class Silent:
     def result(self, text: str) -> None:
         """Nothing."""
 
-    def best(self, ratio: Figure | None, time_left_s: float) -> None:
+    def best(self, ratio: Interval | None, time_left_s: float) -> None:
         """Nothing."""

@@ -16,7 +16,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import adopt
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.reading import read_requests
 from assay.load.workloads.workload import Direction, Workload
 
@@ -136,12 +136,12 @@ def _candidate(data: Mapping[str, Any]) -> Candidate:
     return Candidate(**values)
 
 
-def _figure(data: Any) -> Figure | None:
+def _figure(data: Any) -> Interval | None:
     """A figure as JSON has it; an end without a limit is null there."""
     if not isinstance(data, Mapping) or data.get("value") is None:
         return None
     lo, hi = data.get("lo"), data.get("hi")
-    return Figure(
+    return Interval(
         float(data["value"]),
         0.0 if lo is None else float(lo),
         float("inf") if hi is None else float(hi),

@@ -23,7 +23,7 @@ from assay.improve.loop.recording import Recording
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.history import History
 from assay.improve.policy.known import Known, Sample
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Workload
 from assay.report.price import Price
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assay.planner.specs import HardwareSpec, ModelSpec
 
 
-UNCHANGED: Final = Figure(1.0, 1.0, 1.0)
+UNCHANGED: Final = Interval(1.0, 1.0, 1.0)
 
 
 class NoDataError(AssayError):
@@ -87,7 +87,9 @@ class RunState:
     noise: ExperimentResult | None = None
     results: list[ExperimentResult] = field(default_factory=list)
     """Every trial in order of time."""
-    history: list[tuple[ExperimentResult, dict[str, Setting], Figure]] = field(default_factory=list)
+    history: list[tuple[ExperimentResult, dict[str, Setting], Interval]] = field(
+        default_factory=list
+    )
     """The same with the changes in force before each, and what those had gained."""
     names: set[str] = field(default_factory=set)
     """Names of experiments, of earlier parts of the run too."""
@@ -96,7 +98,7 @@ class RunState:
     kept: list[ExperimentResult] = field(default_factory=list)
     changes: dict[str, Setting] = field(default_factory=dict)
     """What differs from the start in the stack of kept levers."""
-    gained: Figure = UNCHANGED
+    gained: Interval = UNCHANGED
     """What the kept levers gain if their ratios multiply: an estimate until they are confirmed."""
     confirmation: ExperimentResult | None = None
     left_out: dict[str, ExperimentResult] = field(default_factory=dict)

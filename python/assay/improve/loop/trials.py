@@ -12,7 +12,7 @@ from assay.improve.experiments.verdict import between, percent
 from assay.improve.journal.chain import plain
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.state import RunState
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 
@@ -160,9 +160,9 @@ def _supersede(state: RunState, changes: Mapping[str, Setting]) -> None:
     state.kept = still
 
 
-def _times(one: Figure, other: Figure) -> Figure:
+def _times(one: Interval, other: Interval) -> Interval:
     """The product of two ratios, ends with ends."""
-    return Figure(one.value * other.value, one.lo * other.lo, one.hi * other.hi)
+    return Interval(one.value * other.value, one.lo * other.lo, one.hi * other.hi)
 
 
 def sentence(result: ExperimentResult) -> str:

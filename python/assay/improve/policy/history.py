@@ -13,7 +13,7 @@ from assay.improve.journal import run_folder
 from assay.improve.journal.records import KINDS
 from assay.improve.policy.constraints import Failure
 from assay.improve.policy.fingerprint import Fingerprint
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 MOST_RUNS: Final = 50
@@ -34,9 +34,9 @@ class PastTrial:
     control: Mapping[str, Setting]
     """The settings that it was compared with."""
     verdict: str
-    ratio: Figure | None
+    ratio: Interval | None
     failure: str
-    prediction: Figure | None = None
+    prediction: Interval | None = None
 
     def is_of(self, changes: Mapping[str, Setting], settings: Mapping[str, Setting]) -> bool:
         """Whether it tried these changes from these values of the changed knobs."""
@@ -56,7 +56,7 @@ class History:
 
     def outcomes(
         self, changes: Mapping[str, Setting], settings: Mapping[str, Setting]
-    ) -> list[Figure]:
+    ) -> list[Interval]:
         """Measured ratios of these changes."""
         return [
             one.ratio
@@ -127,7 +127,7 @@ def _trials(run: str, reading: journals.JournalReading) -> list[PastTrial]:
     return found
 
 
-def _figure(data: Any) -> Figure | None:
+def _figure(data: Any) -> Interval | None:
     """A figure as the journal wrote it: three numbers by name, or in order."""
     if isinstance(data, Mapping):
         data = [data.get(name) for name in ("value", "lo", "hi")]
@@ -135,4 +135,4 @@ def _figure(data: Any) -> Figure | None:
         return None
     if not all(isinstance(one, (int, float)) and math.isfinite(one) and one > 0 for one in data):
         return None
-    return Figure(*(float(one) for one in data))
+    return Interval(*(float(one) for one in data))

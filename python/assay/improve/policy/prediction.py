@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 Z90: Final = 1.645
 """Half a 90 % interval of a normal distribution, in standard deviations."""
@@ -23,7 +23,7 @@ are heavy. Those predictions are of the planner and of fitted step costs, not of
 class Prediction:
     """The objective after over before (above 1 better) with its 90 % interval, and who says so."""
 
-    ratio: Figure
+    ratio: Interval
     by: str
 
 
@@ -34,57 +34,57 @@ class Unpredictable:
     reason: str
 
 
-def between(lo: float, hi: float) -> Figure:
+def between(lo: float, hi: float) -> Interval:
     """A ratio of which only bounds are known: the geometric mean stands for it.
 
     >>> between(1.0, 4.0)
-    Figure(value=2.0, lo=1.0, hi=4.0)
+    Interval(value=2.0, lo=1.0, hi=4.0)
     """
     lo, hi = min(lo, hi), max(lo, hi)
-    return Figure(math.sqrt(lo * hi), lo, hi)
+    return Interval(math.sqrt(lo * hi), lo, hi)
 
 
-def spread(value: float, log_error: float) -> Figure:
+def spread(value: float, log_error: float) -> Interval:
     """A ratio with the standard deviation of its logarithm."""
     half = math.exp(Z90 * log_error)
-    return Figure(value, value / half, value * half)
+    return Interval(value, value / half, value * half)
 
 
-def with_model_error(figure: Figure) -> Figure:
+def with_model_error(figure: Interval) -> Interval:
     """A figure whose interval also covers what models of steps miss; no change stays exact.
 
-    >>> with_model_error(Figure(1.0, 1.0, 1.0))
-    Figure(value=1.0, lo=1.0, hi=1.0)
+    >>> with_model_error(Interval(1.0, 1.0, 1.0))
+    Interval(value=1.0, lo=1.0, hi=1.0)
     """
     if figure.value == figure.lo == figure.hi == 1.0:
         return figure
     error = Z90 * MODEL_ERROR
     below = math.hypot(math.log(figure.value / figure.lo), error)
     above = math.hypot(math.log(figure.hi / figure.value), error)
-    return Figure(figure.value, figure.value * math.exp(-below), figure.value * math.exp(above))
+    return Interval(figure.value, figure.value * math.exp(-below), figure.value * math.exp(above))
 
 
-def log_error(figure: Figure) -> float:
+def log_error(figure: Interval) -> float:
     """The standard deviation of the logarithm that an interval of 90 % stands for."""
     return math.log(figure.hi / figure.lo) / (2 * Z90)
 
 
-def inverse(figure: Figure) -> Figure:
+def inverse(figure: Interval) -> Interval:
     """One over a ratio."""
-    return Figure(1 / figure.value, 1 / figure.hi, 1 / figure.lo)
+    return Interval(1 / figure.value, 1 / figure.hi, 1 / figure.lo)
 
 
-def amdahl(figure: Figure, share: float) -> Figure:
+def amdahl(figure: Interval, share: float) -> Interval:
     """The ratio of the whole where only a share of the time becomes so much faster.
 
-    >>> amdahl(Figure(2.0, 2.0, 2.0), 0.5).value
+    >>> amdahl(Interval(2.0, 2.0, 2.0), 0.5).value
     1.3333333333333333
     """
     value, lo, hi = (1 / ((1 - share) + share / one) for one in figure)
-    return Figure(value, min(lo, hi), max(lo, hi))
+    return Interval(value, min(lo, hi), max(lo, hi))
 
 
-def pooled(figures: Iterable[Figure], least_error: float) -> Figure:
+def pooled(figures: Iterable[Interval], least_error: float) -> Interval:
     """Several figures of one ratio, each weighed by its certainty."""
     weights = [(math.log(one.value), 1 / max(log_error(one), least_error) ** 2) for one in figures]
     total = sum(weight for _, weight in weights)

@@ -27,7 +27,7 @@ from assay.improve.policy.predictors import (
     threads,
     whatif,
 )
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 Predictor = Callable[[Candidate, Known], Prediction | Unpredictable | str]
@@ -141,7 +141,7 @@ def _ranked(
 _UNKNOWN: Final = between(1.0 / (1.0 + UNKNOWN_EFFECT), 1.0 + UNKNOWN_EFFECT)
 
 
-def expected_gain(figure: Figure) -> float:
+def expected_gain(figure: Interval) -> float:
     """The mean of the logarithm of the ratio above 1, where it is above: what is lost is undone."""
     mean, deviation = math.log(figure.value), max(log_error(figure), 1e-9)
     ahead = mean / deviation

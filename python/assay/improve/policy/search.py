@@ -15,8 +15,8 @@ from assay.errors import InputError, unknown_name
 from assay.improve.experiments.settings import PRACTICAL_THRESHOLD
 from assay.improve.policy.constraints import Constraints, Failure
 from assay.improve.policy.surrogate import Axis, Posterior, Surrogate, Trials
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
-from assay.load.figure import Figure
 from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Search:
     >>> search = Search({"threads": (1, 2), "max_batch": (1, 4, 8)}, {"threads": 1, "max_batch": 1})
     >>> search.ask()
     {'threads': 2}
-    >>> search.tell({"threads": 2}, Figure(1.4, 1.35, 1.45))
+    >>> search.tell({"threads": 2}, Interval(1.4, 1.35, 1.45))
     >>> search.best()[0]
     {'threads': 2}
     """
@@ -52,7 +52,7 @@ class Search:
         domain: Mapping[str, Sequence[Setting]],
         start: Mapping[str, Setting],
         *,
-        predictions: Mapping[tuple[str, Setting], Figure] | None = None,
+        predictions: Mapping[tuple[str, Setting], Interval] | None = None,
         constraints: Constraints | None = None,
         seed: int = 0,
         least_gain: float = PRACTICAL_THRESHOLD,
@@ -89,7 +89,7 @@ class Search:
                 return changes
         return self._by_surrogate()
 
-    def tell(self, changes: Mapping[str, Setting], outcome: Figure | str) -> None:
+    def tell(self, changes: Mapping[str, Setting], outcome: Interval | str) -> None:
         """Take the ratio to the start that changes gave (above 1 better), or how they failed."""
         key = self._key(changes)
         if isinstance(outcome, str):
@@ -106,7 +106,7 @@ class Search:
         self._told.setdefault(key, []).append((math.log(outcome.value), error))
         self._fit = None
 
-    def best(self) -> tuple[Changes, Figure]:
+    def best(self) -> tuple[Changes, Interval]:
         """The tried changes that the surrogate holds for the best, with their expected ratio."""
         tried = [self._key({}), *(key for key in self._told if key != self._key({}))]
         mean, deviation = self._posterior(tried)
@@ -232,9 +232,9 @@ def _values(values: Sequence[Setting], start: Setting) -> tuple[Setting, ...]:
     return tuple(dict.fromkeys((*values, start)))
 
 
-def _figure(mean: float, deviation: float) -> Figure:
+def _figure(mean: float, deviation: float) -> Interval:
     half = Z95 * deviation
-    return Figure(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
 def _expected_improvement(

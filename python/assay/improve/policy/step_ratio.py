@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from assay.errors import AssayError
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Z90, between, with_model_error
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 PLANNED_ENGINES: Final = ("assay", "vllm")
 """Engines whose kernels the planner knows."""
@@ -18,14 +18,14 @@ PLANNED_ENGINES: Final = ("assay", "vllm")
 class StepRatio(NamedTuple):
     """A step's time after over before, and where it comes from."""
 
-    ratio: Figure
+    ratio: Interval
     by: str
 
 
 def step_ratio(known: Known, before: float, after: float) -> StepRatio:
     """The time of a step of `after` rows over that of `before` rows."""
     if before == after:
-        return StepRatio(Figure(1.0, 1.0, 1.0), "the same batch")
+        return StepRatio(Interval(1.0, 1.0, 1.0), "the same batch")
     planned = _planned(known, before, after)
     if planned is not None:
         return planned
@@ -53,7 +53,7 @@ def _planned(known: Known, before: float, after: float) -> StepRatio | None:
     fixed = 1.0 - planned + planned * exact
     bounds = between(fixed, exact)
     error = math.exp(Z90 * RATIO_ERROR * abs(math.log(exact)))
-    figure = Figure(bounds.value, bounds.lo / error, bounds.hi * error)
+    figure = Interval(bounds.value, bounds.lo / error, bounds.hi * error)
     return StepRatio(with_model_error(figure), "planner")
 
 

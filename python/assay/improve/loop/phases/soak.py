@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.experiments.settings import ExperimentSettings
-from assay.improve.experiments.stack import joint
-from assay.improve.levers.lever import Candidate
+from assay.improve.levers.lever import Candidate, joined
 from assay.improve.loop.allotment import SETTLING_BLOCKS, Allotment
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current, measured, record
@@ -150,10 +149,10 @@ def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
 
 def stack_candidate(state: RunState) -> Candidate:
     """All kept changes as one candidate."""
-    name = ", ".join(f"{knob}={value}" for knob, value in state.changes.items())
-    whole = joint([one.candidate for one in state.kept], name)
-    # A forecast is of a lever's own trial; the stack has none.
-    return replace(whole, changes=dict(state.changes), prediction=None, predicted_by="")
+    parts = [one.candidate for one in state.kept]
+    return replace(
+        joined(parts, state.changes), cost_s=max((one.cost_s for one in parts), default=0.0)
+    )
 
 
 def _confirm(state: RunState, settings: ExperimentSettings) -> None:

@@ -16,7 +16,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import BATCH_LIMITS, Known
 from assay.improve.policy.prediction import Prediction, inverse
 from assay.improve.policy.step_ratio import step_ratio
-from assay.load.figure import Figure
+from assay.intervals import Interval
 
 _LATENCIES: Final = ("tpot", "itl")
 _THROUGHPUTS: Final = ("output_throughput", "total_token_throughput", "request_throughput")
@@ -50,4 +50,4 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         return old / ((after * prefill_s + steps_s * times) / after)
 
     value, lo, hi = (gain(one) for one in step.ratio)
-    return Prediction(Figure(value, min(lo, hi), max(lo, hi)), by)
+    return Prediction(Interval(value, min(lo, hi), max(lo, hi)), by)

@@ -11,7 +11,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known, Sample
 from assay.improve.policy.prediction import Prediction, Unpredictable, amdahl, between
 from assay.improve.policy.step_ratio import step_ratio
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 DEPTHS: Final = ("speculation_depth", "speculative_config", "spec_type")
@@ -73,7 +73,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | Unpredictable | 
     step = step_ratio(known, batch * (1 + before.drafted_per_step),
                       batch * (1 + after.drafted_per_step))  # fmt: skip
     tokens = after.tokens_per_step / before.tokens_per_step
-    ratio = Figure(tokens / step.ratio.value, tokens / step.ratio.hi, tokens / step.ratio.lo)
+    ratio = Interval(tokens / step.ratio.value, tokens / step.ratio.hi, tokens / step.ratio.lo)
     share = known.decode_share()
     by = (
         f"drafts on {len(known.samples)} recorded answers: {after.tokens_per_step:.2f} tokens a step "

@@ -8,7 +8,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, between
 from assay.improve.policy.step_now import kernel_share
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 KNOBS: Final = ("threads", "threads_batch")
@@ -23,7 +23,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         return "the kernels run on a GPU"
     before, after = _used(known.settings[knob], known), _used(candidate.changes[knob], known)
     if before == after:
-        return Prediction(Figure(1.0, 1.0, 1.0), f"{after} threads either way")
+        return Prediction(Interval(1.0, 1.0, 1.0), f"{after} threads either way")
     measured = _measured(known, before, after)
     if measured is None:
         # Memory that one core saturates gains nothing, arithmetic in proportion.
@@ -39,7 +39,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     )
 
 
-def _measured(known: Known, before: int, after: int) -> Figure | None:
+def _measured(known: Known, before: int, after: int) -> Interval | None:
     """The ratio between reading memory and computing, from the calibration's ceilings."""
     if known.hardware is None:
         return None
@@ -60,7 +60,7 @@ def _measured(known: Known, before: int, after: int) -> Figure | None:
         return None
     found.sort()
     middle = found[len(found) // 2]
-    return Figure(middle, found[len(found) // 10], found[-1 - len(found) // 10])
+    return Interval(middle, found[len(found) // 10], found[-1 - len(found) // 10])
 
 
 def _used(value: Setting, known: Known) -> int:

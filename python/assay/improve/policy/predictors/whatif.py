@@ -12,7 +12,7 @@ from assay.improve.levers.lever import Candidate, Lever
 from assay.improve.levers.schema import filled
 from assay.improve.policy.known import Known
 from assay.improve.policy.prediction import Prediction, amdahl, with_model_error
-from assay.load.figure import Figure
+from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting as KnobValue
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     low, middle, high = (
         step / (1 + one) for one in (found.change.hi, found.change.value, found.change.lo)
     )
-    ratio = Figure(middle, min(low, middle), max(high, middle))
+    ratio = Interval(middle, min(low, middle), max(high, middle))
     if any(one.kind in HOST_KINDS for one in changes):
         ratio = _without_profiler(ratio, found.before["step_ns"].value * step, known)
     share = known.decode_share()
@@ -93,13 +93,13 @@ def _once(known: Known, changes: Sequence[Change]) -> WhatIf | str:
     return found
 
 
-def _without_profiler(ratio: Figure, traced: float, known: Known) -> Figure:
+def _without_profiler(ratio: Interval, traced: float, known: Known) -> Interval:
     """Host time that only the recording took is no gain: the untraced TPOT bounds the ratio."""
     tpot = known.figure("mean_tpot_ms")
     if tpot is None or tpot * 1e6 >= traced:
         return ratio
     slower = tpot * 1e6 / traced
-    return Figure(ratio.value * math.sqrt(slower), ratio.lo * slower, ratio.hi)
+    return Interval(ratio.value * math.sqrt(slower), ratio.lo * slower, ratio.hi)
 
 
 def _replayed(known: Known, changes: Sequence[Change]) -> WhatIf | str:
