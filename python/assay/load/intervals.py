@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.statistics.long_run import long_run_interval
 from assay.intervals import Interval
 from assay.load.metrics import request_latencies_ms, succeeded
 from assay.load.workloads.measurement import RequestRecord
+from assay.long_run import long_run_interval
 
 CONFIDENCE: Final = 0.95
 _SLICES: Final = 20
@@ -54,4 +54,4 @@ def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.fl
 
 def _figure(terms: NDArray[np.float64]) -> Interval:
     found = long_run_interval(terms, CONFIDENCE)
-    return Interval(found.mean, max(0.0, found.lo), found.hi)
+    return found._replace(lo=max(0.0, found.lo))

@@ -6,9 +6,9 @@ import simulated_effects as simulated
 
 from assay.diagnose.statistics import NotIdentifiedError, binary_effect, dose_effect, make_claim
 from assay.diagnose.statistics.folds import block_length, time_folds
-from assay.diagnose.statistics.long_run import long_run_interval
 from assay.diagnose.statistics.nuisance import Basis, logistic_ridge, ridge
 from assay.errors import InputError
+from assay.long_run import long_run_interval
 
 
 def test_without_covariates_it_is_the_difference_of_means():

@@ -14,8 +14,8 @@ from assay.diagnose.live.probes import LENGTH, REPEATED, SINGLE, TOGETHER, Probe
 from assay.diagnose.live.watch import Window
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.statistics.long_run import CONFIDENCE
 from assay.lazy_import import LazyModule
+from assay.long_run import CONFIDENCE
 from assay.observe.telemetry import throttle
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")

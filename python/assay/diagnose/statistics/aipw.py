@@ -24,8 +24,8 @@ from assay.diagnose.statistics.effect import (
     checked,
 )
 from assay.diagnose.statistics.folds import time_folds
-from assay.diagnose.statistics.long_run import CONFIDENCE, long_run_interval
 from assay.diagnose.statistics.nuisance import Basis, logistic_ridge, ridge
+from assay.long_run import CONFIDENCE, long_run_error, long_run_interval
 
 Array = NDArray[np.float64]
 
@@ -86,16 +86,12 @@ def binary_effect(
             f"(propensity outside {BOUND:g} to {1.0 - BOUND:g}): the effect is of the others"
         )
     return Effect(
-        found.mean,
-        found.lo,
-        found.hi,
-        found.standard_error,
+        *found,
+        long_run_error(terms),
         float(outcome[treatment == 1.0].mean() - outcome[treatment == 0.0].mean()),
         int(kept.sum()),
         groups[1],
-        burden.mean,
-        burden.lo,
-        burden.hi,
+        *burden,
         overlap,
         tuple(flags),
     )

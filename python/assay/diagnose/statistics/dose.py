@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from assay.diagnose.statistics.effect import MIN_GROUP, Effect, NotIdentifiedError, checked
 from assay.diagnose.statistics.folds import time_folds
-from assay.diagnose.statistics.long_run import CONFIDENCE, long_run_interval
 from assay.diagnose.statistics.nuisance import Basis, ridge
+from assay.long_run import CONFIDENCE, long_run_error, long_run_interval
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def dose_effect(
     found = long_run_interval(terms, confidence)
     slope = float(np.cov(dose, outcome)[0, 1] / np.var(dose, ddof=1))
     return Effect(
-        found.mean, found.lo, found.hi, found.standard_error, slope, count,
+        *found, long_run_error(terms), slope, count,
         None, None, None, None, None,
     )  # fmt: skip
 

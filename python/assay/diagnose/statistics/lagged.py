@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.statistics.long_run import long_run_degrees, long_run_interval
 from assay.errors import InputError, unknown_name
 from assay.lazy_import import LazyModule
+from assay.long_run import long_run_degrees, long_run_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -279,7 +279,7 @@ def _regression(target: Array, design: Array) -> tuple[Array, Callable[[int], fl
         if diagonal[at] <= 0.0:
             return math.inf
         scores = (scaled @ inverse[:, at]) * adjusted * len(target)
-        return long_run_interval(scores).standard_error / float(scale[at])
+        return long_run_error(scores) / float(scale[at])
 
     spread = np.divide(1.0, np.sqrt(diagonal * len(target)), where=diagonal > 0.0, out=diagonal * 0)
     return slopes / scale, standard_error, spread * scale, float(residual.std())

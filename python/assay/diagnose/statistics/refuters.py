@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from assay.diagnose.statistics.effect import Effect, NotIdentifiedError
 from assay.diagnose.statistics.folds import block_length, blocks
-from assay.diagnose.statistics.long_run import long_run_degrees
 from assay.lazy_import import LazyModule
+from assay.long_run import long_run_degrees
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
 signal: Any = LazyModule("scipy.signal", globals(), "signal")

@@ -1,13 +1,14 @@
-"""The standard error of a mean whose terms depend on their neighbors in time."""
+"""The mean of terms that depend on their neighbors in time: its standard error and interval."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.intervals import Interval
 from assay.lazy_import import LazyModule
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
@@ -16,20 +17,10 @@ fft: Any = LazyModule("scipy.fft", globals(), "fft")
 Array = NDArray[np.float64]
 
 CONFIDENCE: Final = 0.90
-"""Of every interval of this package, unless told otherwise."""
+"""Of every interval of a diagnosis, unless told otherwise."""
 
 _COSINES: Final = 0.4
 """Cosines per samples to the power 2/3, the choice of Lazarus, Lewis, Stock and Watson."""
-
-
-class MeanInterval(NamedTuple):
-    """A mean, its standard error and an interval of Student's t around it."""
-
-    mean: float
-    standard_error: float
-    lo: float
-    hi: float
-    degrees: int
 
 
 def long_run_degrees(count: int) -> int:
@@ -38,8 +29,8 @@ def long_run_degrees(count: int) -> int:
     return min(max(cosines, 4), max(count - 1, 1))
 
 
-def long_run_interval(terms: Array, confidence: float = CONFIDENCE) -> MeanInterval:
-    """The mean of terms in time order, with an interval that holds under autocorrelation.
+def long_run_error(terms: Array) -> float:
+    """The standard error of the mean of terms in time order, which holds under autocorrelation.
 
     The long-run variance is the mean square of the terms' lowest cosine transforms, and their
     number is the degrees of freedom of Student's t: D. Lazarus, D. Lewis, J. Stock, M. Watson, "HAR
@@ -47,10 +38,14 @@ def long_run_interval(terms: Array, confidence: float = CONFIDENCE) -> MeanInter
     normal quantile covers too little at the lengths of a recording.
     """
     count = len(terms)
-    mean = float(terms.mean())
     degrees = long_run_degrees(count)
-    transforms = fft.dct(terms - mean, type=2, norm="ortho")[1 : degrees + 1]
-    variance = float(np.mean(transforms**2))
-    error = math.sqrt(variance / count)
-    reach = float(stats.t.ppf(0.5 + confidence / 2.0, degrees)) * error
-    return MeanInterval(mean, error, mean - reach, mean + reach, degrees)
+    transforms = fft.dct(terms - float(terms.mean()), type=2, norm="ortho")[1 : degrees + 1]
+    return math.sqrt(float(np.mean(transforms**2)) / count)
+
+
+def long_run_interval(terms: Array, confidence: float = CONFIDENCE) -> Interval:
+    """The mean of terms in time order with an interval of Student's t around it."""
+    mean = float(terms.mean())
+    degrees = long_run_degrees(len(terms))
+    reach = float(stats.t.ppf(0.5 + confidence / 2.0, degrees)) * long_run_error(terms)
+    return Interval(mean, mean - reach, mean + reach)
