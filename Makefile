@@ -13,21 +13,27 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make .venv, install the packages, build the extension
+python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo 'error: Python 3.11 or later is needed, got "$(PYTHON)"' >&2; \
 	  echo 'hint: name one that is, such as: make $(MAKECMDGOALS) PYTHON=python3.12' >&2; exit 1; }
-	@$(PYTHON) scripts/set_up.py
 
-run: setup ## make a small model serve faster on this machine, with proof; about three minutes
+# What the product needs: a third of the packages, and no test tools.
+product: python
+	@$(PYTHON) scripts/set_up.py run
+
+setup: python ## make .venv, install all packages, build the extension
+	@$(PYTHON) scripts/set_up.py dev
+
+run: product ## make a small model serve faster on this machine, with proof; about three minutes
 	$(BIN)/assay run
 
-demo-cost: setup ## price a training run and print its provenance
+demo-cost: product ## price a training run and print its provenance
 	$(BIN)/assay explain econ.cost.per_token --preset dense_training_cost_fixture
 
 test: setup ## run the Rust and Python tests
@@ -52,7 +58,7 @@ fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and
 kernels: setup ## compile every variant of every CUDA kernel for three architectures; needs no GPU
 	$(BIN)/python -m pytest -m "slow or not slow" tests/jit/test_kernels_compile.py
 
-validate: setup ## predict published runs, and kernels of the installed tables
+validate: product ## predict published runs, and kernels of the installed tables
 	$(BIN)/assay validate --summary
 	$(BIN)/uv pip install -q --python $(BIN)/python -r pyproject.toml --extra validate
 	$(BIN)/python -m assay.validate.kernels.scores
@@ -78,7 +84,7 @@ format: setup ## format the Python and Rust sources in place
 web: ## check, test and build the front end; needs Node 20 or later and npm
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
-ui: setup ## open the pages in a browser; built ones come with the sources
+ui: product ## open the pages in a browser; built ones come with the sources
 	$(BIN)/assay ui
 
 test-web: setup ## test the pages in Chromium, which is installed if there is none

@@ -48,7 +48,7 @@ PART_LIMIT = 55_000_000
 
 EXTRAS = {
     "telemetry": "the extra telemetry: samples of GPUs and host",
-    "loop": "the extra loop: tables of traces, and statistics",
+    "loop": "the extra loop: tables of traces and telemetry",
 }
 """Extras that are parts of their own, and why a host wants them."""
 

@@ -1,20 +1,21 @@
 """Makes .venv, installs the packages and builds the extension; does nothing when nothing changed.
 
-Run by `make setup`. A stamp in .venv remembers what each step was made from, so that only the
-steps whose inputs changed are taken again.
+Run by make, with the set of packages that the target needs: `run` for the product, `dev` for tests
+and lints besides. Nothing is ever uninstalled. A stamp in .venv remembers what each step was made
+from, so that only the steps whose inputs changed are taken again.
 """
 
+import argparse
 import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,10 +25,20 @@ STAMP = ENVIRONMENT / "set-up.json"
 EXTENSION = ROOT / "python" / "assay" / "_native.abi3.so"
 INJECTED_LIBRARY = ROOT / "python" / "assay" / "libassay_inject.so"
 
+INSTALLER = "uv>=0.9"
+SETS = {
+    "run": ("loop", "telemetry", "ui"),
+    "dev": ("loop", "telemetry", "ui", "export", "fleet", "serve", "symbolic", "dev"),
+}
+"""Extras of each set of packages; a later set holds the earlier ones."""
+
 TOOLS = {
     "cargo": "install Rust 1.89 or later, for example from https://rustup.rs",
     "cc": "install a C compiler, for example the package gcc; Rust links with it",
 }
+
+
+Step = tuple[str, str, Callable[[], None]]
 
 
 class SetUpError(Exception):
@@ -39,14 +50,18 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run(*command: str | Path) -> None:
-    """Runs a command in the repository, as if .venv were activated."""
-    environment = os.environ | {
+def environment_variables() -> dict[str, str]:
+    """This process's environment, as if .venv were activated."""
+    return os.environ | {
         "VIRTUAL_ENV": str(ENVIRONMENT),
         "PATH": f"{ENVIRONMENT / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
+
+
+def run(*command: str | Path) -> None:
+    """Runs a command in the repository."""
     # What the tools report is progress too.
-    finished = subprocess.run([*command], cwd=ROOT, env=environment, stdout=sys.stderr)
+    finished = subprocess.run([*command], cwd=ROOT, env=environment_variables(), stdout=sys.stderr)
     if finished.returncode != 0:
         line = " ".join(str(word) for word in command)
         raise SetUpError(
@@ -54,11 +69,12 @@ def run(*command: str | Path) -> None:
         )
 
 
-def requirements() -> list[str]:
-    """The run-time and development requirements that pyproject.toml names."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named: list[str] = project["dependencies"] + project["optional-dependencies"]["dev"]
-    return named
+def requirements(packages: str) -> list[str]:
+    """What pyproject.toml names for a set of packages, and what builds the extension."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = stated["project"]["optional-dependencies"]
+    named = [*stated["project"]["dependencies"], *stated["build-system"]["requires"]]
+    return named + [line for extra in SETS[packages] for line in extras[extra]]
 
 
 def native_sources() -> Iterator[Path]:
@@ -75,12 +91,12 @@ def digest(parts: Iterator[bytes]) -> str:
     return total.hexdigest()
 
 
-def wanted_stamp() -> dict[str, str]:
+def wanted_stamp(packages: str) -> dict[str, str]:
     """What an up-to-date environment would have been made from, step by step."""
     return {
         # Scripts in .venv/bin hold absolute paths: a moved checkout needs a new one.
         "environment": str(ROOT),
-        "packages": digest(line.encode() for line in requirements()),
+        packages: digest(line.encode() for line in requirements(packages)),
         "extension": digest(
             part
             for path in native_sources()
@@ -92,15 +108,15 @@ def wanted_stamp() -> dict[str, str]:
 def found_stamp() -> dict[str, str]:
     """What the environment on disk was made from; empty where nothing usable is there."""
     try:
-        found: dict[str, str] = json.loads(STAMP.read_text(encoding="utf-8"))
+        stamp: dict[str, str] = json.loads(STAMP.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not PYTHON.exists():
         return {}
     built = [EXTENSION, *([INJECTED_LIBRARY] if sys.platform == "linux" else [])]
     if not all(path.exists() for path in built):
-        found.pop("extension", None)
-    return found
+        stamp.pop("extension", None)
+    return stamp
 
 
 def check_tools() -> None:
@@ -121,18 +137,41 @@ def make_environment() -> None:
         run(sys.executable, "-m", "venv", "--clear", ENVIRONMENT)
 
 
-def install_packages() -> None:
-    """Installs the requirements with uv, which is quick, else with pip."""
-    wanted = requirements()
-    run(PYTHON, "-m", "pip", "install", "--quiet", *(w for w in wanted if re.match(r"uv\b", w)))
+def install_packages(packages: str) -> None:
+    """Installs a set of packages with uv, which is quick, else with pip."""
+    wanted = requirements(packages)
+    run(PYTHON, "-m", "pip", "install", "--quiet", INSTALLER)
     try:
-        # uv leaves bytecode to the first import, which may be forbidden to write it.
-        options = ("--quiet", "--compile-bytecode", "--python", PYTHON)
-        run(PYTHON, "-m", "uv", "pip", "install", *options, *wanted)
+        run(PYTHON, "-m", "uv", "pip", "install", "--quiet", "--python", PYTHON, *wanted)
     except SetUpError:
         # uv does not read pip's configuration, where a mirror or a proxy may be named.
         say("      uv could not install them; trying pip")
         run(PYTHON, "-m", "pip", "install", "--quiet", *wanted)
+
+
+def start_compiling() -> subprocess.Popen[bytes]:
+    """Starts what maturin will ask cargo for, so that packages are downloaded meanwhile.
+
+    The variables are those that maturin sets: with others, cargo would build the binding again.
+    """
+    version = subprocess.run(
+        [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.strip()
+    variables = {
+        "PYO3_PYTHON": str(PYTHON),
+        "PYTHON_SYS_EXECUTABLE": str(PYTHON),
+        "PYO3_ENVIRONMENT_SIGNATURE": f"cpython-{version}-64bit",
+    }
+    command = [
+        *("cargo", "rustc", "--package", "assay-python", "--lib", "--crate-type", "cdylib"),
+        *("--features", "extension-module"),
+    ]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment_variables() | variables, stdout=sys.stderr
+    )
 
 
 def build_extension() -> None:
@@ -144,41 +183,58 @@ def build_extension() -> None:
     run(PYTHON, ROOT / "scripts" / "inject_library.py")
 
 
-STEPS: list[tuple[str, str, Callable[[], None]]] = [
-    ("environment", "Python environment in .venv", make_environment),
-    ("packages", "packages named in pyproject.toml", install_packages),
-    ("extension", "native extension", build_extension),
-]
+def steps(packages: str) -> list[Step]:
+    """What is to be done, in order: the key in the stamp, a title, the work."""
+    return [
+        ("environment", "Python environment in .venv", make_environment),
+        (packages, f'packages of the set "{packages}"', lambda: install_packages(packages)),
+        ("extension", "native extension", build_extension),
+    ]
 
 
-def set_up() -> None:
+def set_up(packages: str) -> None:
     """Takes the steps whose inputs changed since they were last taken."""
-    wanted, done = wanted_stamp(), found_stamp()
-    if done == wanted:
+    wanted, done = wanted_stamp(packages), found_stamp()
+    if all(done.get(key) == wanted[key] for key in wanted):
         return
     check_tools()
     if done.get("environment") != wanted["environment"]:
         done = {}
-    for number, (key, title, step) in enumerate(STEPS, start=1):
-        if done.get(key) == wanted[key]:
-            say(f"[{number}/{len(STEPS)}] {title}: up to date")
-            continue
-        say(f"[{number}/{len(STEPS)}] {title} ...")
-        started = time.monotonic()
-        step()
-        done[key] = wanted[key]
-        STAMP.write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
-        say(f"[{number}/{len(STEPS)}] {title}: done in {time.monotonic() - started:.0f} s")
+    ahead: subprocess.Popen[bytes] | None = None
+    plan = steps(packages)
+    try:
+        for number, (key, title, step) in enumerate(plan, start=1):
+            if done.get(key) == wanted[key]:
+                say(f"[{number}/{len(plan)}] {title}: up to date")
+                continue
+            say(f"[{number}/{len(plan)}] {title} ...")
+            started = time.monotonic()
+            if key == packages and done.get("extension") != wanted["extension"]:
+                ahead = start_compiling()
+            if key == "extension" and ahead is not None:
+                # maturin takes what is built, or says what is wrong.
+                ahead.wait()
+            step()
+            done[key] = wanted[key]
+            STAMP.write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
+            say(f"[{number}/{len(plan)}] {title}: done in {time.monotonic() - started:.0f} s")
+    finally:
+        if ahead is not None and ahead.poll() is None:
+            ahead.terminate()
+            ahead.wait()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Sets up under a lock, so that two makes at once do not write over each other."""
+    parser = argparse.ArgumentParser(description="Makes .venv and builds the extension.")
+    parser.add_argument("packages", choices=SETS, nargs="?", default="dev")
+    packages = parser.parse_args(arguments).packages
     lock_path = ROOT / "build" / "set-up.lock"
     lock_path.parent.mkdir(exist_ok=True)
     with lock_path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            set_up()
+            set_up(packages)
         except SetUpError as error:
             say(f"error: {error}")
             return 1

@@ -1,5 +1,7 @@
 """Set-up runs only the steps whose inputs changed."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,12 +10,22 @@ import pytest
 import set_up
 
 PYPROJECT = """
+[build-system]
+requires = ["maturin"]
 [project]
 dependencies = ["numpy"]
-optional-dependencies.dev = ["uv>=0.9"]
+[project.optional-dependencies]
+loop = ["polars"]
+telemetry = []
+ui = []
+export = []
+fleet = []
+serve = []
+symbolic = []
+dev = ["pytest"]
 """
 
-TakenSteps = Callable[[], list[str]]
+TakenSteps = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -57,11 +69,19 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
         "packages": [set_up.PYTHON],
         "extension": [set_up.EXTENSION, set_up.INJECTED_LIBRARY],
     }
-    monkeypatch.setattr(set_up, "STEPS", [(n, n, leave(n, *paths)) for n, paths in left.items()])
 
-    def run() -> list[str]:
+    def plan(packages: str) -> list[set_up.Step]:
+        keys = {"packages": packages}
+        return [(keys.get(n, n), n, leave(n, *paths)) for n, paths in left.items()]
+
+    monkeypatch.setattr(set_up, "steps", plan)
+    monkeypatch.setattr(
+        set_up, "start_compiling", lambda: subprocess.Popen([sys.executable, "-c", ""])
+    )
+
+    def run(packages: str = "run") -> list[str]:
         steps.clear()
-        assert set_up.main() == 0
+        assert set_up.main([packages]) == 0
         return list(steps)
 
     return run
@@ -70,6 +90,21 @@ def taken(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> TakenSteps:
 def test_second_run_skips_every_step(taken: TakenSteps) -> None:
     assert taken() == ["environment", "packages", "extension"]
     assert taken() == []
+
+
+def test_the_larger_set_is_added_to_the_smaller_one(checkout: Path, taken: TakenSteps) -> None:
+    taken("run")
+    assert taken("dev") == ["packages"]
+    assert taken("run") == taken("dev") == []
+    (checkout / "pyproject.toml").write_text(PYPROJECT.replace("pytest", "hypothesis"))
+    assert taken("run") == ["extension"]
+    assert taken("dev") == ["packages"]
+
+
+def test_the_set_of_the_product_has_no_test_tools() -> None:
+    product = " ".join(set_up.requirements("run"))
+    for name in ("playwright", "pytest", "sympy", "SALib", "statsmodels", "moto", "nvidia-cuda"):
+        assert name not in product
 
 
 @pytest.mark.parametrize(
@@ -110,15 +145,17 @@ def test_moved_checkout_reruns_every_step(taken: TakenSteps) -> None:
 def test_failed_step_is_rerun(
     taken: TakenSteps, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    working = set_up.STEPS
+    working = set_up.steps
 
     def fail() -> None:
         raise set_up.SetUpError("no disk\nhint: buy one")
 
-    monkeypatch.setattr(set_up, "STEPS", [*working[:1], ("packages", "packages", fail)])
-    assert set_up.main() == 1
+    monkeypatch.setattr(
+        set_up, "steps", lambda name: [*working(name)[:1], (name, "packages", fail)]
+    )
+    assert set_up.main(["run"]) == 1
     assert capsys.readouterr().err.endswith("error: no disk\nhint: buy one\n")
-    monkeypatch.setattr(set_up, "STEPS", working)
+    monkeypatch.setattr(set_up, "steps", working)
     assert taken() == ["packages", "extension"]
 
 
@@ -126,6 +163,6 @@ def test_missing_tool_is_named_before_any_step_runs(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None if name == "cargo" else name)
-    assert set_up.main() == 1
+    assert set_up.main([]) == 1
     assert capsys.readouterr().err.startswith("error: cargo is needed")
     assert not set_up.ENVIRONMENT.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-EXTRAS: Final = {"polars": "loop", "pyarrow": "loop", "statsmodels": "loop", "yaml": "loop"}
+EXTRAS: Final = {"polars": "loop", "pyarrow": "export", "yaml": "loop"}
 """Packages that an extra installs, and the extra."""
 
 

@@ -34,14 +34,13 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 stats: Any = LazyModule("scipy.stats", globals(), "stats")
-multitest: Any = LazyModule("statsmodels.stats.multitest", globals(), "multitest")
 
 Array = NDArray[np.float64]
 
 FALSE_DISCOVERY_RATE: Final = 0.05
 """Share of the discoveries that may be false, on average."""
 
-CORRECTIONS: Final = {"bh": "fdr_bh", "by": "fdr_by"}
+CORRECTIONS: Final = ("bh", "by")
 """Benjamini and Hochberg; Benjamini and Yekutieli, which holds under any dependence of the tests."""
 
 _SELECT_P: Final = 0.01
@@ -123,8 +122,8 @@ def lagged_screen(
     past.check()
     tests = [test for name in names for test in past.test(name)]
     p_values = np.array([test.p_value for test in tests])
-    q_values = multitest.multipletests(p_values, method=CORRECTIONS[correction])[1]
-    found = [
+    q_values = stats.false_discovery_control(p_values, method=correction)
+    dependences = [
         Dependence(
             test.series, target, test.lag, 1 if test.slope > 0.0 else -1, test.effect, test.slope,
             float(test.p_value), float(q),
@@ -132,8 +131,8 @@ def lagged_screen(
         for test, q in zip(tests, q_values, strict=True)
         if q <= rate
     ]  # fmt: skip
-    found.sort(key=lambda one: (one.q_value, one.p_value))
-    return Screen(tuple(found), len(tests), past.rows, tuple(notes))
+    dependences.sort(key=lambda dependence: (dependence.q_value, dependence.p_value))
+    return Screen(tuple(dependences), len(tests), past.rows, tuple(notes))
 
 
 def _usable(table: pl.DataFrame, target: str) -> tuple[list[str], dict[str, Array], list[str]]:

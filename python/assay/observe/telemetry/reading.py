@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
-from assay.observe.telemetry.fields import FIELDS, IDENTITY, PROCESS
 from assay.observe.telemetry.sinks import parquet
+from assay.observe.telemetry.table import columns, of_rows
 
 if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
-
-
-def columns() -> dict[str, Any]:
-    """The columns of a frame of samples: one row a device and tick."""
-    kinds = {int: pl.Int64, float: pl.Float64, str: pl.String}
-    found: dict[str, Any] = {name: kinds[kind] for name, (kind, _) in IDENTITY.items()}
-    found |= {field.name: kinds[field.type] for field in FIELDS.values()}
-    found["processes"] = pl.List(pl.Struct({name: kinds[kind] for name, kind in PROCESS.items()}))
-    found["series"] = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
-    return found
 
 
 def read(path: str | Path) -> pl.DataFrame:
@@ -74,7 +64,6 @@ def _checked(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
 
 def _read_lines(path: Path) -> pl.DataFrame:
     """Samples of JSON lines; a line that a crash cut short is left out."""
-    wanted = columns()
     rows = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
@@ -86,12 +75,8 @@ def _read_lines(path: Path) -> pl.DataFrame:
                 raise InputError(f"{path}: line {number}: expected a record of telemetry")
             if row.pop("record") != "sample":
                 continue
-            if "series" in row:
-                row["series"] = [
-                    {"key": key, "value": value} for key, value in row["series"].items()
-                ]
-            rows.append({name: row.get(name) for name in wanted})
-    return pl.DataFrame(rows, schema=wanted)
+            rows.append(row)
+    return of_rows(rows)
 
 
 def during(samples: pl.DataFrame, steps: pl.DataFrame, clock: str = "realtime") -> pl.DataFrame:

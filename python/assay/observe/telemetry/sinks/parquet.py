@@ -2,7 +2,7 @@
 
 The folder of a run holds `header.json` and files `samples-FIRST-LAST.parquet`, which hold the
 segments of those numbers. A file is written under a temporary name, synced and renamed. Merging
-writes one file for many segments, as row groups, and then removes those; a crash between the two
+writes one file for many segments and then removes those; a crash between the two
 leaves both, and a reader ignores a file whose numbers lie within another's.
 """
 
@@ -14,13 +14,19 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay import paths
 from assay.errors import InputError
+from assay.lazy_import import LazyModule
 from assay.observe.telemetry import table
 from assay.observe.telemetry.sample import FORMAT, RunHeader, Sample
 from assay.observe.telemetry.sinks.sink import Summary
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", globals(), "pl")
 
 HEADER: Final = "header.json"
 MERGED: Final = 32
@@ -64,7 +70,7 @@ class Parquet:
     def write(self, samples: Sequence[Sample]) -> None:
         """Write a segment; it is on the disk when this returns."""
         assert self._header is not None
-        data = table.to_parquet(table.to_table(samples, self._header))
+        data = table.to_parquet(table.of_samples(samples), self._header)
         path = self.path / _name(self._next, self._next)
         _write_synced(path, data)
         self._next += 1
@@ -79,25 +85,14 @@ class Parquet:
         self._write_header(summary)
 
     def _merge(self) -> None:
-        """Write the segments as row groups of one file, then remove them."""
-        pq = table.arrow().parquet
+        """Write the segments as one file, then remove them."""
+        assert self._header is not None
         last = self._next - 1
         first = last - len(self._segments) + 1
-        path = self.path / _name(first, last)
-        temporary = path.with_name(f".{path.name}.part")
-        try:
-            tables = [pq.read_table(one, schema=None) for one in self._segments]
-            with pq.ParquetWriter(temporary, tables[0].schema, compression="zstd") as writer:
-                for one in tables:
-                    writer.write_table(one.cast(tables[0].schema))
-            _sync(temporary)
-            temporary.rename(path)
-            _sync(self.path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        for one in self._segments:
-            one.unlink(missing_ok=True)
+        whole = pl.concat([pl.read_parquet(segment) for segment in self._segments])
+        _write_synced(self.path / _name(first, last), table.to_parquet(whole, self._header))
+        for segment in self._segments:
+            segment.unlink(missing_ok=True)
         self._segments = []
 
     def _write_header(self, summary: Summary | None) -> None:

@@ -52,7 +52,7 @@ class S3:
         import obstore
 
         assert self._header is not None
-        data = table.to_parquet(table.to_table(samples, self._header))
+        data = table.to_parquet(table.of_samples(samples), self._header)
         try:
             obstore.put(
                 self._store,
