@@ -14,29 +14,28 @@ TEXT_ONLY = "urllib.parse"
 """Takes URLs apart and opens none."""
 STORE = "object_store.py"
 """The canonical store, where `ASSAY_STORE` names a bucket, and the S3 sink of telemetry."""
+OPENING = {"answered", "connect", "KeptConnection"}
+"""What the HTTP client opens connections with."""
 SERVER = "engine/server/http_server.py"
 """Listens for the clients of `assay serve`."""
-TELEMETRY = {
-    # Asks the metrics endpoints that were named, and the usual ports of this machine.
-    "observe/telemetry/sources/endpoint.py": {"http", "socket", "ssl"},
-    # Sinks that a caller names, with their address.
-    "observe/telemetry/sinks/otlp.py": {"http", "ssl"},
-    "observe/telemetry/sinks/s3.py": {"obstore"},
-}
-"""What `assay telemetry` connects to; nothing else is imported from there for the network."""
+CLIENT = "http_client.py"
+"""The HTTP client; `SENDERS` are who uses it."""
+ENDPOINT = "observe/telemetry/sources/endpoint.py"
+"""Asks the metrics endpoints that were named, and the usual ports of this machine."""
+OTLP = "observe/telemetry/sinks/otlp.py"
+S3 = "observe/telemetry/sinks/s3.py"
+"""Sinks of `assay telemetry` that a caller names, with their address."""
 UI_SERVER = "ui/server.py"
 """Serves the pages on a socket that `assay ui` listens on."""
-SERVER_PROFILER = "observe/attach/server.py"
-"""Has a server that was named record itself: `assay trace attach --url`."""
-PROBES = "diagnose/live/client.py"
-"""Probes a server that was named: `assay diagnose --url`."""
 LOAD = "load/connection.py"
 """Sends a workload to a server that was named: `assay load`."""
 RECOVERY = "improve/journal/recovery.py"
 """Asks a server that a run started or was told to restart whether it is healthy."""
 EXCHANGE = "openai_api/exchange.py"
-"""Asks a server for its health and settings: one that was named, `assay run --engine URL`, or one that
-telemetry found on this machine, without a key: the page Live."""
+"""Asks a server for its health and settings, probes it, has it record itself: one that was named (`assay
+run --engine URL`, `assay diagnose --url`, `assay trace attach --url`), or one that telemetry found on
+this machine, without a key: the page Live."""
+SENDERS = {ENDPOINT, OTLP, RECOVERY, EXCHANGE}
 FREE_PORT = "improve/engines/vllm.py"
 """Looks for a free port of the loopback address, for a server of its own."""
 SERVER_PROCESS = "improve/engines/process.py"
@@ -66,6 +65,18 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+def sends(path: Path) -> bool:
+    """Whether a module imports what opens connections from the HTTP client, or all of it."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and (
+            (node.module == "assay.http_client" and {one.name for one in node.names} & OPENING)
+            or (node.module == "assay" and "http_client" in {one.name for one in node.names})
+        )
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
 def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
     package = root / "python" / "assay"
     users = {
@@ -76,14 +87,12 @@ def test_network_is_used_only_where_the_user_names_it(root: Path) -> None:
         SERVER: {"socket"},
         UI_SERVER: {"socket"},
         STORE: {"obstore"},
-        SERVER_PROFILER: {"urllib"},
-        PROBES: {"http", "ssl"},
-        LOAD: {"ssl"},
-        RECOVERY: {"http", "urllib"},
-        EXCHANGE: {"http", "ssl"},
+        S3: {"obstore"},
+        CLIENT: {"http", "ssl"},
         FREE_PORT: {"socket"},
-        **TELEMETRY,
     }
+    assert {name for name in users if sends(package / name)} == SENDERS
+    assert "create_connection" in (package / LOAD).read_text()
     # It listens; it connects nowhere.
     calls = {
         node.attr
@@ -115,15 +124,18 @@ def test_only_few_modules_start_programs(root: Path) -> None:
 
 
 def test_telemetry_looks_for_servers_on_this_machine_only(root: Path) -> None:
-    text = (root / "python/assay/observe/telemetry/sources/endpoint.py").read_text()
-    (call,) = [
+    (finder,) = [
         node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "connect_ex"
+        for node in ast.parse((root / "python/assay" / ENDPOINT).read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "find_endpoints"
     ]
-    assert ast.unparse(call.args[0]).startswith("('127.0.0.1', ")
+    first, other = [
+        node.args[0]
+        for node in ast.walk(finder)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Endpoint"
+    ]
+    assert ast.unparse(first).startswith("f'http://127.0.0.1:")
+    assert ast.unparse(other) == "endpoint.url"
 
 
 def test_without_a_sink_that_is_named_telemetry_stays_on_the_disk(

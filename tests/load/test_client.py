@@ -15,9 +15,10 @@ import pytest
 from streaming_server import Behavior, streaming_server
 
 from assay.errors import InputError
+from assay.http_client import ServerError
 from assay.load.client import ClientOptions, LoadClient, Progress, run_window
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
-from assay.openai_api.address import KEY_VARIABLE, ServerError
+from assay.openai_api.address import KEY_VARIABLE
 
 
 def closed(concurrency: int, count: int, tokens: int = 5) -> Workload:

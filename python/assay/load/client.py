@@ -20,13 +20,14 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from assay.errors import InputError
+from assay.http_client import ServerError
 from assay.load.answers import Sent, to_record
 from assay.load.connection import Connection, Exchange, connect, request_bytes
 from assay.load.pacing import Answered, Schedule, run_closed, run_open
 from assay.load.window import summarize
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import (
     CHAT,
     COMPLETIONS,

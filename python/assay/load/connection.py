@@ -2,12 +2,12 @@
 
 `data_received` reads the clock before anything else. Bodies are kept as pieces with their times and are
 parsed after the window: while requests are under way, the client does little but take the time.
+That is why it has a transport of its own; addresses and TLS are those of `http_client`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Final
@@ -233,9 +233,10 @@ class Connection(asyncio.Protocol):
 async def connect(address: ServerAddress) -> Connection:
     """Open a connection to a server."""
     loop = asyncio.get_running_loop()
-    context = ssl.create_default_context() if address.tls else None
-    port = address.port or (443 if address.tls else 80)
-    _, connection = await loop.create_connection(Connection, address.host, port, ssl=context)
+    place = address.place
+    _, connection = await loop.create_connection(
+        Connection, place.host, place.effective_port, ssl=place.tls_context()
+    )
     return connection
 
 
@@ -243,7 +244,7 @@ def request_bytes(
     address: ServerAddress, method: str, path: str, headers: dict[str, str], body: bytes = b""
 ) -> bytes:
     """A whole request; built before the window, so that sending is one write."""
-    lines = [f"{method} {address.base}{path} HTTP/1.1", f"Host: {address.authority}"]
+    lines = [f"{method} {address.base}{path} HTTP/1.1", f"Host: {address.place.authority}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -1,27 +1,18 @@
-"""The address of an OpenAI-compatible server, and the errors of talking to one."""
+"""The address of an OpenAI-compatible server: headers of a request, and what a failure means."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from assay.errors import AssayError, InputError
+from assay.errors import InputError
 from assay.escaping import clipped
+from assay.http_client import ServerError, read_address, without_password
 
 KEY_VARIABLE: Final = "ASSAY_API_KEY"
 """The environment variable whose value is sent as bearer token, as `assay serve` expects it."""
 
 _SHOWN: Final = 200
-
-
-class ServerError(AssayError):
-    """A server that does not answer as an OpenAI-compatible one does."""
-
-    def __init__(self, message: str, hint: str | None = None, status: int | None = None) -> None:
-        """Store the message, the hint and the HTTP status, where there was one."""
-        super().__init__(message, hint)
-        self.status = status
 
 
 class ServerAddress:
@@ -36,22 +27,15 @@ class ServerAddress:
 
         A server that was found and not named gets no key: another user may have started it.
         """
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise InputError(
-                f'{what}: expected http://HOST:PORT, got "{url.rpartition("@")[2]}"',
-                "for example http://localhost:8000",
-            )
-        self.tls, self.host, self.port = parts.scheme == "https", parts.hostname, port
+        error = InputError(
+            f'{what}: expected http://HOST:PORT, got "{without_password(url)}"',
+            "for example http://localhost:8000",
+        )
+        self.place = read_address(url, error)
+        self.host = self.place.host
         # Clients of OpenAI's name the folder of the interface; metrics are beside it.
-        self.base = parts.path.rstrip("/").removesuffix("/v1")
-        place = f"[{self.host}]" if ":" in self.host else self.host
-        self.authority = f"{place}{'' if port is None else f':{port}'}"
-        self.url = f"{parts.scheme}://{self.authority}{self.base}"
+        self.base = self.place.path.rstrip("/").removesuffix("/v1")
+        self.url = f"{self.place.origin}{self.base}"
         self.sends_key = sends_key
 
     def headers(self) -> dict[str, str]:

@@ -1,16 +1,39 @@
-"""One request and its whole answer: health, metrics, settings, answers that are not streamed."""
+"""One request to a server and its answer: every failure is a `ServerError`."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
-from contextlib import closing
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+from assay import http_client
+from assay.http_client import HttpResponse, read_body
 from assay.openai_api.address import ServerAddress
 
-_MAX_BODY: Final = 64 << 20
+
+@contextmanager
+def answered(
+    address: ServerAddress,
+    path: str,
+    body: Any = None,
+    *,
+    method: str | None = None,
+    timeout_s: float = 60.0,
+) -> Iterator[HttpResponse]:
+    """A successful answer, for as long as the block; a body makes it a POST."""
+    data = None if body is None else json.dumps(body)
+    method = method or ("GET" if body is None else "POST")
+    target, headers = address.base + path, address.headers()
+    try:
+        with http_client.answered(
+            address.place, method, target, data, headers, timeout_s=timeout_s
+        ) as answer:
+            if not http_client.is_success(answer):
+                raise address.refused(path, answer.status, read_body(answer))
+            yield answer
+    except http_client.FAILURES as error:
+        raise address.failed(path, error) from None
 
 
 def exchange(
@@ -21,36 +44,14 @@ def exchange(
     method: str | None = None,
     timeout_s: float = 60.0,
 ) -> bytes:
-    """The body of a successful answer; a body makes it a POST. Every failure is a `ServerError`."""
-    kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
-    more: dict[str, Any] = {"context": ssl.create_default_context()} if address.tls else {}
-    connection = kind(address.host, address.port, timeout=timeout_s, **more)
-    data = None if body is None else json.dumps(body)
-    try:
-        connection.request(
-            method or ("GET" if body is None else "POST"),
-            address.base + path,
-            data,
-            address.headers(),
-        )
-        with closing(connection.getresponse()) as answer:
-            said = answer.read(_MAX_BODY)
-            if answer.status != 200:
-                raise address.refused(path, answer.status, said)
-            return said
-    except (OSError, http.client.HTTPException) as error:
-        raise address.failed(path, error) from None
-    finally:
-        connection.close()
+    """The body of a successful answer."""
+    with answered(address, path, body, method=method, timeout_s=timeout_s) as answer:
+        return read_body(answer)
 
 
 def exchange_json(
     address: ServerAddress, path: str, body: Any = None, *, timeout_s: float = 60.0
 ) -> Any:
     """A successful answer as JSON data."""
-    said = exchange(address, path, body, timeout_s=timeout_s)
-    try:
-        return json.loads(said)
-    # Deeply nested JSON ends in a RecursionError.
-    except (ValueError, RecursionError) as error:
-        raise address.failed(path, error) from None
+    with answered(address, path, body, timeout_s=timeout_s) as answer:
+        return json.loads(read_body(answer))

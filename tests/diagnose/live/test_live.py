@@ -11,10 +11,11 @@ from fake_engine import FakeEngine
 from fake_server import Behavior, fake_server
 from running_server import running
 
+from assay.diagnose.live import client as live_client
 from assay.diagnose.live import diagnose_server
 from assay.diagnose.live.client import Client
 from assay.errors import AssayError, InputError
-from assay.openai_api.address import ServerError
+from assay.http_client import ServerError
 
 TRACE_KEYS = {
     "model", "gpu", "engine", "tensor", "batch", "context", "phase", "step_ns", "predicted_ns", "lo",
@@ -224,7 +225,7 @@ def test_bad_input_is_told_before_anything_is_sent(url, options, message):
 def test_a_server_that_lists_no_model_is_refused(monkeypatch):
     with fake_server() as url:
         client = Client(url)
-        monkeypatch.setattr(client, "_get", lambda path: {"data": []})
+        monkeypatch.setattr(live_client, "exchange_json", lambda *args, **options: {"data": []})
         with pytest.raises(ServerError, match="expected a list of models"):
             client.model()
 

@@ -10,7 +10,7 @@ import simulated_recordings
 
 from assay.diagnose.hypothesis import Hypothesis
 from assay.diagnose.live.causes import Scene, find_causes
-from assay.diagnose.live.client import Answer
+from assay.diagnose.live.client import Completion
 from assay.diagnose.live.observed import with_claims
 from assay.diagnose.live.probes import LENGTH, REPEATED, SINGLE, TOGETHER, Pair, Probe, Probes
 from assay.diagnose.live.watch import Window
@@ -32,12 +32,12 @@ def window(*rows: dict[str, Any]) -> Window:
 
 def answer(
     *, ttft_s: float = 0.01, tpot_s: float = 0.005, prompt: int = 64, made: int = 33
-) -> Answer:
+) -> Completion:
     arrivals = tuple(ttft_s + tpot_s * number for number in range(made))
-    return Answer(0.0, arrivals, prompt, made)
+    return Completion(0.0, arrivals, prompt, made)
 
 
-def probe(kind: str, *answers: Answer) -> Probe:
+def probe(kind: str, *answers: Completion) -> Probe:
     return Probe(kind, len(answers), answers[0].prompt_tokens, answers)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from assay.errors import InputError
+from assay.http_client import ServerError
 from assay.observe.attach import server
-from assay.observe.attach.server import ServerError, Slice
+from assay.observe.attach.server import Slice
 
 
 def write_trace(path: Path, rank: int, kernels: int) -> None:
@@ -196,5 +197,5 @@ def test_a_server_that_profiles_already_says_so(fake: Fake, tmp_path: Path) -> N
 
 
 def test_no_server() -> None:
-    with pytest.raises(ServerError, match="expected a server, got: "):
+    with pytest.raises(ServerError, match="expected an answer, got: "):
         server.record("http://127.0.0.1:1", Slice(steps=4), None, 1)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import ssl
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from assay.openai_api.address import ServerAddress, ServerError, shown
+from assay.http_client import ServerError, server_sent_events
+from assay.openai_api.address import ServerAddress, shown
 from assay.openai_api.answers import (
     CHAT,
     COMPLETIONS,
@@ -24,13 +20,11 @@ from assay.openai_api.answers import (
     served_model,
     token_counts,
 )
-
-_MAX_LINE: Final = 4 << 20
-_MAX_BODY: Final = 16 << 20
+from assay.openai_api.exchange import answered, exchange_json
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Completion:
     """One streamed completion; times are seconds of the monotonic clock."""
 
     sent_s: float
@@ -66,16 +60,17 @@ class Client:
         self._address = ServerAddress(url)
         self.host, self.url = self._address.host, self._address.url
         self._timeout_s = timeout_s
-        self._headers = self._address.headers()
         self._path: str | None = None
         self._ignores_end = True
         self.notes: list[str] = []
 
     def model(self) -> ServedModel:
         """The first model that the server lists."""
-        return served_model(self.url, self._get(MODELS))
+        return served_model(
+            self.url, exchange_json(self._address, MODELS, timeout_s=self._timeout_s)
+        )
 
-    def complete(self, model: str, prompt: str, tokens: int) -> Answer:
+    def complete(self, model: str, prompt: str, tokens: int) -> Completion:
         """Stream one completion of exactly `tokens` tokens where the server can be told to."""
         if self._path is None:
             self._path = self._choose(model)
@@ -112,12 +107,12 @@ class Client:
     def _body(self, path: str, model: str, prompt: str, tokens: int) -> dict[str, Any]:
         return completion_body(path, model, prompt, tokens, ignores_end=self._ignores_end)
 
-    def _stream(self, path: str, body: dict[str, Any]) -> Answer:
+    def _stream(self, path: str, body: dict[str, Any]) -> Completion:
         arrivals: list[float] = []
         usage: dict[str, Any] = {}
         sent_s = time.monotonic()
-        with self._answered("POST", path, json.dumps(body)) as answer:
-            for event in _events(answer):
+        with answered(self._address, path, body, timeout_s=self._timeout_s) as answer:
+            for event in server_sent_events(answer):
                 now_s = time.monotonic()
                 if isinstance(event.get("error"), dict):
                     raise ServerError(f"{self.url}{path}: {shown(event['error'].get('message'))}")
@@ -136,52 +131,4 @@ class Client:
         prompt, made = counts
         if not arrivals:
             raise ServerError(f"{self.url}{path}: expected text, got none in {made} tokens")
-        return Answer(sent_s, tuple(arrivals), prompt, made)
-
-    def _get(self, path: str) -> Any:
-        with self._answered("GET", path) as answer:
-            return json.loads(answer.read(_MAX_BODY))
-
-    @contextmanager
-    def _answered(
-        self, method: str, path: str, body: str | None = None
-    ) -> Iterator[http.client.HTTPResponse]:
-        """A successful answer, for as long as the block; every failure is a `ServerError`."""
-        connection = self._connect()
-        try:
-            connection.request(method, self._address.base + path, body, self._headers)
-            # An answer that ends its connection owns the socket: closing the connection is not enough.
-            with closing(connection.getresponse()) as answer:
-                if answer.status != 200:
-                    raise self._address.refused(path, answer.status, answer.read(_MAX_BODY))
-                yield answer
-        # Deeply nested JSON ends in a RecursionError.
-        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise self._address.failed(path, error) from None
-        finally:
-            connection.close()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._address.tls:
-            return http.client.HTTPSConnection(
-                self.host,
-                self._address.port,
-                timeout=self._timeout_s,
-                context=ssl.create_default_context(),
-            )
-        return http.client.HTTPConnection(self.host, self._address.port, timeout=self._timeout_s)
-
-
-def _events(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
-    """Server-sent events that are JSON objects, until the end or `[DONE]`."""
-    while line := answer.readline(_MAX_LINE):
-        if not line.startswith(b"data:"):
-            continue
-        data = line[5:].strip()
-        if data == b"[DONE]":
-            # Read on: the connection ends properly.
-            answer.read(_MAX_LINE)
-            return
-        event = json.loads(data)
-        if isinstance(event, dict):
-            yield event
+        return Completion(sent_s, tuple(arrivals), prompt, made)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from assay.diagnose.live.client import Answer, Client
-from assay.openai_api.address import ServerError
+from assay.diagnose.live.client import Client, Completion
+from assay.http_client import ServerError
 from assay.openai_api.answers import ServedModel
 
 SINGLE: Final = "one at a time"
@@ -43,7 +43,7 @@ class Probe:
     concurrency: int
     prompt_tokens: int
     """As the server counts them."""
-    answers: tuple[Answer, ...]
+    answers: tuple[Completion, ...]
 
     @property
     def ttft_s(self) -> float:
@@ -175,7 +175,7 @@ class Prober:
         for _ in range(PAIRS):
             order = [False, True]
             self._random.shuffle(order)
-            measured: dict[bool, Answer] = {}
+            measured: dict[bool, Completion] = {}
             beside = 0
             for with_prefill in order:
                 answer, prefilled = self._stream_beside(length if with_prefill else None)
@@ -187,11 +187,11 @@ class Prober:
                 tokens = measured[True].completion_tokens
                 self._found.pairs.append(Pair(alone, disturbed, beside, tokens))
 
-    def _stream_beside(self, length: int | None) -> tuple[Answer, int]:
+    def _stream_beside(self, length: int | None) -> tuple[Completion, int]:
         """A stream, and the tokens of the prompt that was sent once the stream was under way."""
         single = self._found.of(SINGLE)
         expected = single[-1].answers[0] if single else None
-        prefilled: list[Answer] = []
+        prefilled: list[Completion] = []
         failed: list[ServerError] = []
         thread = None
         if length is not None:
@@ -219,7 +219,7 @@ class Prober:
         return answer, sum(one.prompt_tokens for one in prefilled)
 
     def _probe(self, kind: str, prompts: Sequence[str], tokens: int) -> None:
-        answers: list[Answer] = []
+        answers: list[Completion] = []
         failed: list[ServerError] = []
 
         def send(prompt: str) -> None:
@@ -240,7 +240,7 @@ class Prober:
         mean = round(statistics.mean(one.prompt_tokens for one in answers))
         self._found.done.append(Probe(kind, len(prompts), mean, tuple(answers)))
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: Completion) -> None:
         self._found.requests += 1
         self._found.tokens += answer.prompt_tokens + answer.completion_tokens
 

@@ -28,7 +28,7 @@ from assay.diagnose.live.probes import (
 from assay.diagnose.live.watch import Watch, Window
 from assay.diagnose.violation import Violation
 from assay.errors import InputError
-from assay.openai_api.address import ServerError
+from assay.http_client import ServerError
 from assay.openai_api.answers import ServedModel
 from assay.planner import hardware_spec, model_spec
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
+from assay.http_client import ServerError
 from assay.load.workloads.workload import Workload
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.exchange import exchange
 
 TRACED_TOKENS: Final = 32

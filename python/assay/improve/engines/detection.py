@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.http_client import ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.exchange import exchange, exchange_json
 
 _METRICS: Final = {"llamacpp:": "llama.cpp", "sglang:": "sglang"}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from assay import paths
 from assay.errors import AssayError, InputError
+from assay.http_client import ServerError
 from assay.improve.engines import adapter as adapters
 from assay.improve.engines import capturing, detection, placement, schemas
 from assay.improve.engines.adapter import Adapter
@@ -30,7 +31,7 @@ from assay.improve.engines.supervised import SupervisedServer, is_local, numbere
 from assay.load.client import LoadClient
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import MODELS, ServedModel, served_model
 from assay.openai_api.exchange import exchange, exchange_json
 
@@ -65,7 +66,9 @@ class HttpEngine:
         self.address: Final = ServerAddress(url, "--engine")
         self._template = None if restart is None else CommandTemplate.parse(restart)
         self.adapter: Final = self._adapter(adapter)
-        self.folder: Final = folder or paths.scratch() / "servers" / str(self.address.port or 0)
+        self.folder: Final = folder or paths.scratch() / "servers" / str(
+            self.address.place.port or 0
+        )
         self.server: Final = SupervisedServer(
             self.address, self.adapter, on_start=on_start, say=say
         )

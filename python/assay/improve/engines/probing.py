@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from assay.http_client import ServerError
 from assay.improve.engines.protocol import ProbeAnswer
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.answers import COMPLETIONS, REFUSED_FIELD
 from assay.openai_api.exchange import exchange_json
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from assay.http_client import ServerError
 from assay.improve.engines.adapter import VALUE, Adapter, AdapterKnob, Source
 from assay.load.workloads.measurement import Setting
 from assay.observe.telemetry.sources import exposition
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.exchange import exchange, exchange_json
 
 COMMAND_LINE: Final = "command line"

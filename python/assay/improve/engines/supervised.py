@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from assay.http_client import ServerError
 from assay.improve.engines import failures, process
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.process import Process, ServerRecord
 from assay.improve.engines.protocol import EngineLostError, Failure
-from assay.openai_api.address import ServerAddress, ServerError
+from assay.openai_api.address import ServerAddress
 from assay.openai_api.exchange import exchange
 
 _HEALTH_S: Final = 2.0
@@ -56,7 +57,7 @@ class SupervisedServer:
         if not self.is_healthy():
             return False
         self.was_found = True
-        port = self.address.port or (443 if self.address.tls else 80)
+        port = self.address.place.effective_port
         pid = process.listener(port) if is_local(self.address) else None
         self.record = None if pid is None else process.identify(pid)
         return True
@@ -154,7 +155,7 @@ class SupervisedServer:
 
     def _await_port(self) -> None:
         """Wait until the last server has let go of the port; another's server is refused."""
-        port = self.address.port
+        port = self.address.place.port
         if port is None or not is_local(self.address):
             return
         if not process.wait_until(lambda: process.listener(port) is None, _PORT_S):

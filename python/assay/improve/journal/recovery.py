@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from assay.errors import AssayError, InputError
+from assay.http_client import FAILURES, answered, is_success, read_address
 from assay.improve.engines import process as processes
 from assay.improve.engines.process import ServerRecord
 from assay.improve.journal import active, block_table
@@ -233,9 +232,10 @@ def _answers(server: ServerRecord) -> bool:
     if not server.health_url:
         return True
     try:
-        with urllib.request.urlopen(server.health_url, timeout=ANSWER_S) as answer:
-            return bool(200 <= answer.status < 300)
-    except (OSError, HTTPException):
+        address = read_address(server.health_url, InputError("the server's address is no URL"))
+        with answered(address, "GET", address.target, timeout_s=ANSWER_S) as answer:
+            return is_success(answer)
+    except (*FAILURES, InputError):
         return False
 
 

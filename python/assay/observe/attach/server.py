@@ -6,18 +6,17 @@ folder of theirs. vLLM counts its steps in `/metrics`; SGLang takes the number o
 
 from __future__ import annotations
 
-import json
-import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.errors import AssayError, InputError
+from assay.errors import InputError
+from assay.http_client import ServerError
 from assay.observe.telemetry.sources import exposition
+from assay.openai_api.address import ServerAddress
+from assay.openai_api.exchange import exchange
 
 if TYPE_CHECKING:
     from assay.observe.trace import Trace
@@ -30,15 +29,9 @@ _HINTS: Final = {
     "FOLDER}' (before 0.13: VLLM_TORCH_PROFILER_DIR=FOLDER)",
     "sglang": "start SGLang with SGLANG_TORCH_PROFILER_DIR=FOLDER",
 }
-_REQUEST_S: Final = 60.0
 _POLL_S: Final = 0.05
 _SETTLE_S: Final = 0.5
 """A file that did not grow for so long is complete."""
-_MAX_BYTES: Final = 32 << 20
-
-
-class ServerError(AssayError):
-    """A server that does not answer as expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +66,9 @@ def record(
     progress: Callable[[str], None] = lambda text: None,
 ) -> Recorded:
     """Record a slice and import the trace that the server wrote, where this machine can read it."""
-    if not re.match(r"https?://", url):
-        raise InputError(
-            f'--url: expected http://HOST:PORT, got "{url}"', "for example http://localhost:8000"
-        )
-    client = _Client(url.rstrip("/"), time.monotonic() + timeout_s + (wanted.duration_s or 0.0))
+    # No key is sent: the profiler is beside the interface that one protects.
+    address = ServerAddress(url, sends_key=False)
+    client = _Client(address, time.monotonic() + timeout_s + (wanted.duration_s or 0.0))
     recorded = Recorded(client.kind())
     _check(wanted, recorded.server, client)
     before = _files(trace_folder)
@@ -127,8 +118,8 @@ def _check(wanted: Slice, server: str, client: _Client) -> None:
 class _Client:
     """A server's own profiler over HTTP."""
 
-    def __init__(self, url: str, deadline: float) -> None:
-        self.url = url
+    def __init__(self, address: ServerAddress, deadline: float) -> None:
+        self._address, self.url = address, address.url
         self.deadline = deadline
 
     def kind(self) -> str:
@@ -136,7 +127,7 @@ class _Client:
         text = self._metrics()
         if text is None:
             # An unreachable server is an error; one without metrics is not.
-            self._request("/health", missing_is_fine=True)
+            self._request("/health")
             return "unknown"
         return next((name for name in ("vllm", "sglang") if f"{name}:" in text), "unknown")
 
@@ -171,7 +162,7 @@ class _Client:
 
     def profile(self, path: str, server: str, body: dict[str, Any] | None = None) -> None:
         """Start or stop the profiler."""
-        answer = self._request(path, body or {}, missing_is_fine=True)
+        answer = self._request(path, body or {})
         if answer is None:
             raise ServerError(
                 f"{self.url}{path}: expected the server's profiler, got no such path",
@@ -183,32 +174,16 @@ class _Client:
             )
 
     def _metrics(self) -> str | None:
-        return self._request("/metrics", missing_is_fine=True)
+        return self._request("/metrics")
 
-    def _request(
-        self, path: str, body: dict[str, Any] | None = None, *, missing_is_fine: bool
-    ) -> str | None:
+    def _request(self, path: str, body: dict[str, Any] | None = None) -> str | None:
         """The answer's text; None where the server knows no such path. A body makes it a POST."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        request = urllib.request.Request(self.url + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=_REQUEST_S) as answer:
-                text: str = answer.read(_MAX_BYTES).decode("utf-8", "replace")
-                return text
-        except urllib.error.HTTPError as error:
-            if missing_is_fine and error.code in (404, 405):
+            return exchange(self._address, path, body).decode("utf-8", "replace")
+        except ServerError as error:
+            if error.status in (404, 405):
                 return None
-            said = error.read(300).decode("utf-8", "replace").strip()
-            raise ServerError(
-                f"{self.url}{path}: expected success, got {error.code}: {said}"
-            ) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise ServerError(
-                f"{self.url}: expected a server, got: {reason}",
-                "is it running, and the port right?",
-            ) from None
+            raise
 
 
 def _values(text: str, name: str) -> list[float]:

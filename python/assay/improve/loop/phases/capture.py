@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from assay.errors import AssayError
+from assay.http_client import ServerError
 from assay.improve.loop.state import NoDataError, RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
 from assay.load.workloads.measurement import Measurement
 from assay.load.workloads.workload import Window
-from assay.openai_api.address import ServerError
 
 TRACED_REQUESTS: Final = 8
 """Most requests of the traced window: a trace of a few dozen steps tells what takes the time."""

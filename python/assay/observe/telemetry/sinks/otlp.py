@@ -8,14 +8,13 @@ keys and are never printed.
 from __future__ import annotations
 
 import gzip
-import http.client
 import os
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from assay.errors import InputError
+from assay.http_client import answered, read_address
 from assay.observe.telemetry.sample import RunHeader, Sample
 from assay.observe.telemetry.sinks.otlp_metrics import request_of
 from assay.observe.telemetry.sinks.sink import RejectedError, RetryLaterError, Summary
@@ -35,13 +34,12 @@ class Otlp:
     def __init__(self, url: str = "", environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         self._url = _metrics_url(url, variables)
-        parts = urlsplit(self._url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(
-                "sink otlp: expected a URL such as otlp:http://127.0.0.1:4318",
-                f"or set {_PREFIX}ENDPOINT",
-            )
-        if parts.username is not None:
+        error = InputError(
+            "sink otlp: expected a URL such as otlp:http://127.0.0.1:4318",
+            f"or set {_PREFIX}ENDPOINT",
+        )
+        self._address = read_address(self._url, error)
+        if self._address.credentials is not None:
             raise InputError(
                 "sink otlp: expected a URL without a password",
                 f"{_PREFIX}HEADERS=authorization=... sends one",
@@ -91,26 +89,12 @@ class Otlp:
         """Nothing is held."""
 
     def _post(self, data: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, float | None]:
-        parts = urlsplit(self._url)
-        assert parts.hostname is not None
-        connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=self._certificate or None)
-            connection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=self._timeout_s, context=context
-            )
-        else:
-            connection = http.client.HTTPConnection(
-                parts.hostname, parts.port, timeout=self._timeout_s
-            )
-        try:
-            target = parts.path + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", target, body=data, headers=dict(headers))
-            answer = connection.getresponse()
+        with answered(
+            self._address, "POST", self._address.target, data, headers,
+            timeout_s=self._timeout_s, certificate=self._certificate,
+        ) as answer:  # fmt: skip
             wait = answer.getheader("Retry-After", "")
             return answer.status, answer.read(1 << 20), float(wait) if wait.isdigit() else None
-        finally:
-            connection.close()
 
 
 def _option(variables: Mapping[str, str], name: str) -> str:
