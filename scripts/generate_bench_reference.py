@@ -22,11 +22,11 @@ FIGURES = RESULTS / "kernels-h200.json"
 REFERENCE = ROOT / "docs" / "reference"
 COMMAND = "python scripts/generate_bench_reference.py"
 WEIGHTS = {
-    (16, 0): "bf16",
-    (8, 0): "int8",
-    (80, 0): "e4m3",
-    (4, 128): "int4, groups of 128",
-    (4, 32): "int4, groups of 32",
+    ("Float16", 0): "bf16",
+    ("Int8", 0): "int8",
+    ("E4m3", 0): "e4m3",
+    ("Uint4", 128): "int4, groups of 128",
+    ("Uint4", 32): "int4, groups of 32",
 }
 Figure = dict[str, Any]
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from assay._native import cuda_sources
+
 KERNELS = Path(os.environ.get("ASSAY_KERNELS", Path(__file__).resolve().parents[1] / "kernels"))
 CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION = 4, 6
 MAP_TYPES = {torch.float16: 6, torch.bfloat16: 9}
@@ -73,21 +75,22 @@ def check(result: int, what: str) -> None:
         raise RuntimeError(f"{what}: CUDA error {result}: {text.value!r}")
 
 
-def find_source(file: str) -> Path:
-    """The path of a source with this file name, in whichever folder of the kernels it is."""
-    (found,) = KERNELS.rglob(file)
-    return found
+@functools.cache
+def sources() -> dict[str, str]:
+    """The sources by file name: those of the folder, and the header that the extension generates."""
+    paths = {path.name: path.read_text() for path in KERNELS.rglob("*.cu*")}
+    return dict(cuda_sources()) | paths
 
 
 @functools.cache
 def compile_kernel(file: str, architecture: str, options: tuple[str, ...]) -> bytes:
     """The cubin of one file of the kernels folder."""
     nvrtc = compiler()
-    headers = sorted(KERNELS.rglob("*.cuh"))
-    names = (ctypes.c_char_p * len(headers))(*[path.name.encode() for path in headers])
-    texts = (ctypes.c_char_p * len(headers))(*[path.read_bytes() for path in headers])
+    headers = {name: text for name, text in sources().items() if name.endswith(".cuh")}
+    names = (ctypes.c_char_p * len(headers))(*[name.encode() for name in headers])
+    texts = (ctypes.c_char_p * len(headers))(*[text.encode() for text in headers.values()])
     program = ctypes.c_void_p()
-    source = find_source(file).read_bytes()
+    source = sources()[file].encode()
     nvrtc.nvrtcCreateProgram(
         ctypes.byref(program), source, file.encode(), len(headers), texts, names
     )

@@ -12,9 +12,9 @@ def k_steps(weights: torch.Tensor, line_weights: int) -> torch.Tensor:
     return padded.view(rows, -1, line_weights // 32, 4, 8)
 
 
-def row_chunks(weight: int, inputs: int, group: int) -> int:
-    """16-byte chunks of a weight row in format 16, 8, 80 or 4."""
-    weights_per_chunk = 128 // {80: 8}.get(weight, weight)
+def row_chunks(bits: int, inputs: int, group: int) -> int:
+    """16-byte chunks of a row of weights of so many bits."""
+    weights_per_chunk = 128 // bits
     return -(-inputs // (weights_per_chunk * 8)) * 8 if group else inputs // weights_per_chunk
 
 

@@ -6,6 +6,7 @@ Macros that only change a size have one value or two.
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+from assay._native import FORMATS, cuda_layout_macros
 from assay.runtime.ufuncs import BINARY, UNARY
 
 Options = Mapping[str, object]
@@ -13,22 +14,28 @@ Options = Mapping[str, object]
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
 HALF = ("bf16", "fp16")
 FLOATS = (*HALF, "float")
-QUANTIZED = ((8, 0), (8, 32), (8, 64), (80, 0), (4, 32), (4, 64), (4, 128))
+FLOAT16, INT8, E4M3, UINT4 = (
+    f"WeightFormat::{name}" for name in ("Float16", "Int8", "E4m3", "Uint4")
+)
+QUANTIZED = ((INT8, 0), (INT8, 32), (INT8, 64), (E4M3, 0), (UINT4, 32), (UINT4, 64), (UINT4, 128))
 QUANTIZED_CACHES = ("e4m3", "int8")
-BLOCKS = {
-    80: (8, 32, 0, 0), 40: (4, 32, 0, 8), 41: (4, 32, 0, 0), 50: (5, 32, 0, 16), 51: (5, 32, 0, 0),
-    42: (40, 32, 0, 0), 44: (41, 32, 3, 0), 25: (4, 16, 1, 0), 35: (4, 16, 2, 4),
-    45: (4, 32, 1, 0), 55: (5, 32, 1, 0), 65: (6, 16, 2, 32), 43: (40, 32, 2, 0),
-}  # fmt: skip
-"""Formats of GGUF: weight format, group size, scale format and zero point."""
+GGML_BLOCKS = (
+    "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs",
+)  # fmt: skip
 KINDS = {"bool": "bool", "int": "i64", "uint": "u8", "float": "float"}
+ELEMENTWISE = ("none", "silu", "gelu", "gelu_tanh", "relu")
+GATED = ("swiglu", "geglu_tanh", "geglu", "swiglu_clamped")
 INTEGERS = ("i8", "i16", "int", "i64", "u8", "u16", "u32", "u64")
 
 
-def layout(block_format: int) -> dict[str, object]:
-    """The macros of the layout that a block format is packed in."""
-    names = ("WEIGHT_FORMAT", "GROUP_SIZE", "SCALE_FORMAT", "ZERO_POINT")
-    return dict(zip(names, BLOCKS[block_format], strict=True))
+def layout(format: str) -> dict[str, object]:
+    """The macros of a format of quantized weights, such as `q4_k`."""
+    return dict(cuda_layout_macros(FORMATS[format]) or ())
+
+
+def activation(name: str) -> str:
+    """The value of ACTIVATION for a name such as `gelu_tanh`."""
+    return "Activation::" + name.title().replace("_", "")
 
 
 def gemv() -> Iterator[Options]:
@@ -43,26 +50,27 @@ def gemv() -> Iterator[Options]:
             "CHUNKS_PER_THREAD": 2,
             "CTAS_PER_SM": 1,
         }
-        for weight, group in ((16, 0), *QUANTIZED):
+        for weight, group in ((FLOAT16, 0), *QUANTIZED):
             kind = shape | {"WEIGHT_FORMAT": weight, "GROUP_SIZE": group}
             yield kind | {"OUTPUT": element, "NO_TAIL": 1}
             yield kind | {"OUTPUT": "float", "NORM": 1}
             yield kind | {"OUTPUT": element, "NORM": 1, "GATED": 1}
-        for activation_code in range(1, 5):
+        for name in ELEMENTWISE[1:]:
             yield shape | {
-                "WEIGHT_FORMAT": 16,
+                "WEIGHT_FORMAT": FLOAT16,
                 "OUTPUT": element,
-                "ACTIVATION_CODE": activation_code,
+                "ACTIVATION": activation(name),
             }
         for rows in (2, 4, 8):
-            yield shape | {"WEIGHT_FORMAT": 16, "OUTPUT": element, "MAX_ROWS": rows}
-        gated = {"WEIGHT_FORMAT": 16, "OUTPUT": element, "GATED": 1}
-        for code in (6, 7, 8):
-            yield shape | gated | {"ACTIVATION_CODE": code, "GROUPED": int(code == 8)}
-        for weight, group in ((16, 0), *QUANTIZED):
+            yield shape | {"WEIGHT_FORMAT": FLOAT16, "OUTPUT": element, "MAX_ROWS": rows}
+        gated = {"WEIGHT_FORMAT": FLOAT16, "OUTPUT": element, "GATED": 1}
+        for name in GATED[1:]:
+            grouped = int(name == "swiglu_clamped")
+            yield shape | gated | {"ACTIVATION": activation(name), "GROUPED": grouped}
+        for weight, group in ((FLOAT16, 0), *QUANTIZED):
             kind = {"WEIGHT_FORMAT": weight, "GROUP_SIZE": group, "OUTPUT": element}
             yield shape | kind | {"GROUPED": 1}
-        for block_format in BLOCKS:
+        for block_format in GGML_BLOCKS:
             kind = shape | layout(block_format)
             yield kind | {"OUTPUT": element, "NO_TAIL": 1, "GROUPED": int(element == "bf16")}
             yield kind | {"OUTPUT": "float", "NORM": 1, "GATED": 1, "MAX_ROWS": 4}
@@ -84,7 +92,7 @@ def small_m_gemm() -> Iterator[Options]:
         }
         yield shape | {"OUTPUT": element}
         yield shape | {"OUTPUT": "float", "NORM": 1}
-        yield shape | {"OUTPUT": element, "NORM": 1, "GATED": 1, "ACTIVATION_CODE": 1}
+        yield shape | {"OUTPUT": element, "NORM": 1, "GATED": 1, "ACTIVATION": activation("silu")}
 
 
 def elementwise() -> Iterator[Options]:
@@ -138,10 +146,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "gemv.cu":
             yield from gemv()
         case "gemv_hopper.cu":
-            nested = [one for one, (_, _, scales, _) in BLOCKS.items() if scales in (1, 2)]
-            nested = nested if architecture == "sm_90a" else []
-            for block_format, gated in product(nested, (0, 1)):
-                yield layout(block_format) | {
+            layouts = [layout(block_format) for block_format in GGML_BLOCKS]
+            nested = [macros for macros in layouts if "Nested" in str(macros["SCALE_FORMAT"])]
+            for macros, gated in product(nested if architecture == "sm_90a" else [], (0, 1)):
+                yield macros | {
                     "ELEMENT": "bf16", "OUTPUT": "bf16", "INPUTS": 4096, "MAX_ROWS": 1, "ROWS_PER_CTA": 4,
                     "THREADS": 128, "CHUNKS_PER_THREAD": 1, "CTAS_PER_SM": 4, "STAGES": 4,
                     "NORM": gated, "GATED": gated, "NO_TAIL": gated,
@@ -213,13 +221,13 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     yield {"ELEMENT": element, "LAYER_NORM": flag, "LOG_SOFTMAX": flag, "CHUNKS_PER_THREAD": chunks,
                            "VECTOR": vector, "THREADS": 128}  # fmt: skip
         case "activate.cu":
-            for element, activation_code in product(FLOATS, range(5)):
+            for element, name in product(FLOATS, ELEMENTWISE):
                 vector = 4 if element == "float" else 8
-                yield {"ELEMENT": element, "VECTOR": vector, "ACTIVATION_CODE": activation_code}
+                yield {"ELEMENT": element, "VECTOR": vector, "ACTIVATION": activation(name)}
         case "swiglu.cu":
-            for element, code in product(FLOATS, (0, 6, 7, 8)):
+            for element, name in product(FLOATS, GATED):
                 yield from (
-                    {"ELEMENT": element, "VECTOR": v, "ACTIVATION_CODE": code}
+                    {"ELEMENT": element, "VECTOR": v, "ACTIVATION": activation(name)}
                     for v in (4 if element == "float" else 8, 1)
                 )
         case "scale.cu" | "combine_experts.cu":
@@ -255,10 +263,14 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "EXPERTS_READY": int(element == "bf16"),
                 }  # fmt: skip
         case "grouped_small_m_gemm.cu":
-            experts = ((2048, 2, 8, 5, 1, 0), (2048, 2, 8, 5, 1, 8), (768, 1, 6, 6, 0, 0))
-            for element, (inputs, slices, warps, stages, gated, code) in product(HALF, experts):
+            experts = (
+                (2048, 2, 8, 5, 1, "none"), (2048, 2, 8, 5, 1, "swiglu_clamped"),
+                (768, 1, 6, 6, 0, "none"),
+            )  # fmt: skip
+            for element, (inputs, slices, warps, stages, gated, name) in product(HALF, experts):
                 yield {
-                    "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": code, "INPUTS": inputs, "SLICE_K": 128,
+                    "ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name), "INPUTS": inputs,
+                    "SLICE_K": 128,
                     "SLICES": slices, "STAGES": stages, "WARPS": warps, "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024,
                 }  # fmt: skip
         case "grouped_small_m_gemm_hopper.cu":
@@ -266,9 +278,10 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             layers = ((2048, 2, 8, 3, 1), (768, 1, 4, 1, 2), (2880, 3, 10, 3, 1))
             for element, (inputs, parts, warps, stages, ctas) in product(HALF, layers):
                 gated = int(inputs > 768)
+                name = "swiglu_clamped" if parts == 3 else "none"
                 if architecture == "sm_90a":
                     yield {
-                        "ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": 8 * (parts // 3),
+                        "ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name),
                         "M_TILES": 1, "INPUTS": inputs, "PARTS": parts, "STAGES": stages, "WARPS": warps,
                         "EXPERTS": 128, "MAX_ASSIGNMENTS": 1024, "CHUNK": ctas, "ROW_BLOCKS": 2,
                         "CTAS_PER_SM": ctas, "EXPERTS_READY": 1 - gated,
@@ -276,8 +289,11 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
         case "group_assignments.cu":
             yield {"TILE_ROWS": 64}
         case "grouped_gemm.cu":
-            for element, (gated, code) in product(HALF, ((0, 0), (1, 0), (1, 6), (1, 8), (0, 3))):
-                yield {"ELEMENT": element, "GATED": gated, "ACTIVATION_CODE": code}
+            epilogues = (
+                (0, "none"), (1, "none"), (1, "geglu_tanh"), (1, "swiglu_clamped"), (0, "gelu_tanh"),
+            )  # fmt: skip
+            for element, (gated, name) in product(HALF, epilogues):
+                yield {"ELEMENT": element, "GATED": gated, "ACTIVATION": activation(name)}
         case "rope_write.cu":
             for element, interleaved in product(FLOATS, (0, 1)):
                 for vector, lanes in ((4 if element == "float" else 8, 8), (1, 32)):
@@ -342,13 +358,13 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
                     "THREADS": 256,
                 }
             if file == "dequantize.cu":
-                yield from (layout(one) | {"OUTPUT": "bf16"} for one in BLOCKS)
+                yield from (layout(format) | {"OUTPUT": "bf16"} for format in GGML_BLOCKS)
         case "dequantize_blocks.cu":
-            for block_format, element in product(BLOCKS, FLOATS):
-                yield layout(block_format) | {"BLOCK_FORMAT": block_format, "OUTPUT": element}
+            for block_format, element in product(GGML_BLOCKS, FLOATS):
+                yield layout(block_format) | {"OUTPUT": element}
         case "quantize_blocks.cu":
-            for block_format, element in product((80, 40, 41), FLOATS):
-                yield {"BLOCK_FORMAT": block_format, "TYPE": element}
+            for block_format, element in product(("q8_0", "q4_0", "q4_1"), FLOATS):
+                yield layout(block_format) | {"TYPE": element}
         case "matmul.cu":
             for element, epilogue in product(FLOATS, range(3)):
                 yield {"TYPE": element, "OUTPUT": element, "EPILOGUE": epilogue}
@@ -357,7 +373,7 @@ def variants(file: str, architecture: str) -> Iterator[Options]:
             for element, other in product(FLOATS, FLOATS):
                 yield {"TYPE": element, "OUTPUT": other}
         case "pack_blocks.cu":
-            yield from (layout(one) | {"BLOCK_FORMAT": one} for one in BLOCKS)
+            yield from map(layout, GGML_BLOCKS)
         case "reduce.cu":
             for kind, (rows, register_vectors) in product(
                 ("float", "double", "i64"), ((0, 0), (1, 0), (1, 4))

@@ -20,10 +20,17 @@ import torch
 
 import kernel_packing as packing
 from kernel_harness import Kernel, milliseconds, prefill
+from kernel_variants import E4M3, FLOAT16, INT8, UINT4
 
 SHAPES = [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (128256, 4096)]
+BITS = {FLOAT16: 16, INT8: 8, E4M3: 8, UINT4: 4}
 ROTATED_BYTES = 1.5e9  # rotated through, many times the L2 cache
 Work = Callable[[], object]
+
+
+def enumerator(value: str) -> str:
+    """A weight format without its type."""
+    return value.rpartition(":")[2]
 
 
 def print_figures(**figures: object) -> None:
@@ -85,11 +92,11 @@ def copies_of(make: Callable[[], Any], nbytes: float) -> list[Any]:
     return [make() for _ in range(max(2, min(48, math.ceil(ROTATED_BYTES / nbytes))))]
 
 
-def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
+def launches(weight: str, group: int, rows: int, inputs: int) -> list[tuple[int, int, int]]:
     """Launch shapes of gemv.cu: weight rows per CTA, threads, CTAs per SM."""
-    chunks = packing.row_chunks(weight, inputs, group)
+    chunks = packing.row_chunks(BITS[weight], inputs, group)
     rows_factor = 2 if rows <= 2 else 1
-    if weight == 16:
+    if weight == FLOAT16:
         short = [(4 * rows_factor, 256, 2), (4 * rows_factor, 512, 1), (4, 128, 2)]
         return (
             short
@@ -108,15 +115,15 @@ def launches(weight: int, group: int, rows: int, inputs: int) -> list[tuple[int,
 
 
 def packed_weights(
-    weight: int, group: int, dense: list[torch.Tensor]
+    weight: str, group: int, dense: list[torch.Tensor]
 ) -> tuple[list[Any], list[Any]]:
     """Every matrix in the kernel's layout, and its scales; quantized ones are listed twice."""
-    if weight == 16:
+    if weight == FLOAT16:
         return dense, [None] * len(dense)
-    if weight == 4:
+    if weight == UINT4:
         both = [packing.quantize_groups(matrix, group, 4)[:2] for matrix in dense]
     else:
-        quantize = packing.quantize_rows if weight == 8 else packing.quantize_e4m3
+        quantize = packing.quantize_rows if weight == INT8 else packing.quantize_e4m3
         both = [quantize(matrix)[:2] for matrix in dense]
     return [pair[0] for pair in both] * 2, [pair[1] for pair in both] * 2
 
@@ -131,13 +138,13 @@ def measure_torch_linear(dense: list[torch.Tensor], rows: int, ceiling: float) -
             torch.nn.functional.linear(x, matrix)
 
     us, spread = microseconds(work, len(dense))
-    print_figures(kind="linear", who="torch", weight=16, rows=rows, outputs=outputs, inputs=inputs, us=us,
-        share=outputs * inputs * 2 / us * 1e6 / ceiling, spread=spread)  # fmt: skip
+    print_figures(kind="linear", who="torch", weight=enumerator(FLOAT16), rows=rows, outputs=outputs, inputs=inputs,
+        us=us, share=outputs * inputs * 2 / us * 1e6 / ceiling, spread=spread)  # fmt: skip
 
 
 def measure_one_linear(
     matrices: list[Any], scales: list[Any], shape: tuple[int, int], ceiling: float,
-    weight: int, group: int, rows: int, norm: int = 0, gated: int = 0,
+    weight: str, group: int, rows: int, norm: int = 0, gated: int = 0,
 ) -> None:  # fmt: skip
     """One weight format at one shape, with every launch shape."""
     outputs, inputs = shape
@@ -145,6 +152,7 @@ def measure_one_linear(
     y = torch.empty(rows, outputs // 2 if gated else outputs, device="cuda").bfloat16()
     weight_bytes = matrices[0].numel() * matrices[0].element_size()
     weight_bytes += 0 if scales[0] is None else scales[0].numel() * scales[0].element_size()
+    row_chunks = packing.row_chunks(BITS[weight], inputs, group)
     results = []
     for rows_per_cta, threads, ctas_per_sm in launches(weight, group, rows, inputs):
         if gated and rows_per_cta < 2:
@@ -154,7 +162,7 @@ def measure_one_linear(
             "NO_TAIL": int(outputs % rows_per_cta == 0),
             "THREADS": threads, "CTAS_PER_SM": ctas_per_sm, "INPUTS": inputs, "WEIGHT_FORMAT": weight,
             "GROUP_SIZE": group, "NORM": norm,
-            "GATED": gated, "CHUNKS_PER_THREAD": math.ceil(packing.row_chunks(weight, inputs, group) / threads),
+            "GATED": gated, "CHUNKS_PER_THREAD": math.ceil(row_chunks / threads),
         }  # fmt: skip
         kernel = Kernel("gemv.cu", ELEMENT="bf16", OUTPUT="bf16", **options)
         grid = min(math.ceil(outputs / rows_per_cta), sm_count() * ctas_per_sm)
@@ -168,7 +176,7 @@ def measure_one_linear(
 
         us, spread = microseconds(work, len(matrices))
         results.append(
-            {"kind": "linear", "who": "assay", "weight": weight, "rows": rows,
+            {"kind": "linear", "who": "assay", "weight": enumerator(weight), "rows": rows,
              "outputs": outputs, "inputs": inputs, "us": us, "spread": spread,
              "share": weight_bytes / us * 1e6 / ceiling, "grid": grid, **options,
              "registers": kernel.attribute(4), "local": kernel.attribute(3)}
@@ -191,9 +199,11 @@ def measure_linear(ceiling: float) -> None:
         for rows in (1, 2, 4, 8):
             measure_torch_linear(dense, rows, ceiling)
             if inputs <= 4096 or rows <= 4:
-                measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, rows)
-        measure_one_linear(dense, [None] * len(dense), shape, ceiling, 16, 0, 1, norm=1, gated=1)
-        for weight, group in ((8, 0), (80, 0), (4, 128), (4, 32)):
+                measure_one_linear(dense, [None] * len(dense), shape, ceiling, FLOAT16, 0, rows)
+        measure_one_linear(
+            dense, [None] * len(dense), shape, ceiling, FLOAT16, 0, 1, norm=1, gated=1
+        )
+        for weight, group in ((INT8, 0), (E4M3, 0), (UINT4, 128), (UINT4, 32)):
             matrices, scales = packed_weights(weight, group, dense)
             measure_one_linear(matrices, scales, shape, ceiling, weight, group, 1)
             del matrices, scales

@@ -3,6 +3,7 @@
 // A name means the same here as in the arrays' own table, `runtime/ufuncs.py`; T is the compute type: bool, an integer,
 // float or double. 16-bit floats are computed in float.
 #pragma once
+#include "codes.cuh"
 #include "prelude.cuh"
 
 template <class T> struct TypeTraits {
@@ -227,26 +228,6 @@ template <> struct StoreCast<fp16> {
 template <class T, int WIDTH> struct alignas(sizeof(T) * WIDTH) AlignedArray {
     T v[WIDTH];
 };
-
-// The codes of element formats (ElementFormat in assay-operations), for kernels that get them at run time.
-enum Format {
-    F32 = 0,
-    F16 = 1,
-    BF16 = 2,
-    I32 = 3,
-    I64 = 4,
-    U8 = 5,
-    F64 = 14,
-    BOOL = 15,
-    I8 = 16,
-    I16 = 17,
-    U16 = 18,
-    U32 = 19,
-    U64 = 20,
-};
-#define EVERY_FORMAT(CASE)                                                                                            \
-    CASE(F32, float) CASE(F16, fp16) CASE(BF16, bf16) CASE(I32, int) CASE(I64, i64) CASE(U8, u8) CASE(F64, double)    \
-    CASE(BOOL, bool) CASE(I8, i8) CASE(I16, i16) CASE(U16, u16) CASE(U32, u32) CASE(U64, u64)
 
 template <class C> DEVICE C load_as(int format, const void* from, i64 index) {
 #define CASE(FORMAT, TYPE)                                                                                            \

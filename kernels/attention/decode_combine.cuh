@@ -5,25 +5,13 @@
 //   meet in distributed shared memory; else the last CTA to arrive combines what all left in global memory.
 #pragma once
 #include "attention_decode.cuh"
+#include "cluster.cuh"
 
 // Aligned for stores of two floats and more, wherever the compiler places it.
 struct alignas(16) DecodePartials {
     float accumulators[WARPS][QUERY_HEADS][HEAD_DIM + 4];
     float row_max[WARPS][QUERY_HEADS], row_sum[WARPS][QUERY_HEADS];
 };
-
-#if CLUSTER
-DEVICE void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-DEVICE float load_dsmem(const float* p, u32 rank) {
-    u32 address;
-    float v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-    return v;
-}
-#endif
 
 DEVICE void store_partials(DecodePartials& shared, const DecodeState& state) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

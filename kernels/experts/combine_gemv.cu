@@ -17,35 +17,13 @@
 // Arguments: weights (experts x outputs x INPUTS), x (rows x TOP_K x INPUTS), bias (experts x outputs, may be null),
 //   experts (rows x TOP_K, int32), factors (rows x TOP_K, float), residual, shared, gates (as combine_experts.cu), y,
 //   outputs (a multiple of ROWS_PER_CTA).
-#include "prelude.cuh"
+#include "gemv_combine.cuh"
 
 typedef ELEMENT Element;
 constexpr int WARPS = TOP_K * WARPS_PER_EXPERT, THREADS = WARPS * 32, EXPERT_CHUNKS = INPUTS / 8;
 constexpr int CHUNK_STRIDE = WARPS_PER_EXPERT * 32;  // between the chunks of a thread
 constexpr int EPILOGUE_TILES = THREADS / ROWS_PER_CTA < 16 ? THREADS / ROWS_PER_CTA : 16;
 static_assert(INPUTS % 8 == 0 && CHUNK_STRIDE * CHUNKS_PER_THREAD >= EXPERT_CHUNKS, "");
-
-// Transposing warp reduction of ROWS_PER_CTA values: lane l ends with the sum of value l / (32 / ROWS_PER_CTA).
-DEVICE float reduce_rows(float (&v)[ROWS_PER_CTA]) {
-    const int lane = threadIdx.x % 32;
-    int remaining = ROWS_PER_CTA;
-#pragma unroll
-    for (int offset = 16; offset; offset >>= 1) {
-        const bool high = lane & offset;
-        if (remaining > 1) {
-            remaining /= 2;
-#pragma unroll
-            for (int i = 0; i < ROWS_PER_CTA / 2; i++)
-                if (i < remaining) {
-                    const float own = high ? v[i + remaining] : v[i], other = high ? v[i] : v[i + remaining];
-                    v[i] = own + __shfl_xor_sync(~0u, other, offset);
-                }
-        } else {
-            v[0] += __shfl_xor_sync(~0u, v[0], offset);
-        }
-    }
-    return v[0];
-}
 
 KERNEL __launch_bounds__(THREADS, CTAS_PER_SM)
 combine_gemv(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ bias,
@@ -122,9 +100,9 @@ combine_gemv(const Element* __restrict__ weights, const Element* x, const Elemen
                 partials[r] = diagonal ? (odd ? sums[1] : sums[0]) : 0.0f;
             }
             load_next_tile();
-            const float sum = reduce_rows(partials);
+            reduce_partials<ROWS_PER_CTA>(partials);
             if (lane % (32 / ROWS_PER_CTA) == 0)
-                warp_partials[tile][warp][lane / (32 / ROWS_PER_CTA)] = factor == 0.0f ? 0.0f : sum * factor;
+                warp_partials[tile][warp][lane / (32 / ROWS_PER_CTA)] = factor == 0.0f ? 0.0f : partials[0] * factor;
         }
         __syncthreads();
         if (writes) {

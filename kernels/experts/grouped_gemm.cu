@@ -6,7 +6,7 @@
 //   With GATED the weight rows alternate in eights between gates and their ups, so that one thread holds both.
 // Departures: rows of x are gathered by the loads; there is no permuted copy.
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh).
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION (as epilogue.cuh).
 // Launch: grid (ceil(weight rows / 128), max_tiles), CTA of 128, shared bytes 2 * (64 + 128) * 128.
 // Arguments: weights (experts x outputs x inputs), x, bias (experts x outputs, may be null), order, tiles (as
 //   group_assignments.cu with TILE_ROWS 64), y (assignments x columns), fan_out (assignments of a row of x), inputs (a

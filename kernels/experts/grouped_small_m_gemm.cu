@@ -1,8 +1,7 @@
 // Grouped GEMM of a mixture of experts for few tokens of each expert: every touched expert's weights are read once.
 //
 // Algorithm: none published as a whole: small_m_gemm.cu over the tiles of all touched experts. A multistage cp.async
-//   GEMM as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped by a counting sort, as
-//   moe_align_block_size in vLLM, which every CTA repeats in shared memory, so that no kernel has to precede this one.
+//   GEMM as in CUTLASS for Ampere, with split-K over the warps of a CTA; assignments are grouped as in grouping.cuh.
 // Tiling: an item is 16 weight rows (GATED: 8 gates and their ups), the A operand of mma.sync m16n8k16, times up to
 //   8 assignments of one expert. Items are numbered expert by expert; every CTA takes a contiguous range of
 //   them, equal to one item, so that it loads x for one or two experts only. Each warp owns slices of K and a private
@@ -10,15 +9,16 @@
 //   partials are summed per item, double-buffered, with one barrier an item.
 // Departures: as small_m_gemm.cu.
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), INPUTS (K), SLICE_K (inputs
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION (as epilogue.cuh), INPUTS (K), SLICE_K (inputs
 //   of a stage of a warp: 64, 128, 256), SLICES (of a warp: INPUTS = WARPS * SLICES * SLICE_K), STAGES, WARPS, EXPERTS,
-//   MAX_ASSIGNMENTS (a multiple of 4).
+//   MAX_ASSIGNMENTS.
 // Launch: grid of any size, at best one CTA per SM, CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64)
 //   bytes.
 // Arguments: weights (EXPERTS x outputs x INPUTS), x, bias (EXPERTS x outputs, may be null), experts (assignments,
 //   int32; -1: none), y (assignments x columns), assignments (at most MAX_ASSIGNMENTS), fan_out (assignments of a row
 //   of x), outputs (GATED: even).
 #include "epilogue.cuh"
+#include "grouping.cuh"
 
 typedef ELEMENT Element;
 constexpr int THREADS = WARPS * 32, MAX_ROWS = 8, K_STEPS = SLICE_K / 32;
@@ -26,84 +26,7 @@ constexpr int OUTPUTS_PER_ITEM = GATED ? 8 : 16, RESULTS = OUTPUTS_PER_ITEM * MA
 constexpr int ROW_BYTES = SLICE_K * 2 + 64, STAGE_BYTES = 16 * ROW_BYTES;
 constexpr int LANES_PER_ROW = SLICE_K / 8;         // that copy one row
 constexpr int ROWS_PER_COPY = 32 / LANES_PER_ROW;  // that a warp copies with one instruction
-constexpr int EXPERTS_PER_LANE = (EXPERTS + 31) / 32;
-constexpr int MAX_TILES = MAX_ASSIGNMENTS < MAX_ASSIGNMENTS / MAX_ROWS + EXPERTS
-                              ? MAX_ASSIGNMENTS
-                              : MAX_ASSIGNMENTS / MAX_ROWS + EXPERTS;
-static_assert(WARPS * SLICES * SLICE_K == INPUTS && MAX_ASSIGNMENTS % 4 == 0, "");
-
-// Assignments of one expert, by their position in the order of experts.
-struct RowTile {
-    u16 expert, first, rows;
-};
-
-// The assignments grouped by expert, in the order of the batch within an expert, and cut into tiles. Every CTA computes
-// the same.
-struct Grouping {
-    int experts[MAX_ASSIGNMENTS];
-    u16 order[MAX_ASSIGNMENTS];
-    int counts[EXPERTS], starts[EXPERTS];
-    RowTile tiles[MAX_TILES];
-    int num_tiles;
-
-    DEVICE void build(const int* assigned, int assignments) {
-        for (int i = threadIdx.x; i < EXPERTS; i += THREADS)
-            counts[i] = 0;
-        for (int i = threadIdx.x; i < round_up(assignments, 4); i += THREADS)
-            experts[i] = i < assignments ? assigned[i] : -1;
-        __syncthreads();
-        for (int i = threadIdx.x; i < assignments; i += THREADS)
-            if (experts[i] >= 0)
-                atomicAdd(counts + experts[i], 1);
-        __syncthreads();
-        if (threadIdx.x < 32)
-            scan();
-        __syncthreads();
-        for (int i = threadIdx.x; i < assignments; i += THREADS) {
-            // The rank among the assignments of the same expert.
-            const int expert = experts[i];
-            if (expert < 0)
-                continue;
-            int rank = 0;
-#pragma unroll 4
-            for (int j = 0; j < i / 4 * 4; j += 4) {
-                const int4 other = *reinterpret_cast<const int4*>(experts + j);
-                rank += (other.x == expert) + (other.y == expert) + (other.z == expert) + (other.w == expert);
-            }
-#pragma unroll 1
-            for (int j = i / 4 * 4; j < i; j++)
-                rank += experts[j] == expert;
-            order[starts[expert] + rank] = u16(i);
-        }
-        __syncthreads();
-    }
-    // Exclusive sums of counts and of tiles over the experts, by one warp; a lane has consecutive experts.
-    DEVICE void scan() {
-        const int lane = threadIdx.x, begin = lane * EXPERTS_PER_LANE;
-        int rows = 0, row_tiles = 0;
-        for (int i = begin; i < min(begin + EXPERTS_PER_LANE, EXPERTS); i++) {
-            rows += counts[i];
-            row_tiles += ceil_divide(counts[i], MAX_ROWS);
-        }
-        int row = rows, tile = row_tiles;
-#pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2) {
-            const int other_row = __shfl_up_sync(~0u, row, offset), other_tile = __shfl_up_sync(~0u, tile, offset);
-            row += lane >= offset ? other_row : 0;
-            tile += lane >= offset ? other_tile : 0;
-        }
-        if (lane == 31)
-            num_tiles = tile;
-        row -= rows;
-        tile -= row_tiles;
-        for (int i = begin; i < min(begin + EXPERTS_PER_LANE, EXPERTS); i++) {
-            starts[i] = row;
-            for (int first = 0; first < counts[i]; first += MAX_ROWS, tile++)
-                tiles[tile] = {u16(i), u16(row + first), u16(min(counts[i] - first, MAX_ROWS))};
-            row += counts[i];
-        }
-    }
-};
+static_assert(WARPS * SLICES * SLICE_K == INPUTS, "");
 
 KERNEL __launch_bounds__(THREADS, 1)
 grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, const Element* __restrict__ bias,
@@ -111,7 +34,7 @@ grouped_small_m_gemm(const Element* __restrict__ weights, const Element* x, cons
     TRACE_SPAN(0);
     extern __shared__ u8 rings[];
     __shared__ alignas(16) float warp_partials[2][WARPS][16 * MAX_ROWS];  // stored two at once
-    __shared__ alignas(16) Grouping grouping;
+    __shared__ Grouping<MAX_ROWS, THREADS> grouping;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int columns = GATED ? outputs / 2 : outputs;
     const int expert_items = ceil_divide(columns, OUTPUTS_PER_ITEM);

@@ -13,7 +13,7 @@
 //   two), otherwise each part of a row is one, padded against bank conflicts. A copy a row is faster where rows are
 //   long (2048 inputs, 3 stages of 64 KB, on an H200: 191 us against 235).
 //
-// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION_CODE (as epilogue.cuh), M_TILES (1, 2), ROW_BLOCKS
+// Options: ELEMENT (bf16, fp16: of everything), GATED, ACTIVATION (as epilogue.cuh), M_TILES (1, 2), ROW_BLOCKS
 //   (1, 2, 4), INPUTS (K: a multiple of 32 PARTS WARPS), PARTS, STAGES, WARPS (consumers), CTAS_PER_SM, CHUNK, EXPERTS,
 //   MAX_ASSIGNMENTS, EXPERTS_READY (1: the kernel that wrote the experts has completed when this one begins, as the
 //   preceding kernel waited for it before it let this one launch).

@@ -14,6 +14,8 @@
 //   the logits, may be null), choice_bias (experts_count, float, may be null), slots (as route.cu), normed (rows x
 //   INPUTS), experts, expert_weights (as route.cu), rows, experts_count (more than 16 (CLUSTER_SIZE - 1), at most 16
 //   CLUSTER_SIZE), epsilon, top_k, groups, top_groups, factor.
+#define CLUSTER (CLUSTER_SIZE > 1)
+#include "cluster.cuh"
 #include "route.cuh"
 
 typedef ELEMENT Element;
@@ -22,22 +24,6 @@ constexpr int CTA_EXPERTS = 16, MAX_EXPERTS = CTA_EXPERTS * CLUSTER_SIZE;
 constexpr int WARP_K = INPUTS / WARPS, K_STEPS = WARP_K / 32;
 constexpr int ROWS_PER_CTA = (MAX_ROWS + CLUSTER_SIZE - 1) / CLUSTER_SIZE;  // that a CTA routes
 static_assert(K_STEPS * 32 * WARPS == INPUTS && WARPS >= ROWS_PER_CTA && THREADS >= CTA_EXPERTS * MAX_ROWS, "");
-
-#if CLUSTER_SIZE > 1
-DEVICE void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-DEVICE float load_dsmem(const float* p, u32 rank) {
-    u32 address;
-    float v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-    return v;
-}
-#else
-DEVICE void cluster_sync() { __syncthreads(); }
-DEVICE float load_dsmem(const float* p, u32) { return *p; }
-#endif
 
 KERNEL __launch_bounds__(THREADS, 1)
 router(const Element* x, const Element* __restrict__ gain, const Element* __restrict__ weights,

@@ -14,16 +14,16 @@
 //   quantized weights x is quantized too, with one scale for 64 or 128 inputs: to fp16 beside e4m3, and beside integers
 //   to 16 bits whose high and low bytes are two rows of A, with an error of 2^-16 of the largest magnitude.
 //
-// Options: ELEMENT (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y),
-//   WEIGHT_FORMAT, GROUP_SIZE, SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh; 16 is as ELEMENT; groups of int8 have
-//   32 or 64 weights, and only nested scales have groups of 16), NORM (1: RMS norm of x by gain and epsilon), GATED (1:
-//   outputs n and n + outputs / 2 are gate and up, as SwiGLU: y = silu(gate) * up), ACTIVATION_CODE (as epilogue.cuh),
-//   MAX_ROWS (1, 2, 4, 8: the largest M, rows of x), INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with
-//   GROUP_SIZE of 32, with nested scales of 256), ROWS_PER_CTA (1, 2, 4, 8, 16: weight rows of a tile; at least 2 for
-//   GATED; MAX_ROWS * ROWS_PER_CTA <= 32), NO_TAIL (1: outputs is a multiple of ROWS_PER_CTA), THREADS (at least
-//   MAX_ROWS * ROWS_PER_CTA), CHUNKS_PER_THREAD (16-byte chunks of a weight row: THREADS * CHUNKS_PER_THREAD cover a
-//   row), CTAS_PER_SM, GROUPED (1: row blockIdx.y of y is row blockIdx.y / fan_out of x times the weights of one of
-//   several experts; MAX_ROWS is 1).
+// Options: ELEMENT (bf16, fp16: the type of x, gain, bias and residual), OUTPUT (type of y), WEIGHT_FORMAT, GROUP_SIZE,
+//   SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh; Float16 is as ELEMENT; groups of int8 have 32 or 64 weights, and
+//   only nested scales have groups of 16), NORM (1: RMS norm of x by gain and epsilon), GATED (1: outputs n and n +
+//   outputs / 2 are gate and up, as SwiGLU: y = silu(gate) * up), ACTIVATION (as epilogue.cuh), MAX_ROWS (1, 2, 4, 8:
+//   the largest M, rows of x), INPUTS (K: a multiple of 8, for int8 and e4m3 of 16, with GROUP_SIZE of 32, with nested
+//   scales of 256), ROWS_PER_CTA (1, 2, 4, 8, 16: weight rows of a tile; at least 2 for GATED; MAX_ROWS * ROWS_PER_CTA
+//   <= 32), NO_TAIL (1: outputs is a multiple of ROWS_PER_CTA), THREADS (at least MAX_ROWS * ROWS_PER_CTA),
+//   CHUNKS_PER_THREAD (16-byte chunks of a weight row: THREADS * CHUNKS_PER_THREAD cover a row), CTAS_PER_SM, GROUPED
+//   (1: row blockIdx.y of y is row blockIdx.y / fan_out of x times the weights of one of several experts; MAX_ROWS is
+//   1).
 // Launch: grid at most ceil(outputs / ROWS_PER_CTA), with GROUPED by the number of assignments, CTA of THREADS, no
 //   dynamic shared memory.
 // Arguments: weights, scales, x (rows x INPUTS), gain, bias, residual, y, rows, outputs, epsilon.

@@ -13,16 +13,18 @@
 #define STAGES 0
 #endif
 #include "epilogue.cuh"
+#include "gemv_combine.cuh"
 
 typedef ELEMENT Element;
-template <int FORMAT> struct MmaOperand {
+template <WeightFormat FORMAT> struct MmaOperand {
     typedef fp16 Type;
 };
-template <> struct MmaOperand<16> {
+template <> struct MmaOperand<WeightFormat::Float16> {
     typedef Element Type;
 };
 typedef MmaOperand<WEIGHT_FORMAT>::Type MmaElement;  // the operand type of the tensor core, where not INTEGER_MMA
-constexpr bool INTEGER_MMA = WEIGHT_FORMAT != 16 && WEIGHT_FORMAT != 80, SCALED_X = WEIGHT_FORMAT != 16;
+constexpr bool SCALED_X = WEIGHT_FORMAT != WeightFormat::Float16;
+constexpr bool INTEGER_MMA = SCALED_X && WEIGHT_FORMAT != WeightFormat::E4m3;
 constexpr int WEIGHTS_PER_CHUNK = 128 / BITS;  // a chunk is 16 bytes of a weight row
 constexpr int K_STEPS = WEIGHTS_PER_CHUNK / 8;  // k-steps of 32 weights, 8 from each of four lanes
 constexpr int K_STEPS_PER_GROUP =
@@ -52,11 +54,11 @@ DEVICE uint2 load_upper(const u8* p) {
 // The scales of the chunks of four lanes: a pair for each group, or packed bytes and the pair of their block.
 struct GroupScales {
     static constexpr int BLOCK_WORD = SCALE_BYTES_128 / 4;  // where NESTED_SCALES, after the bytes
-    u32 words[SCALE_FORMAT == 0 ? GROUPS_PER_CHUNK : BLOCK_WORD + NESTED_SCALES];
+    u32 words[SCALE_FORMAT == ScaleFormat::Pair ? GROUPS_PER_CHUNK : BLOCK_WORD + NESTED_SCALES];
 
     // `row` is the row of scales, `chunk` one of the four chunks; zeros where not valid.
     DEVICE void load(const u8* row, int chunk, bool valid) {
-        if constexpr (SCALE_FORMAT == 0) {
+        if constexpr (SCALE_FORMAT == ScaleFormat::Pair) {
 #pragma unroll
             for (int i = 0; i < GROUPS_PER_CHUNK; i++) {
                 constexpr int group_size = GROUP_SIZE ? GROUP_SIZE : 1;
@@ -84,13 +86,13 @@ struct GroupScales {
     DEVICE u32 byte(int i) const { return __byte_perm(words[i / 4], 0, 0x4440 + i % 4); }
     // The integer scale and minimum of a group, where NESTED_SCALES.
     DEVICE int scale_code(int group) const {
-        return SCALE_FORMAT == 1 ? int(byte(group)) : signed_byte(words[group / 4], group % 4);
+        return SCALE_FORMAT == ScaleFormat::NestedMinimum ? int(byte(group)) : signed_byte(words[group / 4], group % 4);
     }
     // The scale and minimum of a group.
     DEVICE float2 pair(int group) const {
-        if (SCALE_FORMAT == 3)
+        if (SCALE_FORMAT == ScaleFormat::Exponent)
             return make_float2(exponent_scale(byte(group)), 0.0f);
-        const float2 v = unpack<fp16>(words[SCALE_FORMAT == 0 ? group : 0]);
+        const float2 v = unpack<fp16>(words[SCALE_FORMAT == ScaleFormat::Pair ? group : 0]);
         return make_float2(v.x, ZERO_POINT ? fmaf(-float(ZERO_POINT), v.x, v.y) : v.y);
     }
 };
@@ -242,10 +244,10 @@ struct Accumulators {
     }
     DEVICE void accumulate_step(const WeightChunk& w, int s, const XFragments& x) {
         const uint4 chunk = w.codes;
-        if constexpr (WEIGHT_FORMAT == 16) {
+        if constexpr (WEIGHT_FORMAT == WeightFormat::Float16) {
             accumulate(x, s, 0, chunk.x, chunk.y);
             accumulate(x, s, 1, chunk.z, chunk.w);
-        } else if constexpr (WEIGHT_FORMAT == 80) {
+        } else if constexpr (WEIGHT_FORMAT == WeightFormat::E4m3) {
             const u32 a = word(chunk, s * 2), b = word(chunk, s * 2 + 1);
             accumulate(x, s, 0, e4m3_pair(a, 0), e4m3_pair(a, 1));
             accumulate(x, s, 1, e4m3_pair(b, 0), e4m3_pair(b, 1));
@@ -282,7 +284,7 @@ struct NestedSums {
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 products[m][i] += scale * accumulators.integers[m][i];
-            if (SCALE_FORMAT == 2)
+            if (SCALE_FORMAT == ScaleFormat::Nested)
                 minimum[m] += scale * x.code_sums[m][group];
         }
     }
@@ -299,35 +301,15 @@ struct NestedSums {
         return sum;
     }
     DEVICE float value(const GroupScales& scales, const XFragments& x, int m, bool odd) const {
-        const float2 block = unpack<fp16>(scales.words[SCALE_FORMAT == 0 ? 0 : GroupScales::BLOCK_WORD]);
+        constexpr int block_word = SCALE_FORMAT == ScaleFormat::Pair ? 0 : GroupScales::BLOCK_WORD;
+        const float2 block = unpack<fp16>(scales.words[block_word]);
         const int* v = products[m];
         const float product = fmaf(float(odd ? v[1] : v[0]), 256.0f, float(odd ? v[3] : v[2]));
-        if (SCALE_FORMAT == 1)
+        if (SCALE_FORMAT == ScaleFormat::NestedMinimum)
             return fmaf(block.x, product, -block.y * float(minimums(scales, x, m)));
         return block.x * (ZERO_POINT ? fmaf(float(minimum[m]), -float(ZERO_POINT), product) : product);
     }
 };
-
-// Transposing warp reduction of COUNT values: lane l ends with the sum of value l / (32 / COUNT), in element 0.
-template <int COUNT> DEVICE void reduce_partials(float (&v)[COUNT]) {
-    const int lane = threadIdx.x % 32;
-    int remaining = COUNT;
-#pragma unroll
-    for (int offset = 16; offset; offset >>= 1) {
-        const bool high = lane & offset;
-        if (remaining > 1) {
-            remaining /= 2;
-#pragma unroll
-            for (int i = 0; i < COUNT / 2; i++)
-                if (i < remaining) {
-                    const float own = high ? v[i + remaining] : v[i], other = high ? v[i] : v[i + remaining];
-                    v[i] = own + __shfl_xor_sync(~0u, other, offset);
-                }
-        } else {
-            v[0] += __shfl_xor_sync(~0u, v[0], offset);
-        }
-    }
-}
 
 // The input at which k-step s of this thread's chunk c begins. Ungrouped weights are consecutive in a chunk; grouped
 // ones are interleaved, four lanes sharing k-steps of 32.
@@ -376,7 +358,7 @@ DEVICE void load_fragments(XFragments (&fragments)[CHUNKS_PER_THREAD], float (&s
                     v[s][i * 2 + 1] = NORM ? pair.y * factor.y : pair.y;
                 }
             store_fragments(fragments[c], m, v);
-            if constexpr (SCALE_FORMAT == 1)
+            if constexpr (SCALE_FORMAT == ScaleFormat::NestedMinimum)
                 split_sums(fragments[c], m);
         }
     }
@@ -418,7 +400,7 @@ DEVICE void dot_row(float* partials, const XFragments (&fragments)[CHUNKS_PER_TH
                 const float2 scale_min = GROUP_SIZE ? scales.pair(group) : make_float2(1.0f, 0.0f);
 #pragma unroll
                 for (int m = 0; m < MAX_ROWS; m++) {
-                    if (GROUP_SIZE && SCALE_FORMAT == 0)
+                    if (GROUP_SIZE && SCALE_FORMAT == ScaleFormat::Pair)
                         total[m] = fmaf(scale_min.y, fragments[c].group_sums[m][group], total[m]);
                     total[m] = fmaf(scale_min.x * fragments[c].scale[m], accumulators.value(m, odd), total[m]);
                 }

@@ -12,7 +12,7 @@
 //   passes over the tiles and sums stay in registers from pass to pass.
 //
 // Options: ELEMENT (bf16, fp16: the type of x, weights, gain, bias and residual), OUTPUT (type of y), NORM, GATED,
-//   ACTIVATION_CODE (as gemv.cu), M_TILES (1, 2: of 8 rows of x), INPUTS (K), SLICE_K (inputs of a stage of a warp:
+//   ACTIVATION (as gemv.cu), M_TILES (1, 2: of 8 rows of x), INPUTS (K), SLICE_K (inputs of a stage of a warp:
 //   128, 256), SLICES_PER_PASS (of a warp: INPUTS is a multiple of WARPS * SLICES_PER_PASS * SLICE_K), STAGES,
 //   MAX_TILES (of a CTA), WARPS (at least 4 M_TILES), CTAS_PER_SM.
 // Launch: grid at most ceil(outputs / 16), CTA of WARPS * 32, shared WARPS * STAGES * 16 * (2 SLICE_K + 64) bytes.

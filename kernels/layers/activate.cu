@@ -2,22 +2,23 @@
 //
 // Algorithm: SiLU and GELU [Hendrycks & Gimpel 2016], exact or by tanh. Tiling: one vector a thread.
 //
-// Options: ELEMENT (bf16, fp16, float: of everything), ACTIVATION_CODE (0 none, 1 silu, 2 gelu, 3 gelu_tanh, 4 relu),
+// Options: ELEMENT (bf16, fp16, float: of everything), ACTIVATION (codes.cuh; not gated),
 //   VECTOR (8, for float 4: count and addresses are multiples of it; else 1).
 // Launch: grid ceil(count / VECTOR / CTA), CTA of any size.
 // Arguments: x, residual (null: none), out (may be x or residual), count.
+#include "codes.cuh"
 #include "vectorization.cuh"
 
 typedef VectorAccess<ELEMENT, VECTOR> Access;
 
 DEVICE float activation(float v) {
-    if (ACTIVATION_CODE == 1)
+    if (ACTIVATION == Activation::Silu)
         return v / (1.0f + expf(-v));
-    if (ACTIVATION_CODE == 2)
+    if (ACTIVATION == Activation::Gelu)
         return 0.5f * v * (1.0f + erff(v * 0.70710678118654752440f));
-    if (ACTIVATION_CODE == 3)
+    if (ACTIVATION == Activation::GeluTanh)
         return 0.5f * v * (1.0f + tanhf(0.79788456080286535588f * (v + 0.044715f * v * v * v)));
-    if (ACTIVATION_CODE == 4)
+    if (ACTIVATION == Activation::Relu)
         return v < 0.0f ? 0.0f : v;  // propagates NaN
     return v;
 }

@@ -2,7 +2,7 @@
 //
 // Algorithm: SwiGLU and GEGLU [Shazeer 2020]. Tiling: one vector a thread, no reuse.
 //
-// Options: ELEMENT, ACTIVATION_CODE (as epilogue.cuh where GATED; 0: SwiGLU),
+// Options: ELEMENT, ACTIVATION (as epilogue.cuh where GATED),
 //          VECTOR (8, for float 4: half is a multiple of it; else 1).
 // Launch: grid (ceil(half / VECTOR / CTA), rows), CTA of any size.
 // Arguments: gate_up (rows x 2 half), out (rows x half), half.

@@ -3,8 +3,8 @@
 // Algorithm: scale * (code - zero point) + minimum; the inverse of quantize.cu and of pack_blocks.cu. Tiling: eight
 //   weights a thread.
 //
-// Options: WEIGHT_FORMAT (not 16), GROUP_SIZE, SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh), OUTPUT (bf16, fp16,
-//   float).
+// Options: WEIGHT_FORMAT (not Float16), GROUP_SIZE, SCALE_FORMAT, ZERO_POINT (as packed_layout.cuh), OUTPUT (bf16,
+//   fp16, float).
 // Launch: grid (ceil(inputs / 8 / CTA), outputs), CTA of any size.
 // Arguments: weights, scales (as packed_layout.cuh), out (outputs x inputs), inputs.
 #include "packed_layout.cuh"
@@ -13,14 +13,14 @@
 DEVICE float2 scale_and_minimum(const u8* row_scales, int inputs, int k) {
     if constexpr (GROUP_SIZE == 0) {
         return make_float2(*reinterpret_cast<const float*>(row_scales), -0.0f);
-    } else if constexpr (SCALE_FORMAT == 0) {
+    } else if constexpr (SCALE_FORMAT == ScaleFormat::Pair) {
         return unpack<fp16>(reinterpret_cast<const u32*>(row_scales)[k / GROUP_SIZE]);
-    } else if constexpr (SCALE_FORMAT == 3) {
+    } else if constexpr (SCALE_FORMAT == ScaleFormat::Exponent) {
         return make_float2(exponent_scale(row_scales[k / GROUP_SIZE]), -0.0f);
     } else {
         const u8* of_blocks = row_scales + block_scale_offset(inputs);
         const float2 pair = unpack<fp16>(reinterpret_cast<const u32*>(of_blocks)[k / 256]);
-        if (SCALE_FORMAT == 2)
+        if (SCALE_FORMAT == ScaleFormat::Nested)
             return make_float2(pair.x * float(i8(row_scales[k / GROUP_SIZE])), -0.0f);
         const u8 scale = row_scales[nested_scale_offset(k)], minimum = row_scales[nested_minimum_offset(k)];
         return make_float2(pair.x * float(scale), -pair.y * float(minimum));
@@ -48,7 +48,8 @@ KERNEL dequantize(const u8* weights, const u8* scales, OUTPUT* out, int inputs T
         if constexpr (UPPER_BITS != 0)
             code |= (upper >> upper_shift(k % 128 / 32, i) & ((1 << UPPER_BITS) - 1)) << 4;
         const float2 pair = i % 2 ? second : first;
-        const float v = WEIGHT_FORMAT == 80 ? pair.x * from_e4m3(codes[i]) : dequantized(code, pair.x, pair.y);
+        const float v = WEIGHT_FORMAT == WeightFormat::E4m3 ? pair.x * from_e4m3(codes[i])
+                                                            : dequantized(code, pair.x, pair.y);
         out[row * inputs + unit_input(k, i)] = from_float<OUTPUT>(v);
     }
 }

@@ -18,11 +18,12 @@ KERNEL dequantize_blocks(const u8* blocks, OUTPUT* out, int count TRACE_PARAMETE
         return;
     const u8* block = blocks + i64(i / BLOCK_WEIGHTS) * BLOCK_BYTES;
     const int group = i % BLOCK_WEIGHTS / GROUP_SIZE;
-    float scale = SCALE_FORMAT == 3 ? 0.0f : to_float(block_scale(block)), minimum = to_float(block_minimum(block));
+    float scale = SCALE_FORMAT == ScaleFormat::Exponent ? 0.0f : to_float(block_scale(block));
+    float minimum = to_float(block_minimum(block));
     if constexpr (NESTED_SCALES) {
         scale *= float(group_scale(block, group));
-        minimum = SCALE_FORMAT == 1 ? -minimum * float(group_minimum(block, group)) : -0.0f;
-    } else if constexpr (SCALE_FORMAT == 3) {
+        minimum = SCALE_FORMAT == ScaleFormat::NestedMinimum ? -minimum * float(group_minimum(block, group)) : -0.0f;
+    } else if constexpr (SCALE_FORMAT == ScaleFormat::Exponent) {
         scale = exponent_scale(group_scale(block, group));
     }
     out[i] = from_float<OUTPUT>(dequantized(block_code(block, i % BLOCK_WEIGHTS), scale, minimum));

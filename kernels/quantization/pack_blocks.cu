@@ -45,10 +45,10 @@ KERNEL pack_blocks(const u8* blocks, u8* weights, u8* scales, int inputs) {
     for (int k = first; k < min(first + 128, inputs); k += GROUP_SIZE) {
         const u8* block = block_at(k);
         const int group = k / GROUP_SIZE, group_of_block = k % BLOCK_WEIGHTS / GROUP_SIZE;
-        if constexpr (SCALE_FORMAT == 0) {
+        if constexpr (SCALE_FORMAT == ScaleFormat::Pair) {
             reinterpret_cast<fp16*>(row_scales)[group * 2] = block_scale(block);
             reinterpret_cast<fp16*>(row_scales)[group * 2 + 1] = block_minimum(block);
-        } else if constexpr (SCALE_FORMAT == 1) {
+        } else if constexpr (SCALE_FORMAT == ScaleFormat::NestedMinimum) {
             row_scales[nested_scale_offset(k)] = u8(group_scale(block, group_of_block));
             row_scales[nested_minimum_offset(k)] = u8(group_minimum(block, group_of_block));
         } else {

@@ -1,11 +1,11 @@
 // The layout of quantized weights that gemv.cu reads, shared with the kernels that write or dequantize them.
 //
-// Options: WEIGHT_FORMAT (16: floats of 16 bits; 8: int8; 80: e4m3; 4, 5, 6: unsigned codes of so many bits; 40: 4-bit
-//   indices into the table of IQ4_NL; 41: e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row, for
-//   int8 and e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (of groups. 0: a pair of fp16, scale and
-//   minimum; 1: a u8 scale and a u8 minimum, times a pair of fp16 per 256 weights, the minimum subtracted, as Q4_K: of
-//   128 weights the scales, then the minimums; 2: an i8 scale times an fp16 per 256 weights, as Q6_K; 3: an exponent of
-//   two, as MXFP4), ZERO_POINT (the code that stands for zero).
+// Options: WEIGHT_FORMAT (codes.cuh: floats of 16 bits; int8; e4m3; unsigned codes of 4, 5 or 6 bits; 4-bit indices
+//   into the table of IQ4_NL; e2m1, the 4-bit floats of MXFP4), GROUP_SIZE (0: one float scale per row, for int8 and
+//   e4m3; 16, 32, 64, 128: weights that share a scale), SCALE_FORMAT (codes.cuh, of groups. Pair: of fp16, scale and
+//   minimum; NestedMinimum: a u8 scale and a u8 minimum, times a pair of fp16 per 256 weights, the minimum subtracted,
+//   as Q4_K: of 128 weights the scales, then the minimums; Nested: an i8 scale times an fp16 per 256 weights, as Q6_K;
+//   Exponent: of two, as MXFP4), ZERO_POINT (the code that stands for zero).
 //
 // Rows of weights come first, then rows of scales. Ungrouped rows are row-major. A grouped row is lines of 128 bytes,
 // the last one padded with zeros; within a line, 16-byte chunk 4 i + t holds units of 8 weights of k-steps s, which are
@@ -15,28 +15,30 @@
 // upper bits follow all lines of the row, a word of 32 bits or two for each chunk.
 // A row of scales is that of its groups and then, where there are some, of its blocks of 256 weights.
 #pragma once
+#include "codes.cuh"
 #include "float8.cuh"
 
 #ifndef GROUP_SIZE
 #define GROUP_SIZE 0
 #endif
 #ifndef SCALE_FORMAT
-#define SCALE_FORMAT 0
+#define SCALE_FORMAT ScaleFormat::Pair
 #endif
 #ifndef ZERO_POINT
 #define ZERO_POINT 0
 #endif
 
-constexpr int BITS = WEIGHT_FORMAT == 16 ? 16 : WEIGHT_FORMAT == 8 || WEIGHT_FORMAT == 80 ? 8 : 4;  // in the lines
-constexpr int UPPER_BITS = WEIGHT_FORMAT == 5 ? 1 : WEIGHT_FORMAT == 6 ? 2 : 0;
-constexpr bool CODES_ARE_INDICES = WEIGHT_FORMAT == 40 || WEIGHT_FORMAT == 41;
-constexpr bool NESTED_SCALES = SCALE_FORMAT == 1 || SCALE_FORMAT == 2;
+constexpr bool BYTES = WEIGHT_FORMAT == WeightFormat::Int8 || WEIGHT_FORMAT == WeightFormat::E4m3;
+constexpr int BITS = WEIGHT_FORMAT == WeightFormat::Float16 ? 16 : BYTES ? 8 : 4;  // in the lines
+constexpr int UPPER_BITS = WEIGHT_FORMAT == WeightFormat::Uint5 ? 1 : WEIGHT_FORMAT == WeightFormat::Uint6 ? 2 : 0;
+constexpr bool CODES_ARE_INDICES = WEIGHT_FORMAT == WeightFormat::Iq4Nl || WEIGHT_FORMAT == WeightFormat::E2m1;
+constexpr bool NESTED_SCALES = SCALE_FORMAT == ScaleFormat::NestedMinimum || SCALE_FORMAT == ScaleFormat::Nested;
 constexpr bool SPLIT_UNITS = GROUP_SIZE == 16;  // units of weights that are half of one group and half of the next
 constexpr int LINE_WEIGHTS = 1024 / BITS;
 constexpr int UPPER_BYTES = UPPER_BITS * 4;  // of a chunk of 32 weights
-// Bytes of the scales of 128 weights, four chunks of 4 bits.
-constexpr int SCALE_BYTES_128 =
-    128 / (GROUP_SIZE ? GROUP_SIZE : 128) * (SCALE_FORMAT == 0 ? 4 : SCALE_FORMAT == 1 ? 2 : 1);
+// Bytes of the scales of a group, and of 128 weights, four chunks of 4 bits.
+constexpr int SCALE_BYTES = SCALE_FORMAT == ScaleFormat::Pair ? 4 : SCALE_FORMAT == ScaleFormat::NestedMinimum ? 2 : 1;
+constexpr int SCALE_BYTES_128 = 128 / (GROUP_SIZE ? GROUP_SIZE : 128) * SCALE_BYTES;
 
 // Chunks of a row of grouped weights.
 __device__ constexpr int padded_chunks(int inputs) { return ceil_divide(inputs, LINE_WEIGHTS) * 8; }
@@ -45,7 +47,8 @@ __device__ constexpr i64 row_bytes(int inputs) {
     return GROUP_SIZE ? i64(padded_chunks(inputs)) * (16 + UPPER_BYTES) : i64(inputs) * BITS / 8;
 }
 
-// Where SCALE_FORMAT is 1, the offsets in a row of scales of the scale and the minimum of the group that holds input k.
+// Where SCALE_FORMAT is NestedMinimum, the offsets in a row of scales of the scale and the minimum of the group of
+// input k.
 DEVICE int nested_scale_offset(int k) {
     return k / 128 * SCALE_BYTES_128 + k % 128 / (GROUP_SIZE ? GROUP_SIZE : 1);
 }
@@ -55,7 +58,7 @@ DEVICE int nested_minimum_offset(int k) { return nested_scale_offset(k) + SCALE_
 __device__ constexpr int block_scale_offset(int inputs) { return ceil_divide(inputs, 128) * SCALE_BYTES_128; }
 
 __device__ constexpr i64 scale_row_bytes(int inputs) {
-    if (GROUP_SIZE == 0 || SCALE_FORMAT == 0)
+    if (GROUP_SIZE == 0 || SCALE_FORMAT == ScaleFormat::Pair)
         return GROUP_SIZE ? i64(ceil_divide(inputs, GROUP_SIZE ? GROUP_SIZE : 1)) * 4 : 4;
     return round_up(block_scale_offset(inputs) + (NESTED_SCALES ? ceil_divide(inputs, 256) * 4 : 0), 16);
 }
@@ -84,7 +87,7 @@ __device__ constexpr int upper_shift(int k_step, int i) {
 __device__ constexpr u32 table_word(int i) {
     constexpr u32 iq4_nl[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
     constexpr u32 e2m1[4] = {0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu};
-    return WEIGHT_FORMAT == 40 ? iq4_nl[i] : e2m1[i];
+    return WEIGHT_FORMAT == WeightFormat::Iq4Nl ? iq4_nl[i] : e2m1[i];
 }
 
 // The scale of an exponent beside doubled e2m1: 2^(exponent - 128), which may be subnormal.

@@ -2,12 +2,15 @@
 //
 // Algorithm: the reference quantizers of llama.cpp's ggml for Q8_0, Q4_0 and Q4_1. Tiling: a warp a block.
 //
-// Options: BLOCK_FORMAT (80: Q8_0, 40: Q4_0, 41: Q4_1), TYPE (float, bf16, fp16).
+// Options: BLOCK_FORMAT (codes.cuh: Q8_0, Q4_0, Q4_1), TYPE (float, bf16, fp16).
 // Launch: grid ceil(count / CTA), CTA a multiple of 32.
 // Arguments: x, blocks, count (a multiple of 32). A block with a number that is not finite gets a NaN scale.
+#include "codes.cuh"
 #include "prelude.cuh"
 
-constexpr int BLOCK_BYTES = BLOCK_FORMAT == 80 ? 34 : BLOCK_FORMAT == 40 ? 18 : 20;
+constexpr int BLOCK_BYTES = BLOCK_SIZES[int(BLOCK_FORMAT)].bytes;
+constexpr bool IS_Q8_0 = BLOCK_FORMAT == BlockFormat::Q8_0, IS_Q4_0 = BLOCK_FORMAT == BlockFormat::Q4_0,
+               IS_Q4_1 = BLOCK_FORMAT == BlockFormat::Q4_1;
 
 // Blocks have an even number of bytes, so that their scales are aligned.
 DEVICE void write_half(u8* p, float v) { *reinterpret_cast<u16*>(p) = from_float<fp16>(v).bits; }
@@ -22,9 +25,9 @@ KERNEL quantize_blocks(const TYPE* x, u8* blocks, int count) {
     const float v = to_float(x[i]), nan_or_zero = reduce_warp<Sum>(v * 0.0f);
     const float largest = reduce_warp<Maximum>(fabsf(v));
     float scale, minimum = 0.0f;
-    if (BLOCK_FORMAT == 80) {
+    if (IS_Q8_0) {
         scale = largest / 127.0f;
-    } else if (BLOCK_FORMAT == 40) {
+    } else if (IS_Q4_0) {
         // The weight of largest magnitude, the first of equals, becomes -8.
         const u32 lanes = __ballot_sync(~0u, fabsf(v) == largest);
         scale = __shfl_sync(~0u, v, lanes ? __ffs(lanes) - 1 : 0) / -8.0f;
@@ -35,16 +38,16 @@ KERNEL quantize_blocks(const TYPE* x, u8* blocks, int count) {
     const float factor = scale == 0.0f ? 0.0f : 1.0f / scale;
     if (lane == 0) {
         write_half(block, scale + nan_or_zero);
-        if (BLOCK_FORMAT == 41)
+        if (IS_Q4_1)
             write_half(block + 2, minimum);
     }
-    if (BLOCK_FORMAT == 80) {
+    if (IS_Q8_0) {
         block[2 + lane] = u8(i8(int(roundf(__fmul_rn(v, factor)))));
         return;
     }
-    const float shifted = BLOCK_FORMAT == 40 ? __fmul_rn(v, factor) : __fmul_rn(__fsub_rn(v, minimum), factor);
-    const int code = min(max(int(__fadd_rn(shifted, BLOCK_FORMAT == 40 ? 8.5f : 0.5f)), 0), 15);
+    const float shifted = IS_Q4_0 ? __fmul_rn(v, factor) : __fmul_rn(__fsub_rn(v, minimum), factor);
+    const int code = min(max(int(__fadd_rn(shifted, IS_Q4_0 ? 8.5f : 0.5f)), 0), 15);
     const int upper = __shfl_down_sync(~0u, code, 16);
     if (lane < 16)
-        block[(BLOCK_FORMAT == 41 ? 4 : 2) + lane] = u8(code | upper << 4);
+        block[(IS_Q4_1 ? 4 : 2) + lane] = u8(code | upper << 4);
 }

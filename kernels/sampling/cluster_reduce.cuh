@@ -1,29 +1,14 @@
-// A row over a thread block cluster: the cluster barrier, distributed shared memory (DSMEM), and sums over all threads.
+// A row over a thread block cluster: sums over all threads.
 //
 // Options: THREADS, CLUSTER_SIZE, as of sample.cu.
 #pragma once
-#include "prelude.cuh"
+#define CLUSTER (CLUSTER_SIZE > 1)
+#include "cluster.cuh"
 
 constexpr int CTA_WARPS = THREADS / 32;
 
 // The rank of this CTA in its cluster.
 DEVICE u32 cta_rank() { return blockIdx.x % CLUSTER_SIZE; }
-
-#if CLUSTER_SIZE > 1
-DEVICE void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-DEVICE u64 load_dsmem(const u64* p, u32 rank) {
-    u32 address;
-    u64 v;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
-    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(v) : "r"(address) : "memory");
-    return v;
-}
-#else
-DEVICE void cluster_sync() { __syncthreads(); }
-DEVICE u64 load_dsmem(const u64* p, u32) { return *p; }
-#endif
 
 // All-reduce of three sums over all threads of a cluster.
 struct ClusterSum {

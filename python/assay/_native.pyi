@@ -59,6 +59,7 @@ __all__ = [
     "cuda_borrow",
     "cuda_compile",
     "cuda_cublaslt",
+    "cuda_layout_macros",
     "cuda_packed_row_bytes",
     "cuda_probe",
     "cuda_sources",
@@ -503,6 +504,9 @@ def cuda_attention_limits() -> tuple[list[int], int]:
 
 def cuda_packed_row_bytes(code: int, inputs: int) -> tuple[int, int] | None:
     """Bytes of a row of quantized weights, and of its scales, on a GPU; None without kernels."""
+
+def cuda_layout_macros(code: int) -> list[tuple[str, str]] | None:
+    """The macros of the kernels that read a format of quantized weights; None without kernels."""
 
 def cuda_sources() -> list[tuple[str, str]]:
     """The sources of the built-in kernels by file name."""

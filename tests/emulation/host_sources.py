@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from assay._native import cuda_sources
+
 KERNELS = Path(__file__).parents[2] / "kernels"
 HERE = Path(__file__).parent
-NAMESPACED = ("cluster_sync", "load_dsmem")
-"""Functions that several kernels define, each for itself: by inline PTX, or without where there is no cluster."""
 
 _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\]|\\.|\\\n)*\n?")
@@ -75,9 +75,6 @@ def host_source(name: str, text: str) -> str:
         if name == "prelude.cuh" and not included:
             included = True
             parts.append('\n#include "instructions.h"\n')
-        for function in NAMESPACED:
-            if re.search(rf"\b{function}\(", code):
-                parts.append(f"\nusing emulated_cluster::{function};\n")
     dynamic = r"\1* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared);"
     text = _DYNAMIC.sub(dynamic, "".join(parts))
     # By default GCC aligns large objects to 32 bytes, a GPU's compiler as their type asks for.
@@ -88,16 +85,16 @@ def host_source(name: str, text: str) -> str:
 
 def write(folder: Path, changes: dict[str, tuple[str, str]] | None = None) -> None:
     """Write all sources that a host can compile; `changes` are texts to replace in files."""
-    for path in sorted(KERNELS.rglob("*.cu*")):
-        text = path.read_text()
-        if changes and path.name in changes:
-            old, new = changes[path.name]
-            assert text.count(old) == 1, f"{path.name}: expected one {old!r}, got {text.count(old)}"
+    files = {path.name: path.read_text() for path in KERNELS.rglob("*.cu*")}
+    for name, text in (dict(cuda_sources()) | files).items():
+        if changes and name in changes:
+            old, new = changes[name]
+            assert text.count(old) == 1, f"{name}: expected one {old!r}, got {text.count(old)}"
             text = text.replace(old, new)
         try:
-            text = host_source(path.name, text)
+            text = host_source(name, text)
         except UnsupportedKernelError as error:
             text = f'#error "{error}"\n'
-        (folder / path.name).write_text(text)
+        (folder / name).write_text(text)
     for header in HERE.glob("*.h"):
         (folder / header.name).write_text(header.read_text())

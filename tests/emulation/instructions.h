@@ -91,11 +91,10 @@ DEVICE void wait_on_dependency() {
 
 // --- thread block clusters ---
 
-namespace emulated_cluster {
-inline void cluster_sync() {
+inline void cluster_barrier() {
     emulated::barrier(&emulated::Fiber::cluster_barriers, 0, int(emulated::cta_threads * emulated::cluster_ctas));
 }
-template <class T> T load_dsmem(const T* p, u32 rank) {
+template <class T> T load_cluster(const T* p, u32 rank) {
     if (rank >= emulated::cluster_ctas)
         emulated::fail("a rank outside of the cluster");
     const u8* shared = int(rank) == emulated::active_cta ? __start_emulated_shared
@@ -104,7 +103,6 @@ template <class T> T load_dsmem(const T* p, u32 rank) {
     memcpy(&value, shared + __cvta_generic_to_shared(p), sizeof value);
     return value;
 }
-}  // namespace emulated_cluster
 
 // --- tensor cores: operands from all lanes, in the layouts of the PTX ISA ---
 

@@ -72,7 +72,7 @@ def test_grouped_small_m_gemm(backward: bool, early_copies: bool) -> None:
     tokens, fan_out, experts_count, outputs, inputs = 9, 2, 32, 48, 512
     warps, stages, slice_k = 4, 3, 128
     kernel = Kernel(
-        "grouped_small_m_gemm.cu", ELEMENT="bf16", GATED=1, ACTIVATION_CODE=0, INPUTS=inputs,
+        "grouped_small_m_gemm.cu", ELEMENT="bf16", GATED=1, INPUTS=inputs,
         SLICE_K=slice_k, SLICES=1, STAGES=stages, WARPS=warps, EXPERTS=experts_count,
         MAX_ASSIGNMENTS=32,
     )  # fmt: skip

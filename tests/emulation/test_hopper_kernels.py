@@ -28,7 +28,7 @@ def grouped_gemm_error(
     tokens, fan_out, experts_count, outputs, inputs = 9, 2, 12, 72, 256
     warps, stages = 2, 3 if gated else 1
     kernel = Kernel(
-        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=gated, ACTIVATION_CODE=0,
+        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=gated,
         M_TILES=m_tiles, ROW_BLOCKS=blocks, INPUTS=inputs, PARTS=parts, STAGES=stages, WARPS=warps,
         CHUNK=chunk, EXPERTS=experts_count, MAX_ASSIGNMENTS=32, EXPERTS_READY=0, CTAS_PER_SM=1,
         changes=changes,
@@ -94,7 +94,7 @@ def test_tiles_in_the_order_of_atomics_leave_outputs_unwritten() -> None:
 def test_a_stage_that_is_not_released_is_a_deadlock() -> None:
     released = "mbarrier_arrive(shared_address(empty + stage.index));"
     kernel = Kernel(
-        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=0, ACTIVATION_CODE=0, M_TILES=1,
+        "grouped_small_m_gemm_hopper.cu", ELEMENT="bf16", GATED=0, M_TILES=1,
         ROW_BLOCKS=1, INPUTS=64, PARTS=1, STAGES=2, WARPS=2, CHUNK=1, EXPERTS=2, MAX_ASSIGNMENTS=4,
         EXPERTS_READY=0, CTAS_PER_SM=1,
         changes=(("grouped_small_m_gemm_hopper.cu", released, ";"),),

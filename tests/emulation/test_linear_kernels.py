@@ -9,7 +9,8 @@ import pytest
 from emulator import Kernel, from_bf16, random_bf16
 from gguf.quants import dequantize
 
-from kernel_variants import layout
+from assay._native import FORMATS, cuda_packed_row_bytes
+from kernel_variants import E4M3, FLOAT16, layout
 
 Values = npt.NDArray[np.float64]
 EPSILON = 1e-5
@@ -41,7 +42,7 @@ def assert_close(got: npt.NDArray[Any], expected: Values, tolerance: float) -> N
 def test_gemv_of_a_norm_and_a_gate(backward: bool) -> None:
     rows, outputs, inputs = 2, 44, 512
     kernel = Kernel(
-        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=16, GROUP_SIZE=0, NORM=1, GATED=1,
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=FLOAT16, GROUP_SIZE=0, NORM=1, GATED=1,
         INPUTS=inputs, MAX_ROWS=2, ROWS_PER_CTA=4, THREADS=64, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1,
     )  # fmt: skip
     weights = random_bf16(1, outputs, inputs, scale=0.1)
@@ -59,7 +60,7 @@ def test_gemv_of_a_norm_and_a_gate(backward: bool) -> None:
 def test_gemv_of_e4m3_adds_bias_and_residual_in_place() -> None:
     outputs, inputs = 70, 528
     kernel = Kernel(
-        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=80, GROUP_SIZE=0,
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=E4M3, GROUP_SIZE=0,
         INPUTS=inputs, MAX_ROWS=1, ROWS_PER_CTA=4, THREADS=32, CHUNKS_PER_THREAD=2, CTAS_PER_SM=1,
     )  # fmt: skip
     codes = np.random.default_rng(4).integers(0, 256, (outputs, inputs)).astype(np.uint8)
@@ -83,7 +84,7 @@ def test_gemv_of_e4m3_adds_bias_and_residual_in_place() -> None:
 def test_grouped_gemv_reads_the_weights_of_each_expert() -> None:
     experts_count, outputs, inputs, fan_out = 3, 12, 256, 2
     kernel = Kernel(
-        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=16, GROUP_SIZE=0, GROUPED=1,
+        "gemv.cu", ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=FLOAT16, GROUP_SIZE=0, GROUPED=1,
         INPUTS=inputs, MAX_ROWS=1, ROWS_PER_CTA=4, THREADS=32, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1,
     )  # fmt: skip
     weights = random_bf16(9, experts_count, outputs, inputs)
@@ -108,11 +109,6 @@ HALVES = {
 }  # fmt: skip
 """Where the blocks of each format hold numbers of 16 bits, which random bits would make NaN."""
 
-BLOCK_FORMATS = {
-    "Q8_0": 80, "Q4_0": 40, "Q4_1": 41, "Q5_0": 50, "Q5_1": 51, "IQ4_NL": 42, "MXFP4": 44,
-    "Q4_K": 45, "Q5_K": 55, "Q2_K": 25, "Q6_K": 65, "Q3_K": 35, "IQ4_XS": 43,
-}  # fmt: skip
-
 
 def random_blocks(name: str, outputs: int, inputs: int) -> tuple[npt.NDArray[np.uint8], Values]:
     """Blocks of a GGML format, and their values as the gguf package dequantizes them."""
@@ -134,22 +130,12 @@ def packed(
     name: str, blocks: npt.NDArray[np.uint8], outputs: int, inputs: int, gemv: dict[str, Any]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """The blocks as pack_blocks.cu repacks them: rows of weights, and of scales."""
-    bits = {5: 5, 6: 6, 8: 8}.get(gemv["WEIGHT_FORMAT"], 4)
-    line = 1024 // (8 if bits == 8 else 4)
+    row_bytes = cuda_packed_row_bytes(FORMATS[name.lower()], inputs)
+    assert row_bytes is not None
+    weights, scales = (np.full((outputs, nbytes), 0xEE, np.uint8) for nbytes in row_bytes)
+    line = 128 if name == "Q8_0" else 256
     padded = -(-inputs // line) * line
-    groups = -(-inputs // 128) * (128 // gemv["GROUP_SIZE"])
-    blocks_of_256 = -(-inputs // 256) * 4
-    scale_bytes = {
-        0: -(-inputs // gemv["GROUP_SIZE"]) * 4,
-        1: groups * 2 + blocks_of_256,
-        2: groups + blocks_of_256,
-        3: groups,
-    }[gemv["SCALE_FORMAT"]]
-    if gemv["SCALE_FORMAT"]:
-        scale_bytes = -(-scale_bytes // 16) * 16
-    weights = np.full((outputs, padded * bits // 8), 0xEE, np.uint8)
-    scales = np.full((outputs, scale_bytes), 0xEE, np.uint8)
-    pack = Kernel("pack_blocks.cu", BLOCK_FORMAT=BLOCK_FORMATS[name], **gemv)
+    pack = Kernel("pack_blocks.cu", **gemv)
     pack((-(-padded // 128 // 32), outputs), 32, blocks, weights, scales, inputs, late=[blocks])
     return weights, scales
 
@@ -157,7 +143,7 @@ def packed(
 def check_blocks(name: str, rows: int) -> None:
     """pack_blocks.cu and gemv.cu of a format, against the values of the gguf package."""
     outputs, inputs = 20, 512
-    gemv = layout(BLOCK_FORMATS[name])
+    gemv = layout(name.lower())
     blocks, values = random_blocks(name, outputs, inputs)
     weights, scales = packed(name, blocks, outputs, inputs, gemv)
     kernel = Kernel(
@@ -178,7 +164,7 @@ def test_gemv_of_packed_blocks(name: str) -> None:
 def check_circular_buffer(name: str, gated: int, early_copies: bool) -> None:
     """gemv_hopper.cu of a format, with more tiles than stages and a last tile that is not full."""
     outputs, inputs, stages = 92, 512, 2
-    gemv = layout(BLOCK_FORMATS[name])
+    gemv = layout(name.lower())
     blocks, values = random_blocks(name, outputs, inputs)
     weights, scales = packed(name, blocks, outputs, inputs, gemv)
     kernel = Kernel(
@@ -213,7 +199,7 @@ def test_gemv_of_all_nested_scales_through_a_circular_buffer(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 4, 8])
-@pytest.mark.parametrize("name", BLOCK_FORMATS)
+@pytest.mark.parametrize("name", HALVES)
 def test_gemv_of_all_packed_blocks(name: str, rows: int) -> None:
     check_blocks(name, rows)
 

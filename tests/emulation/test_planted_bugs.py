@@ -8,13 +8,15 @@ import pytest
 from emulator import Changes, Kernel, KernelError, from_bf16, random_bf16
 from host_sources import UnsupportedKernelError, host_source
 
+from kernel_variants import FLOAT16
+
 INPUTS, OUTPUTS, SLICE_K, STAGES, WARPS = 512, 44, 128, 2, 4
 
 
 def gemv_error(changes: Changes, *, backward: bool = False) -> float:
     """The largest error of a GEMV over the largest value; infinite where results are NaN."""
     kernel = Kernel(
-        "gemv.cu", changes, ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=16, GROUP_SIZE=0,
+        "gemv.cu", changes, ELEMENT="bf16", OUTPUT="float", WEIGHT_FORMAT=FLOAT16, GROUP_SIZE=0,
         INPUTS=INPUTS, MAX_ROWS=1, ROWS_PER_CTA=8, THREADS=64, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1,
     )  # fmt: skip
     weights, x = random_bf16(1, OUTPUTS, INPUTS), random_bf16(2, 1, INPUTS)

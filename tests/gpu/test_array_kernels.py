@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the kernels' memory is held by PyTo
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from kernel_harness import Kernel, find_source  # noqa: E402
+from kernel_harness import Kernel, sources  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -106,7 +106,7 @@ def test_unary_expressions_match_numpy(kind: str, name: str) -> None:
     close(got, expected)
 
 
-TABLE = find_source("expressions.cuh").read_text()
+TABLE = sources()["expressions.cuh"]
 BINARY_FLOAT = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "atan2": "atan2_",
                 "copysign": "copysign_", "hypot": "hypot_", "nextafter": "nextafter_", "logaddexp": "logaddexp",
                 "maximum": "maximum", "minimum": "minimum", "pow": "pow_", "remainder": "remainder_",

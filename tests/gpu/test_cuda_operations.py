@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from assay import xp
-from assay._native import FORMATS, OPERATIONS
+from assay._native import ACTIVATIONS, FORMATS, OPERATIONS
 from assay.errors import DeviceError
 from assay.runtime import Array, Device, cuda
 
@@ -87,8 +87,8 @@ def silu(x: Values) -> Values:
     return x / (1 + np.exp(-x))
 
 
-ACTIVATIONS: dict[int, Callable[[Values], Values]] = {
-    0: lambda x: x, 1: silu, 3: gelu_tanh, 4: lambda x: np.maximum(x, 0),
+FUNCTIONS: dict[str, Callable[[Values], Values]] = {
+    "none": lambda x: x, "silu": silu, "gelu_tanh": gelu_tanh, "relu": lambda x: np.maximum(x, 0),
 }  # fmt: skip
 
 
@@ -103,11 +103,11 @@ def test_linear(
     weights, w_values = upload(device, random(outputs, inputs, scale=inputs**-0.5), kind)
     bias = residual = None
     expected = x_values @ w_values.T
-    activation = 1 if extras == "all" else 3 if extras == "bias" else 0
+    activation = "silu" if extras == "all" else "gelu_tanh" if extras == "bias" else "none"
     if extras in ("bias", "all"):
         bias, values = upload(device, random(outputs), kind)
         expected = expected + values
-    expected = ACTIVATIONS[activation](expected)
+    expected = FUNCTIONS[activation](expected)
     if extras in ("residual", "all"):
         residual, values = upload(device, random(rows, outputs), kind)
         expected = expected + values
@@ -116,7 +116,7 @@ def test_linear(
         device,
         "linear",
         [x, weights, None, bias, residual, out],
-        [rows, inputs, outputs, activation, 0, 0.0],
+        [rows, inputs, outputs, ACTIVATIONS[activation], 0, 0.0],
     )
     close(out, expected, kind)
 
@@ -209,8 +209,8 @@ def test_softmax_swiglu_and_activations_match_numpy(
     gate_up, both = upload(device, random(4, 2 * columns), kind)
     operate(device, "swiglu", [gate_up, out], [4, columns])
     close(out, silu(both[:, :columns]) * both[:, columns:], kind)
-    for code, function in ACTIVATIONS.items():
-        operate(device, "activate", [x, out], [4 * columns, code])
+    for name, function in FUNCTIONS.items():
+        operate(device, "activate", [x, out], [4 * columns, ACTIVATIONS[name]])
         close(out, function(values), kind)
 
 

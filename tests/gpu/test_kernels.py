@@ -11,6 +11,7 @@ if not torch.cuda.is_available():
 
 import kernel_packing as packing  # noqa: E402
 from kernel_harness import Kernel, prefill, relative_error  # noqa: E402
+from kernel_variants import E4M3, FLOAT16, INT8, UINT4, activation  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -35,19 +36,11 @@ def rms(x: torch.Tensor, gain: torch.Tensor, epsilon: float) -> torch.Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon) * gain.double()
 
 
-def activation(name: int, x: torch.Tensor) -> torch.Tensor:
-    functional = torch.nn.functional
-    match name:
-        case 1:
-            return functional.silu(x)
-        case 2:
-            return functional.gelu(x)
-        case 3:
-            return functional.gelu(x, approximate="tanh")
-        case 4:
-            return functional.relu(x)
-        case _:
-            return x
+WEIGHTS = {
+    "float16": (FLOAT16, 16), "int8": (INT8, 8), "e4m3": (E4M3, 8), "uint4": (UINT4, 4),
+    "int8 groups": (INT8, 8),
+}  # fmt: skip
+"""WEIGHT_FORMAT, and bits of a weight."""
 
 
 class LinearCase:
@@ -60,16 +53,17 @@ class LinearCase:
         dtype = DTYPES[element]
         self.element, self.rows, self.outputs, self.inputs = element, rows, outputs, inputs
         dense = random(outputs, inputs, scale=inputs**-0.5)
-        self.scales, self.group, self.kind = None, 0, int(weight.rstrip("g"))
+        self.scales, self.group = None, 0
+        self.weight_format, self.bits = WEIGHTS[weight]
         match weight:
-            case "16":
+            case "float16":
                 self.packed = dense.to(dtype)
                 dequantized = self.packed.float()
-            case "8":
+            case "int8":
                 self.packed, self.scales, dequantized = packing.quantize_rows(dense)
-            case "80":
+            case "e4m3":
                 self.packed, self.scales, dequantized = packing.quantize_e4m3(dense)
-            case "4":
+            case "uint4":
                 self.group = 32 if inputs % 128 else 128
                 self.packed, self.scales, dequantized = packing.quantize_groups(
                     dense, self.group, 4
@@ -87,11 +81,12 @@ class LinearCase:
             expected = product * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-5)
         expected = expected @ dequantized.double().T
         bias = residual = None
-        activation_code = 3 if extras == "all" else 0
+        name = "gelu_tanh" if extras == "all" else "none"
         self.columns = outputs // 2 if gated else outputs
         if extras == "all":
             bias, residual = random(outputs, dtype=dtype), random(rows, self.columns, dtype=dtype)
-            expected = activation(activation_code, expected + bias.double()) + residual.double()
+            expected = torch.nn.functional.gelu(expected + bias.double(), approximate="tanh")
+            expected = expected + residual.double()
         if gated:
             gates, ups = expected[:, : self.columns], expected[:, self.columns :]
             expected = torch.nn.functional.silu(gates) * ups
@@ -100,17 +95,17 @@ class LinearCase:
         self.given = (x, gain, bias, residual)
         self.options = {
             "ELEMENT": element, "OUTPUT": element, "NORM": int(norm), "GATED": int(gated),
-            "ACTIVATION_CODE": activation_code,
+            "ACTIVATION": activation(name),
         }  # fmt: skip
 
     @property
     def row_chunks(self) -> int:
-        return packing.row_chunks(self.kind, self.inputs, self.group)
+        return packing.row_chunks(self.bits, self.inputs, self.group)
 
     def gemv_options(self, threads: int, rows_per_cta: int) -> dict[str, object]:
         """The macros of gemv.cu."""
         return self.options | {
-            "INPUTS": self.inputs, "WEIGHT_FORMAT": self.kind, "GROUP_SIZE": self.group,
+            "INPUTS": self.inputs, "WEIGHT_FORMAT": self.weight_format, "GROUP_SIZE": self.group,
             "ROWS_PER_CTA": rows_per_cta, "THREADS": threads,
             "NO_TAIL": int(self.outputs % rows_per_cta == 0),
             "MAX_ROWS": next(most for most in (1, 2, 4, 8) if most >= self.rows), "CTAS_PER_SM": 1,
@@ -128,7 +123,7 @@ EXTRAS = ["none", "norm", "gated", "all"]
 
 
 @pytest.mark.parametrize("element", ["bf16", "fp16"])
-@pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
+@pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs"),
     [(1, 4096, 4096), (3, 1000, 576), (6, 512, 14336), (5, 34, 64), (2, 96, 1056)],
@@ -146,7 +141,7 @@ def test_gemv_matches_double_precision(
     case.check(out)
 
 
-@pytest.mark.parametrize("weight", ["16", "8", "80", "4", "8g"])
+@pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize(
     ("rows", "outputs", "inputs", "rows_per_cta", "threads", "grid"),
     [
@@ -201,7 +196,7 @@ def test_small_m_gemm_matches_double_precision(
     grid: int,
     extras: str,
 ) -> None:
-    case = LinearCase(element, "16", rows, outputs, inputs, extras)
+    case = LinearCase(element, "float16", rows, outputs, inputs, extras)
     kernel = Kernel(
         "small_m_gemm.cu", **case.options, M_TILES=-(-rows // 8), INPUTS=inputs, SLICE_K=slice,
         SLICES_PER_PASS=slices, STAGES=stages, MAX_TILES=-(-outputs // 16 // grid), WARPS=warps, CTAS_PER_SM=1,
@@ -214,20 +209,20 @@ def test_small_m_gemm_matches_double_precision(
     case.check(out)
 
 
-@pytest.mark.parametrize("weight", [16, 8, 80])
-def test_gemv_propagates_nan(weight: int) -> None:
+@pytest.mark.parametrize("weight", ["float16", "int8", "e4m3"])
+def test_gemv_propagates_nan(weight: str) -> None:
     dense, x = random(64, 256, scale=0.1), random(1, 256, dtype=torch.bfloat16)
     x[0, 77] = math.nan
     quantize = {
-        16: lambda w: (w.bfloat16(), None, w),
-        8: packing.quantize_rows,
-        80: packing.quantize_e4m3,
+        "float16": lambda w: (w.bfloat16(), None, w),
+        "int8": packing.quantize_rows,
+        "e4m3": packing.quantize_e4m3,
     }
     packed, scales, _ = quantize[weight](dense)
     out = torch.zeros(1, 64, device="cuda", dtype=torch.bfloat16)
     kernel = Kernel(
-        "gemv.cu", ELEMENT="bf16", OUTPUT="bf16", WEIGHT_FORMAT=weight, MAX_ROWS=1, ROWS_PER_CTA=4,
-        THREADS=128, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, INPUTS=256,
+        "gemv.cu", ELEMENT="bf16", OUTPUT="bf16", WEIGHT_FORMAT=WEIGHTS[weight][0], MAX_ROWS=1,
+        ROWS_PER_CTA=4, THREADS=128, CHUNKS_PER_THREAD=1, CTAS_PER_SM=1, INPUTS=256,
     )  # fmt: skip
     kernel(16, 128, packed, scales, x, None, None, None, out, 1, 64, 1e-5)
     assert out.isnan().all()

@@ -10,6 +10,7 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 from kernel_harness import Kernel, relative_error  # noqa: E402
+from kernel_variants import activation, layout  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -39,8 +40,7 @@ def test_activate_matches_double_precision(
     width = vector or (4 if element == "float" else 8)
     x, residual = torch.randn(2, count, device="cuda").to(dtype)
     out = poison(count, dtype=dtype)
-    code = list(FUNCTIONS).index(function)
-    kernel = Kernel("activate.cu", ELEMENT=element, ACTIVATION_CODE=code, VECTOR=width)
+    kernel = Kernel("activate.cu", ELEMENT=element, ACTIVATION=activation(function), VECTOR=width)
     kernel(-(-count // width // 128) + 1, 128, x, residual if with_residual else None, out, count)
     expected = FUNCTIONS[function](x.double()) + (residual.double() if with_residual else 0.0)
     assert relative_error(out, expected) < CLOSE[element]
@@ -113,24 +113,24 @@ def test_matmul_matches_double_precision(
 
 
 @pytest.mark.parametrize(
-    ("block_format", "block_bytes", "levels"), [(80, 34, 254), (40, 18, 15), (41, 20, 15)]
+    ("block_format", "block_bytes", "levels"),
+    [("q8_0", 34, 254), ("q4_0", 18, 15), ("q4_1", 20, 15)],
 )
 @pytest.mark.parametrize("element", DTYPES)
 def test_quantized_blocks_are_within_half_a_step(
-    block_format: int, block_bytes: int, levels: int, element: str
+    block_format: str, block_bytes: int, levels: int, element: str
 ) -> None:
     x = torch.randn(7, 32, device="cuda").to(DTYPES[element])
     blocks = torch.full((7, block_bytes), 0xEE, dtype=torch.uint8, device="cuda")
-    Kernel("quantize_blocks.cu", BLOCK_FORMAT=block_format, TYPE=element)(2, 128, x, blocks, 224)
+    macros = layout(block_format)
+    Kernel("quantize_blocks.cu", TYPE=element, **macros)(2, 128, x, blocks, 224)
     out = poison(7, 32)
-    Kernel("dequantize_blocks.cu", BLOCK_FORMAT=block_format, OUTPUT="float")(
-        2, 128, blocks, out, 224
-    )
+    Kernel("dequantize_blocks.cu", OUTPUT="float", **macros)(2, 128, blocks, out, 224)
     # A step is the range over the levels; Q4_0's range is twice the largest magnitude.
     value_range = (
         (x.float().amax(1) - x.float().amin(1))
-        if block_format == 41
+        if block_format == "q4_1"
         else 2 * x.float().abs().amax(1)
     )
-    limit = value_range / levels * (1.0 if block_format == 40 else 0.51) + 2e-3
+    limit = value_range / levels * (1.0 if block_format == "q4_0" else 0.51) + 2e-3
     assert ((out - x.float()).abs() <= limit[:, None]).all()

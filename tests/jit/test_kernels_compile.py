@@ -3,8 +3,9 @@
 import pytest
 
 from assay import _native
+from assay.errors import CompileError
 from assay.runtime import cuda
-from kernel_variants import ARCHITECTURES, Options, variants
+from kernel_variants import ARCHITECTURES, Options, layout, variants
 
 KERNELS = [name for name, _ in _native.cuda_sources() if name.endswith(".cu")]
 
@@ -27,6 +28,32 @@ def test_kernel_compiles(name: str, architecture: str) -> None:
         if name in TRACED and architecture == "sm_90a":
             traced = compile(name, architecture, {**options, "TRACE": 2})
             assert len(traced) != len(compiled), "TRACE changes nothing in the kernel"
+
+
+def compile_blocks(codes: str, **macros: object) -> bytes:
+    """dequantize_blocks.cu of Q4_1 with another text of codes.cuh, and other macros."""
+    options = {**layout("q4_1"), "OUTPUT": "float", **macros}
+    name, flags = "dequantize_blocks.cu", [f"-D{name}={value}" for name, value in options.items()]
+    sources = {**dict(_native.cuda_sources()), "codes.cuh": codes}
+    return _native.cuda_compile(
+        sources[name], "sm_90a", name=name, options=flags, headers=list(sources.items())
+    )
+
+
+CODES = dict(_native.cuda_sources())["codes.cuh"]
+
+
+def test_a_code_of_another_macro_does_not_compile() -> None:
+    assert compile_blocks(CODES)
+    with pytest.raises(CompileError, match="WeightFormat"):
+        compile_blocks(CODES, BLOCK_FORMAT="WeightFormat::Uint4")
+    with pytest.raises(CompileError, match="WeightFormat"):
+        compile_blocks(CODES, WEIGHT_FORMAT=4)
+
+
+def test_two_formats_of_one_code_do_not_compile() -> None:
+    with pytest.raises(CompileError, match="case label"):
+        compile_blocks(CODES.replace(" Q4_1,", " Q4_1 = Q4_0,"))
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 use super::attention_limits::{CacheShape, check_block_tokens, check_heads, flag};
 use super::attention_scores::ScoreOptions;
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32};
 use assay_operations::{ElementFormat, Operand};

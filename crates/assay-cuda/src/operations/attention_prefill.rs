@@ -3,7 +3,8 @@
 use super::attention_limits::is_quantized;
 use super::attention_scores::ScoreOptions;
 use super::call::{int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use crate::device::{LaunchConfig, Queue, TiledTensor};
 use assay_operations::Operand;
 use assay_runtime::backend::{KernelArgument, Result};

@@ -1,7 +1,8 @@
 //! The down projection of a mixture of experts and its weighted sum, in one kernel.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::experts::Combination;
 use super::grid::grid_2d;
 use super::grouped_arguments::GroupedLinear;

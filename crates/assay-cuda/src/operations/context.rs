@@ -1,48 +1,14 @@
 //! What operations share: compiled kernel variants, and scratch memory.
 
+use super::define::Define;
 use super::error::launch_error;
 use crate::compiler::Source;
 use crate::device::{Function, LaunchOptions, Queue};
-use crate::sources::{self, SOURCES};
-use assay_operations::Activation;
+use crate::sources;
 use assay_runtime::backend::{DevicePointer, Result, StreamId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-
-/// A macro of a kernel's source (`-D`): its name and its value.
-pub(super) type Define = (&'static str, DefineValue);
-
-/// The value of a macro.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum DefineValue {
-    Number(u64),
-    Name(&'static str),
-}
-
-impl From<u64> for DefineValue {
-    fn from(number: u64) -> Self {
-        DefineValue::Number(number)
-    }
-}
-
-impl From<bool> for DefineValue {
-    fn from(flag: bool) -> Self {
-        DefineValue::Number(u64::from(flag))
-    }
-}
-
-impl From<Activation> for DefineValue {
-    fn from(activation: Activation) -> Self {
-        DefineValue::Number(u64::from(activation.code()))
-    }
-}
-
-impl From<&'static str> for DefineValue {
-    fn from(name: &'static str) -> Self {
-        DefineValue::Name(name)
-    }
-}
 
 /// What traced kernels store: 2 for starts and ends, 1 for starts (`ASSAY_TRACE_ENDS=0`).
 fn trace_level() -> u64 {
@@ -57,7 +23,7 @@ fn trace_level() -> u64 {
 fn stores_times(file: &str) -> bool {
     static TRACED: OnceLock<Vec<&str>> = OnceLock::new();
     let traced = TRACED.get_or_init(|| {
-        let traced = SOURCES
+        let traced = sources::sources()
             .iter()
             .filter(|(_, text)| text.contains("TRACE_SPAN("));
         traced
@@ -219,10 +185,7 @@ fn compile(
     };
     let options: Vec<String> = defines
         .iter()
-        .map(|(name, value)| match value {
-            DefineValue::Number(number) => format!("-D{name}={number}"),
-            DefineValue::Name(text) => format!("-D{name}={text}"),
-        })
+        .map(|(name, value)| format!("-D{name}={value}"))
         .collect();
     let source = Source {
         name: &name,

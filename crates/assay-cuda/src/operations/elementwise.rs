@@ -5,7 +5,8 @@
 
 use super::axes::{ARRAYS, Axes};
 use super::call::Call;
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::type_names::{compute_type, element_type, opaque_type};
 use crate::device::{LaunchConfig, Queue};
@@ -327,7 +328,6 @@ fn compile_and_launch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources;
     use assay_runtime::backend::DevicePointer;
 
     #[test]
@@ -365,28 +365,5 @@ mod tests {
         ];
         assert_eq!(words[48].to_le_bytes()[..4], formats);
         assert_eq!(words[48] >> 32, 2);
-    }
-
-    #[test]
-    fn kernels_and_calls_share_format_codes() {
-        let text = sources::headers()
-            .iter()
-            .find(|(type_name, _)| *type_name == "expressions.cuh")
-            .map(|(_, text)| *text)
-            .unwrap();
-        for &format in ElementFormat::ALL {
-            let Some(type_name) = element_type(format) else {
-                continue;
-            };
-            let upper = format.name().to_uppercase();
-            assert!(
-                text.contains(&format!("    {upper} = {},", format.code())),
-                "{format}"
-            );
-            assert!(
-                text.contains(&format!("CASE({upper}, {type_name})")),
-                "{format}"
-            );
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! Mixture of experts: routing, and the weighted sum of the experts' outputs.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32};

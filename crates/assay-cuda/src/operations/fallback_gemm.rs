@@ -1,7 +1,8 @@
 //! GEMM without cuBLASLt: a simple kernel for operands of any strides.
 
 use super::call::int;
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::error::launch_error;
 use super::grid::grid_2d;
 use crate::blas::{Element, Epilogue, GemmPointers, GemmProblem, Matrix};

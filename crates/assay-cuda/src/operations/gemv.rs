@@ -1,11 +1,12 @@
 //! Linear layers with one to eight rows: GEMV, one pass over the weights.
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
 use super::grouped_arguments::GroupedLinear;
 use super::linear_arguments::LinearArguments;
-use super::packed_weights::WeightLayout;
+use super::packed_layout::{WeightFormat, WeightLayout};
 use crate::device::{LaunchConfig, Queue};
 use crate::discovery::DeviceInfo;
 use assay_operations::Operand;
@@ -40,14 +41,17 @@ struct GemvShape {
 impl GemvShape {
     /// For weight rows of `row_chunks` 16-byte chunks, of a layout or as x.
     fn new(gated: bool, rows: u64, row_chunks: u64, layout: Option<WeightLayout>) -> Self {
+        use WeightFormat::{E4m3, Float16, Int8};
         let rows = rows.next_power_of_two();
-        let (weight_format, group_size) =
-            layout.map_or((16, 0), |one| (one.weight_format, one.group_size));
+        let (weight_format, group_size) = layout.map_or((Float16, 0), |layout| {
+            (layout.weight_format, layout.group_size)
+        });
         let has_nested_scales = layout.is_some_and(WeightLayout::has_nested_scales);
         let (rows_per_cta, threads, ctas_per_sm) = match weight_format {
-            16 => Self::of_16_bits(rows, row_chunks),
-            4..=6 | 40 | 41 => Self::of_4_bits(rows, row_chunks),
-            _ => Self::of_8_bits(rows, row_chunks, weight_format == 8 && group_size == 0),
+            Float16 => Self::of_16_bits(rows, row_chunks),
+            Int8 => Self::of_8_bits(rows, row_chunks, group_size == 0),
+            E4m3 => Self::of_8_bits(rows, row_chunks, false),
+            _ => Self::of_4_bits(rows, row_chunks),
         };
         // A row longer than the threads' registers hold takes a wider CTA, alone on its SM.
         let min_threads = row_chunks.div_ceil(MAX_CHUNKS_PER_THREAD);
@@ -163,7 +167,10 @@ impl CircularBuffer {
 fn layout_defines(layout: Option<WeightLayout>) -> Vec<Define> {
     match layout {
         Some(layout) => layout.defines().to_vec(),
-        None => vec![("WEIGHT_FORMAT", 16u64.into()), ("GROUP_SIZE", 0u64.into())],
+        None => vec![
+            ("WEIGHT_FORMAT", WeightFormat::Float16.macro_value().into()),
+            ("GROUP_SIZE", 0u64.into()),
+        ],
     }
 }
 
@@ -230,7 +237,7 @@ pub(super) fn launch_gemv(
         ("OUTPUT", call.float_type("out", linear.out)?.into()),
         ("NORM", linear.gain.is_some().into()),
         ("GATED", linear.gated.into()),
-        ("ACTIVATION_CODE", linear.activation.into()),
+        ("ACTIVATION", linear.activation.into()),
         ("INPUTS", linear.inputs.into()),
         ("MAX_ROWS", rows.into()),
         ("ROWS_PER_CTA", rows_per_cta.into()),
@@ -321,7 +328,7 @@ pub(super) fn launch_grouped_gemv(
         ("OUTPUT", call.float_type("out", grouped.out)?.into()),
         ("NORM", false.into()),
         ("GATED", grouped.gated.into()),
-        ("ACTIVATION_CODE", grouped.activation.into()),
+        ("ACTIVATION", grouped.activation.into()),
         ("INPUTS", grouped.inputs.into()),
         ("MAX_ROWS", shape.rows.into()),
         ("ROWS_PER_CTA", shape.rows_per_cta.into()),

@@ -1,7 +1,8 @@
 //! Grouped GEMM of a mixture of experts: which kernel computes it, and the one of large tiles.
 
 use super::call::{Call, element_bytes, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::experts::MAX_EXPERTS;
 use super::gemv::launch_grouped_gemv;
 use super::grid::{grid_1d, grid_2d};
@@ -177,7 +178,7 @@ impl GroupedLinear {
         let defines: [Define; 3] = [
             ("ELEMENT", call.float_type("x", self.x)?.into()),
             ("GATED", self.gated.into()),
-            ("ACTIVATION_CODE", self.activation.into()),
+            ("ACTIVATION", self.activation.into()),
         ];
         let function = context.function(queue, "grouped_gemm", &defines)?;
         let config = LaunchConfig {

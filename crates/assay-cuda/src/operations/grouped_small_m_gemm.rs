@@ -1,7 +1,8 @@
 //! Grouped GEMM for few tokens of each expert: every touched expert's weights are read once.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::grouped_arguments::GroupedLinear;
 use crate::device::{LaunchConfig, Queue};
@@ -85,7 +86,7 @@ pub(super) fn try_grouped_small_m_gemm(
     let defines: [Define; 10] = [
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("GATED", grouped.gated.into()),
-        ("ACTIVATION_CODE", grouped.activation.into()),
+        ("ACTIVATION", grouped.activation.into()),
         ("INPUTS", grouped.inputs.into()),
         ("SLICE_K", shape.slice_k.into()),
         ("SLICES", shape.slices.into()),

@@ -1,7 +1,8 @@
 //! Grouped GEMM for few tokens of each expert on Hopper: bulk copies keep the weight stream full.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::grouped_arguments::GroupedLinear;
 use crate::device::{LaunchConfig, Queue};
@@ -115,7 +116,7 @@ pub(super) fn try_grouped_small_m_gemm_hopper(
     let defines: [Define; 14] = [
         ("ELEMENT", call.float_type("x", grouped.x)?.into()),
         ("GATED", grouped.gated.into()),
-        ("ACTIVATION_CODE", grouped.activation.into()),
+        ("ACTIVATION", grouped.activation.into()),
         ("M_TILES", 1u64.into()),
         ("ROW_BLOCKS", 2u64.into()),
         ("INPUTS", grouped.inputs.into()),

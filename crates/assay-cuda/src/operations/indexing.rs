@@ -1,7 +1,8 @@
 //! Gather, scatter, stream compaction and searchsorted.
 
 use super::call::{Call, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::scan::Scan;
 use super::type_names::{compute_type, element_type};

@@ -2,7 +2,8 @@
 
 use super::attention_limits::{check_block_tokens, flag};
 use super::call::{Call, int, pointer};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{self, F32, I32};

@@ -1,7 +1,8 @@
 //! Row-wise layers: norms, softmax, activations, and row gathers.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
 use crate::device::Queue;
 use assay_operations::{Activation, ElementFormat, Operand};
@@ -198,7 +199,7 @@ pub(super) fn gate_into(
     let number = call.float_type("gate_up", gate_up)?;
     let defines: [Define; 3] = [
         ("ELEMENT", number.into()),
-        ("ACTIVATION_CODE", gate.into()),
+        ("ACTIVATION", gate.into()),
         ("VECTOR", vector.into()),
     ];
     let function = context.function(queue, "swiglu", &defines)?;
@@ -241,7 +242,7 @@ pub(super) fn activate_into(
     let vector = vector(x.format, count, &[Some(x), residual, Some(out)]);
     let defines: [Define; 3] = [
         ("ELEMENT", call.float_type("x", x)?.into()),
-        ("ACTIVATION_CODE", elementwise_activation(call)?.into()),
+        ("ACTIVATION", elementwise_activation(call)?.into()),
         ("VECTOR", vector.into()),
     ];
     let function = context.function(queue, "activate", &defines)?;

@@ -11,9 +11,11 @@ mod attention_scores;
 mod axes;
 mod batch_invariant_gemm;
 mod call;
+pub(crate) mod codes;
 mod combine_linear;
 mod context;
 mod cublaslt_gemm;
+mod define;
 mod elementwise;
 mod error;
 mod experts;
@@ -30,6 +32,7 @@ mod layers;
 mod linear;
 mod linear_arguments;
 mod microbench;
+mod packed_layout;
 mod packed_weights;
 mod quantize;
 mod reduce;
@@ -44,7 +47,7 @@ mod state_space;
 mod type_names;
 
 pub use attention_limits::{BLOCK_TOKENS_MULTIPLE, HEAD_DIMS};
-pub use packed_weights::packed_row_bytes;
+pub use packed_layout::{layout_macros, packed_row_bytes};
 
 use crate::device::{CudaDevice, Queue};
 use assay_operations::{Arguments, Signature, TABLE};

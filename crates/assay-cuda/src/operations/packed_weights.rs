@@ -1,11 +1,13 @@
-//! Quantized weights: their layout in memory, and the kernels that write and dequantize them.
+//! Quantized weights in memory, and the kernels that write and dequantize them.
 //!
 //! All rows of weights come first, then all rows of scales. `kernels/quantization/packed_layout.cuh`
 //! documents the layout of a row.
 
 use super::call::{Call, element_bytes, int, pointer};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_2d;
+use super::packed_layout::{WeightLayout, block_format};
 use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::{DevicePointer, KernelArgument, Result};
@@ -15,125 +17,7 @@ const MAX_GRID_Y: u64 = 65_535;
 const ROW_THREADS: u64 = 256;
 const THREADS: u64 = 64;
 
-/// The layout of a format of weights, as the kernels' macros of those names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WeightLayout {
-    /// 8: int8, 80: e4m3, 4 to 6: unsigned codes, 40 and 41: indices into a table.
-    pub weight_format: u64,
-    /// Weights that share a scale; 0 where a row has one scale.
-    pub group_size: u64,
-    /// How a group stores its scale.
-    scale_format: ScaleFormat,
-    /// The code that stands for zero.
-    zero_point: u64,
-}
-
-/// The kernels' SCALE_FORMAT.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ScaleFormat {
-    /// Scale and minimum in half precision.
-    Pair = 0,
-    /// Bytes of scale and minimum, times two numbers of each block of 256 weights.
-    NestedMinimum = 1,
-    /// A byte, times a number of each block of 256 weights.
-    Nested = 2,
-    /// An exponent of two.
-    Exponent = 3,
-}
-
-/// Weights that share the factor of nested scales.
-const NESTED_BLOCK: u64 = 256;
-
 impl WeightLayout {
-    /// The layout of a format; none for floats, and for block formats without kernels.
-    pub fn of(format: ElementFormat) -> Option<Self> {
-        use ScaleFormat::{Exponent, Nested, NestedMinimum, Pair};
-        let (weight_format, group_size, scale_format, zero_point) = match format {
-            ElementFormat::Int8 => (8, 0, Pair, 0),
-            ElementFormat::Fp8 => (80, 0, Pair, 0),
-            ElementFormat::Int4 => (4, format.block_values(), Pair, 0),
-            ElementFormat::Q8_0 => (8, 32, Pair, 0),
-            ElementFormat::Q4_0 => (4, 32, Pair, 8),
-            ElementFormat::Q4_1 => (4, 32, Pair, 0),
-            ElementFormat::Q5_0 => (5, 32, Pair, 16),
-            ElementFormat::Q5_1 => (5, 32, Pair, 0),
-            ElementFormat::Iq4Nl => (40, 32, Pair, 0),
-            ElementFormat::Mxfp4 => (41, 32, Exponent, 0),
-            ElementFormat::Q2K => (4, 16, NestedMinimum, 0),
-            ElementFormat::Q3K => (4, 16, Nested, 4),
-            ElementFormat::Q4K => (4, 32, NestedMinimum, 0),
-            ElementFormat::Q5K => (5, 32, NestedMinimum, 0),
-            ElementFormat::Q6K => (6, 16, Nested, 32),
-            ElementFormat::Iq4Xs => (40, 32, Nested, 0),
-            _ => return None,
-        };
-        Some(WeightLayout {
-            weight_format,
-            group_size,
-            scale_format,
-            zero_point,
-        })
-    }
-
-    /// The macros of this layout.
-    pub fn defines(self) -> [Define; 4] {
-        [
-            ("WEIGHT_FORMAT", self.weight_format.into()),
-            ("GROUP_SIZE", self.group_size.into()),
-            ("SCALE_FORMAT", (self.scale_format as u64).into()),
-            ("ZERO_POINT", self.zero_point.into()),
-        ]
-    }
-
-    /// Whether the scales of groups are integers, times a number of each block of 256 weights.
-    pub fn has_nested_scales(self) -> bool {
-        use ScaleFormat::{Nested, NestedMinimum};
-        matches!(self.scale_format, Nested | NestedMinimum)
-    }
-
-    /// Bits of a code in the 16-byte chunks of a row; upper bits follow them.
-    fn bits(self) -> u64 {
-        match self.weight_format {
-            8 | 80 => 8,
-            _ => 4,
-        }
-    }
-
-    /// Weights in 16 bytes.
-    pub fn chunk(self) -> u64 {
-        128 / self.bits()
-    }
-
-    /// Weights of a row, padded to whole 128-byte lines.
-    pub fn padded(self, inputs: u64) -> u64 {
-        match self.group_size {
-            0 => inputs,
-            _ => inputs.next_multiple_of(1024 / self.bits()),
-        }
-    }
-
-    /// Bytes of a row of weights, and of its scales.
-    pub fn row_bytes(self, inputs: u64) -> (u64, u64) {
-        let code_bits = match self.weight_format {
-            5 | 6 => self.weight_format,
-            _ => self.bits(),
-        };
-        let weights = self.padded(inputs) * code_bits / 8;
-        if self.group_size == 0 {
-            return (weights, 4);
-        }
-        // Scales of whole chunks of 128 weights, in whole 16-byte units.
-        let bytes = |of_group: u64| inputs.div_ceil(128) * (128 / self.group_size) * of_group;
-        let blocks = inputs.div_ceil(NESTED_BLOCK) * 4;
-        let scales = match self.scale_format {
-            ScaleFormat::Pair => inputs.div_ceil(self.group_size) * 4,
-            ScaleFormat::NestedMinimum => (bytes(2) + blocks).next_multiple_of(16),
-            ScaleFormat::Nested => (bytes(1) + blocks).next_multiple_of(16),
-            ScaleFormat::Exponent => bytes(1).next_multiple_of(16),
-        };
-        (weights, scales)
-    }
-
     /// The weights of this name, and the address of their scales.
     pub fn find(
         self,
@@ -157,11 +41,6 @@ impl WeightLayout {
         let scales = DevicePointer(found.pointer.0 + outputs * weights);
         Ok((found, scales))
     }
-}
-
-/// Bytes of a row of weights of a format, and of its scales; none for formats without kernels.
-pub fn packed_row_bytes(format: ElementFormat, inputs: u64) -> Option<(u64, u64)> {
-    WeightLayout::of(format).map(|layout| layout.row_bytes(inputs))
 }
 
 /// A matrix of quantized weights.
@@ -231,7 +110,10 @@ impl PackedWeights {
     ) -> Result<()> {
         let x = call.operand("x", &[self.outputs, self.inputs])?;
         let defines: [Define; 4] = [
-            ("WEIGHT_FORMAT", self.layout.weight_format.into()),
+            (
+                "WEIGHT_FORMAT",
+                self.layout.weight_format.macro_value().into(),
+            ),
             ("GROUP_SIZE", self.layout.group_size.into()),
             ("TYPE", call.float_type("x", x)?.into()),
             ("THREADS", ROW_THREADS.into()),
@@ -262,7 +144,7 @@ impl PackedWeights {
         call: &Call<'_>,
         blocks: Operand,
     ) -> Result<()> {
-        let Some(block_format) = block_format_code(blocks.format) else {
+        let Some(block_format) = block_format(blocks.format) else {
             return Err(call.error("blocks of a GGUF format with kernels", blocks.format));
         };
         let bytes = self.inputs / blocks.format.block_values() * blocks.format.block_bytes();
@@ -276,26 +158,6 @@ impl PackedWeights {
         let matrix = [blocks.pointer.0, bytes];
         self.launch(context, queue, "pack_blocks", &defines, matrix, ctas_x)
     }
-}
-
-/// The value of the kernels' BLOCK_FORMAT for a format of GGUF files.
-pub(super) fn block_format_code(format: ElementFormat) -> Option<u64> {
-    Some(match format {
-        ElementFormat::Q8_0 => 80,
-        ElementFormat::Q4_0 => 40,
-        ElementFormat::Q4_1 => 41,
-        ElementFormat::Q5_0 => 50,
-        ElementFormat::Q5_1 => 51,
-        ElementFormat::Iq4Nl => 42,
-        ElementFormat::Iq4Xs => 43,
-        ElementFormat::Mxfp4 => 44,
-        ElementFormat::Q2K => 25,
-        ElementFormat::Q3K => 35,
-        ElementFormat::Q4K => 45,
-        ElementFormat::Q5K => 55,
-        ElementFormat::Q6K => 65,
-        _ => return None,
-    })
 }
 
 fn found(call: &Call<'_>) -> Result<PackedWeights> {

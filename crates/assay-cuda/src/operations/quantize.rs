@@ -1,30 +1,15 @@
 //! Quantization to GGML blocks and back, in the layout of GGUF files, and conversion of floats.
 
 use super::call::{Call, float_type_name, int, pointer};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
-use super::packed_weights::{WeightLayout, block_format_code};
+use super::packed_layout::{WeightLayout, block_format};
 use crate::device::Queue;
 use assay_operations::{ElementFormat, Operand};
 use assay_runtime::backend::Result;
 
 const THREADS: u64 = 256;
-
-/// A block format, and the value of the kernels' BLOCK_FORMAT that selects it.
-struct Blocks {
-    code: u64,
-    format: ElementFormat,
-    layout: WeightLayout,
-}
-
-fn blocks(format: ElementFormat) -> Option<Blocks> {
-    let (code, layout) = (block_format_code(format)?, WeightLayout::of(format)?);
-    Some(Blocks {
-        code,
-        format,
-        layout,
-    })
-}
 
 /// Formats whose codes a kernel chooses: the scale of a block is that of its extremes.
 fn is_quantized_on_device(format: ElementFormat) -> bool {
@@ -37,11 +22,11 @@ fn block_operand(
     call: &Call<'_>,
     name: &'static str,
     count: u64,
-    blocks: &Blocks,
+    format: ElementFormat,
 ) -> Result<Operand> {
     let found = call.raw(name)?;
-    let Some(expected) = blocks.format.bytes(count) else {
-        let multiple = blocks.format.block_values();
+    let Some(expected) = format.bytes(count) else {
+        let multiple = format.block_values();
         return Err(call.error(format_args!("weights in multiples of {multiple}"), count));
     };
     match found.bytes < expected {
@@ -92,13 +77,13 @@ pub(super) fn quantize(
         return convert(context, queue, call, count);
     }
     // Other formats search for their scales, which only the CPU implements.
-    let Some(blocks) = blocks(format).filter(|_| is_quantized_on_device(format)) else {
+    let Some(code) = block_format(format).filter(|_| is_quantized_on_device(format)) else {
         return Err(call.error("out of f32, f16, bf16, q8_0, q4_0 or q4_1", format));
     };
     let x = call.operand("x", &[count])?;
-    let out = block_operand(call, "out", count, &blocks)?;
+    let out = block_operand(call, "out", count, format)?;
     let defines: [Define; 2] = [
-        ("BLOCK_FORMAT", blocks.code.into()),
+        ("BLOCK_FORMAT", code.into()),
         ("TYPE", call.float_type("x", x)?.into()),
     ];
     launch(context, queue, "quantize_blocks", &defines, [x, out], count)
@@ -114,14 +99,14 @@ pub(super) fn dequantize(
     if float_type_name(format).is_some() {
         return convert(context, queue, call, count);
     }
-    let Some(blocks) = blocks(format) else {
+    let (Some(code), Some(layout)) = (block_format(format), WeightLayout::of(format)) else {
         return Err(call.error("x of floats or of blocks", format));
     };
-    let x = block_operand(call, "x", count, &blocks)?;
+    let x = block_operand(call, "x", count, format)?;
     let out = call.operand("out", &[count])?;
-    let mut defines = blocks.layout.defines().to_vec();
+    let mut defines = layout.defines().to_vec();
     defines.extend([
-        ("BLOCK_FORMAT", blocks.code.into()),
+        ("BLOCK_FORMAT", code.into()),
         ("OUTPUT", call.float_type("out", out)?.into()),
     ]);
     launch(

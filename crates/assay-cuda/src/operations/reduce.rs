@@ -4,7 +4,8 @@
 //! partials.
 
 use super::call::{Call, pointer};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::type_names::{compute_type, element_type};
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::{ElementFormat, Operand};

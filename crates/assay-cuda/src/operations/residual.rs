@@ -1,7 +1,8 @@
 //! Sums with the residual stream, and scaled or normalized parts of rows.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::layers::register_row;
 use crate::device::Queue;

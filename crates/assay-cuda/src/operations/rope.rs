@@ -2,7 +2,8 @@
 
 use super::attention_limits::{CacheShape, flag, is_quantized};
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_2d;
 use crate::device::Queue;
 use assay_operations::ElementFormat::{F32, I32};

@@ -1,7 +1,8 @@
 //! The router of a mixture of experts in one kernel: norm, logits and top-k.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::experts::Routing;
 use super::grid::grid_1d;
 use super::layers::rms_norm_into;

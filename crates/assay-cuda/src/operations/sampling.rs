@@ -1,7 +1,8 @@
 //! Sampling of the next token, and penalties of logits.
 
 use super::call::{Call, int, pointer, pointer_or_null, vector};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::{grid_1d, grid_2d};
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{F32, I32, I64, U8};

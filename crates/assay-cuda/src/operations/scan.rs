@@ -1,7 +1,8 @@
 //! Prefix scans.
 
 use super::call::Call;
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::type_names::{compute_type, element_type};
 use crate::device::Queue;

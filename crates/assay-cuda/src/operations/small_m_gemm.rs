@@ -1,7 +1,8 @@
 //! Linear layers of 3 to 8 rows and 16-bit weights: small-M GEMM, one pass over the weights.
 
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::linear_arguments::LinearArguments;
 use crate::device::{LaunchConfig, Queue};
@@ -89,7 +90,7 @@ pub(super) fn try_small_m_gemm(
         ("OUTPUT", call.float_type("out", linear.out)?.into()),
         ("NORM", linear.gain.is_some().into()),
         ("GATED", linear.gated.into()),
-        ("ACTIVATION_CODE", linear.activation.into()),
+        ("ACTIVATION", linear.activation.into()),
         ("M_TILES", 1u64.into()),
         ("INPUTS", linear.inputs.into()),
         ("SLICE_K", shape.slice_k.into()),

@@ -1,7 +1,8 @@
 //! Radix sort of rows: in shared memory where a CTA holds them, else by Onesweep passes.
 
 use super::call::Call;
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use super::grid::grid_1d;
 use super::scan::{Scan, address};
 use crate::device::Queue;

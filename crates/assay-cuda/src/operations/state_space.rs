@@ -2,7 +2,8 @@
 
 use super::attention_limits::flag;
 use super::call::{Call, int, pointer, pointer_or_null};
-use super::context::{Define, OperationContext};
+use super::context::OperationContext;
+use super::define::Define;
 use crate::device::{LaunchConfig, Queue};
 use assay_operations::ElementFormat::{Bf16, F32, I32};
 use assay_operations::Operand;

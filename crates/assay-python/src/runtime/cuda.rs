@@ -140,10 +140,17 @@ pub(super) fn cuda_packed_row_bytes(code: u32, inputs: u64) -> Option<(u64, u64)
     assay_cuda::operations::packed_row_bytes(format, inputs)
 }
 
+/// The macros, with their values, of the kernels that read a format of quantized weights; none without kernels.
+#[pyfunction]
+pub(super) fn cuda_layout_macros(code: u32) -> Option<Vec<(&'static str, String)>> {
+    let format = assay_operations::ElementFormat::from_code(code)?;
+    assay_cuda::operations::layout_macros(format)
+}
+
 /// The sources of the built-in kernels by file name.
 #[pyfunction]
 pub(super) fn cuda_sources() -> Vec<(&'static str, &'static str)> {
-    assay_cuda::sources::SOURCES.to_vec()
+    assay_cuda::sources::sources().to_vec()
 }
 
 fn borrowed(headers: &[(String, String)]) -> Vec<(&str, &str)> {

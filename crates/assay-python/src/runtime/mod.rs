@@ -77,6 +77,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda::cuda_probe, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_cublaslt, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_compile, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda::cuda_layout_macros, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_sources, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_attention_limits, module)?)?;
     module.add_function(wrap_pyfunction!(cuda::cuda_packed_row_bytes, module)?)?;
