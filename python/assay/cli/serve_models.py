@@ -99,7 +99,7 @@ def load(
     reasoning_parser: str,
 ) -> Served:
     """Load the models, one after the other; several are admitted to the device together."""
-    from assay.engine import Encoder
+    from assay.engine import Encoder, Engine
     from assay.engine.core.device_sharing import DeviceSharing, engine_settings
     from assay.engine.server import HostedModel, served_encoder, served_model
     from assay.runtime import device as device_named
@@ -119,6 +119,8 @@ def load(
                 nullcontext() if sharing is None else sharing.loading(one.name),
             ):
                 engine = _engine(one, place, kv_tokens, folders[one.name], settings[one.name])
+                if sharing is not None and isinstance(engine, Engine):
+                    engine.warm_up()
             stack.callback(engine.close)
             sampling.show_notes(engine)
             engines.append(engine)

@@ -48,6 +48,19 @@ def test_capture_writes_neither_cache_nor_outputs():
         assert [one.to_numpy().tobytes() for one in (kv, *outputs)] == before
 
 
+def test_warming_up_runs_nothing_and_leaves_steps_as_they_are():
+    with fixture_engine("llama") as engine:
+        [cold] = engine.generate([PROMPT], GREEDY)
+    with fixture_engine("llama") as engine:
+        engine.device.take_records()
+        engine.warm_up()
+        assert not [one for one in engine.device.take_records().records if one.kind == "launch"]
+        sizes = {key[0].num_seqs for key in engine._state.runner._graphs._programs}
+        assert {1, 2, 4, 8} <= sizes
+        [warm] = engine.generate([PROMPT], GREEDY)
+    assert warm.token_ids == cold.token_ids
+
+
 def test_captured_and_queued_steps_run_the_same_operations():
     with fixture_engine("llama", overlap="off", deterministic=True) as engine:
         [captured] = engine.generate([PROMPT], GREEDY)

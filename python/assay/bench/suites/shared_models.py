@@ -195,6 +195,7 @@ class SharedModels:
                     weight_format=weight_format,
                     **engine_settings(share, shares),
                 )
+                engine.warm_up()
             self.engines.append(engine)
         self.sharing.admit()
         places = [self.sharing.places[name] for name in NAMES]

@@ -445,6 +445,16 @@ class Engine:
         return self._state.runner.graph(sequences).nodes
 
     @exclusive
+    def warm_up(self) -> None:
+        """Compile the kernels of steps of every size before requests come.
+
+        Engines that share a device need it: a step that waits for a compiler leaves its share to
+        the others.
+        """
+        self._check_open()
+        self._state.runner.warm_up()
+
+    @exclusive
     def profile(self, sequences: int = 1, context: int = 64) -> list[NodeTime]:
         """Time each operation of a decode step over dummy sequences of `context` tokens."""
         self._check_idle("profile")

@@ -224,22 +224,35 @@ class ModelRunner:
         hidden = self.workspace.activations[self.model.last_hidden]
         return hidden[row : row + 1]
 
-    def graph(self, sequences: int, *, logprobs: bool = False) -> Graph:
+    def graph(self, sequences: int) -> Graph:
         """The graph of a decode step of this many sequences."""
-        size = self._capture_size(sequences)
-        shape = StepShape(
-            size,
-            size,
-            size,
+        return self._graphs.capture(self._program(self._decode_shape(sequences), 0))
+
+    def warm_up(self) -> None:
+        """Compile the kernels of steps of every size, and capture some, so that no request waits for it."""
+        most = self.workspace.max_shape
+        count = 1
+        while count < most.num_seqs:
+            self._program(self._decode_shape(count), 0)
+            count *= 2
+        self._program(self._decode_shape(most.num_seqs), 0)
+        prefill = StepShape(
+            most.num_tokens,
+            most.num_seqs,
+            min(most.num_seqs, most.num_samples),
             self._block_table_width(1),
-            logprobs=logprobs,
-            decode_only=not self.batch_invariant,
+            gathers_samples=True,
         )
-        return self._graphs.capture(self._program(shape, 0))
+        self._program(prefill, 0)
 
     def close(self) -> None:
         """Destroy all graphs."""
         self._graphs.close()
+
+    def _decode_shape(self, sequences: int) -> StepShape:
+        size = self._capture_size(sequences)
+        width = self._block_table_width(1)
+        return StepShape(size, size, size, width, decode_only=not self.batch_invariant)
 
     def _capture_size(self, count: int) -> int:
         return capture_size(count, self.graph_buckets or DEFAULT_GRAPH_BUCKETS)
