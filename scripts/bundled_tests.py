@@ -4,11 +4,12 @@
 (tests/chosen_device.py). The contract suite of backends is a Rust test binary of assay-cuda.
 """
 
+import ast
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from target_compiler import build_environment, target_compiler
@@ -20,17 +21,12 @@ PACKAGES = (
 """The test runner with its dependencies."""
 
 FILES = (
-    *(
-        "tests/conftest.py",
-        "tests/chosen_device.py",
-        "tests/ggml_blocks.py",
-        "tests/gpu",
-        "tests/runtime",
-    ),
-    *("tests/engine/small_models.py", "tests/data/engine", "tests/data/llama_cpp_smollm2.json"),
-    *("kernels", "scripts/kernel_harness.py", "scripts/kernel_packing.py"),
+    *("tests/conftest.py", "tests/gpu", "tests/runtime", "tests/data", "kernels"),
     *("scripts/sanitize_kernels.py", "scripts/sanitizer_batches.py", "scripts/few_cases.py"),
 )
+HELPERS = ("tests", "tests/engine", "scripts")
+"""Folders of modules that tests import by name; run_gpu_tests.sh has the same on its path."""
+
 CHOOSE_A_DEVICE = ("from small_models import", "from chosen_device import")
 """Imports that mark a test of the engine as runnable on a GPU."""
 
@@ -38,22 +34,46 @@ CONTRACT_SUITE = "contract-suite"
 
 
 def engine_tests(root: Path) -> Iterator[str]:
-    """Tests of the engine that run on the chosen device."""
+    """Tests of the engine that run on the chosen device; no bundle has what its server requires."""
     for path in sorted((root / "tests" / "engine").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
-        if any(line in text for line in CHOOSE_A_DEVICE):
+        if path.parent.name != "server" and any(line in text for line in CHOOSE_A_DEVICE):
             yield str(path.relative_to(root))
 
 
+def helper_modules(root: Path, paths: Iterable[Path]) -> set[Path]:
+    """The modules of `HELPERS` that these files import, and those that they import in turn."""
+    helpers: set[Path] = set()
+    unread = list(paths)
+    while unread:
+        tree = ast.parse(unread.pop().read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            candidates = {root / folder / f"{name}.py" for folder in HELPERS for name in names}
+            new = {path for path in candidates if path.is_file()} - helpers
+            helpers |= new
+            unread += new
+    return helpers
+
+
+def test_files(root: Path) -> set[Path]:
+    """The tests, and what they import and read."""
+    sources = [root / name for name in (*FILES, *engine_tests(root))]
+    folders = [path for path in sources if path.is_dir()]
+    files = {path for path in sources if path.is_file()}
+    files |= {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    files |= {path.parent / "conftest.py" for path in files if path.suffix == ".py"}
+    files = {path for path in files if path.is_file() and "__pycache__" not in path.parts}
+    return files | helper_modules(root, [path for path in files if path.suffix == ".py"])
+
+
 def add_tests(root: Path, folder: Path) -> None:
-    """Copies the Python tests with their imports, and the test and measurement scripts."""
-    for name in (*FILES, *engine_tests(root)):
-        source, target = root / name, folder / "gpu-tests" / name
+    """Copies the Python tests with what they need, and the test and measurement scripts."""
+    for path in test_files(root):
+        target = folder / "gpu-tests" / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, target)
+        shutil.copy(path, target)
     for script in ("run_gpu_tests.sh", "measure_gpu.sh"):
         shutil.copy(root / "scripts" / script, folder)
 

@@ -47,7 +47,6 @@ install --no-deps --force-reinstall "$here"/wheels/assay-*.whl
 
 cd /
 "$python" - <<'CHECK'
-import SALib.analyze.sobol, SALib.sample.sobol
 import assay, assay.cli
 print("assay", " ".join(f"{name}={value}" for name, value in assay.build_info().items()))
 CHECK

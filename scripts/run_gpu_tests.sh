@@ -39,7 +39,7 @@ run() {
   # 5: no test was selected.
   [[ $status == 0 || $status == 5 ]]
 }
-alone=(tests/gpu/test_cuda_{scheduling,guarantees,known_failures}.py)
+alone=(tests/gpu/test_cuda_{scheduling,guarantees,known_failures,sharing}.py)
 run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" tests || failed=1
 run "$@" "${alone[@]}" || failed=1
 exit "$failed"

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,29 @@ _MACHINE_SCRATCH = paths.scratch()
 
 # The options that somebody has chosen for themselves are not those of the tests.
 os.environ["ASSAY_CONFIG"] = ""
+
+
+OPTIONAL = ("gguf", "jsonschema_rs", "llguidance", "polars", "psutil", "pyarrow")
+"""Packages of the dev environment that a GPU host may lack (docs/guides/gpu-host.md)."""
+
+
+class _Module(pytest.Module):
+    """A module of tests, skipped where a package that it imports is optional and missing."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            missing = getattr(error.__cause__, "name", None)
+            if missing not in OPTIONAL:
+                raise
+            pytest.skip(f"{missing} is not installed", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Collect a module; optional packages may be missing."""
+    module: pytest.Module = _Module.from_parent(parent, path=module_path)
+    return module
 
 
 @pytest.hookimpl(tryfirst=True)
