@@ -124,6 +124,10 @@ def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> It
             ("shown in", variable.display.text if variable.display != variable.unit else ""),
             ("bounds", "" if is_constant else bounds_text(variable)),
             ("nature", variable.nature if variable.nature != "measure" else ""),
+            (
+                "cases",
+                ", ".join(f"{case} ({variable.number_of(case):g})" for case in variable.cases),
+            ),
             ("role", role_of(variable) + (", target" if variable.target else "")),
             ("boundary", variable.boundary or ""),
             ("family", variable.family),

@@ -92,6 +92,8 @@ def _axis(name: str, text: str) -> list[str] | tuple[str, str, int, str]:
 
 def _share_unit(texts: Sequence[str]) -> list[str]:
     """Append the unit of the last text to texts without a unit."""
+    if texts[-1].strip()[:1].isalpha():  # names of cases
+        return [text.strip() for text in texts]
     unit = parse_quantity(texts[-1]).unit.text
     return [
         f"{text.strip()} {unit}" if parse_quantity(text).unit.text == "1" != unit else text.strip()

@@ -7,7 +7,9 @@ from assay.model.language.distributions import Distribution, interval90
 from assay.model.language.dynamics import Differential, Iterative, Stochastic
 from assay.model.language.expression import Expression, Symbol
 from assay.model.language.functions import (
+    at_least,
     atan,
+    below,
     ceil,
     cos,
     different,
@@ -64,7 +66,9 @@ __all__ = [
     "Symbol",
     "Unit",
     "Variable",
+    "at_least",
     "atan",
+    "below",
     "by_definition",
     "ceil",
     "cited",

@@ -128,7 +128,8 @@ class Declarations:
             name, display=parse_unit(facts["display"]),
             lower=-math.inf if lower is None else lower, upper=math.inf if upper is None else upper,
             boundary=facts["boundary"], family=facts["family"], target=facts["target"],
-            library=facts["library"], nature=facts.get("nature", "measure"), **_common(facts),
+            library=facts["library"], nature=facts.get("nature", "measure"),
+            cases=facts.get("cases", ()), **_common(facts),
         )  # fmt: skip
         variable.define(self._definitions.get(name, ()), self.relations)
         return variable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ Given = float | int | str | Quantity | Distribution
 
 _WHOLE_TOLERANCE = 1e-9
 """Relative rounding error within which a count is whole."""
+
+_NAME = re.compile(r"[A-Za-z]\w*")
+"""A text that names a case, or is meant to."""
 
 _MOST_NAMES = 8
 """Names that a note lists; a scenario of the catalog may have a hundred."""
@@ -90,6 +94,11 @@ def assignable(registry: Declarations, name: str) -> Variable:
 def read_given(variable: Variable, item: Given) -> float | Distribution:
     """Convert one given item to base units."""
     if isinstance(item, str):
+        text = item.strip()
+        if text in variable.cases:
+            return variable.number_of(text)
+        if variable.cases and _NAME.fullmatch(text):
+            raise not_a_case(variable, text)
         return parse_given(variable.name, item, variable.unit, difference=variable.is_difference)
     if isinstance(item, Quantity):
         item = as_difference(item) if variable.is_difference else item
@@ -117,11 +126,19 @@ def nearest_whole(value: float) -> float | None:
     return whole if abs(value - whole) <= _WHOLE_TOLERANCE * max(1.0, abs(whole)) else None
 
 
+def not_a_case(variable: Variable, given: str) -> InputError:
+    """The error for a value that is none of the variable's cases."""
+    cases = ", ".join(f"{case} ({variable.number_of(case):g})" for case in variable.cases)
+    return InputError(f"{variable.name}: expected one of {cases}, got {given}")
+
+
 def read_whole(variable: Variable, value: float) -> float:
-    """The value; refuses one of a count that is no whole number."""
-    if not variable.is_count:
+    """The value; refuses one of a count that is no whole number, or of a choice that is no case."""
+    if not variable.is_count and not variable.cases:
         return value
     whole = nearest_whole(value)
+    if whole is None and variable.cases:
+        raise not_a_case(variable, variable.format(value))
     if whole is None:
         below, above = (variable.format(float(n)) for n in (math.floor(value), math.ceil(value)))
         raise InputError(
@@ -135,6 +152,8 @@ def check_value(variable: Variable, value: float) -> None:
     """Refuse a value that is not finite or lies outside the variable's bounds."""
     if not math.isfinite(value):
         raise InputError(f"{variable.name}: expected a finite number, got {value}")
+    if variable.cases and not variable.lower <= value <= variable.upper:
+        raise not_a_case(variable, variable.format(value))
     if value < variable.lower:
         expected = "> 0" if 0 < variable.lower < 1e-300 else f">= {variable.format(variable.lower)}"
         raise InputError(f"{variable.name}: expected {expected}, got {variable.format(value)}")

@@ -145,6 +145,7 @@ def _variable_data(variable: Variable) -> dict[str, Any]:
         **facts, "display": variable.display.text, "bounds": [lower, upper],
         "boundary": variable.boundary, "family": variable.family, "target": variable.target,
         "library": variable.library,
-        # Few variables state a nature, and every key of every variable is read at each start.
+        # Few variables state these, and every key of every variable is read at each start.
         **({} if variable.nature == "measure" else {"nature": variable.nature}),
+        **({"cases": list(variable.cases)} if variable.cases else {}),
     }  # fmt: skip

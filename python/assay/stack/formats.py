@@ -20,10 +20,13 @@ mantissa_bits = scope.declare(
     boundary="scenario",
     library=True,
 )
-finite_only = scope.declare(
-    "finite_only, g: codes of the largest exponent: 0 infinities and NaN (IEEE 754), 1 finite numbers and, all "
-    "ones, NaN (E4M3), 2 finite numbers only (E2M1, E2M3, E3M2)",
-    bounds=(0, 2),
+finite_only = scope.choice(
+    "finite_only, g: codes of the largest exponent",
+    {
+        "infinities": "infinities and NaN (IEEE 754)",
+        "nan": "finite numbers and, all ones, NaN (E4M3)",
+        "finite": "finite numbers only (E2M1, E2M3, E3M2)",
+    },
     reference=_MX,
     boundary="scenario",
     library=True,
@@ -47,7 +50,7 @@ largest_exponent = scope.declare(
     library=True,
 )
 # E4M3 loses the all-ones fraction at its largest exponent to NaN; the other formats keep it.
-_lost_fraction = where((finite_only > 0.5) & (finite_only < 1.5), 2 ** (1 - mantissa_bits), 2 ** (-mantissa_bits))
+_lost_fraction = where(finite_only.is_("nan"), 2 ** (1 - mantissa_bits), 2 ** (-mantissa_bits))
 largest = scope.declare(
     "largest, x_max: largest finite number",
     equals=(2 - _lost_fraction) * 2**largest_exponent,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from assay.model import (
     POSITIVE,
     Expression,
     Reference,
     Scope,
     Variable,
+    below,
     by_definition,
     ceil,
     cited,
@@ -49,14 +52,13 @@ _EXPERT_TENSOR = cited(
     "sec. 3",
 )
 _PER_GPU = number("1 1/GPU")
+_SCENARIO: Any = {"boundary": "scenario", "family": "parallelism", "nature": "count"}
 
 
 def _choice(
     heading: str, reference: Reference, bounds: tuple[float | str | None, float | str | None] = (1, None)
 ) -> Variable:
-    return scope.declare(
-        heading, bounds=bounds, reference=reference, boundary="scenario", family="parallelism", nature="count"
-    )
+    return scope.declare(heading, bounds=bounds, reference=reference, **_SCENARIO)
 
 
 tensor = _choice("tensor, t: tensor-parallel ranks", _TENSOR)
@@ -71,26 +73,34 @@ expert_tensor = scope.declare(
     reference=_EXPERT_TENSOR,
 )
 micro_batch = _choice("micro_batch, b: sequences in one micro-batch", _SPLIT, POSITIVE)
-zero_stage = _choice(
-    "zero_stage, z: ZeRO stage: 0 none, 1 shards optimizer states, 2 also gradients, 3 also weights", _ZERO, (0, 3)
+zero_stage = scope.choice(
+    "zero_stage, z: ZeRO stage",
+    {"none": "none", "optimizer": "shards optimizer states", "gradients": "also gradients", "weights": "also weights"},
+    reference=_ZERO,
+    **_SCENARIO,
 )
-sequence_parallel = _choice(
-    "sequence_parallel, u_s: 1: sequence parallelism of norms and residuals", _ACTIVATIONS, (0, 1)
+sequence_parallel = scope.flag(
+    "sequence_parallel, u_s: 1: sequence parallelism of norms and residuals", reference=_ACTIVATIONS, **_SCENARIO
 )
-recompute = _choice("recompute, r: activation recomputation: 0 none, 1 attention, 2 every layer", _RECOMPUTE, (0, 2))
+recompute = scope.choice(
+    "recompute, r: activation recomputation",
+    {"none": "none", "selective": "attention", "full": "every layer"},
+    reference=_RECOMPUTE,
+    **_SCENARIO,
+)
 data = scope.declare("data, d: data-parallel replicas", bounds=(1, None), reference=_SPLIT, nature="count")
 micro_batches = scope.declare(
     "micro_batches, m: micro-batches of a replica in one step", bounds=POSITIVE, reference=_SPLIT
 )
 
-schedule = scope.declare(
-    "schedule, k_p: pipeline schedule: 0 1F1B, 1 ZB-H1 (ZB1P), 2 ZB-H2 or ZB-V, 3 DualPipe. Unless given, 0",
-    bounds=(0, 3),
-    equals=number("0"),
+schedule = scope.choice(
+    "schedule, k_p: pipeline schedule",
+    {"1f1b": "1F1B", "zb_h1": "ZB-H1 (ZB1P)", "zb_h2": "ZB-H2 or ZB-V", "dualpipe": "DualPipe"},
+    default="1f1b",
     reference=_ZERO_BUBBLE,
 )
-_is_handcrafted = (schedule > 0.5) & (schedule < 1.5)
-_is_bidirectional = schedule > 2.5
+_is_handcrafted = schedule.is_("zb_h1")
+_is_bidirectional = schedule.is_("dualpipe")
 # Bubbles are p - 1 times F + B - 2 W (ZB-H1) and F + B - 3 W (ZB-H2), and p / 2 - 1 times
 # F&B + B - 3 W (DualPipe), where F is a forward pass, B a whole backward one and W its part for
 # weights. A backward pass has twice the FLOPs of a forward one, half of them for weights, and passes
@@ -98,7 +108,7 @@ _is_bidirectional = schedule > 2.5
 idle_share = scope.declare(
     "idle_share, s_b: pipeline bubble of the schedule over that of 1F1B",
     equals=where(
-        schedule < 0.5,
+        schedule.is_("1f1b"),
         1,
         where(
             _is_handcrafted,
@@ -217,7 +227,7 @@ split_width = scope.declare(
 score_width = scope.declare(
     "activation.scores, w_2 [byte]: activation bytes of attention logits per token and layer",
     equals=where(
-        (software.attention < 0.5) & (recompute < 0.5),
+        software.attention.is_("unfused") & recompute.is_("none"),
         # The softmax's output; with dropout also its mask and the output after it.
         (number("2 byte/token") + software.dropout * number("3 byte/token"))
         * architecture.heads
@@ -229,9 +239,9 @@ score_width = scope.declare(
 activation_width = scope.declare(
     "activation.width, w_a [byte]: activation bytes of a token in a layer on one rank",
     equals=where(
-        recompute > 1.5,
+        recompute.is_("full"),
         number("2 byte") * architecture.hidden,
-        where(sequence_parallel > 0.5, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
+        where(sequence_parallel, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
     ),
     reference=_ACTIVATIONS,
 )
@@ -239,7 +249,7 @@ in_flight = scope.declare(
     "in_flight, n_f: micro-batches in flight on the first stage",
     equals=minimum(
         where(
-            (schedule > 1.5) & (interleave <= 1),
+            schedule.is_at_least("zb_h2") & (interleave <= 1),
             where(_is_bidirectional, pipeline + 1, 2 * pipeline - 1),
             pipeline + where(interleave > 1, (pipeline - 1) / interleave, 0),
         ),
@@ -270,11 +280,11 @@ workspace_memory = _memory(
     + _PER_GPU
     * (
         where(
-            zero_stage > 2.5,
+            zero_stage.is_("weights"),
             2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * architecture.active_layer_parameters / tensor,
             number("0 byte"),
         )
-        + where(recompute > 1.5, tokens * (shared_width + split_width) / tensor, number("0 byte"))
+        + where(recompute.is_("full"), tokens * (shared_width + split_width) / tensor, number("0 byte"))
     ),
     _BUFFERS,
 )
@@ -318,7 +328,7 @@ scope.inequality(
 )
 scope.inequality(
     "experts_divide",
-    (architecture.experts < 0.5)
+    below(architecture.experts, 1)
     | (is_whole(architecture.experts / expert) & is_whole(shards * tensor / (expert * expert_tensor))),
     "experts divide evenly over expert-parallel ranks",
     reference=_EXPERTS,

@@ -26,48 +26,44 @@ _EXPERT_FUSION = cited(
     "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM",
     "MoE: fused permutation, padding, probabilities and quantization",
 )
-_FLAG = (0, 1)
 
 
-def _feature(heading: str, most: int, reference: Reference) -> Variable:
-    return scope.declare(heading, bounds=(0, most), reference=reference, boundary="scenario", family="software")
+def _feature(heading: str, reference: Reference) -> Variable:
+    return scope.flag(heading, reference=reference, boundary="scenario", family="software")
 
 
-attention = _feature(
-    "attention, u_a: attention kernels: 0 unfused, 1 FlashAttention-1, 2 FlashAttention-2, 3 made for the chip",
-    3,
-    _FLASH,
+attention = scope.choice(
+    "attention, u_a: attention kernels",
+    {"unfused": "unfused", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2", "native": "made for the chip"},
+    reference=_FLASH,
+    boundary="scenario",
+    family="software",
 )
-fused_passes = _feature(
-    "fused_passes, u_f: 1: norms, biases and activations are fused with adjacent kernels", 1, _FUSION
-)
-overlap = _feature("overlap, u_o: 1: communication overlaps computation", 1, _OVERLAP)
+fused_passes = _feature("fused_passes, u_f: 1: norms, biases and activations are fused with adjacent kernels", _FUSION)
+overlap = _feature("overlap, u_o: 1: communication overlaps computation", _OVERLAP)
 tensor_overlap = _feature(
-    "tensor_overlap, u_t: 1: sums between tensor ranks overlap the GEMMs that need them", 1, _TENSOR_OVERLAP
+    "tensor_overlap, u_t: 1: sums between tensor ranks overlap the GEMMs that need them", _TENSOR_OVERLAP
 )
 selective_products = _feature(
     "selective_products, u_r: 1: selective recomputation keeps attention and repeats every second GEMM; 0: only "
     "attention",
-    1,
     _SELECTIVE,
 )
 fused_accumulation = _feature(
-    "fused_accumulation, u_w: 1: GEMMs accumulate weight gradients; 0: a separate pass does", 1, _ACCUMULATION
+    "fused_accumulation, u_w: 1: GEMMs accumulate weight gradients; 0: a separate pass does", _ACCUMULATION
 )
 gradient_all_reduce = _feature(
-    "gradient_all_reduce, u_g: 1: gradients of a sharded optimizer are reduced to every rank, not to their owner",
-    1,
-    _ZERO,
+    "gradient_all_reduce, u_g: 1: gradients of a sharded optimizer are reduced to every rank, not to their owner", _ZERO
 )
-owner_broadcast = _feature(
-    "owner_broadcast, u_b: 1: sharded weights are broadcast by their owner, not gathered", 1, _ZERO
-)
-dropout = _feature("dropout, u_p: 1: dropout is applied and its masks are kept for the backward pass", 1, _DROPOUT)
-score_bias = _feature("score_bias, u_l: 1: unfused attention adds a bias (ALiBi) to its logits in memory", 1, _ALIBI)
-expert_fusion = _feature(
+owner_broadcast = _feature("owner_broadcast, u_b: 1: sharded weights are broadcast by their owner, not gathered", _ZERO)
+dropout = _feature("dropout, u_p: 1: dropout is applied and its masks are kept for the backward pass", _DROPOUT)
+score_bias = _feature("score_bias, u_l: 1: unfused attention adds a bias (ALiBi) to its logits in memory", _ALIBI)
+expert_fusion = scope.declare(
     "expert_fusion, u_e: share of the passes over tokens of experts that are fused: 0 all separate, 1 all fused",
-    1,
-    _EXPERT_FUSION,
+    bounds=(0, 1),
+    reference=_EXPERT_FUSION,
+    boundary="scenario",
+    family="software",
 )
 age = scope.declare(
     "age, a_s [s as yr]: age of the accelerator at the software's release",
@@ -77,7 +73,7 @@ age = scope.declare(
 )
 immaturity = scope.declare(
     "immaturity, i_0: missing share of library performance at an accelerator's launch",
-    bounds=_FLAG,
+    bounds=(0, 1),
     reference=_FITTED,
     boundary="needs-source",
 )

@@ -88,13 +88,17 @@ class Expression:
         return Operation("ge", self, as_expression(other))
 
     def __and__(self, other: Expression) -> Expression:
-        return Operation("and", self, other)
+        return Operation("and", self.as_condition(), other.as_condition())
 
     def __or__(self, other: Expression) -> Expression:
-        return Operation("or", self, other)
+        return Operation("or", self.as_condition(), other.as_condition())
 
     def __invert__(self) -> Expression:
         return Operation("not", self)
+
+    def as_condition(self) -> Expression:
+        """The expression where a condition is expected."""
+        return self
 
     def __bool__(self) -> bool:
         raise DeclarationError(

@@ -55,7 +55,9 @@ def total(*operands: Operand) -> Expression:
 
 def where(condition: Expression, then: Operand, otherwise: Operand) -> Expression:
     """`then` at the points where the condition holds, `otherwise` elsewhere."""
-    return Operation("select", condition, as_expression(then), as_expression(otherwise))
+    return Operation(
+        "select", condition.as_condition(), as_expression(then), as_expression(otherwise)
+    )
 
 
 def equal(a: Operand, b: Operand) -> Expression:
@@ -66,6 +68,21 @@ def equal(a: Operand, b: Operand) -> Expression:
 def different(a: Operand, b: Operand) -> Expression:
     """Whether both sides differ."""
     return _function("ne", a, b)
+
+
+def at_least(whole: Operand, least: int) -> Expression:
+    """Whether a whole number is no less than another, whatever its rounding error.
+
+    >>> from assay.model import Symbol
+    >>> print(at_least(Symbol("experts"), 1))
+    experts > 0.5
+    """
+    return as_expression(whole) > least - 0.5
+
+
+def below(whole: Operand, limit: int) -> Expression:
+    """Whether a whole number is less than another, whatever its rounding error."""
+    return as_expression(whole) < limit - 0.5
 
 
 def sqrt(a: Operand) -> Expression:

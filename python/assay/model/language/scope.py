@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.errors import DeclarationError
 from assay.model.language.check import declared_unit
 from assay.model.language.distributions import KINDS
 from assay.model.language.encoding import encode
-from assay.model.language.expression import Expression, Operand, Symbol, as_expression
+from assay.model.language.expression import Expression, Number, Operand, Symbol, as_expression
 from assay.model.language.quantity import check_dimension, parse_quantity
 from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
-from assay.model.language.variables import BOUNDARIES, NATURES, Constant, Variable
+from assay.model.language.variables import BOUNDARIES, FLAG, NATURES, Constant, Variable
 
 ANY_SIGN = (None, None)
 NONNEGATIVE = (0, None)
@@ -60,6 +60,7 @@ class Scope:
         target: bool = False,
         library: bool = False,
         nature: str = "measure",
+        cases: Sequence[str] = (),
     ) -> Variable:
         """Declare a quantity and, with `equals`, the identity that defines it.
 
@@ -82,7 +83,7 @@ class Scope:
         variable = Variable(
             full, scope=self.name, symbol=symbol, meaning=meaning, reference=reference,
             boundary=boundary, family=family, target=target, library=library, nature=nature,
-            **declared,
+            cases=cases, **declared,
         )  # fmt: skip
         self.variables.append(variable)
         if equals is not None:
@@ -104,6 +105,34 @@ class Scope:
             )
         name, symbol, unit, display, meaning = match.groups()
         return self.variable(name, symbol, unit or "1", meaning, display=display, **facts)
+
+    def choice(
+        self,
+        heading: str,
+        cases: Mapping[str, str],
+        *,
+        first: int = 0,
+        default: str | None = None,
+        **facts: Any,
+    ) -> Variable:
+        """Declare a variable that takes one of named cases; `cases` has the meaning of each.
+
+        Answers have the case as a number, from `first` on; inputs may name it. `default` is the case
+        where none is given.
+        """
+        meanings = ", ".join(
+            f"{number} {text}" for number, text in enumerate(cases.values(), first)
+        )
+        if default is not None:
+            number = first + tuple(cases).index(default)
+            meanings += f". Unless given, {number}"
+            facts["equals"] = Number(number)
+        bounds = (first, first + len(cases) - 1)
+        return self.declare(f"{heading}: {meanings}", cases=tuple(cases), bounds=bounds, **facts)
+
+    def flag(self, heading: str, **facts: Any) -> Variable:
+        """Declare a variable that is 1 (on) or 0 (off) and may stand where a condition does."""
+        return self.declare(heading, cases=FLAG, bounds=(0, 1), **facts)
 
     def constant(
         self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.model.language.expression import Symbol
+from assay.errors import DeclarationError
+from assay.model.language.expression import Expression, Symbol
 from assay.model.language.quantity import format_quantity
 from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
@@ -20,12 +21,15 @@ BOUNDARIES = ("decompose", "primitive", "scenario", "needs-source")
 NATURES = ("measure", "count", "difference")
 """A count takes whole numbers; a difference of temperatures ignores the zero point of degC."""
 
+FLAG = ("off", "on")
+"""The cases of a variable that is 0 or 1."""
+
 
 class Variable(Symbol):
     """A quantity: once in the graph, with symbol, unit, meaning, bounds and reference."""
 
     __slots__ = (
-        "_definitions", "_relations", "boundary", "display", "family", "library", "lower",
+        "_definitions", "_relations", "boundary", "cases", "display", "family", "library", "lower",
         "meaning", "nature", "reference", "scope", "symbol", "target", "unit", "upper",
     )  # fmt: skip
 
@@ -46,8 +50,12 @@ class Variable(Symbol):
         target: bool = False,
         library: bool = False,
         nature: str = "measure",
+        cases: Sequence[str] = (),
     ) -> None:
-        """Bounds are in base units; `display` is the unit values are printed in."""
+        """Bounds are in base units; `display` is the unit values are printed in.
+
+        A variable with `cases` takes one of them: the first is its lower bound, each next one is 1 more.
+        """
         super().__init__(name)
         self.scope = scope
         self.symbol = symbol
@@ -62,6 +70,7 @@ class Variable(Symbol):
         self.target = target
         self.library = library
         self.nature = nature
+        self.cases = tuple(cases)
         self._definitions: Sequence[str] = ()
         self._relations: Mapping[str, Relation] = {}
 
@@ -73,6 +82,32 @@ class Variable(Symbol):
     def defining_equations(self) -> tuple[Relation, ...]:
         """The relations that define the variable."""
         return tuple(self._relations[name] for name in self._definitions)
+
+    def is_(self, case: str) -> Expression:
+        """Whether this case is chosen."""
+        number = self.number_of(case)
+        if number == self.lower:
+            return self < number + 0.5
+        above = self > number - 0.5
+        return above if number == self.upper else above & (self < number + 0.5)
+
+    def is_at_least(self, case: str) -> Expression:
+        """Whether this case or one after it is chosen."""
+        return self > self.number_of(case) - 0.5
+
+    def number_of(self, case: str) -> float:
+        """The value that stands for a case."""
+        if case not in self.cases:
+            known = f"one of: {', '.join(self.cases)}" if self.cases else "declare it as a choice"
+            raise DeclarationError(f'{self.name} has no case "{case}"', known)
+        return self.lower + self.cases.index(case)
+
+    def as_condition(self) -> Expression:
+        """A flag may stand where a condition does: whether it is on."""
+        return self.is_("on") if self.cases == FLAG else self
+
+    def __invert__(self) -> Expression:
+        return self.is_("off") if self.cases == FLAG else super().__invert__()
 
     @property
     def is_root(self) -> bool:

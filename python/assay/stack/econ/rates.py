@@ -62,24 +62,18 @@ gpu_power_rate = scope.declare(
     equals=thermal.site_power / cluster.gpus * electricity_price,
     reference=_OPERATION,
 )
-rented = scope.declare(
-    "rented, b_rent: 1 where GPUs are rented, 0 where they are owned",
-    bounds=(0, 1),
-    reference=_RENT,
-    boundary="scenario",
+rented = scope.flag(
+    "rented, b_rent: 1 where GPUs are rented, 0 where they are owned", reference=_RENT, boundary="scenario"
 )
 rent = scope.declare(
     "rent.price, c_rent [USD/(s*GPU) as USD/(h*GPU)]: rent of one GPU", reference=_RENT, boundary="scenario"
 )
-rent_includes_power = scope.declare(
-    "rent.includes_power, b_p: 1 where the rent includes electricity, else 0",
-    bounds=(0, 1),
-    reference=_RENT,
-    boundary="scenario",
+rent_includes_power = scope.flag(
+    "rent.includes_power, b_p: 1 where the rent includes electricity, else 0", reference=_RENT, boundary="scenario"
 )
 gpu_rate = scope.declare(
     "gpu.rate, c_g [USD/(s*GPU) as USD/(h*GPU)]: cost of one GPU, owned or rented, without electricity",
     bounds=(None, None),
-    equals=where(rented > 0.5, rent - rent_includes_power * gpu_power_rate, gpu_ownership_rate),
+    equals=where(rented, rent - rent_includes_power * gpu_power_rate, gpu_ownership_rate),
     reference=_RENT,
 )

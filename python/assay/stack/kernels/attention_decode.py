@@ -53,7 +53,7 @@ query_share = _constant("query_share, r_q: achieved bandwidth of queries and out
 regroup_time = _constant("regroup_time, t_g [s as us]: time of packing query heads into groups")
 tile_rows = _constant("tile_rows, b_m: query heads that fit in one tile", (1, None))
 most_group = _constant("most_group, g_max: query heads per key head above which each head has its own CTA", (1, None))
-splits_single = _constant("splits_single, z: 1 where ungrouped heads use split KV too, 0 otherwise", fitted.SHARE)
+splits_single = fitted.flag(scope, "splits_single, z: 1 where ungrouped heads use split KV too, 0 otherwise")
 spread = fitted.spread(scope)
 
 
@@ -114,7 +114,7 @@ def declare(
     parts = into.declare(
         f"{prefix}parts, n_s: KV splits of {what}",
         bounds=(1, None),
-        equals=where((group > 1) | (splits_single > 0.5), maximum(1, filling), 1),
+        equals=where((group > 1) | splits_single, maximum(1, filling), 1),
         reference=_FLASH_DECODING,
         library=library,
     )

@@ -48,7 +48,7 @@ cache_share = _constant("cache_share, r_c: achieved bandwidth of KV-cache writes
 sustained_share = _constant("sustained_share, r_P: sustained rate under the power limit, over the peak")
 imbalance = _constant("imbalance, kappa: exposed share of the longest tile")
 tile_rows = _constant("tile_rows, b_m: rows of a tile of queries", (1, None))
-grouped = _constant("grouped, g: 1 where a tile packs all query heads of a KV head, 0 otherwise", fitted.SHARE)
+grouped = fitted.flag(scope, "grouped, g: 1 where a tile packs all query heads of a KV head, 0 otherwise")
 spread = fitted.spread(scope)
 
 
@@ -162,7 +162,7 @@ def _declare_tiles(
     what: str,
     library: bool,
 ) -> Variable:
-    per_tile = where(grouped > 0.5, shape.heads / shape.kv_heads, 1)
+    per_tile = where(grouped, shape.heads / shape.kv_heads, 1)
     tiles = shape.batch * (shape.heads / per_tile) * ceil(per_tile * shape.length / tile_rows)
     span = minimum(tile_rows / per_tile, shape.length)
     last_keys = minimum(shape.keys, reach + span)

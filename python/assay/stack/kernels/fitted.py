@@ -20,6 +20,11 @@ def constant(scope: Scope, heading: str, bounds: Bounds = POSITIVE) -> Variable:
     return scope.declare(heading, bounds=bounds, reference=FITTED, boundary="needs-source")
 
 
+def flag(scope: Scope, heading: str) -> Variable:
+    """Declare which of two kernels an accelerator has."""
+    return scope.flag(heading, reference=FITTED, boundary="needs-source")
+
+
 def free(scope: Scope, heading: str, bounds: Bounds = POSITIVE) -> Variable:
     """Declare one dimension of a standalone operation."""
     return scope.declare(heading, bounds=bounds, reference=_SHAPE, boundary="scenario", library=True)

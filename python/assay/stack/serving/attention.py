@@ -91,7 +91,7 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     shape = attention_decode.DecodeShape(
         batch=maximum(step.own_decoding, 1),
         context=step.load.context / ONE_TOKEN,
-        window=reach if name == "full" else where(engine.skips_window > 0.5, reach, 0),
+        window=reach if name == "full" else where(engine.skips_window, reach, 0),
         heads=heads,
         kv_heads=where(_IS_LATENT, 1, grouped),
         width=width,

@@ -39,7 +39,7 @@ def _choice(heading: str, reference: Reference = _CHOICE, nature: str = "measure
 
 
 def _flag(heading: str, reference: Reference) -> Variable:
-    return scope.declare(heading, bounds=(0, 1), reference=reference, boundary="scenario")
+    return scope.flag(heading, reference=reference, boundary="scenario")
 
 
 tensor = _choice("tensor, t: tensor-parallel GPUs", _MEGATRON, "count")
@@ -62,10 +62,9 @@ attention_ranks = scope.declare(
     reference=_DATA_PARALLEL_ATTENTION,
 )
 
-exchanges = scope.declare(
+exchanges = scope.flag(
     "expert_exchange, f_x: 1: all-to-all dispatch and combine of tokens between expert ranks; 0: all-gather and "
     "reduce-scatter of all tokens. Unless given, 1 where expert ranks span nodes",
-    bounds=(0, 1),
     equals=where(expert > interconnect.node_ranks, 1, 0),
     reference=_DATA_PARALLEL_ATTENTION,
 )

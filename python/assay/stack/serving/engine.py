@@ -52,15 +52,13 @@ request_time = _fitted("request_time, t_r [s as ms]: request overhead outside th
 launch_time = _fitted(
     "launch_time, t_l [s as us]: host time of a call of the model's code that launches kernels, without CUDA graphs"
 )
-eager = scope.declare(
+eager = scope.flag(
     "eager, b_g: 1: the release launches the kernels of every iteration one by one; 0: decode in CUDA graphs",
-    bounds=(0, 1),
     reference=_SETTING,
     boundary="needs-source",
 )
-synchronous = scope.declare(
+synchronous = scope.flag(
     "synchronous, b_y: 1: the release sends the tokens of an iteration before it starts the next; 0: meanwhile",
-    bounds=(0, 1),
     reference=_SETTING,
     boundary="needs-source",
 )
@@ -125,15 +123,13 @@ free_share = scope.declare(
     reference=_SETTING,
     boundary="needs-source",
 )
-counts_activations = scope.declare(
+counts_activations = scope.flag(
     "counts_activations, b_a: 1 where activations and buffers come out of the engine's share, 0 where out of the rest",
-    bounds=(0, 1),
     reference=_SETTING,
     boundary="needs-source",
 )
-skips_window = scope.declare(
+skips_window = scope.flag(
     "skips_window, b_w: 1: decode attention reads a sliding window only; 0: it reads the context and masks the rest",
-    bounds=(0, 1),
     reference=_SETTING,
     boundary="needs-source",
 )

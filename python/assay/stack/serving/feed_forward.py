@@ -23,7 +23,7 @@ def feed_forward(step: Step) -> Work:
     has_shared = (model.experts > 0) & (model.shared_experts > 0)
     shared = model.shared_experts * model.expert_ffn
     # Where tokens travel to experts, replicas keep what is not routed, for their own tokens.
-    is_own = d.exchanges > 0.5
+    is_own = d.exchanges.is_("on")
     rows = where(is_own, step.own, step.tokens)
     width = where(has_shared, shared, model.ffn) / where(is_own, d.attention_ranks, d.tensor)
     # A dense layer among layers of experts counts by its width.

@@ -147,7 +147,7 @@ def _reductions(step: Step, computing: Expression) -> Variable:
     sent = model.expert_layers * exchange.declare(step) * d.micro_batches
     exposed = where(d.micro_batches > 1, maximum(sent - computing, NO_TIME), sent)
     times = where(
-        d.exchanges > 0.5,
+        d.exchanges,
         d.micro_batches * model.layers * attended + exposed,
         d.micro_batches * model.layers * (attended + mixed),
     )

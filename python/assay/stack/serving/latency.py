@@ -37,7 +37,7 @@ step_time = scope.declare(
     "step_time, t_s [s as ms]: time per output token (TPOT)",
     equals=engine.further_error
     * engine.step_error
-    * where((d.static > 0.5) | (d.separate > 0.5), loads.decode.time, loads.decode.time + prompts_between * stretch),
+    * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
     reference=_CHUNKED,
 )
 time_per_output_token = scope.declare(
@@ -77,7 +77,7 @@ waiting_time = scope.declare(
 prompt_time = scope.declare(
     "prompt_time, t_p [s as ms]: time from arrival to the end of prefill",
     equals=where(
-        d.static > 0.5,
+        d.static,
         burst_time,
         (1 - engine.burst_share) * steady_time + engine.burst_share * maximum(mean_burst_time, steady_time),
     ),
@@ -106,14 +106,14 @@ end_to_end_time = scope.declare(
 answer_time = scope.declare(
     "answer_time, t_a [s]: time that a request is running",
     equals=where(
-        d.separate > 0.5,
+        d.separate,
         # Prefill runs on other GPUs; a request holds its place while its keys and values arrive.
         transfer_time + maximum(d.output / ONE_TOKEN - 1, 1) * step_time,
-        where(d.static > 0.5, burst_time, own_time) + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
+        where(d.static, burst_time, own_time) + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
     ),
     reference=_LITTLE,
 )
-worked_on = where(d.static > 0.5, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
+worked_on = where(d.static, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
 request_rate = scope.declare(
     "request_rate, lambda [request/s]: completed requests per second under saturation",
     equals=worked_on / answer_time,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited
+from assay.model import below, by_definition, cited
 from assay.stack import architecture as model
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
@@ -12,7 +12,7 @@ _H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Tabl
 
 scope.inequality(
     "format_exists",
-    device.format_exists(d.compute_bits) & ((model.experts < 0.5) | device.format_exists(d.expert_bits)),
+    device.format_exists(d.compute_bits) & (below(model.experts, 1) | device.format_exists(d.expert_bits)),
     "the GPU has tensor cores for the formats of operands",
     reference=_H100,
 )

@@ -33,7 +33,7 @@ attention_parameters = scope.declare(
     equals=model.attention_layers * model.attention_parameters + model.linear_layers * model.linear_parameters,
     reference=_POPE,
 )
-_shared = where(d.exchanges > 0.5, model.expert_layers * model.shared_experts * model.expert_parameters, 0)
+_shared = where(d.exchanges, model.expert_layers * model.shared_experts * model.expert_parameters, 0)
 weight_memory = scope.declare(
     "weight_memory, M_w [byte/GPU as GB/GPU]: weights on one GPU",
     equals=(

@@ -23,7 +23,7 @@ def _per_step(of: Callable[[Iteration], Expression]) -> Expression:
     decode, mixed, burst = of(loads.decode), of(loads.mixed), of(loads.burst)
     # Disaggregated, the mean over decode and prefill GPUs.
     return where(
-        (d.static > 0.5) | (d.separate > 0.5),
+        d.static | d.separate,
         decode + latency.bursts * burst * ONE_TOKEN / d.output,
         decode + loads.prompt_share * (mixed - decode),
     )

@@ -66,9 +66,8 @@ context_ranks = scope.declare(
     reference=_CONTEXT,
     boundary="scenario",
 )
-eager = scope.declare(
+eager = scope.flag(
     "step.eager, b_e: 1: the host launches every kernel; 0: it launches CUDA graphs",
-    bounds=(0, 1),
     reference=_GRAPHS,
     boundary="scenario",
 )
@@ -137,7 +136,7 @@ busy_time = step.time - step.host_time
 _error = engine.further_error * where(prefill_tokens > 0, engine.prompt_error, engine.step_error)
 wall_time = scope.declare(
     "step.wall_time, t [s as ms]: time of the step as the engine runs it",
-    equals=_error * where(eager > 0.5, maximum(busy_time, launch_time) + step.host_time, step.time),
+    equals=_error * where(eager, maximum(busy_time, launch_time) + step.host_time, step.time),
     reference=_GRAPHS,
     target=True,
 )

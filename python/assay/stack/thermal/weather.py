@@ -109,11 +109,8 @@ scope.approximation(
     reference=_STULL,
     library=True,
 )
-evaporative = scope.declare(
-    "sink.evaporative, e: 1 for evaporative cooling towers, 0 for dry coolers",
-    bounds=(0, 1),
-    reference=_TOWER,
-    boundary="scenario",
+evaporative = scope.flag(
+    "sink.evaporative, e: 1 for evaporative cooling towers, 0 for dry coolers", reference=_TOWER, boundary="scenario"
 )
 sink_approach = scope.declare(
     "sink.approach, dT_sink [K]: approach temperature of the tower or dry cooler",
@@ -150,7 +147,7 @@ def _declare_hour(number_of: int, season: float, time: float) -> Hour:
     # The fit of the wet bulb ends at these edges.
     celsius = maximum((dry - _ZERO_CELSIUS) / _KELVIN, -20)
     percent = minimum(maximum(100 * vapor_pressure(dew) / vapor_pressure(dry), 5), 99)
-    ambient = where(evaporative > 0.5, minimum(_wet_bulb(celsius, percent), dry), dry)
+    ambient = where(evaporative, minimum(_wet_bulb(celsius, percent), dry), dry)
     sink = scope.declare(
         f"sink.hour_{number_of}.temperature, T_h [K as degC]: water temperature leaving the tower or dry cooler, "
         f"state {number_of} of the year",

@@ -52,7 +52,9 @@ ring_stretch = scope.declare(
 # Fused backward runs five GEMMs for two forward. Megatron's selective recomputation is of attention
 # alone; PyTorch's keeps it.
 forwards = where(
-    parallelism.recompute > 1.5, 2, where((parallelism.recompute > 0.5) & (software.selective_products < 0.5), 2, 1)
+    parallelism.recompute.is_("full"),
+    2,
+    where(parallelism.recompute.is_at_least("selective") & ~software.selective_products, 2, 1),
 )
 _length = number("1 1/token") * architecture.sequence
 sequences = scope.declare(
@@ -125,7 +127,11 @@ second_time = scope.declare(
 fused_time = scope.declare(
     "attention.fused_time, t_af [s as us]: attention of a layer in fused kernels, forward",
     equals=ring_stretch
-    * where(software.attention > 2.5, present_time, where(software.attention > 1.5, second_time, first_time)),
+    * where(
+        software.attention.is_("native"),
+        present_time,
+        where(software.attention.is_at_least("flash2"), second_time, first_time),
+    ),
     reference=_FLASH,
 )
 
@@ -178,7 +184,7 @@ unfused_backward = scope.declare(
     equals=4 * _unfused_gemm + backward_scores.time,
     reference=_UNFUSED,
 )
-_is_unfused = software.attention < 0.5
+_is_unfused = software.attention.is_("unfused")
 forward_time = scope.declare(
     "attention.forward_time, t_a [s as us]: attention of a layer, forward",
     equals=where(_is_unfused, unfused_forward, fused_time),

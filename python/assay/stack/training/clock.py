@@ -12,7 +12,7 @@ from assay.stack.training.weights import wide_stretch
 _POWER = cited("NVIDIA Management Library (NVML) API Reference Guide", "clocks event reasons")
 
 _fused = where(
-    software.attention > 2.5,
+    software.attention.is_("native"),
     wide_stretch * attention.mean(attention.full.clock_bound, attention.windowed.clock_bound),
     attention.fused_time,
 )
@@ -24,7 +24,7 @@ layer_clock_bound = scope.declare(
     + (1 - expert_share) * (layer.up.clock_bound + layer.down.clock_bound)
     + expert_share * (experts.up.clock_bound + experts.down.clock_bound)
     + where(
-        software.attention < 0.5,
+        software.attention.is_("unfused"),
         (2 * attention.forwards + 4) * wide_stretch * attention.score_gemm.clock_bound,
         (attention.forwards + 2.5 / attention.backward_share) * _fused,
     ),

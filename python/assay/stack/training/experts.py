@@ -6,7 +6,7 @@ Each expert has a part of the rows; the GEMMs of all experts of a GPU fill waves
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited, fitted, number, where
+from assay.model import at_least, by_definition, cited, fitted, number, where
 from assay.stack import architecture, parallelism, software
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.weights import Group, declare_weight, tensor, tokens
@@ -21,7 +21,7 @@ _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF_TILE = 64
 """Rows of half a tile of 128: the last tile of an expert is half full on average."""
 
-is_mixture = architecture.experts > 0.5
+is_mixture = at_least(architecture.experts, 1)
 expert_share = scope.declare(
     "expert_share, s_e: share of layers with experts",
     bounds=(0, 1),

@@ -20,7 +20,7 @@ logits = declare_weight(
 loss = passes.declare(
     scope,
     "loss.",
-    tokens * _vocabulary * where(software.fused_passes > 0.5, number("20 byte"), number("30 byte"))
+    tokens * _vocabulary * where(software.fused_passes, number("20 byte"), number("30 byte"))
     + tokens * architecture.hidden * number("12 byte"),
     12,
     what="softmax, loss and embedding, both directions",

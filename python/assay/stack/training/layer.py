@@ -21,7 +21,7 @@ _BACKWARD = cited(
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 
-is_gated = architecture.ffn_matrices > 2.5
+is_gated = architecture.ffn_matrices.is_("gated")
 
 projection_columns = scope.declare(
     "projection_columns, n_q: attention input features, mean over layers; latent projections by their FLOPs",
@@ -66,7 +66,7 @@ products_backward = scope.declare(
     reference=_BACKWARD,
 )
 
-rows = tokens / where(parallelism.sequence_parallel > 0.5, tensor, 1)
+rows = tokens / where(parallelism.sequence_parallel, tensor, 1)
 _heads = architecture.query_size + architecture.kv_size
 # Two norms (read, write) and two residual sums (two reads, a write); the activation; then what
 # older kernels add (biases and dropout), or rotations of queries and keys in gated models.
@@ -88,8 +88,8 @@ eager_multiple = scope.declare(
 elementwise_size = scope.declare(
     "layer.elementwise_size, S_e [byte as MB]: bytes of the passes of a layer, forward",
     equals=where(
-        software.fused_passes > 0.5,
-        _fused + where(software.attention < 0.5, _older, where(is_gated, _rotated, number("0 byte"))),
+        software.fused_passes,
+        _fused + where(software.attention.is_("unfused"), _older, where(is_gated, _rotated, number("0 byte"))),
         eager_multiple * _eager,
     )
     + expert_share * experts.permuted_size,
@@ -97,7 +97,9 @@ elementwise_size = scope.declare(
 )
 # What selective recomputation computes again of norms and activations is in its GEMMs' inputs.
 forward_pass_count = where(
-    parallelism.recompute > 1.5, 2, where((parallelism.recompute > 0.5) & (software.selective_products > 0.5), 2, 1)
+    parallelism.recompute.is_("full"),
+    2,
+    where(parallelism.recompute.is_at_least("selective") & software.selective_products, 2, 1),
 )
 cast_elements = scope.declare(
     "layer.cast_elements, n_8: GEMM inputs quantized by separate passes",
@@ -110,7 +112,7 @@ cast_elements = scope.declare(
     ),
     reference=_COUNTED,
 )
-_kernels = where(software.fused_passes > 0.5, 8, 12)
+_kernels = where(software.fused_passes, 8, 12)
 # Forward, an element is read, written and written transposed for the gradient of the weights.
 forward_passes = passes.declare(
     scope,

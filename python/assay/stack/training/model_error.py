@@ -7,7 +7,7 @@ the less certain the more of it they take; the other factors are of whole steps.
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, Expression, exp, fitted, log, maximum, number, where
+from assay.model import POSITIVE, Expression, at_least, exp, fitted, log, maximum, number, where
 from assay.stack import architecture, parallelism
 from assay.stack.fits import approximate
 from assay.stack.training.job import gpus, scope
@@ -73,8 +73,8 @@ unstated_inputs = scope.declare(
     reference=_FITTED,
     boundary="needs-source",
 )
-_is_sharded = parallelism.zero_stage > 1.5
-_is_mixed = _is_sharded & (parallelism.tensor * parallelism.context > 1.5)
+_is_sharded = parallelism.zero_stage.is_at_least("gradients")
+_is_mixed = _is_sharded & at_least(parallelism.tensor * parallelism.context, 2)
 
 
 exchange_error = where(_is_sharded, sharded_error, number("1"))

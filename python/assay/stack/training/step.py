@@ -62,17 +62,16 @@ layer_compute = scope.declare(
 )
 inner_exposed = scope.declare(
     "layer.exposed_share, e_t: exposed share of communication inside layers",
-    equals=where((software.overlap > 0.5) & (software.tensor_overlap > 0.5), 1 - tensor_overlap, 1),
+    equals=where(software.overlap & software.tensor_overlap, 1 - tensor_overlap, 1),
     reference=_FSDP,
 )
-_directions = where(parallelism.recompute > 1.5, 3, 2)
+_directions = where(parallelism.recompute.is_("full"), 3, 2)
 _exchange = _directions * traffic.expert_exchange_time
 # PyTorch's selective recomputation keeps what reduce-scatters return, and gathers again.
 _gathered_again = where(
-    (parallelism.recompute > 0.5)
-    & (parallelism.recompute < 1.5)
-    & (software.selective_products > 0.5)
-    & (parallelism.sequence_parallel > 0.5)
+    parallelism.recompute.is_("selective")
+    & software.selective_products
+    & parallelism.sequence_parallel
     & (parallelism.tensor <= interconnect.node_ranks),
     2 * traffic.tensor_gather,
     _NONE,
@@ -83,7 +82,7 @@ layer_traffic = scope.declare(
     "layer.traffic_time, t_Lc [s as ms]: exposed communication of a layer in one pass",
     equals=_directions * (inner_exposed * traffic.tensor_time + traffic.context_time)
     + inner_exposed * _gathered_again
-    + where(software.overlap > 0.5, _exchange - _hidden_exchange + contention * _hidden_exchange, _exchange),
+    + where(software.overlap, _exchange - _hidden_exchange + contention * _hidden_exchange, _exchange),
     reference=_RECOMPUTE,
 )
 _slots = parallelism.pipeline * parallelism.interleave
@@ -110,7 +109,7 @@ accumulation = passes.declare(
     scope,
     "accumulation.",
     where(
-        (software.fused_accumulation > 0.5) | (parallelism.zero_stage > 1.5),
+        software.fused_accumulation | parallelism.zero_stage.is_at_least("gradients"),
         0 * optimizer.weight_bytes,
         parallelism.shard_parameters * (optimizer.weight_bytes + 2 * optimizer.gradient_bytes),
     ),
@@ -132,7 +131,9 @@ bubble_time = scope.declare(
     equals=warm_up * (stage_layers * (layer_compute + layer_traffic) + traffic.hop_time),
     reference=_STAGES,
 )
-_updated_weights = where(parallelism.zero_stage > 0.5, parallelism.owned_parameters, parallelism.shard_parameters)
+_updated_weights = where(
+    parallelism.zero_stage.is_at_least("optimizer"), parallelism.owned_parameters, parallelism.shard_parameters
+)
 update = passes.declare(
     scope,
     "update.",
@@ -153,7 +154,7 @@ inner_traffic = scope.declare(
 )
 outer_exposed = scope.declare(
     "data.exposed_share, e_d: exposed share of communication between stages or replicas",
-    equals=where(software.overlap > 0.5, 1 - data_overlap, 1),
+    equals=where(software.overlap, 1 - data_overlap, 1),
     reference=_FSDP,
 )
 hop_traffic = scope.declare(
@@ -186,8 +187,8 @@ data_traffic = scope.declare(
     equals=where(
         parallelism.shards > 1,
         where(
-            parallelism.zero_stage > 1.5,
-            where(software.owner_broadcast > 0.5, owner_traffic, sharded_traffic),
+            parallelism.zero_stage.is_at_least("gradients"),
+            where(software.owner_broadcast, owner_traffic, sharded_traffic),
             traffic.once_time * outer_exposed,
         ),
         _NONE,

@@ -50,7 +50,7 @@ tensor_time = scope.declare(
     * where(
         tensor > interconnect.node_ranks,
         tensor_spanning,
-        where(parallelism.sequence_parallel > 0.5, tensor_scatter + tensor_gather, tensor_reduction),
+        where(parallelism.sequence_parallel, tensor_scatter + tensor_gather, tensor_reduction),
     ),
     reference=_TENSOR,
 )
@@ -139,13 +139,13 @@ ring_latency = scope.declare(
 once_time = scope.declare(
     "data.once_time, t_d1 [s as ms]: gradient reduction and, with sharded states, weight all-gather once a step",
     equals=where(
-        parallelism.zero_stage < 0.5,
+        parallelism.zero_stage.is_("none"),
         2 * gradient_scatter,
-        gradient_scatter * where(software.gradient_all_reduce > 0.5, 2, 1) + weight_gather,
+        gradient_scatter * where(software.gradient_all_reduce, 2, 1) + weight_gather,
     ),
     reference=_ZERO,
 )
-gathers = where(parallelism.zero_stage > 2.5, 2, 1)
+gathers = where(parallelism.zero_stage.is_("weights"), 2, 1)
 each_time = scope.declare(
     "data.each_time, t_d2 [s as ms]: weight all-gathers and gradient reduce-scatters of every pass (ZeRO)",
     equals=gathers * weight_gather + gradient_scatter,
@@ -172,7 +172,7 @@ broadcast_time = scope.declare(
 tied_time = scope.declare(
     "pipeline.tied_time, t_v [s as ms]: gradients of tied embeddings on the first and last stage",
     equals=where(
-        (parallelism.pipeline > 1) & (architecture.embedding_tables < 1.5),
+        (parallelism.pipeline > 1) & architecture.embedding_tables.is_("tied"),
         architecture.vocabulary * architecture.hidden / tensor * optimizer.gradient_bytes / stage_rate,
         _NONE,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.model import Expression, Variable, by_definition, cited, fitted, maximum, number, where
+from assay.model import Expression, Variable, below, by_definition, cited, fitted, maximum, number, where
 from assay.stack import optimizer, parallelism, software
 from assay.stack.kernels import gemm
 from assay.stack.training.job import compute_bits, operand_bytes, scope
@@ -20,7 +20,7 @@ _RANDOM = number("1")
 _ONE = number("1")
 
 tokens, tensor = parallelism.tokens, parallelism.tensor
-is_low_precision = compute_bits < 15.5
+is_low_precision = below(compute_bits, 16)
 
 narrow_share = scope.declare(
     "narrow_share, r_8: rate of low-precision GEMMs with per-tensor scales over that of the engines' measured ones",
@@ -47,12 +47,12 @@ wide_stretch = scope.declare(
 )
 stretch = scope.declare(
     "product_stretch, s_p: stretch of a GEMM with layer operands",
-    equals=wide_stretch / where(is_low_precision, narrow_share * where(compute_bits < 7.5, four_bit_share, 1), 1),
+    equals=wide_stretch / where(is_low_precision, narrow_share * where(below(compute_bits, 8), four_bit_share, 1), 1),
     reference=by_definition("the share is a rate over that of the benchmark"),
 )
 # An accumulated gradient is written in its own format and read while tiles compute; a gradient that
 # a later pass accumulates is written in the format of the weights.
-_gradient_output = where(software.fused_accumulation > 0.5, optimizer.gradient_bytes, optimizer.weight_bytes)
+_gradient_output = where(software.fused_accumulation, optimizer.gradient_bytes, optimizer.weight_bytes)
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 
@@ -60,10 +60,10 @@ _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 _KEPT_HALF = 1.5
 
 
-def forward_passes_of(recompute: Expression) -> Expression:
+def forward_passes_of(recompute: Variable) -> Expression:
     """How often a GEMM of a layer runs forward in one pass, its recomputation included."""
-    selective = where(software.selective_products > 0.5, _KEPT_HALF, 1)
-    return where(recompute > 1.5, 2, where(recompute > 0.5, selective, 1))
+    selective = where(software.selective_products, _KEPT_HALF, 1)
+    return where(recompute.is_("full"), 2, where(recompute.is_at_least("selective"), selective, 1))
 
 
 class Kernel(Protocol):
@@ -123,7 +123,7 @@ def declare_weight(
     `is_repeated`: full activation recomputation repeats the forward GEMM. `group`: of several such
     matrices, where it is not one matrix for all tokens.
     """
-    element = where(bits < 15.5, operand_bytes, _HALF)
+    element = where(below(bits, 16), operand_bytes, _HALF)
     rows = tokens if group is None else group.rows
     activations = rows * (columns + depth) * _HALF
 

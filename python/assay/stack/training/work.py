@@ -29,7 +29,7 @@ _COUNT = cited(
 )
 _ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
 
-_is_unfused = software.attention < 0.5
+_is_unfused = software.attention.is_("unfused")
 
 layer_flops = scope.declare(
     "layer.flops, F_L [FLOP as GFLOP]: FLOPs of a layer's kernels in one pass, both directions",
