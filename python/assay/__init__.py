@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from assay.diagnose.replay.question import what_if
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
-    from assay.improve.loop.optimize import optimize
     from assay.observe.capture import capture
     from assay.observe.diff import diff_traces
     from assay.observe.exporters.exporting import export_trace
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from assay.observe.timeline.showing import show_trace, write_timeline
     from assay.planner.predict import predict_graph
     from assay.planner.questions import predict_load, predict_step, sweep_steps
+    from assay.runs.optimize import optimize
     from assay.runtime.graphs import capture_graph
 
 __version__: str = build_info()["version"]
@@ -74,7 +74,7 @@ _ELSEWHERE = {
     "import_trace": "assay.observe.importers.storing",
     "list_steps": "assay.observe.structure.summary",
     "list_traces": "assay.observe.store",
-    "optimize": "assay.improve.loop.optimize",
+    "optimize": "assay.runs.optimize",
     "predict_graph": "assay.planner.predict",
     "predict_load": "assay.planner.questions",
     "predict_step": "assay.planner.questions",

@@ -18,7 +18,7 @@ SMALL = ("--model", "synthetic", "--budget", "60s", "--workload", "decode", "--i
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs of these tests go to a folder of their own; calibrations are not made here."""
     monkeypatch.setenv("ASSAY_SCRATCH", str(tmp_path))
-    monkeypatch.setattr("assay.cli.run._calibrate", _uncalibrated)
+    monkeypatch.setattr("assay.runs.optimize._calibrate", _uncalibrated)
     return tmp_path
 
 

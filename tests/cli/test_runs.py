@@ -195,7 +195,7 @@ def test_without_runs_under_way_a_command_looks_once(
     looked: list[str] = []
     exists = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: looked.append(str(path)) or exists(path))
-    monkeypatch.setitem(sys.modules, "assay.cli.abandoned", None)
+    monkeypatch.setitem(sys.modules, "assay.runs.abandoned", None)
     assert cli("runs", "list").code == 0
     assert [path for path in looked if path.endswith("runs/active")] == looked[:1]
 

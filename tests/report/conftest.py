@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sample_run import make_run
 
-from assay.report.record import RunRecord
+from assay.improve.loop.record import RunRecord
 
 
 @pytest.fixture(scope="session")

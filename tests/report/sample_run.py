@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from assay.diagnose.terms import TERMS
+from assay.improve.experiments.levels import level
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.experiments.result import Block, ExperimentResult, GateResult
 from assay.improve.experiments.verdict import decide
@@ -18,10 +19,9 @@ from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder, configuration_hash
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.outcome import Outcome
+from assay.improve.loop.record import RunRecord
 from assay.intervals import Interval
-from assay.report.levels import level
 from assay.report.price import Price
-from assay.report.record import RunRecord
 from assay.report.run import write_run
 
 START = {"threads": 1, "graph_buckets": 0, "max_batch": 1, "speculate": 0}
@@ -154,8 +154,9 @@ def make_run(
     """Write a whole run with wins, an undecided, a regression, a failed trial, and its report."""
     run = RunFolder(folder)
     with Journal.create(folder, clock=_clock()) as journal:
-        record = _run(run, journal, seed, telemetry, price)
-        write_run(folder, record, journal)
+        record = _run(run, journal, seed, telemetry)
+        cost = Price(0.096, "given with the run") if price else None
+        write_run(folder, record, journal, cost)
         journal.append("finished", verdict=record.outcome.verdict, settings=record.outcome.settings)
     return record
 
@@ -166,7 +167,7 @@ def _clock() -> Any:
 
 
 def _run(
-    run: RunFolder, journal: Journal, seed: int, telemetry: bool, price: bool
+    run: RunFolder, journal: Journal, seed: int, telemetry: bool
 ) -> RunRecord:  # fmt: skip
     journal.append("started", command="assay run", budget_s=180, target=0.15, seed=seed)
     journal.append("safe", settings=START, hash=configuration_hash(START), why="start")
@@ -221,7 +222,7 @@ def _run(
         noise=noise, confirmation=confirmation, left_out=without, skipped=SKIPPED,
         workload={"name": "decode", "description": "closed loop, 1 request at once"},
         budget_s=180.0, threshold=THRESHOLD, launch_start="assay serve smollm2-135m --threads 1",
-        price=Price(0.096, "given with the run") if price else None, degradations=DEGRADATIONS, seed=seed,
+        degradations=DEGRADATIONS, seed=seed,
     )  # fmt: skip
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
+from assay.improve.loop.record import RunRecord
 from assay.report import archive as archives
 from assay.report.archive import ArchiveError, archive
-from assay.report.record import RunRecord
 from assay.report.verify import verify
 
 Finished = tuple[Path, RunRecord]

@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import brentq
 
 from assay.errors import InputError
+from assay.improve.experiments.levels import coverage, level
+from assay.improve.loop.record import RunRecord
 from assay.report import derivations
 from assay.report.claim import Evidence
-from assay.report.levels import coverage, level
-from assay.report.record import RunRecord
 from assay.report.run_files import RunFiles
 
 Finished = tuple[Path, RunRecord]

@@ -12,7 +12,7 @@ import assay
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.journal.journal import Journal
 from assay.improve.loop.outcome import Outcome
-from assay.report.record import RunRecord
+from assay.improve.loop.record import RunRecord
 from assay.report.run import write_run
 from assay.report.verify import verify
 

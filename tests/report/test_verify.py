@@ -14,7 +14,7 @@ from sample_run import make_run
 from assay.errors import InputError
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder
-from assay.report.record import RunRecord
+from assay.improve.loop.record import RunRecord
 from assay.report.run import store_report
 from assay.report.run_files import REPORTS, RunFiles
 from assay.report.storing import from_data

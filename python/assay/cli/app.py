@@ -262,9 +262,12 @@ def _complete() -> int:
 def _end_abandoned_runs(command: str) -> None:
     """Restore the safe state of runs whose processes all died; without such runs it is one stat."""
     if os.path.exists(scratch() / "runs" / "active"):
-        from assay.cli.abandoned import end_abandoned
+        from assay.cli.output import show_note
+        from assay.runs.abandoned import start_ending_abandoned
 
-        end_abandoned(wait=command in ("run", "rollback"))
+        # What changes engines itself ends such runs first.
+        if command not in ("run", "rollback"):
+            start_ending_abandoned(show_note)
 
 
 def _invoke(commands: Sequence[str], arguments: list[str]) -> int:

@@ -44,8 +44,10 @@ def embed_command(
     texts = [*(text or ()), *([] if file is None else _lines_of(file))]
     if not texts:
         raise InputError("TEXT: expected at least one text, got none", "give texts, or --file FILE")
+    from assay.engine.loading.user_knobs import read_knobs
+
     with working(f"embedding {len(texts):,} texts") as progress:
-        engine = _load(model, device, sampling.knobs(knob or ()))
+        engine = _load(model, device, read_knobs(knob or ()))
         with engine:
             sampling.show_notes(engine)
             rows: list[list[float]] = []

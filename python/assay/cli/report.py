@@ -2,17 +2,28 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import BAD, FAINT, GOOD, NAME, Canvas, Line, Report, count, table, wrapped
-from assay.errors import CheckFailedError, InputError
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    Canvas,
+    Line,
+    Report,
+    report_of,
+    table,
+    wrapped,
+)
 
 if TYPE_CHECKING:
-    from assay.report.claim import Claim, Provenance
+    from assay.report.claim import Claim
     from assay.report.verify import Verification
 
 Run = Annotated[
@@ -55,23 +66,19 @@ def report_command(
 
     The report was written when the run ended; verify-report checks it against the run's rows.
     """
-    from assay.improve.journal import run_folder
     from assay.report.headline import headline, ran_on, summary
     from assay.report.markdown import write
-    from assay.report.storing import to_data
+    from assay.report.stored import read_report, rewrite_report
 
-    folder = run_folder.find(run).path
-    claims, provenance = _stored(folder)
-    if rewrite:
-        _rewrite(folder, claims, provenance)
-        claims, provenance = _stored(folder)
-    page = folder / "report.html"
+    report = rewrite_report(run) if rewrite else read_report(run)
+    claims, provenance, page = report.claims, report.provenance, report.page
     if html is not None:
         from assay.paths import write_atomically
 
         write_atomically(Path(html), page.read_bytes())
     interactive = sys.stdout.isatty() and not as_json and not as_text
-    opened = _open(page) if (interactive if to_open is None else to_open) else None
+    if (interactive if to_open is None else to_open) and not _open(page):
+        report = replace(report, notes=["no browser could be started; open the file yourself"])
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield ((headline(claims, provenance), NAME),)
@@ -83,37 +90,7 @@ def report_command(
         yield from _trials(claims, canvas)
         yield (("report  ", FAINT), str(page))
 
-    notes = [] if opened is not False else ["no browser could be started; open the file yourself"]
-    data: dict[str, Any] = {"run": str(folder), "report": str(page)}
-    data |= to_data(claims, provenance)
-    raw = write(claims, provenance) if as_text else None
-    return Report(data, text, as_json, notes=notes, raw=raw)
-
-
-def _stored(folder: Path) -> "tuple[list[Claim], Provenance]":
-    from assay.files import read_json
-    from assay.report.run_files import REPORT_DATA
-    from assay.report.storing import from_data
-
-    path = folder / REPORT_DATA
-    if not path.is_file():
-        raise InputError(
-            f"run {folder.name}: expected a report, got none",
-            "a run writes its report at its end",
-        )
-    return from_data(read_json("report", path))
-
-
-def _rewrite(folder: Path, claims: "list[Claim]", provenance: "Provenance") -> None:
-    from assay.report.run import write_again
-    from assay.report.verify import verify
-
-    if failures := verify(folder).failures:
-        raise CheckFailedError(
-            f"run {folder.name} is not verified and stays as it is: {failures[0].name}",
-            "assay verify-report lists what failed",
-        )
-    write_again(folder, claims, provenance)
+    return report_of(report, text, as_json, raw=write(claims, provenance) if as_text else None)
 
 
 def _trials(claims: "list[Claim]", canvas: Canvas) -> Iterator[Line]:
@@ -146,38 +123,20 @@ def verify_report_command(
     the journal recorded, every figure, statement and verdict, and that the report's text is the one
     that the claims give. The exit code is 1 if anything differs.
     """
-    from assay.improve.journal import run_folder
-    from assay.report.verify import verify
+    from assay.report.verify import verify_report
 
-    found = verify(run_folder.find(run).path)
+    verification = verify_report(run)
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        if found.is_verified:
-            yield (("verified", GOOD), f"  {_extent(found)}")
+        if verification.is_verified:
+            yield (("verified", GOOD), f"  {_extent(verification)}")
             return
-        rows = [((one.name, BAD), one.statement) for one in found.failures]
+        rows = [((check.name, BAD), check.statement) for check in verification.failures]
         yield from table(("not verified", "reason"), rows, canvas)
 
-    failed = found.failures
-    problem = (
-        None
-        if found.is_verified
-        else CheckFailedError(
-            f"run {found.run} is not verified: {len(failed)} of {count(len(found.checks), 'check')} "
-            "failed",
-        )
-    )
-    data = {
-        "run": found.run,
-        "verified": found.is_verified,
-        "checks": [
-            {"name": one.name, "passed": one.passed, "statement": one.statement}
-            for one in found.checks
-        ],
-    }
-    return Report(data, text, as_json, problem, notes=found.notes)
+    return report_of(verification, text, as_json)
 
 
-def _extent(found: "Verification") -> str:
-    parts = [f"{number:,} {kind}" for kind, number in found.extent.items() if number]
-    return f"run {found.run}: {', '.join(parts)}"
+def _extent(verification: "Verification") -> str:
+    parts = [f"{number:,} {kind}" for kind, number in verification.extent.items() if number]
+    return f"run {verification.run}: {', '.join(parts)}"

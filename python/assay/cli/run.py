@@ -2,25 +2,17 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
 
 from assay.cli import options, sampling
 from assay.cli.output import Report
 from assay.cli.run_progress import run_progress
-from assay.cli.run_subject import Asked, opened
 from assay.cli.run_text import text
-from assay.errors import AssayError, InputError, unknown_name
+from assay.errors import InputError
 
-if TYPE_CHECKING:
-    from assay.improve.levers.lever import Safety
-    from assay.improve.loop.outcome import Outcome
-
-CALIBRATION_S: Final = 8.0
-"""Seconds for the ceilings of one model, where the machine was not calibrated before."""
 EmptyList = list[str] | None
 
 
@@ -196,96 +188,45 @@ def run_command(
     Ctrl-C ends the run with a report of what is known. Exit codes: 0 improved or nothing to gain,
     2 bad input, 3 no data, 4 the engine was lost, 5 rolled back.
     """
-    from assay.improve.journal import run_folder
-    from assay.improve.loop.budget import LEAST_S, Budget
-    from assay.improve.loop.controller import run_loop
-    from assay.improve.loop.options import RunOptions
-    from assay.improve.loop.phases.candidates import check_levers
-    from assay.improve.loop.resuming import options_of, subject_of, workload_of
-    from assay.load.workloads.spec import parse_duration, parse_share
-    from assay.report.price import read_price
+    from assay.load.workloads.spec import parse_duration
+    from assay.runs.optimize import optimize
 
-    folder = None if resume is None else run_folder.find(resume)
-    seconds = parse_duration("--budget", budget)
-    Budget(seconds, least_s=LEAST_S)
     if workload is not None and load is not None:
         raise InputError("expected --workload or --load, got both")
-    if folder is not None:
-        chosen = options_of(folder, seconds)
-        asked = Asked(**{**subject_of(folder), "budget_s": seconds})
-    else:
-        chosen = RunOptions(
-            budget_s=seconds,
-            target=None if target is None else parse_share("--target", target),
-            top_n=top_n,
+    seconds = parse_duration("--budget", budget)
+    with run_progress(seconds) as progress:
+        outcome = optimize(
+            engine,
+            seconds,
+            target,
+            model=model,
+            workload=workload or load,
+            slo=slo,
+            metric=metric,
+            concurrency=concurrency,
+            rate=rate,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            start=start,
+            restart=restart,
+            adapter=adapter,
+            device=device,
+            knobs=knob,
+            seed=seed,
             only=tuple(only or ()),
             skip=tuple(skip or ()),
-            max_risk=_risk(max_risk),
-            use_history=not no_history,
-            allow_lossy=allow_lossy,
-            dry_run=dry_run,
-            seed=seed,
             lever_files=tuple(levers or ()),
+            top_n=top_n,
+            max_risk=max_risk.replace("-", " "),
+            allow_lossy=allow_lossy,
+            use_history=not no_history,
             force=force,
-        )
-        asked = Asked(
-            engine or "assay", model, workload or (str(load) if load else None), slo, metric,
-            concurrency, rate, input_tokens, output_tokens, start, restart, adapter, device, knob,
-            seed, seconds,
-        )  # fmt: skip
-        check_levers(None, chosen)
-    priced = None if price is None else read_price(price)
-    planned = None if folder is None else workload_of(folder)
-    with run_progress(seconds) as progress, opened(asked, progress, planned) as subject:
-        outcome = run_loop(
-            subject.engine,
-            subject.workload,
-            chosen,
-            model=subject.model,
+            dry_run=dry_run,
+            resume=resume,
+            price=price,
             progress=progress,
-            calibrate=_calibrate,
-            price=priced,
             command=shlex.join(["assay", *sys.argv[1:]]),
-            subject=asked._asdict(),
-            resume=folder,
         )
     return Report(
-        outcome.to_json(),
-        lambda canvas: text(outcome, canvas),
-        as_json,
-        problem=_problem(outcome),
+        outcome.to_json, lambda canvas: text(outcome, canvas), as_json, problem=outcome.problem
     )
-
-
-def _problem(outcome: "Outcome") -> AssayError | None:
-    """What sets an exit code other than 0."""
-    from assay.improve.engines.protocol import EngineLostError
-    from assay.improve.journal.journaled_engine import RollbackError
-
-    reason = outcome.notes[0] if outcome.notes else outcome.verdict
-    if outcome.verdict == "engine lost":
-        return EngineLostError(reason, f"assay runs show {outcome.run.name}")
-    if outcome.verdict == "rolled back":
-        return RollbackError(reason, f"assay runs show {outcome.run.name}")
-    return None
-
-
-def _risk(text: str) -> "Safety":
-    from assay.improve.levers.lever import SAFETY
-
-    for one in SAFETY:
-        if text.replace("-", " ") == one:
-            return one
-    raise unknown_name("risk", text, SAFETY)
-
-
-def _calibrate(
-    device: str, formats: "Collection[str]", path: Path, say: "Callable[[str], None]"
-) -> None:
-    """Measure what predicting one model needs, in seconds; `assay calibrate` measures all."""
-    from assay.bench.calibration import calibrate
-    from assay.planner.calibrate import save
-    from assay.runtime.hardware import Device
-
-    say(f"calibrating {device} for this run")
-    save(calibrate(Device(device), say, formats=formats, budget_s=CALIBRATION_S), path)

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from assay.cli.output import FAINT, SILENT_SECONDS, Line, is_colorful, print_lines, unstyled
+from assay.cli.output import (
+    FAINT,
+    SILENT_SECONDS,
+    Line,
+    is_colorful,
+    print_lines,
+    show_note,
+    unstyled,
+)
 from assay.cli.verbosity import is_quiet
 from assay.escaping import one_line
 
@@ -43,6 +51,10 @@ class RunProgress:
         """A result that stays."""
         self._said = time.monotonic()
         self._print((one_line(f"{self._clock()}    {text}"),))
+
+    def note(self, text: str) -> None:
+        """What the user must know."""
+        show_note(text)
 
     def best(self, ratio: "Interval | None", time_left_s: float) -> None:
         """The best so far."""

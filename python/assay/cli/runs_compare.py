@@ -6,11 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, report_of, table
 from assay.cli.runs_text import Run, figure, setting
-from assay.improve.journal import run_folder
-from assay.improve.journal.summary import compare
 from assay.report.words import metric_name, metric_unit
+from assay.runs.stored import compare_runs
 
 
 def runs_compare_command(
@@ -23,14 +22,8 @@ def runs_compare_command(
     Figures of runs with different fingerprints (another model, machine, engine release or workload)
     are not comparable; a note says so.
     """
-    found = compare(run_folder.find(first), run_folder.find(second))
-    notes = []
-    if not found["same_fingerprint"]:
-        notes.append(
-            f"the runs differ in {', '.join(found['fingerprint']) or 'what they recorded'}: "
-            "their figures are not comparable"
-        )
-    return Report(found, lambda canvas: _lines(found, canvas), as_json, notes=notes)
+    compared = compare_runs(first, second)
+    return report_of(compared, lambda canvas: _lines(compared.differences, canvas), as_json)
 
 
 def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
+from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, report_of, table
 from assay.cli.runs_text import figure, when
-from assay.improve.journal import run_folder
-from assay.improve.journal.summary import summarize
+from assay.runs.stored import list_runs
 
 
 def runs_list_command(as_json: options.Json = False) -> Report:
@@ -16,10 +15,11 @@ def runs_list_command(as_json: options.Json = False) -> Report:
     under way, finished, interrupted (assay run --resume goes on with it, assay rollback ends it),
     rolled back, or damaged: its journal was edited.
     """
-    rows = [summarize(one) for one in run_folder.stored()]
+    stored = list_runs()
+    rows = stored.runs
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield f"{run_folder.runs_folder()}: {len(rows)} stored" if rows else "no stored runs"
+        yield f"{stored.path}: {len(rows)} stored" if rows else "no stored runs"
         if not rows:
             yield "assay run makes one"
             return
@@ -38,4 +38,4 @@ def runs_list_command(as_json: options.Json = False) -> Report:
         header = ("run", "started", "status", "verdict", "ratio", "kept")
         yield from table(header, cells, canvas)
 
-    return Report({"path": str(run_folder.runs_folder()), "runs": rows}, text, as_json)
+    return report_of(stored, text, as_json)

@@ -4,11 +4,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table, wrapped
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    report_of,
+    table,
+    wrapped,
+)
 from assay.cli.runs_text import Run, figure, metric_figure, setting, when
-from assay.improve.journal import run_folder
-from assay.improve.journal.journal import JournalError
-from assay.improve.journal.summary import details
+from assay.runs.stored import show_run
 
 
 def runs_show_command(run: Run, as_json: options.Json = False) -> Report:
@@ -17,20 +26,8 @@ def runs_show_command(run: Run, as_json: options.Json = False) -> Report:
     The figures are those that the journal records; assay verify-report RUN derives them again from
     the measured blocks. Exits with 2 where the journal was edited.
     """
-    found = details(run_folder.find(run))
-    problem = None
-    if found["status"] == "damaged":
-        problem = JournalError(
-            f"journal of {found['run']} does not verify: {found['journal']['status']}",
-            "it was edited after it was written",
-        )
-    notes = []
-    if found["status"] == "interrupted":
-        notes.append(
-            f"assay run --resume {found['run']} goes on with it, assay rollback {found['run']} "
-            "restores the recorded configuration"
-        )
-    return Report(found, lambda canvas: _lines(found, canvas), as_json, problem, notes)
+    details = show_run(run)
+    return report_of(details, lambda canvas: _lines(details.details, canvas), as_json)
 
 
 def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:

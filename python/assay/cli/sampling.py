@@ -118,10 +118,10 @@ def chosen_device(given: str | None) -> str:
     """The given device, else `cpu` with a note about an idle GPU."""
     if given is not None:
         return given
-    from assay.runtime import cuda
+    from assay.engine.loading.notes import idle_gpu_note
 
-    for idle in cuda.names()[:1]:
-        show_note(f"computing on cpu; --device {idle} computes on the GPU")
+    if note := idle_gpu_note():
+        show_note(note)
     return "cpu"
 
 
@@ -130,37 +130,14 @@ def load(
 ) -> "Engine":
     """An engine with these knobs set."""
     from assay.engine import Engine
+    from assay.engine.loading.user_knobs import read_knobs
 
-    return Engine.load(model, chosen_device(device), kv_tokens=kv_tokens, **knobs(given or ()))
+    return Engine.load(model, chosen_device(device), kv_tokens=kv_tokens, **read_knobs(given or ()))
 
 
 def show_notes(engine: "Engine | Encoder") -> None:
     """Print notes about synthetic weights and substituted formats."""
-    if engine.files.synthetic:
-        show_note(f'the model "{engine.files.name}" is synthetic: its weights are random')
-    for note in engine.model.notes:
+    from assay.engine.loading.notes import model_notes
+
+    for note in model_notes(engine):
         show_note(note)
-
-
-def knobs(given: Sequence[str]) -> dict[str, Any]:
-    """Knobs from NAME=VALUE arguments; the engine checks names and values.
-
-    >>> knobs(["threads=2", "policy=fifo", "deterministic=true"])
-    {'threads': 2, 'policy': 'fifo', 'deterministic': True}
-    """
-    found: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise InputError(f"--knob: expected NAME=VALUE, got {text!r}")
-        if name in found:
-            raise InputError(f"--knob: {name} is given twice")
-        found[name] = _value(value)
-    return found
-
-
-def _value(text: str) -> int | str | bool:
-    if text in ("true", "false"):
-        return text == "true"
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else text

@@ -198,6 +198,8 @@ def _percents(given: Sequence[str]) -> dict[str, float]:
 
 def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The knobs of each model: those for all, and those given as NAME.KNOB=VALUE."""
+    from assay.engine.loading.user_knobs import read_knobs
+
     common: list[str] = []
     own: dict[str, list[str]] = {name: [] for name in names}
     for text in given:
@@ -206,7 +208,7 @@ def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
             own[name].append(text[len(name) + 1 :])
         else:
             common.append(text)
-    return {name: sampling.knobs(common) | sampling.knobs(own[name]) for name in names}
+    return {name: read_knobs(common) | read_knobs(own[name]) for name in names}
 
 
 def _adapters_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from assay.errors import InputError
 from assay.improve.experiments.result import ExperimentResult
+from assay.improve.loop.record import RunRecord
 from assay.intervals import Interval
 from assay.report import derivations as rules
 from assay.report import words
 from assay.report.claim import Claim, Evidence
 from assay.report.cost_claims import cost_claims
-from assay.report.record import RunRecord
+from assay.report.price import Price
 from assay.report.run_files import EXPERIMENTS, JOURNAL, PLAN, RESIDUALS, RunFiles, selected
 from assay.report.waterfall import FLOOR_SHARE, waterfall
 
@@ -30,12 +31,9 @@ def stated(text: str, figure: Interval | None, unit: str) -> str:
     return text.replace(FIGURE, words.shown(figure, unit))
 
 
-def claims_of(record: RunRecord, files: RunFiles) -> list[Claim]:
-    """All claims of a run, the headline first; what cannot be claimed is absent."""
-    return build(record, files)[0]
-
-
-def build(record: RunRecord, files: RunFiles) -> tuple[list[Claim], list[str]]:
+def build(
+    record: RunRecord, files: RunFiles, price: Price | None = None
+) -> tuple[list[Claim], list[str]]:
     """The claims of a run, and what could not be claimed and why."""
     builder = _Builder(record, files)
     claims = [
@@ -47,7 +45,7 @@ def build(record: RunRecord, files: RunFiles) -> tuple[list[Claim], list[str]]:
         *builder.causes(),
         *builder.forecasts(),
         *builder.counts(),
-        *cost_claims(record, files, builder.claim, builder.gaps),
+        *cost_claims(record, price, files, builder.claim, builder.gaps),
     ]
     return claims, builder.gaps
 

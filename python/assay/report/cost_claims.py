@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from assay.improve.loop.record import RunRecord
 from assay.report import derivations as rules
 from assay.report import words
 from assay.report.claim import Claim, Evidence
 from assay.report.energy import mean_power
+from assay.report.price import Price
 from assay.report.receipt import COST, ENERGY, receipt
-from assay.report.record import RunRecord
 from assay.report.run_files import EXPERIMENTS, STATE, RunFiles, selected
 
 COST_UNIT: Final = "USD per million output tokens"
@@ -35,17 +36,19 @@ class _Side:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def cost_claims(record: RunRecord, files: RunFiles, make: Make, gaps: list[str]) -> Iterator[Claim]:
+def cost_claims(
+    record: RunRecord, price: Price | None, files: RunFiles, make: Make, gaps: list[str]
+) -> Iterator[Claim]:
     """Cost and energy with the starting and the kept settings, and before and after each win."""
     sides = _sides(record, files)
     if not sides:
         return
-    if record.price is None:
+    if price is None:
         gaps.append("cost per token is not claimed: no price of the machine was given (--price)")
     else:
-        hourly = record.price.usd_per_hour * (record.devices if record.price.per_device else 1)
+        hourly = price.usd_per_hour * (record.devices if price.per_device else 1)
         for side in sides:
-            yield from _cost(side, hourly, record, make)
+            yield from _cost(side, hourly, price.source, record, make)
     if not files.has(STATE):
         gaps.append("energy per token is not claimed: the run has no telemetry (state.parquet)")
         return
@@ -90,8 +93,9 @@ def _power(side: _Side, files: RunFiles) -> float | None:
     return mean_power(files.state, blocks)
 
 
-def _cost(side: _Side, hourly: float, record: RunRecord, make: Make) -> Iterator[Claim]:
-    assert record.price is not None
+def _cost(
+    side: _Side, hourly: float, source: str, record: RunRecord, make: Make
+) -> Iterator[Claim]:
     parameters = {"confidence": record.confidence, "usd_per_hour": hourly}
     evidence = Evidence(EXPERIMENTS, rules.COST, side.select, parameters)
     text = f"cost {side.meaning}: {{figure}}"
@@ -99,7 +103,7 @@ def _cost(side: _Side, hourly: float, record: RunRecord, make: Make) -> Iterator
         if claim.figure is None:
             continue
         rate = hourly / 3600 / (claim.figure.value / 1e6)
-        rows = receipt(COST, rate, hourly, record.price.source, _measured(side))
+        rows = receipt(COST, rate, hourly, source, _measured(side))
         yield _with_receipt(claim, rows)
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from assay.errors import InputError
+from assay.improve.experiments.levels import level
 from assay.improve.experiments.pairs import looks_of
 from assay.improve.journal.block_table import block_of
 from assay.intervals import Interval
 from assay.load.workloads.workload import Direction
 from assay.report.claim import Evidence
 from assay.report.energy import mean_power
-from assay.report.levels import level
 from assay.report.receipt import cost_per_token, energy_per_token
 from assay.report.run_files import Row, RunFiles, selected
 from assay.report.waterfall import waterfall

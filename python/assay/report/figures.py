@@ -10,12 +10,12 @@ from assay.diagnose.page import figures as diagnosis
 from assay.diagnose.page.figures import LABELS, ROW, WIDTH
 from assay.diagnose.page.svg import element, picture, text, titled
 from assay.escaping import clipped
+from assay.improve.experiments.levels import coverage
 from assay.intervals import Interval
 from assay.report import words
 from assay.report.claim import Claim
 from assay.report.grouping import named, starting
 from assay.report.headline import outcome_of
-from assay.report.levels import coverage
 from assay.report.run_files import Row, selected
 
 VALUES: Final = 250.0

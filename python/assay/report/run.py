@@ -11,12 +11,13 @@ from typing import Any
 from assay._native import build_info
 from assay.improve.journal.journal import Journal
 from assay.improve.journal.run_folder import RunFolder
+from assay.improve.loop.record import RunRecord
 from assay.json_records import dumps
 from assay.report.claim import Claim, Provenance
 from assay.report.claims import build
 from assay.report.markdown import write
 from assay.report.page import render
-from assay.report.record import RunRecord
+from assay.report.price import Price
 from assay.report.run_files import (
     REPORT_DATA,
     REPORT_PAGE,
@@ -28,14 +29,18 @@ from assay.report.storing import to_data
 from assay.report.writer import writer_digest
 
 
-def write_run(folder: Path, record: RunRecord, journal: Journal) -> Path:
+def write_run(
+    folder: Path, record: RunRecord, journal: Journal, price: Price | None = None
+) -> Path:
     """Write report.md, report.html and report.json; the path of the page.
+
+    `price` is what an hour of the machine costs; None leaves cost a named gap.
 
     All other files of the folder are complete by now: their SHA-256 go into the journal's `report`
     record with those of the report itself.
     """
     files = RunFiles(folder)
-    claims, gaps = build(record, files)
+    claims, gaps = build(record, files, price)
     provenance = provenance_of(record, files, journal.head, gaps)
     _store(files, claims, provenance, journal)
     return folder / REPORT_PAGE

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from assay.errors import AssayError, InputError
+from assay.answers import Answer
+from assay.errors import AssayError, CheckFailedError, InputError
 from assay.files import read_json
 from assay.improve.journal import journal as journals
+from assay.improve.journal import run_folder
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import configuration_hash
 from assay.intervals import Interval
@@ -50,13 +52,12 @@ class Check:
     statement: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What became of every claim and file of a run."""
+@dataclass(frozen=True)
+class Verification(Answer):
+    """What became of every claim and file of a run: `assay verify-report`."""
 
     run: str
     checks: tuple[Check, ...]
-    notes: tuple[str, ...] = ()
     extent: Mapping[str, int] = field(default_factory=dict)
     """How many claims, rows, files and records were checked."""
 
@@ -69,6 +70,27 @@ class Verification:
     def failures(self) -> list[Check]:
         """What does not hold."""
         return [one for one in self.checks if not one.passed]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every check, passed or not."""
+        return {
+            "run": self.run,
+            "verified": self.is_verified,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def verify_report(run: str) -> Verification:
+    """Derive every claim of a run's report again from its rows; what differs is a problem."""
+    verification = verify(run_folder.find(run).path)
+    if verification.is_verified:
+        return verification
+    total = len(verification.checks)
+    problem = CheckFailedError(
+        f"run {verification.run} is not verified: {len(verification.failures)} of {total:,} "
+        f"check{'' if total == 1 else 's'} failed"
+    )
+    return replace(verification, problem=problem)
 
 
 def verify(folder: Path) -> Verification:
@@ -106,7 +128,7 @@ def verify(folder: Path) -> Verification:
         "journal records": len(reading.records),
     }
     notes = tuple(_notes(files, provenance, record.data, later))
-    return Verification(folder.name, tuple(checks), notes, extent)
+    return Verification(folder.name, tuple(checks), extent, notes=notes)
 
 
 def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterator[Check]:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from assay.errors import AssayError
 from assay.improve.journal import run_folder
-from assay.improve.journal.summary import summarize
 from assay.observe.telemetry import Sample, telemetry
 from assay.observe.telemetry.view import Panel, View
 from assay.report.run_files import PLAN, RunFiles
+from assay.runs.stored import summarize
 from assay.ui.events import event
 from assay.ui.served import ServedModels
 

@@ -28,6 +28,7 @@ from assay.improve.loop.options import RunOptions
 from assay.improve.loop.progress import Silent
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
+from assay.report.run import write_run
 
 FOLDER = Path(__file__).parent
 BUDGET_S = 120.0
@@ -96,12 +97,13 @@ def main() -> int:
             engine,
             planted_workload(),
             options,
+            write_run,
             progress=Talking(),
             clock=engine.planted.clock,
             resume=run_folder.find("latest") if "DRIVER_RESUME" in os.environ else None,
         )
         print(f"outcome {outcome.verdict}", flush=True)
-        code = outcome.exit_code
+        code = 0 if outcome.problem is None else outcome.problem.exit_code
     except (AssayError, OSError) as error:
         print(f"fault: {error}", flush=True)
         code = getattr(error, "exit_code", 2)

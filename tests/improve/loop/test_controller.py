@@ -22,6 +22,7 @@ from assay.improve.loop.progress import Silent
 from assay.improve.loop.resuming import workload_of
 from assay.improve.loop.state import NoDataError
 from assay.load.workloads.measurement import Setting
+from assay.report.run import write_run
 from assay.report.verify import verify
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -73,7 +74,12 @@ def run(engine: PlantedEngine, levers: Path, **options: object) -> Outcome:
     """A run in simulated time."""
     chosen = RunOptions(**{"budget_s": 240.0, "lever_files": (levers,), **options})  # type: ignore[arg-type]
     return run_loop(
-        engine, planted_workload(), chosen, root=levers.parent / "runs", clock=engine.clock
+        engine,
+        planted_workload(),
+        chosen,
+        write_run,
+        root=levers.parent / "runs",
+        clock=engine.clock,
     )
 
 
@@ -92,7 +98,7 @@ def test_planted_gains_are_found_and_confirmed(levers: Path) -> None:
     assert outcome.settings == engine.settings()
     names = {name for one in outcome.kept for name in one.candidate.levers}
     assert names == {"threads", "batch"}
-    assert outcome.exit_code == 0
+    assert outcome.problem is None
     assert "--threads 2 --max_batch 4" in outcome.launch_command
     files = {path.name for path in outcome.run.iterdir()}
     assert {"journal.jsonl", "plan.json", "experiments.parquet", "degradations.json",
@@ -105,7 +111,7 @@ def test_nothing_to_gain_leaves_the_engine_as_it_was(levers: Path) -> None:
     engine = PlantedEngine(effect=lambda settings: 1.0 if settings == START else 0.8)
     outcome = run(engine, levers)
     assert outcome.verdict == "nothing to gain"
-    assert (outcome.kept, outcome.ratio, outcome.exit_code) == ((), None, 0)
+    assert (outcome.kept, outcome.ratio, outcome.problem) == ((), None, None)
     assert engine.settings() == START
     assert outcome.baseline is not None
 
@@ -150,7 +156,9 @@ class InterruptAfter:
 def test_an_engine_that_dies_is_exit_code_4(levers: Path) -> None:
     engine = PlantedEngine(dies_at=40)
     outcome = run(engine, levers)
-    assert (outcome.verdict, outcome.exit_code) == ("engine lost", 4)
+    assert outcome.verdict == "engine lost"
+    assert outcome.problem is not None
+    assert outcome.problem.exit_code == 4
     assert outcome.settings is None
     assert journals.read(outcome.run).is_intact
 
@@ -206,7 +214,7 @@ def test_a_target_ends_the_search_and_is_judged_by_the_confirmation(levers: Path
     assert met.target_met is True
     assert len(met.kept) == 1
     missed = run(PlantedEngine(), levers, target=3.0)
-    assert (missed.verdict, missed.target_met, missed.exit_code) == ("improved", False, 0)
+    assert (missed.verdict, missed.target_met, missed.problem) == ("improved", False, None)
 
 
 def test_an_unknown_lever_is_named(levers: Path) -> None:
@@ -222,7 +230,9 @@ def test_a_run_goes_on_where_it_was_left(levers: Path) -> None:
     chosen = RunOptions(budget_s=240.0, lever_files=(levers,))
     folder = RunFolder(first.run)
     begun = again.clock()
-    outcome = run_loop(again, workload_of(folder), chosen, resume=folder, clock=again.clock)
+    outcome = run_loop(
+        again, workload_of(folder), chosen, write_run, resume=folder, clock=again.clock
+    )
     assert outcome.run == first.run
     assert outcome.verdict == "improved"
     assert again.settings() == {**START, "threads": 2, "max_batch": 4}
@@ -248,7 +258,7 @@ def test_another_engine_does_not_take_up_a_run(levers: Path) -> None:
 
     folder = RunFolder(first.run)
     with pytest.raises(InputError, match="expected the model planted, got another"):
-        run_loop(Other(), workload_of(folder), RunOptions(), resume=folder)
+        run_loop(Other(), workload_of(folder), RunOptions(), write_run, resume=folder)
 
 
 def test_a_stack_that_is_not_confirmed_is_rolled_back(levers: Path) -> None:
@@ -269,11 +279,14 @@ def test_a_stack_that_is_not_confirmed_is_rolled_back(levers: Path) -> None:
         engine,
         planted_workload(),
         chosen,
+        write_run,
         progress=progress,
         root=levers.parent / "runs",
         clock=engine.clock,
     )
-    assert (outcome.verdict, outcome.exit_code) == ("rolled back", 5)
+    assert outcome.verdict == "rolled back"
+    assert outcome.problem is not None
+    assert outcome.problem.exit_code == 5
     assert engine.settings() == START
     assert outcome.kept == ()
     assert "equivalence" in kinds(outcome)

@@ -36,6 +36,7 @@ from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 from assay.observe.importers.kineto import read
 from assay.observe.structure.recovery import recover
+from assay.report.run import write_run
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -168,7 +169,7 @@ def test_the_loop_tries_in_the_order_of_the_new_baseline(levers: Path) -> None:
     asked = replace(planted_workload(), concurrency=5)
     options = RunOptions(budget_s=600.0, lever_files=(levers,), top_n=2)
     root = levers.parent / "runs"
-    outcome = run_loop(engine, asked, options, root=root, clock=engine.clock)
+    outcome = run_loop(engine, asked, options, write_run, root=root, clock=engine.clock)
     reading = journals.verify(outcome.run)
     ranked = reading.last("candidates")
     assert ranked is not None
@@ -189,6 +190,8 @@ def test_the_loop_tries_in_the_order_of_the_new_baseline(levers: Path) -> None:
     later = PaddedEngine(effect=effect, seed=1)
     folder = RunFolder(outcome.run)
     rest = RunOptions(budget_s=600.0, lever_files=(levers,))
-    resumed = run_loop(later, workload_of(folder), rest, resume=folder, clock=later.clock)
+    resumed = run_loop(
+        later, workload_of(folder), rest, write_run, resume=folder, clock=later.clock
+    )
     assert later.settings() == {"threads": 4, "max_batch": 5, "graph_buckets": 8}
     assert resumed.verdict == "improved"

@@ -29,21 +29,20 @@ from assay.improve.loop.phases.soak import soak
 from assay.improve.loop.progress import Progress, Silent
 from assay.improve.loop.recording import Recording
 from assay.improve.loop.resuming import WORKLOAD, restore
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import RunState, WriteReport
 from assay.load.workloads.archive import save
 from assay.load.workloads.workload import Workload
-from assay.report.price import Price
 
 
 def run_loop(
     engine: Engine,
     workload: Workload,
-    options: RunOptions | None = None,
+    options: RunOptions,
+    write_report: WriteReport,
     *,
     model: str | None = None,
     progress: Progress | None = None,
     calibrate: Calibrate | None = None,
-    price: Price | None = None,
     root: Path | None = None,
     command: str = "",
     subject: Mapping[str, Any] | None = None,
@@ -56,7 +55,6 @@ def run_loop(
     Ctrl-C ends the search; what is known by then is reported. `resume` goes on with an earlier run,
     whose budget comes on top; `subject` says how its command named the engine.
     """
-    options = options or RunOptions()
     check_levers(engine.describe().engine, options)
     folder = resume or run_folder.create(f"{engine.describe().engine} {workload.name}", root)
     outcome: Outcome | None = None
@@ -77,8 +75,8 @@ def run_loop(
                 progress=progress or Silent(),
                 description=engine.describe(),
                 start=dict(engine.settings()),
+                write_report=write_report,
                 model=model,
-                price=price,
             )
             started = state.description.details.get("start_seconds")
             state.restart_s = float(started) if isinstance(started, int | float) else 0.0

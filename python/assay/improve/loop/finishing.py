@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from assay.errors import AssayError
+from assay.improve.engines.protocol import EngineLostError
+from assay.improve.experiments.levels import level
 from assay.improve.experiments.result import Block
 from assay.improve.journal import block_table
+from assay.improve.journal.journaled_engine import RollbackError
 from assay.improve.journal.rollback_check import check_rollback
 from assay.improve.journal.run_folder import configuration_hash
 from assay.improve.loop.judging import run_verdict, split
 from assay.improve.loop.outcome import Outcome, RunVerdict
+from assay.improve.loop.record import RunRecord
 from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import bring_to, current
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 from assay.load.workloads.workload import Window
-from assay.report.archive import archive
-from assay.report.levels import level
-from assay.report.record import RunRecord
-from assay.report.run import write_run
 
 
 def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Outcome:
@@ -31,7 +30,7 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
         verdict, reason = _settle(state, verdict, reason)
     outcome = _outcome(state, verdict, reason)
     _write_files(state)
-    write_run(state.folder.path, _record(state, outcome), state.journal)
+    state.write_report(state.folder.path, _record(state, outcome), state.journal)
     state.journal.append(
         "finished",
         **outcome.to_json(),
@@ -39,16 +38,6 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
         elapsed_s=state.spent_before_s + state.budget.spent,
         hash=None if outcome.settings is None else configuration_hash(outcome.settings),
     )
-    return _archived(state, outcome)
-
-
-def _archived(state: RunState, outcome: Outcome) -> Outcome:
-    """Copy the run to the canonical store, where there is one; the run itself stays as it is."""
-    try:
-        archive(state.folder.path)
-    except AssayError as error:
-        note = f"the run is not in ASSAY_STORE: {error.message}"
-        return replace(outcome, notes=(*outcome.notes, note))
     return outcome
 
 
@@ -113,6 +102,7 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
     if target is not None:
         met = verdict == "improved" and ratio is not None and ratio.lo >= 1.0 + target
     command = state.engine.launch_command(settings if settings is not None else current(state))
+    notes = (reason, *state.notes, *_time_taken(state))
     return Outcome(
         run=state.folder.path,
         verdict=verdict,
@@ -128,8 +118,18 @@ def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
         settings=settings,
         launch_command=command,
         report=state.folder.report_html,
-        notes=(reason, *state.notes, *_time_taken(state)),
+        notes=notes,
+        problem=_problem(verdict, notes[0], state.folder.id),
     )
+
+
+def _problem(verdict: RunVerdict, reason: str, run: str) -> AssayError | None:
+    """What sets an exit code other than 0."""
+    if verdict == "engine lost":
+        return EngineLostError(reason, f"assay runs show {run}")
+    if verdict == "rolled back":
+        return RollbackError(reason, f"assay runs show {run}")
+    return None
 
 
 def _time_taken(state: RunState) -> list[str]:
@@ -204,7 +204,6 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
         budget_s=state.budget.total_s,
         threshold=state.options.threshold,
         launch_start=state.engine.launch_command(state.start),
-        price=state.price,
         degradations=tuple(state.degradations),
         seed=state.options.seed,
     )

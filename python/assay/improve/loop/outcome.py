@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
+from assay.answers import Answer
 from assay.improve.experiments.result import ExperimentResult
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
@@ -14,12 +15,10 @@ from assay.load.workloads.measurement import Setting
 RunVerdict = Literal[
     "improved", "nothing to gain", "undecided", "diagnosed only", "rolled back", "engine lost"
 ]
-EXIT_CODES: Final[Mapping[str, int]] = {"engine lost": 4, "rolled back": 5}
-"""Exit codes of verdicts; 0 for the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@dataclass(frozen=True)
+class Outcome(Answer):
     """The verdict of a run with its evidence; `assay run --json` ends with it."""
 
     run: Path
@@ -39,12 +38,6 @@ class Outcome:
     """The final configuration, read back from the engine."""
     launch_command: str = ""
     report: Path | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """What `assay run` exits with."""
-        return EXIT_CODES.get(self.verdict, 0)
 
     def to_json(self) -> dict[str, Any]:
         """The keys that scripts read."""

@@ -19,6 +19,9 @@ class Progress(Protocol):
     def result(self, text: str) -> None:
         """A result that stays on the screen: one line."""
 
+    def note(self, text: str) -> None:
+        """What the user must know beside results."""
+
     def best(self, ratio: Interval | None, time_left_s: float) -> None:
         """The best ratio to the start so far, and the seconds that are left."""
 
@@ -33,6 +36,9 @@ class Silent:
         """Nothing."""
 
     def result(self, text: str) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
         """Nothing."""
 
     def best(self, ratio: Interval | None, time_left_s: float) -> None:

@@ -30,7 +30,7 @@ def subject_of(folder: RunFolder) -> dict[str, Any]:
     if not isinstance(found, dict) or not found:
         raise InputError(
             f"run {folder.id} cannot be resumed from the command line: a program started it",
-            "resume it from that program: run_loop(engine, resume=...)",
+            "resume it from that program: assay.optimize(engine, resume=...)",
         )
     return found
 

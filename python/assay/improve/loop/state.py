@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import AssayError
@@ -19,6 +20,7 @@ from assay.improve.levers.lever import Candidate
 from assay.improve.loop.budget import TITLES, Budget
 from assay.improve.loop.options import RunOptions
 from assay.improve.loop.progress import Progress
+from assay.improve.loop.record import RunRecord
 from assay.improve.loop.recording import Recording
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.history import History
@@ -26,7 +28,6 @@ from assay.improve.policy.known import Known, Sample
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Workload
-from assay.report.price import Price
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from assay.planner.specs import HardwareSpec, ModelSpec
 
 
+WriteReport = Callable[[Path, RunRecord, Journal], object]
 UNCHANGED: Final = Interval(1.0, 1.0, 1.0)
 
 
@@ -58,6 +60,8 @@ class RunState:
     description: EngineDescription
     start: Mapping[str, Setting]
     """The settings at the start, read back from the engine."""
+    write_report: WriteReport
+    """Writes what the run came to; it hashes all files of the run, which are complete by then."""
     model: str | None = None
     """Where the planner finds the model's shapes: a file, a folder or a name."""
     degradations: list[str] = field(default_factory=list)
@@ -107,7 +111,6 @@ class RunState:
     restart_s: float = 0.0
     """Seconds until the engine serves again after a change that is not live."""
     recording: Recording | None = None
-    price: Price | None = None
     diagnosed_only: bool = False
     """Whether no experiment is made: a dry run, or an engine near its floor."""
     untried: int = 0

@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import Response, StreamingResponse
 
-from assay.cli.report import report_command, verify_report_command
-from assay.cli.rollback import rollback_command
-from assay.cli.runs_compare import runs_compare_command
-from assay.cli.runs_list import runs_list_command
-from assay.cli.runs_show import runs_show_command
 from assay.improve.journal import run_folder
 from assay.improve.journal.run_folder import RunFolder
+from assay.report.stored import read_report
+from assay.report.verify import verify_report
+from assay.runs.rollback import roll_back
+from assay.runs.stored import compare_runs as compared
+from assay.runs.stored import list_runs as stored_runs
+from assay.runs.stored import show_run as shown
 from assay.ui import run_data
 from assay.ui.api.reports import REFUSALS, answer, send
 from assay.ui.errors import NotThereError
@@ -41,35 +42,35 @@ def _found(run: str) -> RunFolder:
 @router.get("")
 def list_runs() -> Response:
     """The stored runs, the latest first: `assay runs list --json`."""
-    return answer(lambda: runs_list_command(as_json=True), alone=False)
+    return answer(stored_runs, alone=False)
 
 
 @router.get("/{run}")
 def show_run(run: RunId) -> Response:
     """One run from its journal: `assay runs show RUN --json`."""
     name = str(_found(run).path)
-    return answer(lambda: runs_show_command(name, as_json=True), alone=False)
+    return answer(lambda: shown(name), alone=False)
 
 
 @router.get("/{run}/compared-with/{other}")
 def compare_runs(run: RunId, other: RunId) -> Response:
     """Two runs side by side: `assay runs compare RUN OTHER --json`."""
     one, two = str(_found(run).path), str(_found(other).path)
-    return answer(lambda: runs_compare_command(one, two, as_json=True), alone=False)
+    return answer(lambda: compared(one, two), alone=False)
 
 
 @router.get("/{run}/report")
 def report(run: RunId) -> Response:
     """The claims of a run and their evidence: `assay report RUN --json`."""
     name = str(_found(run).path)
-    return answer(lambda: report_command(name, to_open=False, as_json=True), alone=False)
+    return answer(lambda: read_report(name), alone=False)
 
 
 @router.get("/{run}/verification")
 def verification(run: RunId) -> Response:
     """Every claim derived again from the rows: `assay verify-report RUN --json`."""
     name = str(_found(run).path)
-    return answer(lambda: verify_report_command(name, as_json=True), alone=False)
+    return answer(lambda: verify_report(name), alone=False)
 
 
 @router.get("/{run}/sequences")
@@ -109,4 +110,4 @@ def stop(run: RunId) -> Response:
 def rollback(run: RunId) -> Response:
     """Restore the settings of before the run: `assay rollback RUN --json`."""
     name = str(_found(run).path)
-    return answer(lambda: rollback_command(name, as_json=True), alone=False)
+    return answer(lambda: roll_back(name), alone=False)

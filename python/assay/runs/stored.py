@@ -1,19 +1,88 @@
-"""A run in a few lines, and two runs side by side."""
+"""Stored runs: all of them in a few lines each, one in full, and two side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+from assay.answers import Answer
 from assay.errors import InputError
-from assay.improve.journal import active
+from assay.improve.journal import active, run_folder
 from assay.improve.journal import journal as journals
-from assay.improve.journal.journal import JournalReading
+from assay.improve.journal.journal import JournalError, JournalReading
 from assay.improve.journal.resume import elapsed
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.journal.undo import TRIAL_OVER, outstanding
 
 _FIGURES: Final = ("baseline", "final", "ratio")
+
+
+@dataclass(frozen=True)
+class StoredRuns(Answer):
+    """The stored runs, the latest first: `assay runs list`."""
+
+    path: str
+    """Their folder."""
+    runs: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunDetails(Answer):
+    """One run from its journal: `assay runs show`."""
+
+    details: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Its summary with fingerprint, configurations, verdicts and degradations."""
+        return self.details
+
+
+@dataclass(frozen=True)
+class RunComparison(Answer):
+    """Two runs side by side: `assay runs compare`."""
+
+    differences: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """What they have in common and where they differ."""
+        return self.differences
+
+
+def list_runs() -> StoredRuns:
+    """Every stored run in a few lines."""
+    runs = [summarize(run) for run in run_folder.stored()]
+    return StoredRuns(str(run_folder.runs_folder()), runs)
+
+
+def show_run(run: str) -> RunDetails:
+    """A run by its folder, its id or the start of it, or latest; a damaged journal is a problem."""
+    shown = details(run_folder.find(run))
+    name = shown["run"]
+    problem, notes = None, []
+    if shown["status"] == "damaged":
+        problem = JournalError(
+            f"journal of {name} does not verify: {shown['journal']['status']}",
+            "it was edited after it was written",
+        )
+    if shown["status"] == "interrupted":
+        notes.append(
+            f"assay run --resume {name} goes on with it, assay rollback {name} "
+            "restores the recorded configuration"
+        )
+    return RunDetails(shown, problem=problem, notes=notes)
+
+
+def compare_runs(first: str, second: str) -> RunComparison:
+    """Two runs side by side; a note says where their figures are not comparable."""
+    differences = compare(run_folder.find(first), run_folder.find(second))
+    notes = []
+    if not differences["same_fingerprint"]:
+        notes.append(
+            f"the runs differ in {', '.join(differences['fingerprint']) or 'what they recorded'}: "
+            "their figures are not comparable"
+        )
+    return RunComparison(differences, notes=notes)
 
 
 def summarize(run: RunFolder) -> dict[str, Any]:

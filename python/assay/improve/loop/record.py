@@ -9,7 +9,6 @@ from typing import Any
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.loop.outcome import Outcome
 from assay.load.workloads.measurement import Setting
-from assay.report.price import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,6 @@ class RunRecord:
     confidence: float = 0.95
     launch_start: str = ""
     """The command that starts the engine as it was found; the inverse of the outcome's own."""
-    price: Price | None = None
-    """What an hour of the machine costs; None leaves cost a named gap."""
     devices: int = 1
     degradations: tuple[str, ...] = ()
     seed: int | None = None

@@ -1,0 +1,64 @@
+"""`assay report`: the report that a run wrote at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.answers import Answer
+from assay.errors import CheckFailedError, InputError
+from assay.files import read_json
+from assay.improve.journal import run_folder
+from assay.report.claim import Claim, Provenance
+from assay.report.run import write_again
+from assay.report.run_files import REPORT_DATA, REPORT_PAGE
+from assay.report.storing import from_data, to_data
+from assay.report.verify import verify
+
+
+@dataclass(frozen=True)
+class StoredReport(Answer):
+    """The claims of a run and where they come from."""
+
+    folder: Path
+    claims: list[Claim]
+    provenance: Provenance
+
+    @property
+    def page(self) -> Path:
+        """The report as one page."""
+        return self.folder / REPORT_PAGE
+
+    def to_json(self) -> dict[str, Any]:
+        """What report.json holds, and where it is."""
+        where = {"run": str(self.folder), "report": str(self.page)}
+        return {**where, **to_data(self.claims, self.provenance)}
+
+
+def read_report(run: str) -> StoredReport:
+    """The report of a run: its folder, its id or the start of it, or latest."""
+    return _read(run_folder.find(run).path)
+
+
+def rewrite_report(run: str) -> StoredReport:
+    """Verify a report, and write it again in the words and pictures of this build."""
+    report = read_report(run)
+    if failures := verify(report.folder).failures:
+        raise CheckFailedError(
+            f"run {report.folder.name} is not verified and stays as it is: {failures[0].name}",
+            "assay verify-report lists what failed",
+        )
+    write_again(report.folder, report.claims, report.provenance)
+    return _read(report.folder)
+
+
+def _read(folder: Path) -> StoredReport:
+    path = folder / REPORT_DATA
+    if not path.is_file():
+        raise InputError(
+            f"run {folder.name}: expected a report, got none",
+            "a run writes its report at its end",
+        )
+    claims, provenance = from_data(read_json("report", path))
+    return StoredReport(folder, claims, provenance)

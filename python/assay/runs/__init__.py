@@ -1,0 +1,1 @@
+"""Runs of the loop, from the options of `assay run` to its report; stored runs, and their undoing."""

@@ -1,0 +1,41 @@
+"""Runs whose controller and watchdog both died: their engines are brought to the safe state."""
+
+from __future__ import annotations
+
+from assay.answers import Progress, silent
+from assay.improve.journal import active
+from assay.improve.journal import journal as journals
+from assay.improve.journal.active import ActiveRun
+from assay.improve.journal.recovery import recover
+from assay.improve.journal.watchdog import start_recovery
+
+
+def end_abandoned(note: Progress, say: Progress = silent) -> None:
+    """End abandoned runs in this process, before something else changes their engines."""
+    for one in _abandoned():
+        say(f"ending run {one.run.id}, which was cut short")
+        done = recover(one.run, "the next command", "controller and watchdog died", progress=say)
+        note(f"{done.sentence}; the run was cut short together with its watchdog")
+
+
+def start_ending_abandoned(note: Progress) -> None:
+    """End abandoned runs in processes of their own, beside other work."""
+    for one in _abandoned():
+        start_recovery(one.run)
+        note(
+            f"run {one.run.id} was cut short together with its watchdog: its engine is being "
+            "brought back to the recorded configuration"
+        )
+
+
+def _abandoned() -> list[ActiveRun]:
+    left = []
+    for one in active.active_runs():
+        if one.is_attended:
+            continue
+        if (one.run.path / journals.NAME).is_file():
+            left.append(one)
+        else:
+            # The run folder was deleted, and with it what could be restored.
+            active.unmark(one.run)
+    return left

@@ -1,0 +1,242 @@
+"""What a run tunes: the engine and the workload that its options name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from assay.engine.loading.notes import idle_gpu_note, model_notes
+from assay.engine.loading.user_knobs import knob_texts, read_knobs
+from assay.errors import InputError, unknown_name
+from assay.improve.engines.opening import open_engine
+from assay.improve.engines.protocol import Engine
+from assay.improve.loop.progress import Progress
+from assay.load.workloads import builtin
+from assay.load.workloads.spec import parse_objective, parse_slo, parse_workload
+from assay.load.workloads.workload import ServiceLevel, Workload
+
+if TYPE_CHECKING:
+    from assay.engine import Engine as AssayEngine
+
+STARTS: Final = ("plain", "defaults")
+WORKLOAD: Final = "chat"
+"""The workload where none is named."""
+SHORT_BUDGET_S: Final = 300.0
+SHORT_SCALE: Final = 0.5
+"""Of the lengths of built-in workloads on a CPU, in a budget of up to five minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectOptions:
+    """The options that name engine and workload."""
+
+    engine: Any
+    """assay, vllm, the URL of a server, or an engine of this process."""
+    model: str | None = None
+    """A file, a folder or a name."""
+    workload: str | Path | Workload | None = None
+    slo: str | ServiceLevel | None = None
+    """Service levels that a change must keep: ttft=1s,tpot=50ms."""
+    metric: str | None = None
+    """The figure to improve; the workload's own if not given."""
+    concurrency: int | None = None
+    rate: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    start: str | None = None
+    """Settings to start from: plain or defaults."""
+    restart: str | None = None
+    """How to start the server of a URL; {settings} stands for its flags."""
+    adapter: str | Path | None = None
+    """Which flags the server has."""
+    device: str | None = None
+    knobs: Mapping[str, Any] | Sequence[str] | None = None
+    """Settings of the start, by name or as NAME=VALUE."""
+    seed: int = 0
+    budget_s: float
+
+    def settings(self) -> dict[str, Any]:
+        """The knobs by name."""
+        return dict(self.knobs) if isinstance(self.knobs, Mapping) else read_knobs(self.knobs or ())
+
+    def to_record(self) -> dict[str, Any]:
+        """As the journal has it; empty for an engine that only its program can open again."""
+        if not isinstance(self.engine, str):
+            return {}
+        record = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if isinstance(self.knobs, Mapping):
+            record["knobs"] = knob_texts(self.knobs)
+        if isinstance(self.workload, Workload):
+            record["workload"] = self.workload.name
+        if isinstance(self.slo, ServiceLevel):
+            # A resumed run has its workload, service levels included, from the run folder.
+            record["slo"] = None
+        return {
+            name: str(value) if isinstance(value, Path) else value for name, value in record.items()
+        }
+
+
+class Subject(NamedTuple):
+    """An engine of the protocol, what it is asked to do, and where its model's shapes are."""
+
+    engine: Engine
+    workload: Workload
+    model: str | None
+
+
+@contextmanager
+def opened(
+    asked: SubjectOptions, progress: Progress, planned: Workload | None = None
+) -> Iterator[Subject]:
+    """Open engine and workload; what was started here is closed at the end.
+
+    `planned` is the workload of a run that is resumed.
+    """
+    _check(asked)
+    if planned is None:
+        # Whatever is wrong with the workload is said before a model is downloaded or a server started.
+        _workload(asked, None, progress, gpu=False)
+    if asked.engine == "assay":
+        with _own(asked, progress, planned) as subject:
+            yield subject
+        return
+    engine = open_engine(
+        asked.engine,
+        model=asked.model,
+        restart=asked.restart,
+        adapter=asked.adapter,
+        settings=asked.settings(),
+        say=progress.say,
+    )
+    try:
+        yield _subject(asked, engine, progress, planned)
+    finally:
+        if isinstance(asked.engine, str):
+            engine.close()
+
+
+def _subject(
+    asked: SubjectOptions, engine: Engine, progress: Progress, planned: Workload | None
+) -> Subject:
+    """An engine that is open, with its workload."""
+    from assay.improve.engines.own import OwnEngine, source_of
+
+    if isinstance(engine, OwnEngine):
+        own = engine.engine
+        gpu = own.device.capabilities.is_gpu
+        load = planned or _workload(asked, own, progress, gpu=gpu)
+        return Subject(engine, load, asked.model or source_of(own))
+    gpu = "cuda" in engine.describe().capabilities
+    return Subject(engine, planned or _workload(asked, None, progress, gpu=gpu), asked.model)
+
+
+def _check(asked: SubjectOptions) -> None:
+    if asked.start is not None and asked.start not in STARTS:
+        raise unknown_name("start", asked.start, STARTS)
+    named = asked.engine if isinstance(asked.engine, str) else type(asked.engine).__name__
+    if "://" not in named and asked.restart is not None:
+        raise InputError(
+            f"--restart: expected it with --engine URL, got --engine {named}",
+            "an engine of this process changes its settings while it runs",
+        )
+    if named != "assay" and asked.start == "plain":
+        raise InputError(
+            f"--from plain: expected --engine assay, got {named}",
+            "--knob NAME=VALUE sets what another engine starts from",
+        )
+
+
+@contextmanager
+def _own(asked: SubjectOptions, progress: Progress, planned: Workload | None) -> Iterator[Subject]:
+    """Assay's own engine in this process."""
+    from assay.engine import Engine as AssayEngine
+    from assay.improve.engines.own import OwnEngine
+    from assay.runs.embedded import PLAIN, embedded_model
+
+    given = asked.settings()
+    source = asked.model
+    is_embedded = source is None
+    if source is None:
+        progress.say("looking for SmolLM2-135M")
+        source, note = embedded_model(progress.say)
+        if note:
+            progress.note(note)
+    start = asked.start or ("plain" if is_embedded and not given else "defaults")
+    settings = {**(PLAIN if start == "plain" else {}), **given}
+    if asked.device is None and (note := idle_gpu_note()):
+        progress.note(note)
+    with AssayEngine.load(source, asked.device or "cpu", **settings) as engine:
+        for note in model_notes(engine):
+            progress.note(note)
+        progress.result(_introduction(engine, source, start, settings))
+        named = dataclasses.replace(asked, model=source)
+        yield _subject(named, OwnEngine(engine, source=source), progress, planned)
+
+
+def _introduction(engine: AssayEngine, source: str, start: str, settings: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{name} {value}" for name, value in settings.items())
+    how = "the engine's defaults" + (f" with {shown}" if shown else "")
+    if start == "plain":
+        how = f"a plain configuration ({shown}); --from defaults starts from the engine's own"
+    return f"{source} on Assay's engine, {engine.device.name}, from {how}"
+
+
+def _workload(
+    asked: SubjectOptions, engine: AssayEngine | None, progress: Progress, *, gpu: bool
+) -> Workload:
+    """The workload by name or file; lengths are counted by the model's tokenizer where it is here."""
+    options: dict[str, object] = {
+        "concurrency": asked.concurrency,
+        "rate": asked.rate,
+        "slo": parse_slo("--slo", asked.slo) if isinstance(asked.slo, str) else asked.slo,
+        "objective": None if asked.metric is None else parse_objective("--metric", asked.metric),
+    }
+    if isinstance(asked.workload, Workload):
+        if given := [name for name, value in options.items() if value is not None]:
+            raise InputError(f"{given[0]}: expected it in the Workload that is given")
+        return _fitting(asked.workload, engine, progress)
+    name = WORKLOAD if asked.workload is None else str(asked.workload)
+    options["seed"] = asked.seed
+    if name in builtin.BUILT_IN:
+        options |= {
+            "input_tokens": asked.input_tokens,
+            "output_tokens": asked.output_tokens,
+            "scale": builtin.GPU_SCALE if gpu else _cpu_scale(asked.budget_s),
+        }
+        if engine is not None:
+            tokenizer = engine.files.tokenizer
+            options["count"] = lambda text: len(tokenizer.encode(text))
+    return _fitting(parse_workload(name, **options), engine, progress)
+
+
+def _cpu_scale(budget_s: float) -> float:
+    """Short requests for a short budget: blocks are whole requests, and a verdict needs many."""
+    return SHORT_SCALE if budget_s <= SHORT_BUDGET_S else 1.0
+
+
+def _fitting(workload: Workload, engine: AssayEngine | None, progress: Progress) -> Workload:
+    """Without the requests that are longer than the model's context; how many is noted."""
+    if engine is None:
+        return workload
+    tokenizer, limit = engine.files.tokenizer, engine.context_limit
+    fits = [
+        request
+        for request in workload.requests
+        if len(tokenizer.encode(request.prompt)) + 1 + request.max_tokens <= limit
+    ]
+    left_out = len(workload.requests) - len(fits)
+    if not left_out:
+        return workload
+    if not fits:
+        raise InputError(
+            f"{workload.name}: expected requests of at most {limit:,} tokens, the model's context, "
+            f"got {left_out} that are longer",
+            "--input-tokens and --output-tokens make them shorter",
+        )
+    note = f"{left_out} requests are longer than the model's context and were left out"
+    progress.note(note)
+    return dataclasses.replace(workload, requests=tuple(fits), notes=(*workload.notes, note))
