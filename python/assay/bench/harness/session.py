@@ -12,7 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-import assay
 from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.case import Settings, Suite
