@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from assay._native import build_info
 from assay.bench.harness import selection
 from assay.bench.harness.background_load import BackgroundLoad
 from assay.bench.harness.case import Settings, Suite
@@ -102,7 +103,7 @@ def run(
 
 def versions(device: Device) -> dict[str, str | None]:
     """Versions that a measurement depends on: ours, those of the rivals, and of CUDA."""
-    build: Any = assay.build_info()
+    build: Any = build_info()
     checks = " with checks" if build["debug_assertions"] else ""
     found: dict[str, str | None] = {
         "assay": f"{build['version']}{checks}",
