@@ -81,7 +81,8 @@ format: setup ## format the Python and Rust sources in place
 	$(BIN)/ruff format
 	cargo fmt --all
 
-web: ## check, test and build the front end; needs Node 20 or later and npm
+web: ## check, test and build the front end; needs Node 20 or later, npm and rustup
+	rustup target add wasm32-unknown-unknown
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
 ui: product ## open the pages in a browser; built ones come with the sources

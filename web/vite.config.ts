@@ -1,19 +1,11 @@
-// Builds the pages of `assay ui` into the Python package, which ships them.
-//
-// Two programs come out of one source: modules with a chunk a page, for the server, and with
-// `--mode static` one classic script, for pages that are opened as files, where browsers refuse
-// to load modules.
+// Builds the pages of `assay ui` into the Python package, which ships them: one classic script and its
+// styles. Browsers refuse to load modules from files, where an exported site is opened, and the server
+// sends the same script.
 
 import react from "@vitejs/plugin-react";
-import { defineConfig, type Plugin, type UserConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
 
 const TARGETS = ["chrome111", "firefox114", "safari16.4"];
-
-/** A chunk is named for its page: `pages/lab/page.tsx` becomes `lab.js`. */
-function chunkName(chunk: { name: string; facadeModuleId?: string | null }): string {
-  const page = /pages\/([a-z-]+)\/page\.tsx/.exec(chunk.facadeModuleId ?? "")?.[1];
-  return `${page ? `page-${page}` : chunk.name}.js`;
-}
 
 /** KaTeX names every font in three formats; browsers that run these pages read the first. */
 const woff2Only: Plugin = {
@@ -25,47 +17,28 @@ const woff2Only: Plugin = {
       : null,
 };
 
-export default defineConfig(({ mode }): UserConfig => {
-  const isStatic = mode === "static";
-  return {
-    root: "app",
-    base: "./",
-    define: { "process.env.NODE_ENV": '"production"' },
-    plugins: [react(), woff2Only],
-    publicDir: false,
-    build: {
-      outDir: process.env["ASSAY_UI_ASSETS"] ?? "../../python/assay/ui/assets",
-      emptyOutDir: !isStatic,
-      target: TARGETS,
-      assetsInlineLimit: 0,
-      modulePreload: false,
-      reportCompressedSize: false,
-      cssCodeSplit: !isStatic,
-      ...(isStatic
-        ? {
-            rollupOptions: {
-              input: "app/src/main.tsx",
-              output: {
-                format: "iife",
-                codeSplitting: false,
-                entryFileNames: "static/app.js",
-                // Fonts and pictures are those of the other program.
-                assetFileNames: (asset) =>
-                  asset.names.some((name) => name.endsWith(".css"))
-                    ? "static/app.css"
-                    : "[name][extname]",
-              },
-            },
-          }
-        : {
-            rollupOptions: {
-              output: {
-                entryFileNames: "[name].js",
-                chunkFileNames: chunkName,
-                assetFileNames: "[name][extname]",
-              },
-            },
-          }),
+export default defineConfig({
+  root: "app",
+  base: "./",
+  define: { "process.env.NODE_ENV": '"production"' },
+  plugins: [react(), woff2Only],
+  publicDir: false,
+  build: {
+    outDir: process.env["ASSAY_UI_ASSETS"] ?? "../../python/assay/ui/assets",
+    emptyOutDir: true,
+    target: TARGETS,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    cssCodeSplit: false,
+    rollupOptions: {
+      input: "app/src/main.tsx",
+      output: {
+        format: "iife",
+        codeSplitting: false,
+        entryFileNames: "app.js",
+        assetFileNames: (asset) =>
+          asset.names.some((name) => name.endsWith(".css")) ? "app.css" : "[name][extname]",
+      },
     },
-  };
+  },
 });

@@ -1,4 +1,4 @@
-"""The page's evaluator, run by Node."""
+"""The tape of the whole model, evaluated by the extension and by the page's own program in Node."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from typing import Any
 import pytest
 
 from assay import stack
-from assay.model.tapes.portable import graph_text
-from assay.scenario.portable import portable_scenarios
+from assay.errors import AssayError
+from assay.scenario.lab import chosen_scenario, scenario_facts
+from lab_native_answers import NativeAnswers
 
 WEB = Path(__file__).parents[2] / "web"
 
 
 @pytest.fixture(scope="session")
-def scenarios() -> dict[str, Any]:
-    return portable_scenarios(stack.registry())
+def native() -> NativeAnswers:
+    """Answers by the extension."""
+    return NativeAnswers()
 
 
 @pytest.fixture(scope="session")
-def answer(tmp_path_factory: pytest.TempPathFactory, scenarios: dict[str, Any]) -> Any:
-    """Answers by the page's evaluator, run by Node."""
+def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Answers by the page's program: its module for WebAssembly, run by Node."""
+    pytest.importorskip("fastapi", reason="pages need the extra ui")
+    from assay.ui.api import lab
+
     esbuild = WEB / "node_modules/.bin/esbuild"
     node = shutil.which("node")
     if node is None or not esbuild.exists():
@@ -36,17 +41,29 @@ def answer(tmp_path_factory: pytest.TempPathFactory, scenarios: dict[str, Any]) 
          f"--outfile={program}", "--log-level=warning"],
         cwd=WEB, check=True, timeout=60,
     )  # fmt: skip
-    (folder / "graph.json").write_text(graph_text(stack.registry()))
-    (folder / "scenarios.json").write_text(json.dumps(scenarios))
+    (folder / "model.json").write_text(lab._model())
+    (folder / "tape.json").write_text(lab._tape())
 
     def run(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         asked = folder / "questions.json"
-        asked.write_text(json.dumps(questions))
-        files = [folder / "graph.json", folder / "scenarios.json", asked]
+        asked.write_text(json.dumps([joined(question) for question in questions]))
+        files = [folder / "model.json", folder / "tape.json", asked]
         done = subprocess.run(
-            [node, program, *files], check=True, stdout=subprocess.PIPE, timeout=120
+            [node, program, *files], check=True, stdout=subprocess.PIPE, timeout=300
         )
         answers: list[dict[str, Any]] = json.loads(done.stdout)
         return answers
 
     return run
+
+
+def joined(question: dict[str, Any]) -> dict[str, Any]:
+    """A question with its scenario, as the server would answer the page."""
+    selection = question["selection"]
+    try:
+        scenario = chosen_scenario(
+            stack.registry(), selection["preset"], selection["with"], selection["variants"]
+        )
+    except AssayError as error:
+        return {**question, "scenario": None, "error": error.message}
+    return {**question, "scenario": scenario_facts(scenario), "error": ""}

@@ -50,9 +50,9 @@ def resolved(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, 
 
 
 def test_command_file_and_link(
-    answer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for question, found in zip(QUESTIONS, answer(list(QUESTIONS)), strict=True):
+    for question, found in zip(QUESTIONS, page(list(QUESTIONS)), strict=True):
         value = found["targets"][0]["value"]
         words = shlex.split(found["command"])
         assert words[:2] == ["assay", "resolve"]
@@ -75,17 +75,17 @@ def test_command_file_and_link(
 
 
 def test_uncertain_assignment_is_the_interval_of_the_command(
-    answer: Any, capsys: pytest.CaptureFixture[str]
+    page: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = shared(SERVING, COST, assign={"econ.serving.load": 0.4})
     question["selection"]["assign"]["econ.serving.load"]["uncertainty"] = 0.25
-    (found,) = answer([question])
+    (found,) = page([question])
     assert "0.32..0.5" in found["command"] or "32..50" in found["command"]
     by_command = resolved(shlex.split(found["command"])[1:], capsys)
     assert math.isclose(by_command["value"], found["targets"][0]["value"], rel_tol=TOLERANCE)
 
 
-def test_solve_for(answer: Any) -> None:
+def test_solve_for(page: Any) -> None:
     cost = 0.5e-6
     question = {
         **ask(SERVING, targets=(COST,)),
@@ -95,7 +95,7 @@ def test_solve_for(answer: Any) -> None:
         **ask(SERVING, targets=(COST,)),
         "solve": {"input": "econ.serving.load", "required": 1e-9},
     }
-    found, none = answer([question, impossible])
+    found, none = page([question, impossible])
     (price, *_) = found["solved"]["roots"]
     solution = built_in.preset(SERVING)
     solved = solution.registry.solve(

@@ -53,7 +53,8 @@ COMMANDS = [
 
 WITHOUT_A_COMMAND = {
     "/about", "/documents", "/documents/{name}", "/glossary", "/headlines/{preset}",
-    "/lab/scenarios", "/live/state", "/live/floors", "/runs/{run}/sequences", "/runs/{run}/plan",
+    "/lab/model", "/lab/tape", "/lab/scenario", "/live/state", "/live/floors",
+    "/runs/{run}/sequences", "/runs/{run}/plan",
     "/runs/{run}/timeline", "/runs/{run}/events", "/traces/{trace}/timeline", "/validate/cases",
 }  # fmt: skip
 """What pages draw and no command prints."""

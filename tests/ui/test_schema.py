@@ -19,7 +19,14 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
 APP = create_app(TOKEN)
 ENDLESS = ("/live/state",)
 """Streams that end when their listener leaves."""
-HEAVY = ("/validate", "/headlines/{preset}", "/lab/graph", "/lab/scenarios", "/validate/cases")
+HEAVY = (
+    "/validate",
+    "/headlines/{preset}",
+    "/lab/graph",
+    "/lab/model",
+    "/lab/tape",
+    "/validate/cases",
+)
 """Answers that take seconds and no parameters but a name."""
 LONGER = ("/ask", "/atlas", "/root-debt")
 """Answers that take a second each: a few of them are tried where time does not matter."""

@@ -1,18 +1,21 @@
 // Answers questions with the page's evaluator: tests compare them with those of Python.
 //
-// usage: node tape_answers.mjs GRAPH SCENARIOS QUESTIONS, all JSON files; prints a JSON list.
+// usage: node tape_answers.mjs MODEL TAPE QUESTIONS, all JSON files; prints a JSON list. A question
+// carries its scenario as the server joined it, or why it refused.
 
 import { readFileSync } from "node:fs";
-import { type GraphData, readGraph } from "../app/src/tape/graph";
+import { compute } from "../app/src/pages/lab/compute";
+import type { LabData } from "../app/src/pages/lab/types";
+import { sampleIntervals } from "../app/src/tape/intervals";
+import { Model, type TapeData } from "../app/src/tape/model";
 import { solveFor } from "../app/src/tape/questions";
-import { impossible } from "../app/src/tape/refusals";
-import { Resolver } from "../app/src/tape/resolver";
-import { sampleIntervals } from "../app/src/tape/sampling";
-import { joinScenario, pointOf, type ScenarioData, type Selection } from "../app/src/tape/scenario";
+import type { ScenarioData, Selection } from "../app/src/tape/scenario";
 import { commandOf, readSelections, scenarioFile, selectionParams } from "../app/src/tape/share";
 
 interface Question {
   selection: Selection;
+  scenario: ScenarioData | null;
+  error: string;
   /** Values to forget, so that inputs are missing. */
   forget: string[];
   targets: string[];
@@ -22,68 +25,59 @@ interface Question {
   solve?: { input: string; required: number };
 }
 
-const [graphData, scenarios, questions] = process.argv
+const [data, tape, questions] = process.argv
   .slice(2, 5)
-  .map((path) => JSON.parse(readFileSync(path, "utf8"))) as [GraphData, ScenarioData, Question[]];
-const graph = readGraph(graphData);
+  .map((path) => JSON.parse(readFileSync(path, "utf8"))) as [LabData, TapeData, Question[]];
+const model = await Model.start(data, tape);
+const { graph } = model;
 const name = (index: number) => graph.variable(index).name;
-const relation = (number: number) => graphData.relations[number].name;
-const resolver = new Resolver(graph);
 
-const answers = questions.map(({ selection, forget, targets, share, solve }) => {
-  const scenario = joinScenario(scenarios, selection);
-  for (const variable of forget) delete scenario.values[variable];
-  const refused = impossible(scenarios, scenario);
-  resolver.reset(pointOf(graph, scenario));
+const answers = questions.map((question) => {
+  const { selection, scenario: joined, forget, targets, share, solve } = question;
+  if (joined === null) return { refused: [question.error] };
+  for (const variable of forget) delete joined.values[variable];
   const found = targets.map((target) => {
     const index = graph.find(target);
-    const value = resolver.value(index);
-    const cone = resolver.cone([index]);
+    const { outputs, switches } = compute(model, joined, selection, [index]);
+    const output = outputs.get(index)!;
     return {
-      value: value ?? null,
-      reason: resolver.reason(index),
-      missing: resolver.missing(index).map(name).sort(),
-      switches: [...resolver.switches.values()]
-        .filter(({ variable }) => cone.has(variable))
-        .map(({ variable, left, used }) => [name(variable), relation(left), relation(used)])
-        .sort(),
-      validity: resolver
-        .validity(cone)
-        .map((verdict) => [verdict.name, verdict.status])
-        .sort(),
+      value: output.value ?? null,
+      reason: output.reason,
+      missing: output.missing.map(name).sort(),
+      switches: switches.map(({ variable, left, used }) => [name(variable), left, used]).sort(),
     };
   });
+  const result = compute(
+    model,
+    joined,
+    selection,
+    targets.map((target) => graph.find(target)),
+  );
+  const { scenario, point } = result;
   const extra: Record<string, unknown> = {};
   if (share !== undefined) {
-    const point = pointOf(graph, scenario);
-    const steps = sampleIntervals(new Resolver(graph), scenario, point, [graph.find(share)]);
+    const steps = sampleIntervals(model, scenario, point, [graph.find(share)]);
     let step = steps.next();
     while (!step.done) step = steps.next();
     extra.interval = step.value[0];
     extra.command = commandOf(graph, selection, share);
-    extra.file = scenarioFile(graph, scenarios, scenario, "lab_scenario");
+    extra.file = scenarioFile(graph, scenario, "lab_scenario");
     const params = new URLSearchParams(selectionParams(graph, selection, 2));
     extra.link = readSelections(graph, params)[0];
   }
   if (solve !== undefined) {
     const [input, target] = [graph.find(solve.input), graph.find(targets[0])];
-    extra.solved = solveFor(
-      new Resolver(graph),
-      pointOf(graph, scenario),
-      input,
-      target,
-      solve.required,
-    );
+    extra.solved = solveFor(model, point, input, target, solve.required);
   }
-  const constraints = resolver.constraints().map((verdict) => [verdict.name, verdict.status]);
-  const conflicts = resolver.conflicts().map(({ variable }) => name(variable));
   return {
-    refused,
-    notes: scenario.notes,
+    refused: result.refused,
     targets: found,
-    constraints,
-    conflicts: conflicts.sort(),
+    invalid: result.invalid.map((verdict) => verdict.name).sort(),
+    constraints: result.constraints.map((verdict) => [verdict.name, verdict.status]),
+    conflicts: result.conflicts.map(({ variable }) => name(variable)).sort(),
+    notes: scenario.notes,
     ...extra,
   };
 });
+
 console.log(JSON.stringify(answers));

@@ -107,6 +107,17 @@ impl Tape {
         }
     }
 
+    /// Every value at one point, by value number.
+    pub(super) fn values_at(
+        &self,
+        level: SimdLevel,
+        point: &[Input<'_>],
+        failed: &mut [usize],
+    ) -> Vec<f64> {
+        let plan = self.plan(level, vec![false; point.len()]);
+        self.uniform_values(level, &plan, point, 1, failed)
+    }
+
     /// The values that are the same at every point, by value number; zeros for the others.
     fn uniform_values(
         &self,

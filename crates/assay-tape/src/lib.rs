@@ -10,6 +10,7 @@ mod error;
 mod evaluate;
 mod functions;
 mod fusion;
+mod gradient;
 mod implicit;
 mod input;
 mod jacobian;

@@ -24,6 +24,29 @@ impl Tape {
         })
     }
 
+    /// A tape of some of the outputs, by number, without what only the others need.
+    pub fn with_outputs(&self, outputs: &[u32]) -> Result<Tape, TapeError> {
+        let count = self.output_count();
+        let number = |(place, &output): (usize, &u32)| {
+            let value = self.program.outputs.get(output as usize).copied();
+            value.ok_or_else(|| TapeError::ReferenceOutOfRange {
+                user: format!("output {place}"),
+                got: output,
+                limit: count,
+            })
+        };
+        let outputs = outputs
+            .iter()
+            .enumerate()
+            .map(number)
+            .collect::<Result<_, _>>()?;
+        let program = Program {
+            outputs,
+            ..self.program.clone()
+        };
+        Tape::new(&program)
+    }
+
     /// Number of inputs.
     pub fn input_count(&self) -> usize {
         self.program.input_count

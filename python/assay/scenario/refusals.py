@@ -1,12 +1,27 @@
-"""Scenarios that cannot exist: number formats, contexts and layouts that are refused by name."""
+"""Scenarios that cannot exist: number formats, contexts and layouts that are refused by name.
+
+Each refusal is a condition over what is given, so that a page can judge it without this program: the
+symbols of a condition are `value NAME`, `exact NAME` (whether a plain number is given) and
+`chosen NAME=RELATION`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cache
+from typing import NamedTuple
 
 from assay.errors import InputError
 from assay.model.language.distributions import Distribution
+from assay.model.language.expression import (
+    Expression,
+    Number,
+    Operation,
+    Symbol,
+    evaluate,
+    variables_of,
+)
+from assay.model.language.functions import where
 
 BITS = (4, 8, 16)
 """Sizes in bits of the number formats of tensor cores: FP4 or INT4, FP8 or INT8, FP16 or BF16."""
@@ -28,19 +43,16 @@ _FORMATS = {
 Given = Mapping[str, float | Distribution]
 
 
-def rules() -> dict[str, Any]:
-    """The names and numbers of these rules as plain data, for another program that applies them."""
-    return {
-        "bits": list(BITS),
-        "least_bytes": LEAST_BYTES,
-        "most_bytes": MOST_BYTES,
-        "compute": list(_COMPUTE),
-        "stored": list(_STORED),
-        "formats": [
-            {"bits": bits, "rate": floating[0], "floating": floating[1:], "integer": integer}
-            for bits, (floating, integer) in _FORMATS.items()
-        ],
-    }
+class Refusal(NamedTuple):
+    """What a scenario asks for that does not exist, where a condition holds.
+
+    `text` and `hint` format `numbers` by position, and the name of the accelerator.
+    """
+
+    condition: Expression
+    text: str
+    hint: str
+    numbers: tuple[Expression, ...] = ()
 
 
 def refuse_impossible(given: Given, variants: Mapping[str, str], accelerator: str = "") -> None:
@@ -56,78 +68,128 @@ def impossible(
 
     `accelerator` is its name in messages. Values that are distributions are not judged.
     """
-    known = {name: value for name, value in given.items() if isinstance(value, float | int)}
-    yield from _formats(known, variants, accelerator or "this accelerator")
-    yield from _experts(known)
-    yield from _context(known)
+    known = {name: float(v) for name, v in given.items() if isinstance(v, float | int)}
+    symbols: dict[str, float] = {}
+    for refusal in refusals():
+        for symbol in (
+            s for part in (refusal.condition, *refusal.numbers) for s in variables_of(part)
+        ):
+            kind, _, name = symbol.partition(" ")
+            if kind == "value":
+                symbols[symbol] = known.get(name, 0.0)
+            elif kind == "exact":
+                symbols[symbol] = float(name in known)
+            else:
+                variable, _, relation = name.partition("=")
+                symbols[symbol] = float(_short(variants.get(variable, "")) == _short(relation))
+        if evaluate(refusal.condition, symbols):
+            numbers = [evaluate(number, symbols) for number in refusal.numbers]
+            name = accelerator or "this accelerator"
+            yield InputError(
+                refusal.text.format(*numbers, accelerator=name), refusal.hint.format(*numbers)
+            )
 
 
-def _formats(
-    known: Mapping[str, float], variants: Mapping[str, str], accelerator: str
-) -> Iterator[InputError]:
+def _short(relation: str) -> str:
+    return relation.removeprefix("gpu.")
+
+
+@cache
+def refusals() -> tuple[Refusal, ...]:
+    """Everything that is refused, in the order of the messages."""
+    return (*_formats(), *_sizes(), *_experts(), *_context())
+
+
+def _value(name: str) -> Expression:
+    return Symbol(f"value {name}")
+
+
+def _exact(name: str) -> Expression:
+    return Symbol(f"exact {name}")
+
+
+def _equals(name: str, number: float) -> Expression:
+    """Whether a plain number is given and is this one."""
+    return _exact(name) & Operation("eq", _value(name), Number(number))
+
+
+def _is_dense() -> Expression:
+    return _equals("architecture.experts", 0.0)
+
+
+def _formats() -> Iterator[Refusal]:
     for name in _COMPUTE:
-        bits = known.get(name)
-        if bits is None or (name == "serving.expert_bits" and _is_dense(known)):
-            continue
-        if bits not in BITS:
-            yield InputError(
-                f"{name}: expected a number format of 4, 8 or 16 bits, got {bits:g}",
-                "weights may be stored in fewer bits than GEMMs compute in: serving.weight_bytes",
-            )
-        elif bits in _FORMATS:
-            yield from _lacking(name, int(bits), known, variants, accelerator)
-    for name in _STORED:
-        size = known.get(name)
-        if size is not None and size and not LEAST_BYTES <= size <= MOST_BYTES:
-            yield InputError(
-                f"{name}: expected {LEAST_BYTES:.4g} to {MOST_BYTES:g} byte, got {size:g} byte",
-                "formats of language models have 1.58 (ternary) to 32 bits",
-            )
+        asked = _exact(name)
+        if name == "serving.expert_bits":
+            asked = asked & ~_is_dense()
+        known = _equals(name, BITS[0])
+        for bits in BITS[1:]:
+            known = known | _equals(name, bits)
+        yield Refusal(
+            asked & ~known,
+            f"{name}: expected a number format of 4, 8 or 16 bits, got {{0:g}}",
+            "weights may be stored in fewer bits than GEMMs compute in: serving.weight_bytes",
+            (_value(name),),
+        )
+        for bits in _FORMATS:
+            yield from _lacking(name, bits, asked & _equals(name, bits))
 
 
-def _lacking(
-    name: str, bits: int, known: Mapping[str, float], variants: Mapping[str, str], accelerator: str
-) -> Iterator[InputError]:
-    """The error for a format that the accelerator has no tensor cores for."""
+def _lacking(name: str, bits: int, asked: Expression) -> Iterator[Refusal]:
+    """The refusals of a format that the accelerator has no tensor cores for."""
     (rate, floating, text), (variant, integer, integer_text) = _FORMATS[bits]
-    if rate in known:
-        return
-    chosen = variants.get(rate, "").removeprefix("gpu.") == variant.removeprefix("gpu.")
-    stated, lacking = (integer, integer_text) if chosen else (floating, text)
-    if known.get(stated) != 0:
-        return
+    chosen = Symbol(f"chosen {rate}={variant}")
+    asked = asked & ~_exact(rate)
     hint = f"compute in 16 bits ({name}=16); weights may still be stored in fewer"
-    if not chosen and known.get(integer) and name.startswith("serving."):
-        hint += f", or choose {integer_text}: --variant {rate}={variant}"
-    yield InputError(f"{name}={bits}: {accelerator} has no {lacking} tensor cores", hint)
+    refused = f"{name}={bits}: {{accelerator}} has no {{lacking}} tensor cores"
+    lacks_floating = asked & ~chosen & _equals(floating, 0.0)
+    has_integer = _exact(integer) & ~_equals(integer, 0.0)
+    if name.startswith("serving."):
+        yield Refusal(
+            lacks_floating & has_integer,
+            refused.replace("{lacking}", text),
+            f"{hint}, or choose {integer_text}: --variant {rate}={variant}",
+        )
+        lacks_floating = lacks_floating & ~has_integer
+    yield Refusal(lacks_floating, refused.replace("{lacking}", text), hint)
+    lacks_integer = asked & chosen & _equals(integer, 0.0)
+    yield Refusal(lacks_integer, refused.replace("{lacking}", integer_text), hint)
 
 
-def _is_dense(known: Mapping[str, float]) -> bool:
-    return known.get("architecture.experts") == 0
+def _sizes() -> Iterator[Refusal]:
+    for name in _STORED:
+        size = _value(name)
+        yield Refusal(
+            _exact(name) & ~_equals(name, 0.0) & ((size < LEAST_BYTES) | (size > MOST_BYTES)),
+            f"{name}: expected {LEAST_BYTES:.4g} to {MOST_BYTES:g} byte, got {{0:g}} byte",
+            "formats of language models have 1.58 (ternary) to 32 bits",
+            (size,),
+        )
 
 
-def _experts(known: Mapping[str, float]) -> Iterator[InputError]:
+def _experts() -> Iterator[Refusal]:
     for name in ("parallelism.expert", "serving.expert"):
-        ranks = known.get(name, 1.0)
-        if ranks > 1 and _is_dense(known):
-            yield InputError(
-                f"{name}={ranks:g}: the model is dense and has no experts to divide",
-                f"give {name}=1, or a mixture-of-experts model",
-            )
+        yield Refusal(
+            _exact(name) & (_value(name) > 1) & _is_dense(),
+            f"{name}={{0:g}}: the model is dense and has no experts to divide",
+            f"give {name}=1, or a mixture-of-experts model",
+            (_value(name),),
+        )
 
 
-def _context(known: Mapping[str, float]) -> Iterator[InputError]:
-    context = known.get("architecture.context")
-    if context is None:
-        return
-    serving = known.get("serving.prompt", 0.0) + known.get("serving.output", 0.0)
+def _context() -> Iterator[Refusal]:
+    def tokens(name: str) -> Expression:
+        return where(_exact(name), _value(name), 0.0)
+
+    context = "architecture.context"
     asked = {
-        "architecture.sequence": known.get("architecture.sequence", 0.0),
-        "serving.prompt + serving.output": serving,
+        "architecture.sequence": tokens("architecture.sequence"),
+        "serving.prompt + serving.output": tokens("serving.prompt") + tokens("serving.output"),
     }
-    for name, tokens in asked.items():
-        if tokens > context:
-            yield InputError(
-                f"{name} of {tokens:,.0f} tokens is beyond the model's context of {context:,.0f}",
-                f'with RoPE scaling, state the context: --set architecture.context="{tokens:g} token"',
-            )
+    for name, count in asked.items():
+        yield Refusal(
+            _exact(context) & (count > _value(context)),
+            f"{name} of {{0:,.0f}} tokens is beyond the model's context of {{1:,.0f}}",
+            'with RoPE scaling, state the context: --set architecture.context="{0:g} token"',
+            (count, _value(context)),
+        )

@@ -30,27 +30,6 @@ _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9._/-]")
 _MARK: Final = "assay-site.json"
 """A folder with this file is a site, which --force may replace."""
 
-_INDEX: Final = """\
-<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta name="color-scheme" content="light dark" />
-    <meta name="referrer" content="no-referrer" />
-    <title>Assay</title>
-    <link rel="icon" href="assets/icon.svg" type="image/svg+xml" />
-    <link rel="stylesheet" href="assets/static/app.css" />
-  </head>
-  <body>
-    <div id="app"></div>
-    <noscript>These pages need JavaScript. Every answer is also printed by the command assay.</noscript>
-    <script src="site.js"></script>
-    <script src="assets/static/app.js"></script>
-  </body>
-</html>
-"""
-
 Progress = Callable[[str], None]
 
 
@@ -116,7 +95,7 @@ def _place(partial: Path, target: Path) -> None:
 
 def _write(folder: Path, presets: Sequence[str], progress: Progress) -> int:
     _copy_assets(folder / "assets")
-    (folder / "index.html").write_text(_INDEX)
+    (folder / "index.html").write_text(_index())
     settings = {"data": "data", "pages": PAGES}
     # A site has no Home: that page is about the runs of a machine.
     (folder / "site.js").write_text(
@@ -136,7 +115,7 @@ def _write(folder: Path, presets: Sequence[str], progress: Progress) -> int:
 
 def answers(presets: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Every answer of the site as JSON, by request."""
-    yield from lab.exported()
+    yield from lab.exported(presets)
     yield from graph.exported(presets)
     yield from atlas.exported(presets)
     yield from validate.exported()
@@ -147,14 +126,17 @@ def file_name(key: str) -> str:
     return _UNUSUAL.sub(lambda match: f"~{ord(match.group()):02x}", key)
 
 
+def _index() -> str:
+    """The page of the server, with its files in a folder, and the settings of the site before them."""
+    page = (assets.FOLDER / "index.html").read_text().replace('"./', '"assets/')
+    script = '<script src="assets/app.js"'
+    assert script in page
+    return page.replace(script, f'<script src="site.js"></script>\n    {script}')
+
+
 def _copy_assets(folder: Path) -> None:
-    """The classic script, its styles, and the fonts and pictures that they refer to."""
-    for path in sorted(assets.FOLDER.rglob("*")):
-        name = path.relative_to(assets.FOLDER)
-        if name.parts[0] == "static" or path.suffix in (".woff2", ".svg"):
-            place = folder / name
-            if path.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, place)
+    """The script, its styles, and the fonts and pictures that they refer to."""
+    folder.mkdir(parents=True)
+    for path in sorted(assets.FOLDER.iterdir()):
+        if path.suffix in (".js", ".css", ".woff2", ".svg"):
+            shutil.copyfile(path, folder / path.name)

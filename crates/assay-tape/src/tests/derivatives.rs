@@ -50,6 +50,17 @@ pub(super) fn backward(tape: &Tape, inputs: &[f64]) -> Vec<f64> {
     jacobian
 }
 
+/// The Jacobian at one point by gradients of its outputs.
+fn gradients(tape: &Tape, inputs: &[f64]) -> Vec<f64> {
+    let mut jacobian = vec![0.0; tape.output_count() * inputs.len()];
+    for (output, row) in jacobian.chunks_exact_mut(inputs.len().max(1)).enumerate() {
+        let mut weights = vec![0.0; tape.output_count()];
+        weights[output] = 1.0;
+        tape.gradient(inputs, &weights, row).unwrap();
+    }
+    jacobian
+}
+
 /// The Jacobian by central differences, extrapolated from two step sizes.
 pub(super) fn differences(tape: &Tape, inputs: &[f64]) -> Vec<f64> {
     let mut jacobian = vec![0.0; tape.output_count() * inputs.len()];
@@ -142,6 +153,7 @@ proptest! {
         // Sums of large terms lose digits that no derivative can bring back.
         prop_assume!(values.iter().all(|value| value.abs() < 1e3));
         let (forward, backward) = (forward(&tape, inputs), backward(&tape, inputs));
+        let gradients = gradients(&tape, inputs);
         let all: Vec<u32> = (0..inputs.len() as u32).collect();
         let jacobian = tape.jacobian(inputs, &all).unwrap();
         let expected = differences(&tape, inputs);
@@ -149,6 +161,7 @@ proptest! {
             let exact = forward[index];
             prop_assert!((exact - backward[index]).abs() <= 1e-12 * magnitude);
             prop_assert!((exact - jacobian[index]).abs() <= 1e-12 * magnitude);
+            prop_assert!((exact - gradients[index]).abs() <= 1e-12 * magnitude);
             // Differences lose digits of the values and miss higher derivatives besides.
             let error = (exact - expected[index]).abs();
             prop_assert!(error <= 1e-5 * (1.0 + magnitude), "{exact} and {}", expected[index]);

@@ -6,7 +6,7 @@ use super::programs::{
     Builder, Columns, any_columns, any_program, arithmetic_program, interpret, same,
 };
 use crate::simd_level::SimdLevel;
-use crate::{EvaluationReport, Input, Op, Program, Tape};
+use crate::{EvaluationReport, Input, Instruction, Op, Program, Tape};
 
 /// All outputs at all points.
 fn evaluate(tape: &Tape, level: SimdLevel, inputs: &[Input<'_>], points: usize) -> Vec<Vec<f64>> {
@@ -217,4 +217,28 @@ fn tape_is_shared_by_many_threads() {
             });
         }
     });
+}
+
+#[test]
+fn a_tape_of_some_outputs_leaves_out_what_others_need() {
+    let two = |op| Instruction {
+        op,
+        a: 0,
+        b: 1,
+        c: 0,
+    };
+    let program = Program {
+        input_count: 2,
+        code: vec![two(Op::Mul), two(Op::Add)],
+        outputs: vec![2, 3],
+        ..Program::default()
+    };
+    let whole = Tape::new(&program).unwrap();
+    let sum = whole.with_outputs(&[1]).unwrap();
+    assert_eq!((sum.output_count(), sum.instruction_count()), (1, 1));
+    let mut out = [0.0];
+    let inputs = [Input::Uniform(2.0), Input::Uniform(3.0)];
+    sum.evaluate(&inputs, 1, &mut [&mut out]).unwrap();
+    assert_eq!(out, [5.0]);
+    assert!(whole.with_outputs(&[2]).is_err());
 }

@@ -10,7 +10,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from assay.errors import ConvergenceError, UnsupportedError
 from assay.model.language.dynamics import Iterative
@@ -67,7 +67,7 @@ def lower_block(
                 f"{relation.kind} relation {relation.name} cannot be part of the simultaneous block {block.name}"
             )
     tears = find_tears(relations)
-    rest = [name for name in _order(relations, tears) or () if name not in tears]
+    rest = [name for name in member_order(relations, tears) or () if name not in tears]
     if not tears:
         return _lower_acyclic(program, relations, rest, value_of)
     outside = list(
@@ -151,16 +151,24 @@ def _lower_inner(
     return inner.expression(expression, known.__getitem__)
 
 
-def find_tears(relations: Mapping[str, Relation]) -> list[str]:
+class HasInputs(Protocol):
+    """A relation, or what stands for several."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the variables that it refers to."""
+
+
+def find_tears(relations: Mapping[str, HasInputs]) -> list[str]:
     """A minimum set of members that breaks all cycles; a small one, by a heuristic, in large blocks."""
     names = list(relations)
     if len(names) <= _EXHAUSTIVE:
         for size in range(len(names) + 1):
             for chosen in combinations(names, size):
-                if _order(relations, chosen) is not None:
+                if member_order(relations, chosen) is not None:
                     return list(chosen)
     tears: list[str] = []
-    while _order(relations, tears) is None:
+    while member_order(relations, tears) is None:
         inside = {
             name: [n for n in relations[name].inputs if n in relations and n not in tears]
             for name in names
@@ -174,7 +182,7 @@ def find_tears(relations: Mapping[str, Relation]) -> list[str]:
     return tears
 
 
-def _order(relations: Mapping[str, Relation], tears: Sequence[str]) -> list[str] | None:
+def member_order(relations: Mapping[str, HasInputs], tears: Sequence[str]) -> list[str] | None:
     """Topological order of the members given the tears; None where a cycle remains."""
     ready: list[str] = list(tears)
     left = [name for name in relations if name not in tears]

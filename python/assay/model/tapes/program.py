@@ -73,9 +73,17 @@ class TapeProgram:
             instruction, TapeValue("instruction", len(self.instructions))
         )
 
-    def expression(self, expression: Expression, value_of: Callable[[str], TapeValue]) -> TapeValue:
-        """Lower an expression whose variables are already values of the program."""
-        results: dict[int, TapeValue] = {}
+    def expression(
+        self,
+        expression: Expression,
+        value_of: Callable[[str], TapeValue],
+        results: dict[int, TapeValue] | None = None,
+    ) -> TapeValue:
+        """Lower an expression whose variables are already values of the program.
+
+        `results` receives the value of every node, by the node's id.
+        """
+        results = {} if results is None else results
         for node in postorder(expression):
             if isinstance(node, Operation):
                 results[id(node)] = self._operation(node, [results[id(o)] for o in node.operands])

@@ -1,11 +1,9 @@
 // Questions of many points: which inputs matter (tornado), where an output takes a value (solve), and
 // what two inputs trade off (Pareto front). Each is a few hundred resolutions on the page.
 
-import type { Graph } from "./graph";
-import type { Point, Resolver } from "./resolver";
-import { transform } from "./sampling";
-import type { DistributionData, Scenario } from "./scenario";
-import { Z90 } from "./scenario";
+import { drawn } from "./intervals";
+import type { Model, Point } from "./model";
+import type { Scenario, ValueData } from "./scenario";
 
 /** How far an input without a stated uncertainty is moved, as a share of its value. */
 export const NUDGE = 0.1;
@@ -19,67 +17,59 @@ export interface Swing {
   isStated: boolean;
 }
 
-/** Resolve with one input or several moved. */
-export function at(
-  resolver: Resolver,
+/** The value of a variable with some inputs moved; undefined where it has none. */
+function valueAt(
+  model: Model,
   point: Point,
   moved: readonly (readonly [number, number])[],
-): Resolver {
-  const given = new Map(point.given);
-  for (const [index, value] of moved) given.set(index, value);
-  resolver.reset({ given, variants: point.variants });
-  return resolver;
+  target: number,
+): number | undefined {
+  const [[value]] = model.values([target], model.moved(point, moved));
+  return Number.isNaN(value) ? undefined : value;
 }
 
 /** The 90 % interval of an input, or its value 10 % lower and higher, within its bounds. */
-export function endsOf(
-  graph: Graph,
-  index: number,
-  value: number,
-  distribution: DistributionData | undefined,
-): [number, number] {
-  const ends: [number, number] =
-    distribution === undefined
+export function endsOf(model: Model, index: number, stated: ValueData): [number, number] {
+  const { graph } = model;
+  const { value } = stated;
+  const { end } = graph.data.draw;
+  const [low, high] =
+    stated.draw === undefined
       ? [value - NUDGE * Math.abs(value), value + NUDGE * Math.abs(value)]
-      : [transform(distribution, -Z90), transform(distribution, Z90)];
-  const bounded = ends.map((end) =>
-    Math.min(Math.max(end, graph.lower[index]), graph.upper[index]),
-  );
-  if (!graph.variable(index).count) return [bounded[0], bounded[1]];
-  const step = (end: number, by: number) =>
-    Math.min(
-      Math.max(Math.round(end) === value ? value + by : Math.round(end), graph.lower[index]),
-      graph.upper[index],
-    );
-  return [step(bounded[0], -1), step(bounded[1], 1)];
+      : drawn(model, index, stated, Float64Array.of(-end, end));
+  const bounded = (number: number) =>
+    Math.min(Math.max(number, graph.lower[index]), graph.upper[index]);
+  if (!graph.variable(index).count) return [bounded(low), bounded(high)];
+  const step = (to: number, by: number) =>
+    bounded(Math.round(to) === value ? value + by : Math.round(to));
+  return [step(bounded(low), -1), step(bounded(high), 1)];
 }
 
 /** How far each input of a target's cone moves it, the largest first; one input a step. */
 export function* tornado(
-  resolver: Resolver,
+  model: Model,
   scenario: Scenario,
   point: Point,
   target: number,
   onlyStated: boolean,
 ): Generator<void, Swing[]> {
-  const { graph } = resolver;
-  const middle = at(resolver, point, []).value(target);
+  const middle = valueAt(model, point, [], target);
   if (middle === undefined) return [];
-  const inputs = [...resolver.cone([target])].filter((index) => point.given.has(index));
+  const inputs = [...model.cone(point.inputs, [target])].filter((index) => point.given.has(index));
   const swings: Swing[] = [];
   for (const input of inputs) {
-    const { distribution } = scenario.values[graph.variable(input).name];
-    if (onlyStated && distribution === undefined) continue;
-    const ends = endsOf(graph, input, point.given.get(input)!, distribution);
-    const outputs = ends.map((end) => at(resolver, point, [[input, end]]).value(target));
+    const stated = scenario.values[model.graph.variable(input).name];
+    if (onlyStated && stated.draw === undefined) continue;
+    const ends = endsOf(model, input, stated);
+    const outputs = ends.map((end) => valueAt(model, point, [[input, end]], target));
+    yield;
     if (outputs.every((output) => output === middle)) continue;
     swings.push({
       input,
       ends,
       outputs: [outputs[0], outputs[1]],
-      isStated: distribution !== undefined,
+      isStated: stated.draw !== undefined,
     });
-    yield;
   }
   // The length of a bar, which an end without a value leaves at the middle.
   const size = ({ outputs }: Swing) => Math.abs((outputs[1] ?? middle) - (outputs[0] ?? middle));
@@ -99,17 +89,17 @@ const BISECTIONS = 200;
 
 /** Find the values of an input at which a target takes a value. */
 export function solveFor(
-  resolver: Resolver,
+  model: Model,
   point: Point,
   input: number,
   target: number,
   required: number,
 ): Solved {
-  const { graph } = resolver;
+  const { graph } = model;
   const now = point.given.get(input);
   const isWhole = graph.variable(input).count === true;
   const residual = (value: number) => {
-    const found = at(resolver, point, [[input, value]]).value(target);
+    const found = valueAt(model, point, [[input, value]], target);
     return found === undefined ? Number.NaN : found - required;
   };
   const grid = gridOf(graph.lower[input], graph.upper[input], now ?? 1, isWhole);
@@ -178,7 +168,7 @@ export interface FrontPoint {
 
 /** Every combination of two inputs' values, a step each, with the points that no other one beats. */
 export function* pareto(
-  resolver: Resolver,
+  model: Model,
   point: Point,
   inputs: [number, number],
   values: [number[], number[]],
@@ -186,15 +176,17 @@ export function* pareto(
   isMore: [boolean, boolean],
 ): Generator<void, FrontPoint[]> {
   const found: FrontPoint[] = [];
+  const { constraints } = model.graph.data;
   for (const first of values[0]) {
     for (const second of values[1]) {
-      const here = at(resolver, point, [
+      const moved = model.moved(point, [
         [inputs[0], first],
         [inputs[1], second],
       ]);
+      const here = model.at(moved);
       const [x, y] = [here.value(outputs[0]), here.value(outputs[1])];
       if (x === undefined || y === undefined) continue;
-      const broken = here.constraints().filter(({ status }) => status === "false");
+      const broken = constraints.filter((_, place) => here.constraint(place) === "false");
       found.push({
         inputs: [first, second],
         outputs: [x, y],

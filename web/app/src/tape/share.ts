@@ -1,7 +1,7 @@
 // A scenario as others read it: a link, a command, a file.
 
 import { fromBase, type Graph, toBase } from "./graph";
-import type { Assignment, Scenario, ScenarioData, Selection, ValueData } from "./scenario";
+import type { Assignment, Scenario, Selection, ValueData } from "./scenario";
 
 export const EMPTY_SELECTION: Selection = { preset: "", with: [], assign: {}, variants: {} };
 
@@ -107,52 +107,37 @@ function quoted(word: string): string {
 }
 
 /** The scenario as a file that `assay resolve --preset FILE.toml` reads. */
-export function scenarioFile(
-  graph: Graph,
-  data: ScenarioData,
-  scenario: Scenario,
-  name: string,
-): string {
-  const drop: string[] = [];
-  const fromIncludes: Record<string, ValueData> = {};
-  for (const part of scenario.included) {
-    const full = data.includes[part.path].values;
-    drop.push(...Object.keys(full).filter((each) => !(each in part.values)));
-    Object.assign(fromIncludes, part.values);
-  }
-  const own = Object.entries(scenario.values).filter(
-    ([each, value]) => value !== fromIncludes[each] && each !== data.companions.line_rate,
-  );
+export function scenarioFile(graph: Graph, scenario: Scenario, name: string): string {
+  const { included, own, selection, values, variants } = scenario;
+  const drop = included.flatMap((part) => part.drop);
   const lines = [
     `name = ${toml(name)}`,
     `description = ${toml("A scenario of the lab.")}`,
-    `include = [${scenario.included.map(({ path }) => toml(path)).join(", ")}]`,
+    `include = [${included.map(({ path }) => toml(path)).join(", ")}]`,
   ];
   if (drop.length > 0) lines.push(`drop = [${drop.map(toml).join(", ")}]`);
   for (const { label, variable } of scenario.targets) {
     lines.push("", "[[targets]]", `label = ${toml(label)}`, `variable = ${toml(variable)}`);
   }
   lines.push("", "[values]");
-  for (const [each, value] of own)
-    lines.push(`${toml(each)} = ${valueFacts(graph, data, scenario, each, value)}`);
-  if (Object.keys(scenario.variants).length > 0) lines.push("", "[variants]");
-  for (const [each, relation] of Object.entries(scenario.variants)) {
+  for (const each of new Set([...own, ...Object.keys(selection.assign)])) {
+    lines.push(`${toml(each)} = ${valueFacts(graph, scenario, each, values[each])}`);
+  }
+  if (Object.keys(variants).length > 0) lines.push("", "[variants]");
+  for (const [each, { relation }] of Object.entries(variants)) {
     lines.push(`${toml(each)} = ${toml(relation)}`);
   }
   return `${lines.join("\n")}\n`;
 }
 
-function valueFacts(
-  graph: Graph,
-  data: ScenarioData,
-  scenario: Scenario,
-  name: string,
-  value: ValueData,
-): string {
+function valueFacts(graph: Graph, scenario: Scenario, name: string, value: ValueData): string {
   const assigned = scenario.selection.assign[name];
   const text = assigned ? assignmentText(graph, name, assigned) : value.text;
-  const source = typeof value.source === "number" ? data.sources[value.source] : value.source;
-  const facts = [`value = ${toml(text)}`, `source = ${toml(source)}`, `kind = ${toml(value.kind)}`];
+  const facts = [
+    `value = ${toml(text)}`,
+    `source = ${toml(value.source)}`,
+    `kind = ${toml(value.kind)}`,
+  ];
   if (!assigned && value.uncertainty) facts.push(`uncertainty = ${value.uncertainty}`);
   return `{ ${facts.join(", ")} }`;
 }

@@ -69,12 +69,10 @@ function GroupSelect(props: {
 }) {
   const { data, selection, group } = props;
   const included = props.result?.scenario.included.filter((part) => part.group === group).at(-1);
-  const paths = data.groups[group] ?? [];
+  const entries = data.groups[group] ?? [];
   const chosen =
     included?.path ?? selection.with.find((path) => path.startsWith(`${group}/`)) ?? "";
-  const options = paths.map(
-    (path) => [path, data.includes[path]?.title || path.split("/")[1]!] as const,
-  );
+  const options = entries.map(([path, title]) => [path, title || path.split("/")[1]!] as const);
   return (
     <Select
       label={props.label}

@@ -7,7 +7,6 @@ import { Slider } from "../../components/slider";
 import { figureText } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
 import { type Swing, tornado } from "../../tape/questions";
-import { Resolver } from "../../tape/resolver";
 import type { Assignment, Selection } from "../../tape/scenario";
 import { useSliced } from "./sliced";
 import type { LabData, Result } from "./types";
@@ -35,14 +34,14 @@ export function Inputs(props: {
   const { base } = props;
   const ranked = useSliced<Swing[]>(
     useCallback(
-      () => base && tornado(new Resolver(graph), base.scenario, base.point, target, false),
-      [graph, base, target],
+      () => base && tornado(base.model, base.scenario, base.point, target, false),
+      [base, target],
     ),
   );
   const given = new Set(
     base?.scenario.included
       .filter(({ group }) => IDENTITY.includes(group))
-      .flatMap(({ values }) => Object.keys(values)),
+      .flatMap(({ names }) => names),
   );
   const changed = Object.keys(selection.assign).filter((name) => !props.data.layout.includes(name));
   // Measured constants move the answer too, but nobody sets them: they can be searched for.
@@ -136,7 +135,7 @@ function InputSlider(props: {
           change={(shown) => assign(name, { ...assigned, value: graph.toBase(index, shown) })}
         />
         <Uncertainty
-          stated={stated.distribution !== undefined}
+          stated={stated.draw !== undefined}
           assigned={assigned}
           value={value}
           change={(uncertainty) =>
@@ -264,16 +263,14 @@ function AnyInput(props: {
   const found =
     text.trim().length < 2
       ? []
-      : graph.data.variables.filter(({ name, meaning, constant }) => {
+      : graph.data.variables.filter(({ name, meaning }) => {
           const line = `${name} ${meaning}`.toLowerCase();
-          return constant === undefined && words.every((word) => line.includes(word));
+          return words.every((word) => line.includes(word));
         });
   const start = (name: string) => {
     const index = graph.find(name);
-    const resolver = new Resolver(graph);
-    resolver.reset(result.point);
     const value =
-      resolver.value(index) ?? Math.max(graph.lower[index], Math.min(graph.upper[index], 1));
+      result.reading.value(index) ?? Math.max(graph.lower[index], Math.min(graph.upper[index], 1));
     props.assign(name, { value });
     setText("");
   };

@@ -1,10 +1,10 @@
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 import { PageHead } from "../../components/page-head";
-import { ErrorState } from "../../components/states";
+import { ErrorState, Loading } from "../../components/states";
 import { type Tab, Tabs } from "../../components/tabs";
 import type { Graph } from "../../tape/graph";
-import { Resolver } from "../../tape/resolver";
-import { type Interval, sampleIntervals } from "../../tape/sampling";
+import { type Interval, sampleIntervals } from "../../tape/intervals";
+import type { Model } from "../../tape/model";
 import type { Selection } from "../../tape/scenario";
 import { Choices } from "./choices";
 import { compute } from "./compute";
@@ -13,6 +13,7 @@ import { Inputs } from "./inputs";
 import { meta } from "./meta";
 import { Outputs } from "./outputs";
 import { Pareto } from "./pareto";
+import { type Joined, useScenarios } from "./scenario-data";
 import { Scenarios } from "./scenarios";
 import { Sharing } from "./sharing";
 import { useSliced } from "./sliced";
@@ -30,33 +31,34 @@ const TABS: readonly Tab[] = [
 ];
 
 export function LabView(props: {
-  readonly graph: Graph;
+  readonly model: Model;
   readonly data: LabData;
   readonly state: LabState;
   readonly change: (next: Partial<LabState>) => void;
 }) {
-  const { graph, data, state, change } = props;
+  const { model, data, state, change } = props;
+  const { graph } = model;
   const [tab, setTab] = useState("outputs");
-  const shownNames = useMemo(() => data.outputs.flatMap(({ variables }) => variables), [data]);
+  const shownNames = useMemo(() => data.headings.flatMap(({ variables }) => variables), [data]);
   const extra = state.target;
   const targets = useMemo(() => {
     const names = new Set(shownNames);
-    for (const preset of data.presets)
-      for (const { variable } of preset.targets) names.add(variable);
+    for (const preset of data.presets) for (const name of preset.targets) names.add(name);
     if (extra !== null) names.add(extra);
     return [...names].filter((name) => graph.position.has(name)).map((name) => graph.find(name));
   }, [graph, data, shownNames, extra]);
-  const resolved = useResolved(graph, data, state.selections, targets);
+  const joined = useScenarios(state.selections);
+  const resolved = useResolved(model, joined, state.selections, targets);
   const active = resolved[state.active];
   const target = focusOf(graph, state, active.result);
   // There are at most four scenarios; hooks are called in the same order every time.
   const intervals = [
-    useIntervals(graph, resolved[0]?.result ?? null, targets),
-    useIntervals(graph, resolved[1]?.result ?? null, targets),
-    useIntervals(graph, resolved[2]?.result ?? null, targets),
-    useIntervals(graph, resolved[3]?.result ?? null, targets),
+    useIntervals(resolved[0]?.result ?? null, targets),
+    useIntervals(resolved[1]?.result ?? null, targets),
+    useIntervals(resolved[2]?.result ?? null, targets),
+    useIntervals(resolved[3]?.result ?? null, targets),
   ];
-  const base = useBase(graph, data, active, targets);
+  const base = useBase(model, joined[state.active], active, targets);
   const setSelection = (selection: Selection) =>
     change({
       selections: state.selections.map((one, at) => (at === state.active ? selection : one)),
@@ -99,6 +101,7 @@ export function LabView(props: {
           {active.error && (
             <ErrorState error={active.error} title="This scenario cannot be resolved" />
           )}
+          {result === null && active.error === null && <Loading what="Joining the scenario" />}
           <Heroes graph={graph} resolved={resolved} intervals={intervals} target={target} />
           {result && <Verdicts graph={graph} result={result} base={base} />}
           <Tabs label="Views of the scenario" tabs={TABS} chosen={tab} choose={setTab}>
@@ -130,71 +133,77 @@ export function LabView(props: {
 
 /** Every scenario resolved; one that did not change is not resolved again. */
 function useResolved(
-  graph: Graph,
-  data: LabData,
+  model: Model,
+  joined: readonly Joined[],
   selections: readonly Selection[],
   targets: readonly number[],
 ): Resolved[] {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other data or outputs are other results.
-  const known = useMemo(() => new WeakMap<Selection, Resolved>(), [graph, data, targets]);
-  return selections.map((selection) => {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other outputs are other results.
+  const known = useMemo(() => new WeakMap<Selection, Resolved>(), [model, targets]);
+  const shown = useRef<Resolved[]>([]);
+  shown.current = selections.map((selection, place) => {
+    const data = joined[place];
+    // While the server joins the entries of a choice, what was shown stays.
+    if (data === undefined) {
+      return { selection, result: shown.current[place]?.result ?? null, error: null };
+    }
     let found = known.get(selection);
     if (!found) {
-      try {
-        found = { selection, result: compute(graph, data, selection, targets), error: null };
-      } catch (error) {
-        found = { selection, result: null, error: error as Error };
-      }
+      found = resolve(model, data, selection, targets);
       known.set(selection, found);
     }
     return found;
   });
+  return shown.current;
+}
+
+function resolve(
+  model: Model,
+  data: Exclude<Joined, undefined>,
+  selection: Selection,
+  targets: readonly number[],
+): Resolved {
+  if (data instanceof Error) return { selection, result: null, error: data };
+  try {
+    return { selection, result: compute(model, data, selection, targets), error: null };
+  } catch (error) {
+    return { selection, result: null, error: error as Error };
+  }
 }
 
 /** The scenario without the inputs that were changed: what sliders start from. */
 function useBase(
-  graph: Graph,
-  data: LabData,
+  model: Model,
+  joined: Joined,
   { selection, result }: Resolved,
   targets: readonly number[],
 ): Result | null {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other data or outputs are other results.
-  const known = useMemo(() => new Map<string, Result>(), [graph, data, targets]);
-  const key = JSON.stringify([selection.preset, selection.with, selection.variants]);
-  const found = known.get(key);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other outputs are other results.
+  const known = useMemo(() => new WeakMap<object, Result>(), [model, targets]);
+  if (joined === undefined || joined instanceof Error) return null;
+  const found = known.get(joined);
   if (found) return found;
-  try {
-    // Nothing is changed when the page opens: what is shown is the base, and is not resolved twice.
-    const isUnchanged = result !== null && Object.keys(selection.assign).length === 0;
-    const base = isUnchanged ? result : compute(graph, data, { ...selection, assign: {} }, targets);
-    known.set(key, base);
-    return base;
-  } catch {
-    // The selection itself fails in the same way, and says so.
-    return null;
-  }
+  // Nothing is changed when the page opens: what is shown is the base, and is not resolved twice.
+  const isUnchanged = result !== null && Object.keys(selection.assign).length === 0;
+  const base = isUnchanged ? result : compute(model, joined, { ...selection, assign: {} }, targets);
+  known.set(joined, base);
+  return base;
 }
 
-function useIntervals(graph: Graph, result: Result | null, targets: readonly number[]): Intervals {
+function useIntervals(result: Result | null, targets: readonly number[]): Intervals {
   const { result: found, isStale } = useSliced<Map<number, Interval>>(
-    useCallback(
-      () => (result === null ? null : steps(graph, result, targets)),
-      [graph, result, targets],
-    ),
+    useCallback(() => (result === null ? null : steps(result, targets)), [result, targets]),
   );
   return { found, isStale };
 }
 
 function* steps(
-  graph: Graph,
-  result: Result,
+  { model, scenario, point }: Result,
   targets: readonly number[],
 ): Generator<void, Map<number, Interval>> {
-  const known = targets.filter((index) => result.outputs.get(index)?.value !== undefined);
-  const resolver = new Resolver(graph);
-  const found = yield* sampleIntervals(resolver, result.scenario, result.point, known);
+  const found = yield* sampleIntervals(model, scenario, point, targets);
   const intervals = new Map<number, Interval>();
-  for (const [row, index] of known.entries()) {
+  for (const [row, index] of targets.entries()) {
     const interval = found[row];
     if (interval !== undefined) intervals.set(index, interval);
   }

@@ -25,7 +25,7 @@ export function Outputs(props: {
     resolved[place].result?.outputs.get(index)?.value;
   const isKnown = (index: number) =>
     resolved.some((_, place) => valueAt(place, index) !== undefined);
-  const groups = data.outputs
+  const groups = data.headings
     .map(({ title, variables }) => ({ title, indexes: variables.map((name) => graph.find(name)) }))
     .map((group) => ({ ...group, indexes: group.indexes.filter((one) => isWhole || isKnown(one)) }))
     .filter(({ indexes }) => indexes.length > 0);

@@ -1,8 +1,8 @@
-import { useMemo } from "react";
-import { useApi } from "../../api/use-api";
+import { useEffect, useState } from "react";
+import { type Loaded, useApi } from "../../api/use-api";
 import { PageHead } from "../../components/page-head";
 import { ErrorState, Loading } from "../../components/states";
-import { type GraphData, readGraph } from "../../tape/graph";
+import { Model, type TapeData } from "../../tape/model";
 import { LabView } from "./lab-view";
 import "./lab.css";
 import { meta } from "./meta";
@@ -10,18 +10,20 @@ import { useLabState } from "./state";
 import type { LabData } from "./types";
 
 export default function LabPage() {
-  const graph = useApi<GraphData>("lab/graph");
-  const scenarios = useApi<LabData>("lab/scenarios");
-  const failed = [graph, scenarios].find((one) => one.state === "error");
-  if (failed?.state === "error") {
+  const data = useApi<LabData>("lab/model");
+  const tape = useApi<TapeData>("lab/tape");
+  const model = useModel(data.state === "ready" ? data.data : null, tape);
+  const failed = [data, tape].find((answer) => answer.state === "error");
+  const error = failed?.state === "error" ? failed.error : model instanceof Error ? model : null;
+  if (error !== null) {
     return (
       <>
         <PageHead title={meta.title} about={meta.about} />
-        <ErrorState error={failed.error} retry={failed.reload} />
+        <ErrorState error={error} {...(failed ? { retry: failed.reload } : {})} />
       </>
     );
   }
-  if (graph.state !== "ready" || scenarios.state !== "ready") {
+  if (data.state !== "ready" || !(model instanceof Model)) {
     return (
       <>
         <PageHead title={meta.title} about={meta.about} />
@@ -29,12 +31,21 @@ export default function LabPage() {
       </>
     );
   }
-  return <Ready graphData={graph.data} data={scenarios.data} />;
+  return <Ready model={model} data={data.data} />;
 }
 
-function Ready(props: { readonly graphData: GraphData; readonly data: LabData }) {
-  const graph = useMemo(() => readGraph(props.graphData), [props.graphData]);
-  const { read, change } = useLabState(graph, props.data);
+/** The model, started once both answers are there. */
+function useModel(data: LabData | null, tape: Loaded<TapeData>): Model | Error | null {
+  const [model, setModel] = useState<Model | Error | null>(null);
+  const bytes = tape.state === "ready" ? tape.data : null;
+  useEffect(() => {
+    if (data !== null && bytes !== null) Model.start(data, bytes).then(setModel, setModel);
+  }, [data, bytes]);
+  return model;
+}
+
+function Ready(props: { readonly model: Model; readonly data: LabData }) {
+  const { read, change } = useLabState(props.model.graph, props.data);
   if ("error" in read) {
     return (
       <>
@@ -46,5 +57,5 @@ function Ready(props: { readonly graphData: GraphData; readonly data: LabData })
       </>
     );
   }
-  return <LabView graph={graph} data={props.data} state={read.state} change={change} />;
+  return <LabView model={props.model} data={props.data} state={read.state} change={change} />;
 }

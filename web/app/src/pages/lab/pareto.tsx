@@ -8,7 +8,6 @@ import { Select } from "../../components/toolbar";
 import { figureText } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
 import { type FrontPoint, pareto } from "../../tape/questions";
-import { Resolver } from "../../tape/resolver";
 import { countsOf } from "./choices";
 import { rangeOf } from "./inputs";
 import { useSliced } from "./sliced";
@@ -64,7 +63,7 @@ export function Pareto(props: {
       ];
       const outs: [number, number] = [graph.find(x), graph.find(y)];
       const more: [boolean, boolean] = [MORE.test(x), MORE.test(y)];
-      return pareto(new Resolver(graph), result.point, pair, values, outs, more);
+      return pareto(result.model, result.point, pair, values, outs, more);
     }, [graph, result, isComplete, x, y, first, second]),
   );
   const set = (key: string) => (name: string) => setChosen({ ...chosen, [key]: name });

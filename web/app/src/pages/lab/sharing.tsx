@@ -80,7 +80,7 @@ export function Sharing(props: {
           onClick={() => {
             if (active.result === null) return;
             const file = fileName(name);
-            const content = scenarioFile(graph, props.data, active.result.scenario, file);
+            const content = scenarioFile(graph, active.result.scenario, file);
             download(`${file}.toml`, content);
             setSaid(`${file}.toml: assay resolve --preset ${file}.toml reads it`);
           }}

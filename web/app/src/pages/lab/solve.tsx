@@ -7,7 +7,6 @@ import { Select } from "../../components/toolbar";
 import { figureText } from "../../tape/figures";
 import { type Graph, toBase, type UnitData } from "../../tape/graph";
 import { type Solved, solveFor } from "../../tape/questions";
-import { Resolver } from "../../tape/resolver";
 import type { Selection } from "../../tape/scenario";
 import type { Result } from "./types";
 
@@ -38,7 +37,7 @@ export function Solve(props: {
   function submit(event: FormEvent): void {
     event.preventDefault();
     if (!isReady) return;
-    const solved = solveFor(new Resolver(graph), result.point, graph.find(name), target, required);
+    const solved = solveFor(result.model, result.point, graph.find(name), target, required);
     setAnswer({ of: result, name, required, solved });
   }
 
@@ -132,10 +131,7 @@ function Answer(props: {
 
 /** Given inputs that the target is computed from, in the order of their names. */
 export function coneInputs(graph: Graph, result: Result, target: number): string[] {
-  const resolver = new Resolver(graph);
-  resolver.reset(result.point);
-  resolver.read(target);
-  return [...resolver.cone([target])]
+  return [...result.model.cone(result.point.inputs, [target])]
     .filter((index) => result.point.given.has(index))
     .map((index) => graph.variable(index).name)
     .sort();

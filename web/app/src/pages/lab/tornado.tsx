@@ -7,7 +7,6 @@ import { Select } from "../../components/toolbar";
 import { figureText } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
 import { NUDGE, type Swing, tornado } from "../../tape/questions";
-import { Resolver } from "../../tape/resolver";
 import { useSliced } from "./sliced";
 import type { Result } from "./types";
 
@@ -22,8 +21,8 @@ export function Tornado(props: {
   const [kind, setKind] = useState("stated");
   const { result: swings, isStale } = useSliced<Swing[]>(
     useCallback(
-      () => tornado(new Resolver(graph), result.scenario, result.point, target, kind === "stated"),
-      [graph, result, target, kind],
+      () => tornado(result.model, result.scenario, result.point, target, kind === "stated"),
+      [result, target, kind],
     ),
   );
   const value = result.outputs.get(target)?.value;

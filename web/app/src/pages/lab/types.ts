@@ -1,11 +1,18 @@
-import type { Graph } from "../../tape/graph";
-import type { Conflict, Point, Switch, Verdict } from "../../tape/resolver";
-import type { Interval } from "../../tape/sampling";
-import type { Scenario, ScenarioData, Selection } from "../../tape/scenario";
+import type { ConditionData, ModelData } from "../../tape/graph";
+import type { Interval } from "../../tape/intervals";
+import type { Model, Point, Reading, Status } from "../../tape/model";
+import type { Scenario, Selection } from "../../tape/scenario";
 
-/** What the server says about scenarios, and what the lab shows of them. */
-export interface LabData extends ScenarioData {
-  readonly outputs: readonly { readonly title: string; readonly variables: readonly string[] }[];
+/** What the server says about the model, and what the lab shows of it. */
+export interface LabData extends ModelData {
+  readonly presets: readonly {
+    readonly name: string;
+    readonly description: string;
+    readonly targets: readonly string[];
+  }[];
+  /** Catalog entries that are offered, by group: path and title. */
+  readonly groups: Readonly<Record<string, readonly (readonly [string, string])[]>>;
+  readonly headings: readonly { readonly title: string; readonly variables: readonly string[] }[];
   readonly layout: readonly string[];
 }
 
@@ -16,10 +23,30 @@ export interface Output {
   readonly reason: string;
 }
 
+/** A relation that was replaced because it is not valid, by name. */
+export interface Switch {
+  readonly variable: number;
+  readonly left: string;
+  readonly used: string;
+}
+
+export interface Verdict extends ConditionData {
+  readonly status: Status;
+}
+
+export interface Conflict {
+  readonly variable: number;
+  readonly given: number;
+  readonly computed: number;
+  readonly relation: string;
+}
+
 /** A scenario resolved: everything that the page shows of it, but for intervals. */
 export interface Result {
+  readonly model: Model;
   readonly scenario: Scenario;
   readonly point: Point;
+  readonly reading: Reading;
   readonly outputs: ReadonlyMap<number, Output>;
   readonly constraints: readonly Verdict[];
   readonly invalid: readonly Verdict[];
@@ -27,6 +54,8 @@ export interface Result {
   readonly switches: readonly Switch[];
   readonly conflicts: readonly Conflict[];
   readonly refused: readonly string[];
+  /** Inputs that some output lacks. */
+  readonly missing: () => readonly number[];
   /** Milliseconds that it took to resolve. */
   readonly took: number;
 }
@@ -42,14 +71,6 @@ export interface Resolved {
 export interface Intervals {
   readonly found: ReadonlyMap<number, Interval> | undefined;
   readonly isStale: boolean;
-}
-
-export interface Lab {
-  readonly graph: Graph;
-  readonly data: LabData;
-  readonly selections: readonly Selection[];
-  readonly active: number;
-  readonly target: number;
 }
 
 export const LETTERS = ["A", "B", "C", "D"] as const;

@@ -5,8 +5,7 @@ import { Card } from "../../components/card";
 import { Tag } from "../../components/tag";
 import { figureText } from "../../tape/figures";
 import type { Graph } from "../../tape/graph";
-import type { Verdict } from "../../tape/resolver";
-import type { Result } from "./types";
+import type { Result, Verdict } from "./types";
 
 export function Verdicts(props: {
   readonly graph: Graph;
@@ -41,8 +40,7 @@ export function Verdicts(props: {
         {result.conflicts.map(({ variable, given, computed, relation }) => (
           <li key={`conflict ${variable}`}>
             <Tag tone="bad">contradiction</Tag> {graph.variable(variable).name} is given as{" "}
-            {figureText(given, graph.unit(variable))}, but{" "}
-            <code>{graph.data.relations[relation].name}</code> gives{" "}
+            {figureText(given, graph.unit(variable))}, but <code>{relation}</code> gives{" "}
             {figureText(computed, graph.unit(variable))}
           </li>
         ))}
@@ -107,22 +105,19 @@ interface Change {
 /** What differs from the scenario without the changed inputs: relations, gaps and verdicts. */
 export function changesOf(graph: Graph, base: Result, result: Result): Change[] {
   const found: Change[] = [];
-  const relation = (number: number) => graph.data.relations[number].name;
   const before = new Map(base.switches.map((one) => [one.variable, one]));
   const after = new Map(result.switches.map((one) => [one.variable, one]));
   for (const { variable, left, used } of result.switches) {
     if (before.get(variable)?.used === used) continue;
-    const text = `${graph.variable(variable).name} now follows ${relation(used)}: ${relation(left)} is not valid here`;
+    const text = `${graph.variable(variable).name} now follows ${used}: ${left} is not valid here`;
     found.push({ tone: "accent", word: "relation", text });
   }
   for (const { variable, left } of base.switches) {
     if (after.has(variable) || result.point.given.has(variable)) continue;
-    const text = `${graph.variable(variable).name} now follows ${relation(left)}, which is valid here`;
+    const text = `${graph.variable(variable).name} now follows ${left}, which is valid here`;
     found.push({ tone: "accent", word: "relation", text });
   }
-  const gaps = (one: Result) =>
-    new Set([...one.outputs.values()].flatMap(({ missing }) => missing));
-  const [had, has] = [gaps(base), gaps(result)];
+  const [had, has] = [new Set(base.missing()), result.missing()];
   for (const index of has) {
     if (had.has(index)) continue;
     found.push({

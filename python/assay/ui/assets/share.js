@@ -1,1 +1,0 @@
-import{h as e}from"./index.js";var t=e();function n(e){let n=100*Math.min(Math.max(e.value,0),1);return(0,t.jsxs)(`span`,{className:`share`,children:[(0,t.jsx)(`span`,{className:`share-bar`,"aria-hidden":`true`,children:(0,t.jsx)(`span`,{style:{width:`${n}%`}})}),(0,t.jsx)(`span`,{className:`number`,children:e.label??`${(100*e.value).toFixed(+(n<10))} %`})]})}export{n as t};

@@ -1,1 +1,0 @@
-import{h as e}from"./index.js";var t=e();function n(e){return(0,t.jsx)(`span`,{className:`tag ${e.tone??`plain`}`,children:e.children})}export{n as t};
