@@ -12,6 +12,8 @@ from assay.catalog import constants
 from assay.model import Registry, Scope
 from assay.stack import collectives, gpu, hbm, interconnect
 from assay.stack.alpha_beta import Medium, Span
+from assay.stack.collectives import library as collectives_library
+from assay.stack.collectives import spans, templates
 from assay.stack.kernels import device
 from assay.validate.cases import Case
 from assay.validate.collectives.predict import handles, predict
@@ -59,7 +61,7 @@ def declared(name: str, size: float, ranks: int, latency: float, bandwidth: floa
         scope.variable(n, n[0], unit, n, boundary="scenario")
         for n, unit in (("size", "byte"), ("ranks", "1"), ("latency", "s"), ("bandwidth", "byte/s"))
     ]
-    getattr(collectives, name)(
+    getattr(templates, name)(
         scope, "op.", size=inputs[0], ranks=inputs[1], latency=inputs[2], bandwidth=inputs[3]
     )
     given = dict(zip((i.name for i in inputs), (size, ranks, latency, bandwidth), strict=True))
@@ -107,7 +109,7 @@ def spanned(name: str, size: float, local: int, nodes: int) -> float:
         for n, unit in (("la", "s"), ("lb", "byte/s"), ("na", "s"), ("nb", "byte/s"))
     ]
     span = Span(inside, count, Medium(*values[:2]), Medium(*values[2:]))
-    getattr(collectives, name)(scope, "op.", size=bytes_held, span=span)
+    getattr(spans, name)(scope, "op.", size=bytes_held, span=span)
     given = {
         "probe.size": size, "probe.inside": local, "probe.nodes": nodes, "probe.la": 1e-6,
         "probe.lb": 450e9, "probe.na": 5e-6, "probe.nb": 50e9,
@@ -159,7 +161,7 @@ def test_all_to_all_inside_a_node_takes_the_measured_share() -> None:
     scope = Scope("probe", "an exchange between eight ranks")
     size = scope.variable("size", "S", "byte", "size", boundary="scenario")
     ranks = scope.variable("ranks", "p", "1", "ranks", boundary="scenario")
-    collectives.spanning_all_to_all(scope, "op.", size=size, span=collectives.span_of(ranks, ranks))
+    spans.spanning_all_to_all(scope, "op.", size=size, span=spans.span_of(ranks, ranks))
     found = Registry.from_scopes(
         [hbm.scope, gpu.scope, interconnect.scope, device.scope, collectives.scope, scope]
     ).resolve(
@@ -178,7 +180,7 @@ def node_times(system: str, size: float, ranks: float, direct: float = 0.0) -> d
     found = compiled()(
         *(values[name] for name in CONSTANTS), link_bandwidth(system), size, ranks, direct
     )
-    return dict(zip(collectives.OPERATIONS, np.ravel(found), strict=True))
+    return dict(zip(collectives_library.OPERATIONS, np.ravel(found), strict=True))
 
 
 # Bus bandwidths that NVIDIA's tests print for large messages on eight GPUs of a node, GB/s.
@@ -191,7 +193,7 @@ def test_large_reductions_reach_the_known_bus_bandwidth(system: str, bus: float)
 @pytest.mark.parametrize("system", ["a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm"])
 def test_time_grows_with_size_and_never_beats_the_links(system: str) -> None:
     sizes = 2.0 ** np.arange(8, 34)
-    for name in collectives.OPERATIONS:
+    for name in collectives_library.OPERATIONS:
         times = [node_times(system, size, 8)[name] for size in sizes]
         assert all(later >= earlier for earlier, later in pairwise(times))
         # Reductions in the switch send everything once and receive it once.

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
-from assay.stack import cluster, econ, serving, thermal, training
+from assay.stack import serving
+from assay.stack.cluster import nodes
+from assay.stack.cluster import power as cluster_power
+from assay.stack.econ import capital
+from assay.stack.econ import deployment as econ_deployment
+from assay.stack.econ import rates as econ_rates
+from assay.stack.econ import run as econ_run
+from assay.stack.thermal import site, water
+from assay.stack.training import job as training_job
+from assay.stack.training import run as training_run
 
 scope = Scope("carbon", "Emissions and water of a run and of a deployment")
 
@@ -76,7 +85,7 @@ scope.approximation(
 )
 cue = scope.declare(
     "cue, CUE [kg/J as kg/kWh]: carbon usage effectiveness: site emissions over IT energy",
-    equals=intensity * thermal.pue,
+    equals=intensity * site.pue,
     reference=_CUE,
     target=True,
 )
@@ -98,22 +107,22 @@ embodied_rate = scope.declare(
     "embodied.rate, g_emb [kg/(s*GPU) as kg/(h*GPU)]: embodied emissions of one GPU and its share of the site, "
     "per time allocated",
     equals=(
-        (gpu_embodied + node_embodied / cluster.node_gpus) / econ.machine_lifetime
-        + site_embodied * cluster.design_power / cluster.gpus / econ.site_lifetime
+        (gpu_embodied + node_embodied / nodes.node_gpus) / capital.machine_lifetime
+        + site_embodied * cluster_power.design_power / nodes.gpus / capital.site_lifetime
     )
-    / econ.utilisation,
+    / econ_rates.utilisation,
     reference=_BLOOM,
 )
 
 run_operational = scope.declare(
     "run.operational, G_op [kg as t]: emissions of the run's electricity",
-    equals=econ.run_energy * intensity,
+    equals=econ_run.run_energy * intensity,
     reference=_LLAMA,
     target=True,
 )
 run_embodied = scope.declare(
     "run.embodied, G_emb [kg as t]: embodied emissions attributed to the run",
-    equals=embodied_rate * training.gpus * econ.run_duration,
+    equals=embodied_rate * training_job.gpus * econ_run.run_duration,
     reference=_BLOOM,
 )
 run_total = scope.declare(
@@ -121,18 +130,18 @@ run_total = scope.declare(
 )
 per_token = scope.declare(
     "per_token, g_tok [kg/token as ug/token]: emissions per training token",
-    equals=run_total / training.total_tokens,
+    equals=run_total / training_run.total_tokens,
     reference=_LLM,
     target=True,
 )
 serving_rate = scope.declare(
     "serving.rate, g_s [kg/s as kg/h]: emissions of the deployment by time",
-    equals=econ.serving_power * intensity + embodied_rate * serving.latency.gpus,
+    equals=econ_deployment.serving_power * intensity + embodied_rate * serving.latency.gpus,
     reference=_LLM,
 )
 per_output_token = scope.declare(
     "per_output_token, g_out [kg/token as ug/token]: emissions per output token",
-    equals=serving_rate / (serving.latency.throughput * econ.serving_load),
+    equals=serving_rate / (serving.latency.throughput * econ_deployment.serving_load),
     reference=_LLM,
     target=True,
 )
@@ -142,18 +151,18 @@ grid_water = scope.declare(
 )
 water_by_energy = scope.declare(
     "water.by_energy, w_E [m^3/J as L/kWh]: water on site and off site over IT energy",
-    equals=thermal.wue + thermal.pue * grid_water,
+    equals=water.wue + site.pue * grid_water,
     reference=_THIRST,
 )
 run_water = scope.declare(
     "run.water, V_run [m^3]: water of the run, on site and off site",
-    equals=econ.run_energy / thermal.pue * water_by_energy,
+    equals=econ_run.run_energy / site.pue * water_by_energy,
     reference=_THIRST,
     target=True,
 )
 water_per_output_token = scope.declare(
     "water.per_output_token, v_out [m^3/token as mL/token]: water per output token",
-    equals=econ.energy_per_output_token / thermal.pue * water_by_energy,
+    equals=econ_deployment.energy_per_output_token / site.pue * water_by_energy,
     reference=_THIRST,
     target=True,
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import gpu, hbm
+from assay.stack import hbm
+from assay.stack.gpu import rates as gpu_rates
 
 scope = Scope("interconnect", "Links inside a node and the network between nodes")
 
@@ -29,7 +30,7 @@ link_share = scope.declare(
 )
 link_rate = scope.declare(
     "link.rate, B_l [byte/s as GB/s]: achieved bandwidth of a GPU's large transfers inside a node",
-    equals=link_share * gpu.link_bandwidth * number("1 GPU"),
+    equals=link_share * gpu_rates.link_bandwidth * number("1 GPU"),
     reference=by_definition("reached share of the links' rate"),
     bounds=POSITIVE,
 )

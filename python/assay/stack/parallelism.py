@@ -22,7 +22,9 @@ from assay.model import (
     where,
 )
 from assay.model.language.expression import Operand
-from assay.stack import architecture, gpu, optimizer, software
+from assay.stack import optimizer, software
+from assay.stack.architecture import parameters, shapes
+from assay.stack.gpu import rates as gpu_rates
 
 scope = Scope("parallelism", "Parallelism and memory per GPU")
 
@@ -128,17 +130,17 @@ shards = scope.declare(
 )
 expert_weights = scope.declare(
     "expert_weights, N_X: weights of all routed experts",
-    equals=architecture.expert_layers * architecture.experts * architecture.expert_parameters,
+    equals=parameters.expert_layers * shapes.experts * parameters.expert_parameters,
     reference=_EXPERTS,
 )
 shard_parameters = scope.declare(
     "shard_parameters, N_s: weights per GPU after tensor, pipeline and expert parallelism",
-    equals=((architecture.parameters - expert_weights) / tensor + expert_weights / (expert * expert_tensor)) / pipeline,
+    equals=((parameters.parameters - expert_weights) / tensor + expert_weights / (expert * expert_tensor)) / pipeline,
     reference=_SPLIT,
 )
 owned_parameters = scope.declare(
     "owned_parameters, N_o: weights per GPU with fully sharded states",
-    equals=architecture.parameters / (tensor * pipeline * shards),
+    equals=parameters.parameters / (tensor * pipeline * shards),
     reference=_ZERO,
 )
 
@@ -153,9 +155,7 @@ fullest_stage = scope.declare(
     "fullest_stage, L_p: layers of the fullest stage; where the first and last have one less each, embedding "
     "and head take their place",
     equals=where(
-        is_whole((architecture.layers + 2) / _slots),
-        architecture.layers / pipeline,
-        ceil(architecture.layers / _slots) * interleave,
+        is_whole((shapes.layers + 2) / _slots), shapes.layers / pipeline, ceil(shapes.layers / _slots) * interleave
     ),
     reference=_SPLIT,
 )
@@ -168,7 +168,7 @@ def _memory(heading: str, equals: Operand, reference: Reference) -> Variable:
 def _kept_from(stage: int) -> Expression:
     """Weights per GPU of the fullest stage, sharded from the given ZeRO stage on."""
     mean = where(zero_stage >= stage, owned_parameters, shard_parameters)
-    share = where(pipeline > 1, fullest_stage * pipeline / architecture.layers, 1)
+    share = where(pipeline > 1, fullest_stage * pipeline / shapes.layers, 1)
     return _PER_GPU * mean * share
 
 
@@ -192,36 +192,29 @@ state_memory = _memory(
 
 tokens = scope.declare(
     "tokens, T: tokens of one micro-batch on one rank",
-    equals=number("1 1/token") * micro_batch * architecture.sequence / context,
+    equals=number("1 1/token") * micro_batch * shapes.sequence / context,
     reference=_CONTEXT,
 )
 ffn_width = scope.declare(
     "ffn_width, f_m: feed-forward elements of a token in a layer, the mean over layers",
     equals=(
-        architecture.plain_layers * architecture.ffn
-        + architecture.expert_layers
-        * (architecture.experts_per_token + architecture.shared_experts)
-        * architecture.expert_ffn
+        parameters.plain_layers * shapes.ffn
+        + parameters.expert_layers * (shapes.experts_per_token + shapes.shared_experts) * shapes.expert_ffn
     )
-    / architecture.layers,
+    / shapes.layers,
     reference=_EXPERTS,
 )
 shared_width = scope.declare(
     "activation.whole, w_0 [byte]: activation bytes per token and layer replicated on tensor ranks: inputs of "
     "GEMMs and norms, masks of dropout where it is applied",
-    equals=number("8 byte") * architecture.hidden + software.dropout * number("2 byte") * architecture.hidden,
+    equals=number("8 byte") * shapes.hidden + software.dropout * number("2 byte") * shapes.hidden,
     reference=_ACTIVATIONS,
 )
 split_width = scope.declare(
     "activation.split, w_1 [byte]: activation bytes per token and layer sharded over tensor ranks: queries, "
     "keys, values, attention outputs, feed-forward",
     equals=number("2 byte")
-    * (
-        architecture.query_size
-        + architecture.kv_size
-        + architecture.output_size
-        + architecture.ffn_matrices * ffn_width
-    ),
+    * (parameters.query_size + parameters.kv_size + parameters.output_size + shapes.ffn_matrices * ffn_width),
     reference=_ACTIVATIONS,
 )
 score_width = scope.declare(
@@ -229,9 +222,7 @@ score_width = scope.declare(
     equals=where(
         software.attention.is_("unfused") & recompute.is_("none"),
         # The softmax's output; with dropout also its mask and the output after it.
-        (number("2 byte/token") + software.dropout * number("3 byte/token"))
-        * architecture.heads
-        * architecture.sequence,
+        (number("2 byte/token") + software.dropout * number("3 byte/token")) * shapes.heads * shapes.sequence,
         number("0 byte"),
     ),
     reference=_ACTIVATIONS,
@@ -240,7 +231,7 @@ activation_width = scope.declare(
     "activation.width, w_a [byte]: activation bytes of a token in a layer on one rank",
     equals=where(
         recompute.is_("full"),
-        number("2 byte") * architecture.hidden,
+        number("2 byte") * shapes.hidden,
         where(sequence_parallel, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
     ),
     reference=_ACTIVATIONS,
@@ -264,7 +255,7 @@ activation_memory = _memory(
 )
 logit_memory = _memory(
     "logits, M_l [byte/GPU as GiB/GPU]: logits on the last stage, in 16 and 32 bits, with gradient",
-    _PER_GPU * number("10 byte") * tokens * architecture.vocabulary / tensor,
+    _PER_GPU * number("10 byte") * tokens * shapes.vocabulary / tensor,
     by_definition("counted: 2 byte, 4 byte, and 4 byte of gradient"),
 )
 reserve = scope.declare(
@@ -281,7 +272,7 @@ workspace_memory = _memory(
     * (
         where(
             zero_stage.is_("weights"),
-            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * architecture.active_layer_parameters / tensor,
+            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * parameters.active_layer_parameters / tensor,
             number("0 byte"),
         )
         + where(recompute.is_("full"), tokens * (shared_width + split_width) / tensor, number("0 byte"))
@@ -296,16 +287,16 @@ memory = _memory(
 
 
 scope.inequality(
-    "fits_memory", memory <= gpu.memory_capacity, "the memory needed per GPU fits its capacity", reference=_ZERO
+    "fits_memory", memory <= gpu_rates.memory_capacity, "the memory needed per GPU fits its capacity", reference=_ZERO
 )
 scope.inequality(
-    "heads_divide", is_whole(architecture.heads / tensor), "heads divide evenly over tensor ranks", reference=_TENSOR
+    "heads_divide", is_whole(shapes.heads / tensor), "heads divide evenly over tensor ranks", reference=_TENSOR
 )
 scope.inequality(
     "layers_divide",
-    is_whole(architecture.layers / _slots)
-    | is_whole((architecture.layers + 2) / _slots)
-    | ((interleave <= 1) & (pipeline <= architecture.layers)),
+    is_whole(shapes.layers / _slots)
+    | is_whole((shapes.layers + 2) / _slots)
+    | ((interleave <= 1) & (pipeline <= shapes.layers)),
     "interleaved stages have the same number of layers, or the first and last one less each; others "
     "have one at least, and wait for the longest",
     reference=_SPLIT,
@@ -328,8 +319,8 @@ scope.inequality(
 )
 scope.inequality(
     "experts_divide",
-    below(architecture.experts, 1)
-    | (is_whole(architecture.experts / expert) & is_whole(shards * tensor / (expert * expert_tensor))),
+    below(shapes.experts, 1)
+    | (is_whole(shapes.experts / expert) & is_whole(shards * tensor / (expert * expert_tensor))),
     "experts divide evenly over expert-parallel ranks",
     reference=_EXPERTS,
 )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, where
-from assay.stack import architecture, optimizer, training
+from assay.stack import optimizer
+from assay.stack.architecture import parameters
 from assay.stack.cluster.nodes import DGX, node_gpus, scope
+from assay.stack.training import job as training_job
+from assay.stack.training import run as training_run
 
 _ZERO = cited(
     "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 3.1"
@@ -25,7 +28,7 @@ _YOUNG = cited("Young 1974, A first order approximation to the optimum checkpoin
 # Failures: independent parts fail at constant rates, and one failure stops the whole job.
 job_nodes = scope.declare(
     "job.nodes, n_job [node]: nodes allocated to the job",
-    equals=training.gpus / node_gpus,
+    equals=training_job.gpus / node_gpus,
     reference=by_definition("the job's GPUs over those of a node"),
 )
 gpu_failure_rate = scope.declare(
@@ -47,7 +50,7 @@ shared_failure_rate = scope.declare(
 )
 failure_rate = scope.declare(
     "job.failure_rate, lambda [1/s as 1/day]: interruptions of the job, by time",
-    equals=training.gpus * gpu_failure_rate + job_nodes * node_failure_rate + shared_failure_rate,
+    equals=training_job.gpus * gpu_failure_rate + job_nodes * node_failure_rate + shared_failure_rate,
     reference=_RELIABILITY,
 )
 mtbf = scope.declare(
@@ -55,7 +58,7 @@ mtbf = scope.declare(
 )
 checkpoint_size = scope.declare(
     "checkpoint.size, S_ckpt [byte as GB]: size of one checkpoint: weights and optimizer states",
-    equals=architecture.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
+    equals=parameters.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
     reference=_ZERO,
 )
 storage_bandwidth = scope.declare(
@@ -137,7 +140,7 @@ productive_share = scope.declare(
     boundary="scenario",
 )
 scope.equation(
-    training.run_yield,
+    training_run.run_yield,
     availability * productive_share,
     name="run.yield",
     meaning="share of time left after failures, checkpoints and planned stops",
@@ -145,7 +148,7 @@ scope.equation(
 )
 interruptions = scope.declare(
     "run.interruptions, n_fail: expected interruptions during the run",
-    equals=failure_rate * training.time_to_train / training.run_yield,
+    equals=failure_rate * training_run.time_to_train / training_run.run_yield,
     reference=_RELIABILITY,
     target=True,
 )

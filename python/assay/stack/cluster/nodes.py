@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
-from assay.stack import gpu, manufacturing
+from assay.stack.gpu import power as gpu_power
+from assay.stack.manufacturing import packages
 
 scope = Scope("cluster", "Nodes, network, racks, failures")
 
@@ -31,7 +32,7 @@ gpus = scope.declare(
 )
 delivery_time = scope.declare(
     "delivery_time, T_del [s as day]: time in which the site's GPUs are made",
-    equals=gpus / manufacturing.gpu_rate,
+    equals=gpus / packages.gpu_rate,
     reference=by_definition("GPUs over their rate"),
     target=True,
 )
@@ -59,7 +60,7 @@ cpu_working_load = scope.declare(
 cpu_load = scope.declare(
     "cpu.load, u [1 as %]: utilization of the host CPUs",
     bounds=(0, 1),
-    equals=cpu_working_load * gpu.duty,
+    equals=cpu_working_load * gpu_power.duty,
     reference=_IDLE_BUSY,
 )
 cpu_power = scope.declare(

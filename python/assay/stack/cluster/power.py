@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, ceil, total
-from assay.stack import gpu
 from assay.stack.cluster.network import nic_power
 from assay.stack.cluster.nodes import (
     FLEET,
@@ -18,9 +17,11 @@ from assay.stack.cluster.nodes import (
     scope,
     storage_power,
 )
+from assay.stack.gpu import power as gpu_power
+from assay.stack.gpu import rates as gpu_rates
 
 node_gpu_power = scope.declare(
-    "node.gpu_power, P_GPUs [W/node]: power of all GPUs in a node", equals=node_gpus * gpu.power, reference=PARTS
+    "node.gpu_power, P_GPUs [W/node]: power of all GPUs in a node", equals=node_gpus * gpu_power.power, reference=PARTS
 )
 fan_share = scope.declare(
     "node.fan_share, s_fan: power of an air-cooled node's fans over that of its parts",
@@ -55,7 +56,7 @@ it_power = scope.declare(
 design_node_power = scope.declare(
     "node.design_power, P_node_max [W/node]: power to provision for a node: GPUs at their limit, CPUs busy, "
     "whatever the load",
-    equals=total(node_gpus * gpu.power_limit, cpus * cpu_busy_power, memory_power, nic_power, storage_power)
+    equals=total(node_gpus * gpu_power.power_limit, cpus * cpu_busy_power, memory_power, nic_power, storage_power)
     * (1 + other_share),
     reference=PARTS,
 )
@@ -93,7 +94,7 @@ scope.inequality(
 )
 rack_peak_flops = scope.declare(
     "rack.peak_flops, P_rack [FLOP/s as PFLOP/s]: peak rate of a rack",
-    equals=rack_nodes * node_gpus * gpu.peak_flops,
+    equals=rack_nodes * node_gpus * gpu_rates.peak_flops,
     reference=by_definition("sum over the GPUs of a rack"),
     library=True,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Variable, cited, where
-from assay.stack import cluster, manufacturing
+from assay.stack.cluster import network, nodes
+from assay.stack.cluster import power as cluster_power
 from assay.stack.econ.tariff import scope
+from assay.stack.manufacturing import packages
 
 _TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data Centers"
 _CAPITAL = cited(_TCO, "capital costs of IT and of the site")
@@ -22,7 +24,7 @@ gpu_price = scope.declare("gpu.price, c_GPU [USD/GPU]: price of one GPU", refere
 # A buyer pays for design, software and margin too: the price is an input, not computed from the cost.
 cost_share = scope.declare(
     "gpu.cost_share, s_GPU [1 as %]: share of a GPU's price that its dies, memory and package cost",
-    equals=manufacturing.gpu_cost / gpu_price,
+    equals=packages.gpu_cost / gpu_price,
     reference=_CAPITAL,
     target=True,
 )
@@ -45,17 +47,17 @@ site_price = scope.declare(
 )
 network_capex = scope.declare(
     "capex.network, K_net [USD]: capital in switches and optics",
-    equals=cluster.switches * switch_price + cluster.transceivers * transceiver_price,
+    equals=network.switches * switch_price + network.transceivers * transceiver_price,
     reference=_BILLING,
 )
 machine_capex = scope.declare(
     "capex.machines, K_IT [USD]: capital in GPUs, nodes, network and racks",
-    equals=cluster.gpus * gpu_price + cluster.nodes * server_price + network_capex + cluster.racks * rack_price,
+    equals=nodes.gpus * gpu_price + nodes.nodes * server_price + network_capex + cluster_power.racks * rack_price,
     reference=_CAPITAL,
 )
 site_capex = scope.declare(
     "capex.site, K_site [USD]: capital in building, supply and cooling",
-    equals=cluster.design_power * site_price,
+    equals=cluster_power.design_power * site_price,
     reference=_CAPITAL,
 )
 year = scope.constant("year", "yr", "31557600 s", "compounding period of interest", reference=_ANNUITY)

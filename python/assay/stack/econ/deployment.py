@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, number
-from assay.stack import cluster, gpu, serving, thermal
+from assay.stack import serving
+from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
+from assay.stack.gpu import power as gpu_power
+from assay.stack.thermal import site
 
 _SERVING = cited(
     "DeepSeek-AI 2025, DeepSeek-V3/R1 Inference System Overview", "cost of a day by nodes, GPUs and rental price"
@@ -24,7 +27,7 @@ serving_load = scope.declare(
     boundary="scenario",
 )
 scope.approximation(
-    gpu.duty,
+    gpu_power.duty,
     serving_load * serving.power.duty,
     name="serving.duty",
     valid=serving_load >= 0,
@@ -33,7 +36,7 @@ scope.approximation(
 )
 serving_power = scope.declare(
     "serving.dc_power, P_s [W]: power at the meter attributed to the deployment",
-    equals=serving.latency.gpus / cluster.gpus * thermal.site_power,
+    equals=serving.latency.gpus / nodes.gpus * site.site_power,
     reference=by_definition("in proportion to allocated GPUs"),
     target=True,
 )
@@ -71,7 +74,7 @@ step_cost_per_token = scope.declare(
 )
 scope.inequality(
     "serving.fits_site",
-    serving.latency.gpus <= cluster.gpus,
+    serving.latency.gpus <= nodes.gpus,
     "the deployment uses no more GPUs than the site has",
     reference=by_definition(),
 )

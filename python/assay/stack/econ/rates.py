@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from assay.model import cited, total, where
-from assay.stack import cluster, thermal
+from assay.stack.cluster import nodes
 from assay.stack.econ.capital import capital_rate, machine_capex, site_capex, year
 from assay.stack.econ.tariff import electricity_price, scope
+from assay.stack.thermal import site, water
 
 _TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data Centers"
 _OPERATION = cited(_TCO, "annual operating expenses")
@@ -37,9 +38,7 @@ water_price = scope.declare(
     "water.price, c_w [USD/m^3]: price of fresh water and of its discharge", reference=_OPERATION, boundary="scenario"
 )
 water_rate = scope.declare(
-    "water.rate, v [USD/s as USD/h]: cost of the site's water",
-    equals=thermal.makeup * water_price,
-    reference=_OPERATION,
+    "water.rate, v [USD/s as USD/h]: cost of the site's water", equals=water.makeup * water_price, reference=_OPERATION
 )
 ownership_rate = scope.declare(
     "site.rate, c_own [USD/s as USD/h]: cost of owning and running the site, without electricity",
@@ -54,12 +53,12 @@ utilisation = scope.declare(
 )
 gpu_ownership_rate = scope.declare(
     "gpu.owned_rate, c_o [USD/(s*GPU) as USD/(h*GPU)]: cost of one owned GPU per utilized time",
-    equals=ownership_rate / (cluster.gpus * utilisation),
+    equals=ownership_rate / (nodes.gpus * utilisation),
     reference=_BURDEN,
 )
 gpu_power_rate = scope.declare(
     "gpu.power_rate, c_p [USD/(s*GPU) as USD/(h*GPU)]: electricity of one GPU and its share of the site",
-    equals=thermal.site_power / cluster.gpus * electricity_price,
+    equals=site.site_power / nodes.gpus * electricity_price,
     reference=_OPERATION,
 )
 rented = scope.flag(

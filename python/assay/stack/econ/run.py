@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, number
-from assay.stack import cluster, thermal, training
+from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
+from assay.stack.thermal import site
+from assay.stack.training import job as training_job
+from assay.stack.training import run as training_run
 
 _RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
 _ENERGY = cited("Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models", "sec. 6, energy of a run")
@@ -14,30 +17,30 @@ _RUN = cited("Cottier et al. 2024, The Rising Costs of Training Frontier AI Mode
 job_share = scope.declare(
     "job.share, s: share of the site's GPUs allocated to the job",
     bounds=(0, 1),
-    equals=training.gpus / cluster.gpus,
+    equals=training_job.gpus / nodes.gpus,
     reference=by_definition("job's GPUs over the site's"),
 )
 job_power = scope.declare(
     "job.dc_power, P_job [W]: power at the meter attributed to the job",
-    equals=job_share * thermal.site_power,
+    equals=job_share * site.site_power,
     reference=by_definition("in proportion to allocated GPUs"),
     target=True,
 )
 capex_rate = scope.declare(
     "capex.rate, c_hw [USD/s as USD/h]: cost of the job's hardware per time, owned or rented",
-    equals=training.gpus * gpu_rate,
+    equals=training_job.gpus * gpu_rate,
     reference=_RUN,
 )
 run_duration = scope.declare(
     "run.duration, T_run [s as day]: time for which GPUs are allocated to the run",
-    equals=training.time_to_train / training.run_yield,
+    equals=training_run.time_to_train / training_run.run_yield,
     reference=_RUN,
 )
 scope.approximation(
     run_duration,
-    training.time_to_train,
+    training_run.time_to_train,
     name="run.uninterrupted",
-    valid=training.time_to_train >= number("0 s"),
+    valid=training_run.time_to_train >= number("0 s"),
     meaning="time of the steps only, without failures",
     reference=_RUN,
 )
@@ -58,7 +61,7 @@ total_cost = scope.declare(
 )
 scope.approximation(
     total_cost,
-    rent * training.gpus * run_duration,
+    rent * training_job.gpus * run_duration,
     name="run.rented",
     valid=rent > number("0 USD/(s*GPU)"),
     meaning="rent that includes power: neither site nor power is needed",
@@ -66,26 +69,26 @@ scope.approximation(
 )
 cost_per_token = scope.declare(
     "cost.per_token, c_tok [USD/token]: cost per training token",
-    equals=total_cost / training.total_tokens,
+    equals=total_cost / training_run.total_tokens,
     reference=by_definition("cost over tokens"),
     target=True,
 )
 cost_per_step = scope.declare(
     "cost.per_step, c_step [USD]: cost of one optimizer step",
-    equals=total_cost / training.steps,
+    equals=total_cost / training_run.steps,
     reference=by_definition("cost over steps"),
     target=True,
 )
 energy_per_token = scope.declare(
     "energy.per_token, e_tok [J/token]: energy at the meter per training token",
     bounds=POSITIVE,
-    equals=run_energy / training.total_tokens,
+    equals=run_energy / training_run.total_tokens,
     reference=by_definition("energy over tokens"),
     target=True,
 )
 scope.inequality(
     "job.fits_site",
-    training.gpus <= cluster.gpus,
+    training_job.gpus <= nodes.gpus,
     "the job uses no more GPUs than the site has",
     reference=by_definition(),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, minimum, number
-from assay.stack import gpu, hbm
+from assay.stack import hbm
+from assay.stack.gpu import rates as gpu_rates
 from assay.stack.manufacturing.wafers import die_area, die_cost, good_dies, scope, sites_on_wafer
 
 _COST = cited(
@@ -84,7 +85,7 @@ package_price = scope.declare(
 )
 gpu_cost = scope.declare(
     "gpu.cost, C_GPU [USD/GPU]: cost of a GPU's dies, memory and package",
-    equals=(dies * die_cost + gpu.memory_capacity * memory_price + package_price) / package_yield,
+    equals=(dies * die_cost + gpu_rates.memory_capacity * memory_price + package_price) / package_yield,
     reference=_COST,
     target=True,
 )

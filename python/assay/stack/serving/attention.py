@@ -3,59 +3,61 @@
 from __future__ import annotations
 
 from assay.model import Expression, maximum, minimum, number, where
-from assay.stack import architecture as model
+from assay.stack.architecture import cache, parameters, shapes
 from assay.stack.kernels import attention_decode, attention_prefill, device, gemm_constants, passes
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.load import BYTES_16_BIT, COLD, NO_WORK, Step, Work, only_where
 
-_IS_LATENT = model.latent_width > 0
-_HEADS = maximum(model.heads / d.attention_ranks, 1)
-_KV_HEADS = maximum(model.kv_heads / d.attention_ranks, 1)
+_IS_LATENT = shapes.latent_width > 0
+_HEADS = maximum(shapes.heads / d.attention_ranks, 1)
+_KV_HEADS = maximum(shapes.kv_heads / d.attention_ranks, 1)
 
 
 def projections(step: Step) -> Work:
     """GEMMs around the attention of all layers."""
-    query = where(model.query_width > 0, model.query_width, _HEADS * model.head_size)
-    grouped = (1 + model.attention_gate) * _HEADS * model.head_size + _KV_HEADS * (model.head_size + model.value_size)
+    query = where(shapes.query_width > 0, shapes.query_width, _HEADS * shapes.head_size)
+    grouped = (1 + shapes.attention_gate) * _HEADS * shapes.head_size + _KV_HEADS * (
+        shapes.head_size + shapes.value_size
+    )
     into = step.gemm(
         "qkv",
         "queries, keys and values",
         step.own,
-        where(_IS_LATENT, query + model.latent_width + model.rotary_width, grouped),
-        model.hidden,
+        where(_IS_LATENT, query + shapes.latent_width + shapes.rotary_width, grouped),
+        shapes.hidden,
     )
     queries = step.gemm(
-        "latent_query", "queries from their latent", step.own, _HEADS * model.head_size, model.query_width
+        "latent_query", "queries from their latent", step.own, _HEADS * shapes.head_size, shapes.query_width
     )
     expanded = step.gemm(
         "latent_values",
         "keys and values from their latent",
         step.own,
-        _HEADS * (model.head_size - model.rotary_width + model.value_size),
-        model.latent_width,
+        _HEADS * (shapes.head_size - shapes.rotary_width + shapes.value_size),
+        shapes.latent_width,
         in_16_bits=True,
     )
-    out = step.gemm("out", "attention outputs", step.own, model.hidden, _HEADS * model.value_size)
+    out = step.gemm("out", "attention outputs", step.own, shapes.hidden, _HEADS * shapes.value_size)
     into = step.item("qkv", "queries, keys and values of a layer", into)
     out = step.item("out", "the output projection of a layer", out)
     expanded = step.item("latent_values", "keys and values from their latent", only_where(_IS_LATENT, expanded))
     queries = step.item(
-        "latent_query", "queries from their latent", only_where(_IS_LATENT & (model.query_width > 0), queries)
+        "latent_query", "queries from their latent", only_where(_IS_LATENT & (shapes.query_width > 0), queries)
     )
     latent = expanded + queries
     # Linear-attention (SSM) layers have GEMMs of other shapes; their time scales with their weights.
-    linear = model.linear_layers * model.linear_matrices / model.attention_matrices
-    return (into + latent + out).times(model.attention_layers) + (into + out).times(linear)
+    linear = parameters.linear_layers * parameters.linear_matrices / parameters.attention_matrices
+    return (into + latent + out).times(parameters.attention_layers) + (into + out).times(linear)
 
 
 def attention(step: Step) -> Work:
     """Attention of all layers, decoding and prompts."""
     total = NO_WORK
     for layers, name, reach in (
-        (model.full_layers, "full", model.index_tokens),
-        (model.window_layers, "window", model.window),
+        (parameters.full_layers, "full", shapes.index_tokens),
+        (parameters.window_layers, "window", shapes.window),
     ):
         if step.load.decoding is not None:
             decoding = _new_tokens(step, name, reach)
@@ -69,7 +71,7 @@ def attention(step: Step) -> Work:
                 prompts = only_where(step.prompt_tokens > 0, prompts)
             prompts = step.item(f"prompt_{name}", f"{name} attention of prompts", prompts)
             total = total + prompts.times(layers)
-    moved = 2 * step.own * model.state_elements / maximum(model.linear_layers, 1)
+    moved = 2 * step.own * cache.state_elements / maximum(parameters.linear_layers, 1)
     state = passes.declare(
         scope,
         f"{step.prefix}state.",
@@ -79,15 +81,15 @@ def attention(step: Step) -> Work:
     )
     fixed = Work(state.time, state.size, NO_WORK.flops, NO_WORK.floor)
     fixed = step.item("state", "the fixed state of a layer", fixed)
-    return total + fixed.times(model.linear_layers)
+    return total + fixed.times(parameters.linear_layers)
 
 
 def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     grouped = maximum(_KV_HEADS, _HEADS / engine.group_limit)
     # The queries of a sequence share its keys, as the heads of a group do.
     heads = _HEADS if step.load.queries is None else _HEADS * step.load.queries
-    width = where(_IS_LATENT, model.latent_width + model.rotary_width, model.head_size)
-    value = where(_IS_LATENT, model.latent_width, model.value_size)
+    width = where(_IS_LATENT, shapes.latent_width + shapes.rotary_width, shapes.head_size)
+    value = where(_IS_LATENT, shapes.latent_width, shapes.value_size)
     shape = attention_decode.DecodeShape(
         batch=maximum(step.own_decoding, 1),
         context=step.load.context / ONE_TOKEN,
@@ -120,7 +122,7 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
     if step.load.optional:
         length = maximum(length, 1)
     # Sparse attention reads the latent of selected tokens; dense attention expands it to K and V.
-    is_chosen = model.index_tokens > 0
+    is_chosen = shapes.index_tokens > 0
     shape = attention_prefill.PrefillShape(
         batch=maximum(step.own_prompts / length, 1),
         length=length,
@@ -128,8 +130,8 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
         window=reach,
         heads=_HEADS,
         kv_heads=where(_IS_LATENT, _HEADS, _KV_HEADS),
-        width=where(is_chosen, model.latent_width + model.rotary_width, model.head_size),
-        value_width=where(is_chosen, model.latent_width, model.value_size),
+        width=where(is_chosen, shapes.latent_width + shapes.rotary_width, shapes.head_size),
+        value_width=where(is_chosen, shapes.latent_width, shapes.value_size),
         element=BYTES_16_BIT,
         kv_element=BYTES_16_BIT,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Variable, by_definition, cited, exp, fitted, log, number, where
-from assay.stack import architecture
+from assay.stack.architecture import shapes
 from assay.stack.serving.deployment import expert_bytes, scope, weight_bytes
 
 _FITTED = fitted("docs/design/serving-model.md", "measured serving figures")
@@ -36,7 +36,7 @@ unstated_inputs = scope.declare(
     reference=_FITTED,
     boundary="needs-source",
 )
-_has_experts = architecture.experts > 0
+_has_experts = shapes.experts > 0
 _is_narrow = where(_has_experts, expert_bytes, weight_bytes) < number("1 byte")
 further_error = scope.declare(
     "model_error.further, e_w: model error by what is served and by what is not known",

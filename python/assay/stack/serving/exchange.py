@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, minimum, number, where
 from assay.stack import alpha_beta, interconnect
-from assay.stack import architecture as model
 from assay.stack.alpha_beta import Medium, Span
+from assay.stack.architecture import shapes as model
 from assay.stack.collectives.spans import LINKS
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import scope

@@ -5,45 +5,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assay.model import Expression, maximum, where
-from assay.stack import architecture as model
+from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import experts, passes
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTE, BYTES_16_BIT, NO_WORK, Step, Work
 
-_WIDTH = maximum(model.expert_ffn * d.expert / d.tensor, 1)
+_WIDTH = maximum(shapes.expert_ffn * d.expert / d.tensor, 1)
 _FEWEST = 0.01
 """Kernels that an engine without any is taken to have, where a number of them divides."""
-_EXPERTS_PER_TOKEN = where(model.experts > 0, model.experts_per_token / d.expert, 1)
+_EXPERTS_PER_TOKEN = where(shapes.experts > 0, shapes.experts_per_token / d.expert, 1)
 
 
 def feed_forward(step: Step) -> Work:
     """Dense feed-forwards, shared experts and routed experts of all layers."""
-    has_shared = (model.experts > 0) & (model.shared_experts > 0)
-    shared = model.shared_experts * model.expert_ffn
+    has_shared = (shapes.experts > 0) & (shapes.shared_experts > 0)
+    shared = shapes.shared_experts * shapes.expert_ffn
     # Where tokens travel to experts, replicas keep what is not routed, for their own tokens.
     is_own = d.exchanges.is_("on")
     rows = where(is_own, step.own, step.tokens)
-    width = where(has_shared, shared, model.ffn) / where(is_own, d.attention_ranks, d.tensor)
+    width = where(has_shared, shared, shapes.ffn) / where(is_own, d.attention_ranks, d.tensor)
     # A dense layer among layers of experts counts by its width.
     layers = where(
         has_shared,
-        model.expert_layers + model.plain_layers * model.ffn / maximum(shared, 1),
+        parameters.expert_layers + parameters.plain_layers * shapes.ffn / maximum(shared, 1),
         # Layers of a state-space model have none.
-        where(model.ffn > 0, model.plain_layers, 0),
+        where(shapes.ffn > 0, parameters.plain_layers, 0),
     )
-    gates = model.ffn_matrices - 1
-    up = step.gemm("ffn_up", "feed-forwards, up", rows, gates * width, model.hidden)
-    down = step.gemm("ffn_down", "feed-forwards, down", rows, model.hidden, width)
+    gates = shapes.ffn_matrices - 1
+    up = step.gemm("ffn_up", "feed-forwards, up", rows, gates * width, shapes.hidden)
+    down = step.gemm("ffn_down", "feed-forwards, down", rows, shapes.hidden, width)
     up = step.item("ffn_up", "the up projection of a layer", up)
     down = step.item("ffn_down", "the down projection of a layer", down)
     slowdown = _slowdown(step)
-    experts_up = _experts(step, "experts_up", gates * _WIDTH, model.hidden).slowed(slowdown)
-    experts_down = _experts(step, "experts_down", model.hidden, _WIDTH).slowed(slowdown)
+    experts_up = _experts(step, "experts_up", gates * _WIDTH, shapes.hidden).slowed(slowdown)
+    experts_down = _experts(step, "experts_down", shapes.hidden, _WIDTH).slowed(slowdown)
     routed = step.item("experts_up", "the up projection of a layer's experts", experts_up)
     routed = routed + step.item("experts_down", "the down projection of a layer's experts", experts_down)
-    return (up + down).times(layers) + routed.times(model.expert_layers)
+    return (up + down).times(layers) + routed.times(parameters.expert_layers)
 
 
 def _slowdown(step: Step) -> Expression:
@@ -57,7 +57,7 @@ def _slowdown(step: Step) -> Expression:
 def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> Work:
     shape = experts.ExpertsShape(
         tokens=maximum(step.tokens, 1),
-        experts=maximum(model.experts / d.expert, 1),
+        experts=maximum(shapes.experts / d.expert, 1),
         chosen=_EXPERTS_PER_TOKEN,
         columns=columns,
         depth=depth,
@@ -71,16 +71,16 @@ def _experts(step: Step, name: str, columns: Expression, depth: Expression) -> W
 
 def small(step: Step) -> Work:
     """Norms, rotations, activations, casts; routing and gathering of experts."""
-    attended = (model.query_size + model.kv_size) / d.attention_ranks
-    dense = where(model.plain_layers > 0, model.ffn / d.tensor, 0)
-    size = BYTES_16_BIT * (step.own * (6 * model.hidden + 2 * attended) + 3 * step.tokens * dense)
+    attended = (parameters.query_size + parameters.kv_size) / d.attention_ranks
+    dense = where(parameters.plain_layers > 0, shapes.ffn / d.tensor, 0)
+    size = BYTES_16_BIT * (step.own * (6 * shapes.hidden + 2 * attended) + 3 * step.tokens * dense)
     kernels: Expression = engine.layer_kernels
     if step.load.optional:
         kernels = maximum(kernels, _FEWEST)
     layer = passes.declare(
         scope, f"{step.prefix}layer_passes.", size=size, kernels=kernels, what=f"passes of a layer in {step.what}"
     )
-    routed = BYTES_16_BIT * step.tokens * _EXPERTS_PER_TOKEN * (3 * model.hidden + 3 * _WIDTH)
+    routed = BYTES_16_BIT * step.tokens * _EXPERTS_PER_TOKEN * (3 * shapes.hidden + 3 * _WIDTH)
     routing = passes.declare(
         scope,
         f"{step.prefix}routing.",
@@ -99,4 +99,4 @@ def small(step: Step) -> Work:
     per_mixture = step.item(
         "routing", "the routing of a layer", Work(routing.time, routing.size, NO_WORK.flops, NO_WORK.floor)
     )
-    return per_layer.times(model.layers) + per_mixture.times(model.expert_layers)
+    return per_layer.times(shapes.layers) + per_mixture.times(parameters.expert_layers)

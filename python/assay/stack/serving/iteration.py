@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Variable, cited, maximum, minimum, number, where
-from assay.stack import architecture as model
-from assay.stack import collectives, interconnect
+from assay.stack import interconnect
+from assay.stack.architecture import parameters, shapes
+from assay.stack.collectives import node, templates
 from assay.stack.kernels import device
 from assay.stack.serving import attention, engine, exchange, feed_forward
 from assay.stack.serving import deployment as d
@@ -116,8 +117,8 @@ def _one_by_one(step: Step) -> Expression:
     """
     if step.load.optional:
         return NO_TIME
-    kernels = model.layers * (engine.layer_kernels + _DENSE_KERNELS)
-    kernels = kernels + model.expert_layers * engine.expert_kernels
+    kernels = shapes.layers * (engine.layer_kernels + _DENSE_KERNELS)
+    kernels = kernels + parameters.expert_layers * engine.expert_kernels
     sending = engine.synchronous * engine.stream_time * step.own_decoding
     return (engine.eager * engine.kernel_gap * kernels + sending) * d.micro_batches
 
@@ -128,8 +129,8 @@ def _logits(step: Step) -> Work:
         "logits",
         "logits",
         step.sampled,
-        model.vocabulary / d.tensor,
-        model.hidden,
+        shapes.vocabulary / d.tensor,
+        shapes.hidden,
         in_16_bits=True,
         element=step.load.head_element,
     )
@@ -142,19 +143,19 @@ def _reductions(step: Step, computing: Expression) -> Variable:
     An exchange of tokens between experts hides behind what another micro-batch computes.
     """
     # With replicas, an all-gather of tokens and a reduce-scatter cost as much as an all-reduce.
-    attended = _reduction(step, "attention_sum", step.own * model.hidden, d.attention_ranks)
-    mixed = _reduction(step, "feed_forward_sum", step.tokens * model.hidden, d.tensor)
-    sent = model.expert_layers * exchange.declare(step) * d.micro_batches
+    attended = _reduction(step, "attention_sum", step.own * shapes.hidden, d.attention_ranks)
+    mixed = _reduction(step, "feed_forward_sum", step.tokens * shapes.hidden, d.tensor)
+    sent = parameters.expert_layers * exchange.declare(step) * d.micro_batches
     exposed = where(d.micro_batches > 1, maximum(sent - computing, NO_TIME), sent)
     times = where(
         d.exchanges,
-        d.micro_batches * model.layers * attended + exposed,
-        d.micro_batches * model.layers * (attended + mixed),
+        d.micro_batches * shapes.layers * attended + exposed,
+        d.micro_batches * shapes.layers * (attended + mixed),
     )
     if step.load.context_ranks is not None:
-        outputs = step.own * model.output_size / d.attention_ranks
+        outputs = step.own * parameters.output_size / d.attention_ranks
         merged = _reduction(step, "context_sum", outputs, step.load.context_ranks)
-        times = times + d.micro_batches * model.attention_layers * merged
+        times = times + d.micro_batches * parameters.attention_layers * merged
     return step.declare(
         f"reduction_time, t_r [s as ms]: all-reduces, and exposed exchange of tokens between experts, in {step.what}",
         times,
@@ -165,8 +166,8 @@ def _reductions(step: Step, computing: Expression) -> Variable:
 def _reduction(step: Step, name: str, elements: Expression, ranks: Expression) -> Expression:
     local = minimum(ranks, interconnect.node_ranks)
     size = elements * BYTES_16_BIT
-    inside = collectives.node_all_reduce(scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1"))
-    across = collectives.all_reduce(
+    inside = node.node_all_reduce(scope, f"{step.prefix}{name}.", size=size, ranks=local, direct=number("1"))
+    across = templates.all_reduce(
         scope,
         f"{step.prefix}{name}.across.",
         size=size / local,

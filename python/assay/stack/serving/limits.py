@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import below, by_definition, cited
-from assay.stack import architecture as model
+from assay.stack.architecture import shapes as model
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import scope

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assay.model import Expression, ceil, cited, equal, floor, maximum, minimum, number, where
-from assay.stack import architecture as model
-from assay.stack import gpu
+from assay.stack.architecture import cache, parameters, shapes
+from assay.stack.gpu import rates as gpu_rates
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scope
@@ -25,40 +25,41 @@ _WIDE = number("2 byte")
 
 expert_parameters = scope.declare(
     "expert_parameters, N_x: weights of all routed experts",
-    equals=model.expert_layers * model.experts * model.expert_parameters,
+    equals=parameters.expert_layers * shapes.experts * parameters.expert_parameters,
     reference=_POPE,
 )
 attention_parameters = scope.declare(
     "attention_parameters, N_a: weights of the attention of all layers",
-    equals=model.attention_layers * model.attention_parameters + model.linear_layers * model.linear_parameters,
+    equals=parameters.attention_layers * parameters.attention_parameters
+    + parameters.linear_layers * parameters.linear_parameters,
     reference=_POPE,
 )
-_shared = where(d.exchanges, model.expert_layers * model.shared_experts * model.expert_parameters, 0)
+_shared = where(d.exchanges, parameters.expert_layers * shapes.shared_experts * parameters.expert_parameters, 0)
 weight_memory = scope.declare(
     "weight_memory, M_w [byte/GPU as GB/GPU]: weights on one GPU",
     equals=(
         expert_parameters * d.expert_bytes
-        + model.embedding_parameters * _WIDE
-        + (model.parameters - expert_parameters - model.embedding_parameters) * d.weight_bytes
+        + parameters.embedding_parameters * _WIDE
+        + (parameters.parameters - expert_parameters - parameters.embedding_parameters) * d.weight_bytes
         + (d.attention_replicas - 1) * (attention_parameters + _shared) * d.weight_bytes
     )
     / d.instance_gpus,
     reference=_POPE,
 )
-_routed_width = where(model.experts > 0, model.experts_per_token, 0) * (
-    (model.ffn_matrices * model.expert_ffn) / d.tensor + model.hidden
+_routed_width = where(shapes.experts > 0, shapes.experts_per_token, 0) * (
+    (shapes.ffn_matrices * shapes.expert_ffn) / d.tensor + shapes.hidden
 )
-_dense_width = where(model.plain_layers > 0, model.ffn_matrices * model.ffn / d.tensor, 0)
+_dense_width = where(parameters.plain_layers > 0, shapes.ffn_matrices * shapes.ffn / d.tensor, 0)
 layer_activations = scope.declare(
     "layer_activations, M_l [byte/GPU as GB/GPU]: activations of the widest feed-forward over the largest batch "
     "of tokens",
-    equals=d.prompt_budget / ONE_TOKEN * (maximum(_routed_width, _dense_width) + 4 * model.hidden) * _WIDE / ONE_GPU,
+    equals=d.prompt_budget / ONE_TOKEN * (maximum(_routed_width, _dense_width) + 4 * shapes.hidden) * _WIDE / ONE_GPU,
     reference=_PROFILE,
 )
 # Logits in 32 bits, sorted, and as probabilities.
 logit_activations = scope.declare(
     "logit_activations, M_s [byte/GPU as GB/GPU]: logits of the most running requests while sampling",
-    equals=d.batch_limit / ONE_REQUEST * model.vocabulary * number("12 byte") / ONE_GPU,
+    equals=d.batch_limit / ONE_REQUEST * shapes.vocabulary * number("12 byte") / ONE_GPU,
     reference=_PROFILE,
 )
 activation_memory = scope.declare(
@@ -70,7 +71,7 @@ cache_memory = scope.declare(
     "cache_memory, M_c [byte/GPU as GB/GPU]: memory per GPU left for the KV cache",
     equals=maximum(
         (
-            engine.memory_share * gpu.memory_capacity
+            engine.memory_share * gpu_rates.memory_capacity
             - weight_memory
             - engine.counts_activations * (activation_memory + engine.reserved_memory / ONE_GPU)
         )
@@ -80,7 +81,7 @@ cache_memory = scope.declare(
     reference=_PROFILE,
 )
 # KV heads are not split: more GPUs than KV heads replicate them, and all replicate the latent.
-copies: Expression = where(model.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / model.kv_heads, 1))
+copies: Expression = where(shapes.latent_width > 0, d.attention_ranks, maximum(d.attention_ranks / shapes.kv_heads, 1))
 cache_copies = scope.declare(
     "kv.copies, n_c: copies of the KV cache within a replica", equals=copies, reference=_LATENT
 )
@@ -88,8 +89,8 @@ cache_copies = scope.declare(
 
 def sequence_memory(tokens: Expression) -> Expression:
     """Bytes of keys, values and states of one request of this many tokens, in one copy."""
-    windowed = minimum(tokens, ONE_TOKEN * where(model.window > 0, model.window, tokens / ONE_TOKEN))
-    elements = model.full_elements * tokens + model.window_elements * windowed + model.state_elements
+    windowed = minimum(tokens, ONE_TOKEN * where(shapes.window > 0, shapes.window, tokens / ONE_TOKEN))
+    elements = cache.full_elements * tokens + cache.window_elements * windowed + cache.state_elements
     return elements * d.kv_bytes
 
 
@@ -110,7 +111,7 @@ request_memory = scope.declare(
 )
 token_memory = scope.declare(
     "kv.bytes_per_token, k [byte/token]: KV-cache bytes per token, one copy",
-    equals=model.elements_per_token * d.kv_bytes,
+    equals=cache.elements_per_token * d.kv_bytes,
     reference=_LATENT,
 )
 blocks = scope.declare(
@@ -158,13 +159,13 @@ scope.inequality(
     "the KV cache holds all requests that may run; others wait",
     reference=_PAGED,
 )
-shares = model.heads / d.attention_ranks
+shares = shapes.heads / d.attention_ranks
 scope.inequality(
     "heads_divide", equal(shares, floor(shares)), "every GPU has the same number of query heads", reference=_POPE
 )
 scope.inequality(
     "experts_divide",
-    d.expert <= maximum(model.experts, 1),
+    d.expert <= maximum(shapes.experts, 1),
     "no more expert-parallel groups than experts",
     reference=_POPE,
 )

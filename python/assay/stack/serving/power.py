@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.model import Expression, by_definition, cited, minimum, number, where
-from assay.stack import gpu
+from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
 from assay.stack.serving import latency, loads
@@ -38,7 +38,7 @@ busy_time = scope.declare(
 _flops = _per_step(lambda i: i.issued)
 _size = _per_step(lambda i: i.size)
 scope.approximation(
-    gpu.work_tensor_use,
+    gpu_power.work_tensor_use,
     minimum(_flops / (busy_time * device.peak_flops * device.rate_multiple(d.compute_bits)), 1),
     valid=d.concurrency > number("0 request"),
     name="work.tensor_use",
@@ -46,7 +46,7 @@ scope.approximation(
     reference=_ACTIVE,
 )
 scope.approximation(
-    gpu.work_memory_use,
+    gpu_power.work_memory_use,
     minimum(_size / (busy_time * device.memory_bandwidth), 1),
     valid=d.concurrency > number("0 request"),
     name="work.memory_use",
@@ -54,7 +54,7 @@ scope.approximation(
     reference=_ACTIVE,
 )
 scope.approximation(
-    gpu.work_clock_share,
+    gpu_power.work_clock_share,
     minimum(_per_step(lambda i: i.clock_bound) / busy_time, 1),
     valid=d.concurrency > number("0 request"),
     name="work.clock_share",

@@ -7,8 +7,8 @@ declares the work of each operation of a layer, which the planner lays out as a 
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, maximum, minimum, number, where
-from assay.stack import architecture as model
-from assay.stack import gpu
+from assay.stack.architecture import shapes as model
+from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device, passes
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine, iteration
@@ -170,7 +170,7 @@ gpus = scope.declare(
 )
 energy_per_token = scope.declare(
     "step.energy_per_token, e [J/token]: energy of the GPUs per output token",
-    equals=gpu.power * gpus / tokens_per_second,
+    equals=gpu_power.power * gpus / tokens_per_second,
     reference=by_definition("power over rate"),
     target=True,
 )
@@ -178,7 +178,7 @@ energy_per_token = scope.declare(
 _asked = sequences + prefill_tokens > 0
 _busy = step.benchmark_time - step.host_time
 scope.approximation(
-    gpu.work_tensor_use,
+    gpu_power.work_tensor_use,
     minimum(step.issued / (_busy * device.peak_flops * device.rate_multiple(d.compute_bits)), 1),
     valid=_asked,
     name="step.tensor_use",
@@ -186,7 +186,7 @@ scope.approximation(
     reference=_ACTIVE,
 )
 scope.approximation(
-    gpu.work_memory_use,
+    gpu_power.work_memory_use,
     minimum(step.size / (_busy * device.memory_bandwidth), 1),
     valid=_asked,
     name="step.memory_use",
@@ -194,7 +194,7 @@ scope.approximation(
     reference=_ACTIVE,
 )
 scope.approximation(
-    gpu.work_clock_share,
+    gpu_power.work_clock_share,
     minimum(step.clock_bound / _busy, 1),
     valid=_asked,
     name="step.clock_share",
@@ -202,7 +202,7 @@ scope.approximation(
     reference=by_definition("clock-bound time over busy time"),
 )
 scope.approximation(
-    gpu.duty,
+    gpu_power.duty,
     minimum(busy_time / wall_time, 1),
     valid=_asked,
     name="step.duty",

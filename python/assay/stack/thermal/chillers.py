@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, Variable, cited, maximum, minimum, number, where
-from assay.stack import cluster, gpu
+from assay.stack.cluster import nodes
+from assay.stack.gpu import power as gpu_power
 from assay.stack.thermal.supply import air_heat, liquid_heat, scope
 from assay.stack.thermal.weather import over_the_year, sink_rise
 
@@ -47,7 +48,7 @@ room_temperature = scope.declare(
 )
 air_temperature = scope.declare(
     "air.temperature, T_air [K as degC]: inlet air temperature of the machines",
-    equals=where(cluster.liquid_share > 0, room_temperature, gpu.coolant_temperature),
+    equals=where(nodes.liquid_share > 0, room_temperature, gpu_power.coolant_temperature),
     bounds=POSITIVE,
     reference=_AIR,
 )
@@ -128,7 +129,7 @@ def _chilled(loop: str, mark: str, heat: Variable, water: Variable, rise: Variab
 
 coolant_water = scope.declare(
     "coolant.water_temperature, T_fw [K as degC]: facility water temperature at the heat exchanger",
-    equals=gpu.coolant_temperature - coolant_approach,
+    equals=gpu_power.coolant_temperature - coolant_approach,
     reference=_LIQUID,
 )
 air_water = scope.declare(

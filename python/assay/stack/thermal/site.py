@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, total
-from assay.stack import cluster
+from assay.stack.cluster import power as cluster_power
 from assay.stack.thermal.flows import cooling_power
 from assay.stack.thermal.supply import scope, ups_loss
 
@@ -21,12 +21,12 @@ transformer_sizing = scope.declare(
 )
 transformer_capacity = scope.declare(
     "transformer.capacity, S_tr [W]: capacity of all transformers",
-    equals=transformer_sizing * cluster.design_power,
+    equals=transformer_sizing * cluster_power.design_power,
     reference=_TRANSFORMER,
 )
 transformer_load = scope.declare(
     "transformer.load, x_tr: load of the transformers over their capacity",
-    equals=(cluster.it_power + ups_loss + cooling_power) / transformer_capacity,
+    equals=(cluster_power.it_power + ups_loss + cooling_power) / transformer_capacity,
     reference=_TRANSFORMER,
 )
 transformer_idle_share = scope.declare(
@@ -54,24 +54,24 @@ stated_pue = scope.declare(
 )
 scope.approximation(
     overhead_power,
-    (stated_pue - 1) * cluster.it_power,
+    (stated_pue - 1) * cluster_power.it_power,
     name="dc.overhead_stated",
     valid=stated_pue >= 1,
     meaning="published PUE, independent of load",
     reference=_PUE,
 )
 site_power = scope.declare(
-    "dc.power, P_DC [W]: power at the site's meter", equals=cluster.it_power + overhead_power, reference=_PUE
+    "dc.power, P_DC [W]: power at the site's meter", equals=cluster_power.it_power + overhead_power, reference=_PUE
 )
 pue = scope.declare(
     "dc.pue, PUE: power usage effectiveness (PUE)",
     bounds=(1, None),
-    equals=site_power / cluster.it_power,
+    equals=site_power / cluster_power.it_power,
     reference=_PUE,
     target=True,
 )
 scope.inequality(
-    "dc.machines_draw_power", cluster.it_power > 0, "PUE is undefined without load", reference=by_definition()
+    "dc.machines_draw_power", cluster_power.it_power > 0, "PUE is undefined without load", reference=by_definition()
 )
 feed_power = scope.declare(
     "dc.feed_power, P_feed [W as MW]: power that the grid connection supplies",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
-from assay.stack import cluster
+from assay.stack.cluster import nodes
+from assay.stack.cluster import power as cluster_power
 
 scope = Scope("thermal", "Cooling, losses, and power usage effectiveness")
 
@@ -27,10 +28,10 @@ ups_redundancy = scope.declare(
     boundary="scenario",
 )
 ups_capacity = scope.declare(
-    "ups.capacity, S_UPS [W]: capacity of the UPS", equals=ups_redundancy * cluster.design_power, reference=_UPS
+    "ups.capacity, S_UPS [W]: capacity of the UPS", equals=ups_redundancy * cluster_power.design_power, reference=_UPS
 )
 ups_load = scope.declare(
-    "ups.load, x_UPS: load of the UPS over its capacity", equals=cluster.it_power / ups_capacity, reference=_UPS
+    "ups.load, x_UPS: load of the UPS over its capacity", equals=cluster_power.it_power / ups_capacity, reference=_UPS
 )
 ups_idle_share = scope.declare(
     "ups.idle_share, a_0 [1 as %]: no-load loss of the UPS over its capacity", reference=_UPS, boundary="primitive"
@@ -50,11 +51,11 @@ ups_loss = scope.declare(
 # Heat is removed by liquid at the chips or by the air of the room.
 liquid_heat = scope.declare(
     "heat.liquid, Q_liq [W]: heat of machines removed by liquid",
-    equals=cluster.it_power * cluster.liquid_share,
+    equals=cluster_power.it_power * nodes.liquid_share,
     reference=_LIQUID,
 )
 air_heat = scope.declare(
     "heat.air, Q_air [W]: heat of machines and UPS removed by air",
-    equals=cluster.it_power * (1 - cluster.liquid_share) + ups_loss,
+    equals=cluster_power.it_power * (1 - nodes.liquid_share) + ups_loss,
     reference=_BALANCE,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, number, total
-from assay.stack import cluster
+from assay.stack.cluster import power as cluster_power
 from assay.stack.thermal.flows import air_heat_capacity, rejected_heat, sink_flow, water_density
 from assay.stack.thermal.supply import scope
 from assay.stack.thermal.weather import Hour, evaporative, over_the_year, sink_rise, vapor_pressure
@@ -72,7 +72,7 @@ makeup = scope.declare(
 )
 wue = scope.declare(
     "dc.wue, WUE [m^3/J as L/kWh]: water usage effectiveness (WUE): water consumption over IT energy",
-    equals=makeup / cluster.it_power,
+    equals=makeup / cluster_power.it_power,
     reference=_WUE,
     target=True,
 )

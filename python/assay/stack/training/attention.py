@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, fitted, maximum, minimum, number, where
-from assay.stack import architecture, parallelism, software
+from assay.stack import parallelism, software
+from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
 from assay.stack.training.weights import stretched, wide_stretch
@@ -56,15 +57,15 @@ forwards = where(
     2,
     where(parallelism.recompute.is_at_least("selective") & ~software.selective_products, 2, 1),
 )
-_length = number("1 1/token") * architecture.sequence
+_length = number("1 1/token") * shapes.sequence
 sequences = scope.declare(
     "sequences, n_s: sequences per rank and pass in attention",
     equals=parallelism.micro_batch / parallelism.context,
     reference=_RING,
 )
-_heads = architecture.heads / parallelism.tensor
+_heads = shapes.heads / parallelism.tensor
 # More ranks than KV heads replicate them.
-_kv_heads = where(architecture.kv_heads > parallelism.tensor, architecture.kv_heads / parallelism.tensor, 1)
+_kv_heads = where(shapes.kv_heads > parallelism.tensor, shapes.kv_heads / parallelism.tensor, 1)
 
 
 def _declare_fused(name: str, window: Expression, what: str) -> attention_prefill.Attention:
@@ -77,9 +78,9 @@ def _declare_fused(name: str, window: Expression, what: str) -> attention_prefil
             keys=_length,
             window=window,
             heads=_heads,
-            kv_heads=where(architecture.latent_width > 0, _heads, _kv_heads),
-            width=architecture.head_size,
-            value_width=architecture.value_size,
+            kv_heads=where(shapes.latent_width > 0, _heads, _kv_heads),
+            width=shapes.head_size,
+            value_width=shapes.value_size,
             element=_HALF,
             kv_element=_HALF,
             caching=number("0"),
@@ -89,12 +90,12 @@ def _declare_fused(name: str, window: Expression, what: str) -> attention_prefil
 
 
 full = _declare_fused("full", number("0"), "attention of a full-attention layer, forward")
-windowed = _declare_fused("windowed", architecture.window, "attention of a sliding-window layer, forward")
+windowed = _declare_fused("windowed", shapes.window, "attention of a sliding-window layer, forward")
 
 
 def mean(in_full: Expression, in_window: Expression) -> Expression:
     """The mean over layers; those with a state of fixed size do not attend."""
-    return (architecture.full_layers * in_full + architecture.window_layers * in_window) / architecture.layers
+    return (parameters.full_layers * in_full + parameters.window_layers * in_window) / shapes.layers
 
 
 flops = scope.declare(
@@ -142,7 +143,7 @@ score_gemm = gemm.declare(
     gemm.GemmShape(
         rows=_score_rows,
         columns=_length,
-        depth=architecture.head_size,
+        depth=shapes.head_size,
         bits=number("16"),
         weight_element=_HALF,
         activation_element=_HALF,

@@ -7,7 +7,8 @@ Each expert has a part of the rows; the GEMMs of all experts of a GPU fill waves
 from __future__ import annotations
 
 from assay.model import at_least, by_definition, cited, fitted, number, where
-from assay.stack import architecture, parallelism, software
+from assay.stack import parallelism, software
+from assay.stack.architecture import parameters, shapes
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.weights import Group, declare_weight, tensor, tokens
 
@@ -21,38 +22,38 @@ _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF_TILE = 64
 """Rows of half a tile of 128: the last tile of an expert is half full on average."""
 
-is_mixture = at_least(architecture.experts, 1)
+is_mixture = at_least(shapes.experts, 1)
 expert_share = scope.declare(
     "expert_share, s_e: share of layers with experts",
     bounds=(0, 1),
-    equals=architecture.expert_layers / architecture.layers,
+    equals=parameters.expert_layers / shapes.layers,
     reference=_SWITCH,
 )
 rows = scope.declare(
     "expert.rows, n_r: rows of all experts of a GPU: tokens times the experts of each",
-    equals=tokens * architecture.experts_per_token * parallelism.expert_tensor / tensor,
+    equals=tokens * shapes.experts_per_token * parallelism.expert_tensor / tensor,
     reference=_SWITCH,
 )
 local = scope.declare(
     "expert.local, E_l: experts of a GPU",
-    equals=where(is_mixture, architecture.experts / parallelism.expert, 1),
+    equals=where(is_mixture, shapes.experts / parallelism.expert, 1),
     reference=by_definition("experts over expert-parallel ranks"),
 )
 # Shared experts take every token: their FLOPs are in proportion to those of the chosen ones.
-_shared = 1 + architecture.shared_experts / where(is_mixture, architecture.experts_per_token, 1)
+_shared = 1 + shapes.shared_experts / where(is_mixture, shapes.experts_per_token, 1)
 _group = Group(rows=where(is_mixture, rows, tokens) + local * _HALF_TILE, count=local, times=_shared)
-_width = where(is_mixture, architecture.expert_ffn, 1) / parallelism.expert_tensor
+_width = where(is_mixture, shapes.expert_ffn, 1) / parallelism.expert_tensor
 up = declare_weight(
     "expert_up",
-    (architecture.ffn_matrices - 1) * _width,
-    architecture.hidden,
+    (shapes.ffn_matrices - 1) * _width,
+    shapes.hidden,
     compute_bits,
     "the experts' up projection, including shared experts",
     group=_group,
 )
 down = declare_weight(
     "expert_down",
-    architecture.hidden,
+    shapes.hidden,
     _width,
     compute_bits,
     "the experts' down projection, including shared experts",
@@ -75,6 +76,6 @@ _row_bytes = number("4 byte") + where(local > 1, number("8 byte"), number("0 byt
 permuted_size = scope.declare(
     "expert.permuted_size, S_x [byte as MB]: bytes of the permutation of tokens to experts and back in a layer, "
     "forward",
-    equals=pass_multiple * architecture.hidden * (rows * _row_bytes + tokens / tensor * number("4 byte")),
+    equals=pass_multiple * shapes.hidden * (rows * _row_bytes + tokens / tensor * number("4 byte")),
     reference=_DISPATCH,
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import cited, number, where
-from assay.stack import architecture, software
+from assay.stack import software
+from assay.stack.architecture import shapes
 from assay.stack.kernels import passes
 from assay.stack.training.job import scope
 from assay.stack.training.weights import declare_weight, tensor, tokens
@@ -13,15 +14,13 @@ _HEAD = cited(
     "appendix, floating-point operations",
 )
 
-_vocabulary = architecture.vocabulary / tensor
-logits = declare_weight(
-    "logits", _vocabulary, architecture.hidden, number("16"), "the output projection", is_repeated=False
-)
+_vocabulary = shapes.vocabulary / tensor
+logits = declare_weight("logits", _vocabulary, shapes.hidden, number("16"), "the output projection", is_repeated=False)
 loss = passes.declare(
     scope,
     "loss.",
     tokens * _vocabulary * where(software.fused_passes, number("20 byte"), number("30 byte"))
-    + tokens * architecture.hidden * number("12 byte"),
+    + tokens * shapes.hidden * number("12 byte"),
     12,
     what="softmax, loss and embedding, both directions",
 )

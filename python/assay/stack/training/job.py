@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import architecture, parallelism
+from assay.stack import parallelism
+from assay.stack.architecture import shapes
 
 scope = Scope("training", "Time, throughput and utilization of a training run")
 
@@ -44,7 +45,7 @@ operand_bytes = scope.declare(
 tokens_per_step = scope.declare(
     "tokens_per_step, B_t [token]: tokens in one optimizer step",
     bounds=POSITIVE,
-    equals=batch * architecture.sequence,
+    equals=batch * shapes.sequence,
     reference=by_definition("sequences by their length"),
 )
 scope.equation(

@@ -6,7 +6,8 @@ Layers of different kinds are averaged: a stage has some of each.
 from __future__ import annotations
 
 from assay.model import cited, fitted, number, where
-from assay.stack import architecture, parallelism, software
+from assay.stack import parallelism, software
+from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import passes
 from assay.stack.training import experts
 from assay.stack.training.experts import expert_share
@@ -21,34 +22,30 @@ _BACKWARD = cited(
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 
-is_gated = architecture.ffn_matrices.is_("gated")
+is_gated = shapes.ffn_matrices.is_("gated")
 
 projection_columns = scope.declare(
     "projection_columns, n_q: attention input features, mean over layers; latent projections by their FLOPs",
     equals=(
-        architecture.attention_layers * architecture.attention_matrices
-        + architecture.linear_layers * architecture.linear_matrices
+        parameters.attention_layers * parameters.attention_matrices
+        + parameters.linear_layers * parameters.linear_matrices
     )
-    / (architecture.layers * architecture.hidden)
-    - architecture.output_size,
+    / (shapes.layers * shapes.hidden)
+    - parameters.output_size,
     reference=_BACKWARD,
 )
 projection = declare_weight(
-    "projection", projection_columns / tensor, architecture.hidden, compute_bits, "queries, keys and values"
+    "projection", projection_columns / tensor, shapes.hidden, compute_bits, "queries, keys and values"
 )
 output = declare_weight(
-    "output", architecture.hidden, architecture.output_size / tensor, compute_bits, "the attention's output"
+    "output", shapes.hidden, parameters.output_size / tensor, compute_bits, "the attention's output"
 )
 # A mixture of experts without dense layers may have no dense width; its share is then zero.
-_dense_width = where(architecture.ffn > 0, architecture.ffn, 1) / tensor
+_dense_width = where(shapes.ffn > 0, shapes.ffn, 1) / tensor
 up = declare_weight(
-    "up",
-    (architecture.ffn_matrices - 1) * _dense_width,
-    architecture.hidden,
-    compute_bits,
-    "the feed-forward up projection",
+    "up", (shapes.ffn_matrices - 1) * _dense_width, shapes.hidden, compute_bits, "the feed-forward up projection"
 )
-down = declare_weight("down", architecture.hidden, _dense_width, compute_bits, "the feed-forward down projection")
+down = declare_weight("down", shapes.hidden, _dense_width, compute_bits, "the feed-forward down projection")
 products_forward = scope.declare(
     "layer.products_forward, t_pf [s as us]: GEMMs of a layer, forward",
     equals=projection.forward
@@ -67,16 +64,16 @@ products_backward = scope.declare(
 )
 
 rows = tokens / where(parallelism.sequence_parallel, tensor, 1)
-_heads = architecture.query_size + architecture.kv_size
+_heads = parameters.query_size + parameters.kv_size
 # Two norms (read, write) and two residual sums (two reads, a write); the activation; then what
 # older kernels add (biases and dropout), or rotations of queries and keys in gated models.
-_fused = rows * architecture.hidden * number("20 byte") + tokens * parallelism.ffn_width / tensor * (
+_fused = rows * shapes.hidden * number("20 byte") + tokens * parallelism.ffn_width / tensor * (
     where(is_gated, number("6 byte"), number("4 byte"))
 )
-_older = rows * architecture.hidden * _HALF + tokens * architecture.hidden / tensor * number("8 byte")
-_rotated = tokens * (architecture.query_size + architecture.kv_size / 2) / tensor * number("4 byte")
+_older = rows * shapes.hidden * _HALF + tokens * shapes.hidden / tensor * number("8 byte")
+_rotated = tokens * (parameters.query_size + parameters.kv_size / 2) / tensor * number("4 byte")
 # Unfused: norms and residual sums; the activation; a copy of queries, keys and values.
-_eager = rows * architecture.hidden * number("24 byte") + tokens * (parallelism.ffn_width + _heads) / tensor * number(
+_eager = rows * shapes.hidden * number("24 byte") + tokens * (parallelism.ffn_width + _heads) / tensor * number(
     "4 byte"
 )
 eager_multiple = scope.declare(
@@ -105,9 +102,8 @@ cast_elements = scope.declare(
     "layer.cast_elements, n_8: GEMM inputs quantized by separate passes",
     equals=where(
         is_low_precision,
-        tokens
-        * ((2 - expert_share) * architecture.hidden + (architecture.output_size + parallelism.ffn_width) / tensor)
-        + expert_share * experts.pass_multiple * experts.rows * architecture.hidden,
+        tokens * ((2 - expert_share) * shapes.hidden + (parameters.output_size + parallelism.ffn_width) / tensor)
+        + expert_share * experts.pass_multiple * experts.rows * shapes.hidden,
         0,
     ),
     reference=_COUNTED,

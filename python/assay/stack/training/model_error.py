@@ -8,7 +8,8 @@ the less certain the more of it they take; the other factors are of whole steps.
 from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, at_least, exp, fitted, log, maximum, number, where
-from assay.stack import architecture, parallelism
+from assay.stack import parallelism
+from assay.stack.architecture import shapes
 from assay.stack.fits import approximate
 from assay.stack.training.job import gpus, scope
 
@@ -91,7 +92,7 @@ model_error = approximate(
     fit_error
     * transfer_error
     * _raised(scale_error, maximum(log(gpus / fitted_gpus), 0))
-    * where(architecture.experts > 0, experts_error, number("1"))
+    * where(shapes.experts > 0, experts_error, number("1"))
     * where(_is_mixed, mixed_error, number("1"))
     * _raised(unstated_error, log(1 + unstated_inputs)),
     valid=gpus <= fitted_gpus,

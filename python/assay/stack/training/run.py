@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, fitted
-from assay.stack import architecture, gpu, parallelism
+from assay.stack import parallelism
+from assay.stack.architecture import operations
+from assay.stack.gpu import rates as gpu_rates
 from assay.stack.kernels import device
 from assay.stack.training import attention
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
@@ -70,7 +72,7 @@ model_flops_utilisation = scope.declare(
 )
 tensor_peak = scope.declare(
     "tensor_peak, P_t [FLOP/s as TFLOP/s]: data-sheet peak of all GPUs for the format of layer GEMMs",
-    equals=gpus * gpu.peak_flops * device.rate_multiple(compute_bits),
+    equals=gpus * gpu_rates.peak_flops * device.rate_multiple(compute_bits),
     reference=_PALM,
 )
 scope.inequality(
@@ -90,8 +92,8 @@ executed_flops = scope.declare(
     equals=flops_per_step
     + tokens_per_step
     * (
-        (forward_passes_of(parallelism.recompute) - 1) * architecture.projection_flops
-        + (attention.forwards - 1) * architecture.attention_flops
+        (forward_passes_of(parallelism.recompute) - 1) * operations.projection_flops
+        + (attention.forwards - 1) * operations.attention_flops
     ),
     reference=_RECOMPUTE,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, number, where
-from assay.stack import architecture, gpu, interconnect, optimizer, parallelism, software
+from assay.stack import interconnect, optimizer, parallelism, software
+from assay.stack.architecture import operations, shapes
 from assay.stack.fits import approximate
+from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import combine, device, passes
 from assay.stack.order_statistics import expected_largest
 from assay.stack.training import attention, clock, head, layer, traffic
@@ -88,13 +90,11 @@ layer_traffic = scope.declare(
 _slots = parallelism.pipeline * parallelism.interleave
 stage_layers = scope.declare(
     "stage.layers, L_s: layers of the longest stage",
-    equals=where(
-        parallelism.pipeline > 1, ceil(architecture.layers / _slots) * parallelism.interleave, architecture.layers
-    ),
+    equals=where(parallelism.pipeline > 1, ceil(shapes.layers / _slots) * parallelism.interleave, shapes.layers),
     reference=_STAGES,
 )
 # The first and last stage may have one layer less, to balance embedding and head.
-_left_out = ceil((parallelism.pipeline * stage_layers - architecture.layers) / 2)
+_left_out = ceil((parallelism.pipeline * stage_layers - shapes.layers) / 2)
 head_extra = scope.declare(
     "head.extra_time, t_hx [s as ms]: time that the head adds to the last stage, less the time of its missing layers",
     equals=where(
@@ -198,12 +198,12 @@ data_traffic = scope.declare(
 
 flops_per_step = scope.declare(
     "flops_per_step, F [FLOP]: model FLOPs of one optimizer step",
-    equals=tokens_per_step * architecture.training_flops,
+    equals=tokens_per_step * operations.training_flops,
     reference=_FLOPS,
 )
 peak_flops = scope.declare(
     "peak_flops, P_run [FLOP/s as TFLOP/s]: power-limited peak rate of all GPUs in the job",
-    equals=gpus * gpu.power_limited_peak_flops,
+    equals=gpus * gpu_power.power_limited_peak_flops,
     reference=by_definition("sum over the job's GPUs"),
 )
 benchmark_compute_time = scope.declare(

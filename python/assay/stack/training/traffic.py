@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from assay.model import cited, fitted, maximum, minimum, number, where
-from assay.stack import alpha_beta, architecture, collectives, interconnect, optimizer, parallelism, software
+from assay.stack import alpha_beta, interconnect, optimizer, parallelism, software
+from assay.stack.architecture import parameters, shapes
+from assay.stack.collectives import node, spans
 from assay.stack.training import attention, experts
 from assay.stack.training.experts import expert_share
 from assay.stack.training.job import gpus, operand_bytes, scope
@@ -26,7 +28,7 @@ _NODE_LIMIT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 _NONE = number("0 s")
-_stream = tokens * architecture.hidden
+_stream = tokens * shapes.hidden
 
 model_ranks = scope.declare(
     "node.model_ranks, r_m: model-parallel ranks of a node",
@@ -34,14 +36,14 @@ model_ranks = scope.declare(
     bounds=(1, None),
     reference=_TENSOR,
 )
-tensor_reduction = collectives.node_all_reduce(
+tensor_reduction = node.node_all_reduce(
     scope, "tensor.reduction.", size=_stream * _HALF, ranks=model_ranks, direct=number("0")
 )
-tensor_scatter = collectives.node_reduce_scatter(scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks)
+tensor_scatter = node.node_reduce_scatter(scope, "tensor.scatter.", size=_stream * _HALF, ranks=model_ranks)
 # All-gathers move low-precision operands; reductions need 16 bits.
-tensor_gather = collectives.node_all_gather(scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks)
-tensor_spanning = collectives.spanning_all_reduce(
-    scope, "tensor.spanning.", size=_stream * _HALF, span=collectives.span_of(tensor, model_ranks)
+tensor_gather = node.node_all_gather(scope, "tensor.gather.", size=_stream * operand_bytes, ranks=model_ranks)
+tensor_spanning = spans.spanning_all_reduce(
+    scope, "tensor.spanning.", size=_stream * _HALF, span=spans.span_of(tensor, model_ranks)
 )
 tensor_time = scope.declare(
     "tensor.time, t_t [s as us]: sums between tensor ranks in a layer and direction: two, each scattered and "
@@ -65,7 +67,7 @@ exchange_size = scope.declare(
     "context.size, S_c [byte as MB]: keys and values sent per rank and layer in ring attention",
     equals=(parallelism.context - 1)
     * tokens
-    * maximum(architecture.kv_size / tensor, architecture.head_size + architecture.value_size)
+    * maximum(parameters.kv_size / tensor, shapes.head_size + shapes.value_size)
     * _HALF,
     reference=_CONTEXT,
 )
@@ -85,24 +87,22 @@ _expert_ranks = parallelism.expert * parallelism.expert_tensor
 _expert_nodes = maximum(1, _expert_ranks / interconnect.node_ranks)
 expert_copies = scope.declare(
     "expert.copies, n_x: nodes with a token's experts: one copy is sent to each and forwarded inside",
-    equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** architecture.experts_per_token),
+    equals=_expert_nodes * (1 - (1 - 1 / _expert_nodes) ** shapes.experts_per_token),
     reference=_NODE_LIMIT,
 )
 # Tensor ranks hold a part of the tokens each.
-expert_exchange = collectives.spanning_all_to_all(
+expert_exchange = spans.spanning_all_to_all(
     scope,
     "expert.exchange.",
     size=_stream / tensor * expert_copies * (operand_bytes + _HALF) / 2,
-    span=collectives.span_of(
+    span=spans.span_of(
         parallelism.expert, minimum(parallelism.expert, maximum(1, interconnect.node_ranks / parallelism.expert_tensor))
     ),
 )
 _split_ranks = minimum(parallelism.expert_tensor, interconnect.node_ranks)
-_split_rows = where(experts.is_mixture, experts.rows, tokens) * architecture.hidden
-expert_gather = collectives.node_all_gather(
-    scope, "expert.gather.", size=_split_rows * operand_bytes, ranks=_split_ranks
-)
-expert_scatter = collectives.node_reduce_scatter(scope, "expert.scatter.", size=_split_rows * _HALF, ranks=_split_ranks)
+_split_rows = where(experts.is_mixture, experts.rows, tokens) * shapes.hidden
+expert_gather = node.node_all_gather(scope, "expert.gather.", size=_split_rows * operand_bytes, ranks=_split_ranks)
+expert_scatter = node.node_reduce_scatter(scope, "expert.scatter.", size=_split_rows * _HALF, ranks=_split_ranks)
 expert_exchange_time = scope.declare(
     "expert.exchange_time, t_x [s as us]: expert dispatch and combine per layer and direction, mean over "
     "layers; with split experts the ranks of an expert gather its tokens and sum its outputs",
@@ -124,11 +124,11 @@ hop_time = scope.declare(
 )
 
 
-replicas = collectives.span_of(parallelism.shards, local_ranks)
-gradient_scatter = collectives.spanning_reduce_scatter(
+replicas = spans.span_of(parallelism.shards, local_ranks)
+gradient_scatter = spans.spanning_reduce_scatter(
     scope, "data.scatter.", size=parallelism.shard_parameters * optimizer.gradient_bytes, span=replicas
 )
-weight_gather = collectives.spanning_all_gather(
+weight_gather = spans.spanning_all_gather(
     scope, "data.gather.", size=parallelism.shard_parameters * optimizer.weight_bytes, span=replicas
 )
 ring_latency = scope.declare(
@@ -153,7 +153,7 @@ each_time = scope.declare(
 )
 each_latency = scope.declare(
     "data.each_latency, t_d0 [s as ms]: latency of data-parallel collectives of every layer in a pass",
-    equals=(architecture.layers / parallelism.pipeline) * (gathers + 1) * ring_latency,
+    equals=(shapes.layers / parallelism.pipeline) * (gathers + 1) * ring_latency,
     reference=_ZERO,
 )
 broadcast_share = scope.declare(
@@ -172,8 +172,8 @@ broadcast_time = scope.declare(
 tied_time = scope.declare(
     "pipeline.tied_time, t_v [s as ms]: gradients of tied embeddings on the first and last stage",
     equals=where(
-        (parallelism.pipeline > 1) & architecture.embedding_tables.is_("tied"),
-        architecture.vocabulary * architecture.hidden / tensor * optimizer.gradient_bytes / stage_rate,
+        (parallelism.pipeline > 1) & shapes.embedding_tables.is_("tied"),
+        shapes.vocabulary * shapes.hidden / tensor * optimizer.gradient_bytes / stage_rate,
         _NONE,
     ),
     reference=_PIPELINE,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, minimum, where
-from assay.stack import gpu, software
+from assay.stack import software
+from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
 from assay.stack.training import attention, experts, head, layer
 from assay.stack.training.experts import expert_share
@@ -98,28 +99,28 @@ benchmark_busy_time = scope.declare(
     reference=_ACTIVE,
 )
 scope.equation(
-    gpu.work_tensor_use,
+    gpu_power.work_tensor_use,
     minimum(step_flops / (benchmark_busy_time * device.peak_flops * device.rate_multiple(compute_bits)), 1),
     name="work.tensor_use",
     meaning="tensor-core utilization of a training step",
     reference=_ACTIVE,
 )
 scope.equation(
-    gpu.work_memory_use,
+    gpu_power.work_memory_use,
     minimum(step_size / (benchmark_busy_time * device.memory_bandwidth), 1),
     name="work.memory_use",
     meaning="memory-bandwidth utilization of a training step",
     reference=_ACTIVE,
 )
 scope.equation(
-    gpu.work_clock_share,
+    gpu_power.work_clock_share,
     minimum(clock_bound_time / benchmark_busy_time, 1),
     name="work.clock_share",
     meaning="clock-bound share of a training step",
     reference=by_definition("clock-bound time over busy time"),
 )
 scope.equation(
-    gpu.duty,
+    gpu_power.duty,
     1 - gap_time / step_time,
     name="work.duty",
     meaning="busy share of a training step",

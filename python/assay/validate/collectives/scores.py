@@ -15,7 +15,7 @@ import numpy as np
 
 from assay.catalog import constants
 from assay.errors import AssayError
-from assay.stack import collectives
+from assay.stack.collectives import library as collectives_library
 from assay.validate.collectives.predict import QUANTILE_95
 from assay.validate.collectives.tables import (
     ENGINES,
@@ -67,7 +67,7 @@ def score_installed() -> list[CollectiveScore]:
         values = constants.given(system)
         scores += [
             scored(rows.where(rows.operation == name), values, name)
-            for name in collectives.OPERATIONS
+            for name in collectives_library.OPERATIONS
         ]
         for engine in ENGINES:
             own = load_direct(system, engine)

@@ -20,6 +20,7 @@ from assay.errors import InputError
 from assay.model.registry import Registry
 from assay.model.tapes.compile import Compiled
 from assay.stack import collectives, gpu, hbm, interconnect
+from assay.stack.collectives import library as collectives_library
 from assay.stack.kernels import device
 from assay.validate.measured_package import (
     HELD_OUT,
@@ -160,7 +161,7 @@ def compiled() -> Compiled:
     """Time of each operation by constants and shape."""
     return registry().compile(
         inputs=[*CONSTANTS, *SHAPE],
-        outputs=[time.name for time in collectives.OPERATIONS.values()],
+        outputs=[time.name for time in collectives_library.OPERATIONS.values()],
     )
 
 
@@ -184,7 +185,7 @@ def arguments(rows: Measured, values: Mapping[str, float]) -> list[Floats | floa
 def evaluate(rows: Measured, values: Mapping[str, float]) -> Floats:
     """Predicted time of every row."""
     times = compiled()(*arguments(rows, values))
-    names = list(collectives.OPERATIONS)
+    names = list(collectives_library.OPERATIONS)
     picked = np.array([names.index(name) for name in rows.operation])
     chosen: Floats = times[picked, np.arange(len(rows))]
     return chosen

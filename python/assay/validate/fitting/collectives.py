@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from assay import json_records
-from assay.stack import collectives
+from assay.stack.collectives import library as collectives_library
 from assay.validate.collectives import tables
 from assay.validate.collectives.tables import ENGINES, SYSTEMS, Measured
 from assay.validate.measured_package import PACKAGE, VERSION
@@ -128,7 +128,7 @@ class Problem:
 def _slopes(rows: Measured, values: dict[str, float], names: list[str]) -> Floats:
     """Derivatives of log time by log constants, one line each."""
     every = tables.compiled().jacobian(*tables.arguments(rows, values), wrt=names)
-    operations = list(collectives.OPERATIONS)
+    operations = list(collectives_library.OPERATIONS)
     picked = np.array([operations.index(name) for name in rows.operation])
     slopes = every[picked, :, np.arange(len(rows))].T
     scales = np.array([values[name] for name in names])
