@@ -14,7 +14,7 @@ import numpy as np
 
 from assay.diagnose.live.client import Client
 from assay.lazy_import import LazyModule
-from assay.observe.telemetry import reading
+from assay.observe.telemetry import table
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Sample
 from assay.observe.telemetry.session import telemetry
@@ -71,15 +71,8 @@ class Watch:
     def samples(self) -> pl.DataFrame:
         """Everything so far, as a frame of telemetry in time order."""
         with self._lock:
-            rows = [sample.row() for sample in self._samples]
-        wanted = reading.columns()
-        for row in rows:
-            if "series" in row:
-                row["series"] = [
-                    {"key": key, "value": value} for key, value in row["series"].items()
-                ]
-        frame = pl.DataFrame([{name: row.get(name) for name in wanted} for row in rows], wanted)
-        return frame.sort("monotonic_ns")
+            samples = list(self._samples)
+        return table.of_samples(samples).sort("monotonic_ns")
 
     @property
     def server(self) -> str | None:

@@ -29,6 +29,7 @@ else:
     np = LazyModule("numpy", globals(), "np")
     pl = LazyModule("polars", globals(), "pl")
 
+READS: Final = "Chakra"
 CHUNK: Final = 100_000
 NODE_TYPES: Final = (
     "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE",
@@ -40,6 +41,11 @@ _FORMATS: Final = {
     3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q",
 }  # fmt: skip
 """Fields of fixed size of an attribute, as `struct` reads them."""
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a length stands at the start, and GlobalMetadata with a version like 1.0.0 after it."""
+    return bool(re.match(rb"(?:[\x80-\xff]{0,4}[\x00-\x7f])\x0a[\x01-\x20]\d+\.\d+", head))
 
 
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether the header of an export stands at the start."""
+    return bool(re.match(rb'\s*\{.{0,200}"assay_trace":\s*\{', head, re.DOTALL))
 
 
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:

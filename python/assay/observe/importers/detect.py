@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import re
+import pkgutil
 import zlib
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from assay.errors import InputError
-from assay.observe.importers import kineto, rocprof
+from assay.observe import importers
+from assay.observe.importers import kineto
 from assay.observe.store import HEADER
 from assay.observe.trace import Trace
 
 HEAD: Final = 1 << 16
 """Bytes of a file that tell what it is."""
-
-PACKET_KEY: Final = b"\x0a"
-"""The first byte of a Perfetto trace: the key of a packet."""
-
-READABLE: Final = (
-    "stored traces, PyTorch profiler (Kineto) and Chrome JSON, Nsight Systems (nsys export --type "
-    "sqlite), rocprofv3 (json, csv), Chakra, and what assay trace export writes"
-)
-"""What can be read, for errors."""
 
 
 def open_trace(
@@ -43,48 +37,40 @@ def open_trace(
         return Trace.open(path)
     if kind == "kineto":
         return kineto.read(path, progress=progress, details=details)
-    trace = import_module(f"assay.observe.importers.{kind}").read(path, progress=progress)
+    trace = import_module(f"{importers.__name__}.{kind}").read(path, progress=progress)
     assert isinstance(trace, Trace)
     return trace
 
 
+@cache
+def readers() -> list[ModuleType]:
+    """The modules of this folder that recognize files, the most general one last."""
+    modules = (
+        import_module(f"{importers.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(importers.__path__)
+    )
+    return sorted(
+        (module for module in modules if hasattr(module, "recognizes")),
+        key=lambda module: module is kineto,
+    )
+
+
 def recognize(path: Path) -> str:
     """The module that reads a file, or `stored`; an error that says what it looks like."""
-    if path.is_dir():
-        if (path / HEADER).is_file():
-            return "stored"
-        if any(rocprof.is_csv(one) for one in path.rglob("*.csv")):
-            return "rocprof"
-        raise InputError(f"{path}: expected a trace, got a folder without {HEADER}", _HINT)
-    if not path.is_file():
+    if path.is_dir() and (path / HEADER).is_file():
+        return "stored"
+    if not path.is_dir() and not path.is_file():
         raise InputError(f"{path}: expected a trace, got something that is not a file")
-    head = _head(path)
-    if head.startswith(b"SQLite format 3\0"):
-        return "nsight"
-    if _looks_like_chakra(head):
-        return "chakra"
-    if _looks_like_packets(head):
-        return "perfetto"
-    for module, pattern in _TEXT.items():
-        if pattern.match(head):
-            return module
-    if rocprof.is_csv(path):
-        return "rocprof"
-    raise InputError(f"{path}: expected a trace, got {_likeness(head)}", _HINT)
-
-
-_HINT: Final = f"assay reads {READABLE}"
-_TEXT: Final = {
-    "chrome": re.compile(rb'\s*\{.{0,200}"assay_trace":\s*\{', re.DOTALL),
-    "lines": re.compile(rb'\s*\{"assay_trace":'),
-    "rocprof": re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:'),
-    "table": re.compile(rb'"?kind"?,"?name"?,"?category"?,"?start_ns"?,'),
-    # The list may stand behind a long description of the machine.
-    "kineto": re.compile(
-        rb'\s*(\{.*"(traceEvents|deviceProperties|baseTimeNanoseconds|distributedInfo)"\s*:|\[\s*[\]{])',
-        re.DOTALL,
-    ),
-}
+    head = b"" if path.is_dir() else _head(path)
+    for reader in readers():
+        if reader.recognizes(path, head):
+            return reader.__name__.rpartition(".")[2]
+    likeness = f"a folder without {HEADER}" if path.is_dir() else _likeness(head)
+    known = [reader.READS for reader in reversed(readers()) if hasattr(reader, "READS")]
+    raise InputError(
+        f"{path}: expected a trace, got {likeness}",
+        f"assay reads stored traces, {', '.join(known)}, and what assay trace export writes",
+    )
 
 
 def _head(path: Path) -> bytes:
@@ -98,22 +84,6 @@ def _head(path: Path) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(head, HEAD)
     except zlib.error as error:
         raise InputError(f"{path}: expected a gzip file, got: {error}") from None
-
-
-def _looks_like_packets(head: bytes) -> bool:
-    """Whether a packet of Perfetto begins here: its key and length, and another one after it."""
-    if head[:1] != PACKET_KEY or len(head) < 3:
-        return False
-    if head[1] >= 0x80:
-        # A packet of more than 127 bytes, as the first one is: ASCII has no such byte.
-        return True
-    after = 2 + head[1]
-    return after == len(head) or head[after : after + 1] == PACKET_KEY
-
-
-def _looks_like_chakra(head: bytes) -> bool:
-    """Whether a length stands here, and GlobalMetadata with a version like 1.0.0 after it."""
-    return bool(re.match(rb"(?:[\x80-\xff]{0,4}[\x00-\x7f])\x0a[\x01-\x20]\d+\.\d+", head))
 
 
 def _likeness(head: bytes) -> str:

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assay._native import StepTable, import_kineto, read_kineto
 from assay.lazy_import import LazyModule
@@ -33,6 +34,21 @@ VERSIONS = ("cuda_driver_version", "cuda_runtime_version", "cupti_version", "PyT
 
 OUTLINE = ("kernel", "memcpy", "memset", "api", "range")
 """Kinds of event that tell steps and operations."""
+
+
+READS: Final = "PyTorch profiler (Kineto) and Chrome JSON"
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a list of events begins here, maybe behind a long description of the machine."""
+    return bool(
+        re.match(
+            rb'\s*(\{.*"(traceEvents|deviceProperties|baseTimeNanoseconds|distributedInfo)"\s*:'
+            rb"|\[\s*[\]{])",
+            head,
+            re.DOTALL,
+        )
+    )
 
 
 def read(path: Path, *, progress: Say = None, details: bool = True) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 else:
     pl = LazyModule("polars", globals(), "pl")
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether the first line is the header of an export."""
+    return bool(re.match(rb'\s*\{"assay_trace":', head))
 
 
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 else:
     pl = LazyModule("polars", globals(), "pl")
 
+READS: Final = "Nsight Systems (nsys export --type sqlite)"
 _TIMES: Final = ("start", "end")
 _PLACE: Final = ("deviceId", "streamId", "correlationId", "globalPid", "graphNodeId", "contextId")
 _CALL: Final = ("globalTid", "correlationId", "nameId", "returnValue", "eventClass", "callchainId")
@@ -79,6 +80,11 @@ _USED: Final = {
 }  # fmt: skip
 DUPLICATE: Final = "API call with the correlation of another one"
 UNKNOWN_NAME: Final = "name that is not among the strings of the file"
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether it is a SQLite file."""
+    return head.startswith(b"SQLite format 3\0")
 
 
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:

@@ -29,6 +29,17 @@ CHUNK: Final = 200_000
 _BEGIN, _INSTANT = 1, 3
 
 
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether a packet begins here: its key and length, and another one after it."""
+    if not head.startswith(PACKET_KEY) or len(head) < 3:
+        return False
+    if head[1] >= 0x80:
+        # A packet of more than 127 bytes, as the first one is: ASCII has no such byte.
+        return True
+    after = 2 + head[1]
+    return after == len(head) or head[after : after + 1] == PACKET_KEY
+
+
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
     """Read a trace from a Perfetto trace that assay wrote."""
     data = path.read_bytes()

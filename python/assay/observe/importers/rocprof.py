@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 else:
     pl = LazyModule("polars", globals(), "pl")
 
+READS: Final = "rocprofv3 (json, csv)"
 TOOL: Final = "rocprofiler-sdk-tool"
 """The key of the JSON file that holds everything."""
 
@@ -48,6 +49,13 @@ RECORDS: Final = {
 
 NO_NAME: Final = "record whose name the file does not have"
 BAD_RECORD: Final = "record that is not an object with times left out"
+
+
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether it is the JSON file, one of the CSV files, or a folder of them."""
+    if path.is_dir():
+        return any(is_csv(file) for file in path.rglob("*.csv"))
+    return bool(re.match(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:', head)) or is_csv(path)
 
 
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:

@@ -22,6 +22,11 @@ else:
 _ESCAPES: Final = {"n": "\n", "r": "\r", "\\": "\\"}
 
 
+def recognizes(path: Path, head: bytes) -> bool:
+    """Whether the first columns are those of the event table."""
+    return bool(re.match(rb'"?kind"?,"?name"?,"?category"?,"?start_ns"?,', head))
+
+
 def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
     """Read a trace from CSV."""
     if progress:
