@@ -7,6 +7,7 @@ from assay._native import build_info
 
 if TYPE_CHECKING:
     from assay import jit, report
+    from assay.catalog.questions import catalog_entries, catalog_entry, probe_host
     from assay.diagnose.attribution import attribute
     from assay.diagnose.examination import diagnose_trace
     from assay.diagnose.invariants.checking import check_invariants
@@ -26,6 +27,27 @@ if TYPE_CHECKING:
     from assay.planner.questions import predict_load, predict_step, sweep_steps
     from assay.runs.optimize import optimize
     from assay.runtime.graphs import capture_graph
+    from assay.scenario.questions.asking import ask
+    from assay.scenario.questions.comparing import diff, sensitivity
+    from assay.scenario.questions.estimating import estimate
+    from assay.scenario.questions.exporting import export_graph
+    from assay.scenario.questions.graph import (
+        cone,
+        describe,
+        list_presets,
+        list_relations,
+        list_variables,
+        stats,
+    )
+    from assay.scenario.questions.health import audit_model, next_work, root_debt, verify_model
+    from assay.scenario.questions.layers import atlas, root
+    from assay.scenario.questions.minimizing import minimize
+    from assay.scenario.questions.receipts import receipt
+    from assay.scenario.questions.reporting import scenario_audit, scenario_report
+    from assay.scenario.questions.resolving import explain, resolve
+    from assay.scenario.questions.solving import solve
+    from assay.scenario.questions.sweeping import pareto, sweep
+    from assay.validate.questions import score_cases
 
 __version__: str = build_info()["version"]
 
@@ -33,29 +55,59 @@ __all__ = [
     "Engine",
     "SamplingParams",
     "__version__",
+    "ask",
+    "atlas",
     "attribute",
+    "audit_model",
     "build_info",
     "capture",
     "capture_graph",
+    "catalog_entries",
+    "catalog_entry",
     "check_invariants",
+    "cone",
+    "describe",
     "diagnose_server",
     "diagnose_trace",
+    "diff",
     "diff_traces",
+    "estimate",
+    "explain",
+    "export_graph",
     "export_trace",
     "import_trace",
     "jit",
+    "list_presets",
+    "list_relations",
     "list_steps",
     "list_traces",
+    "list_variables",
+    "minimize",
+    "next_work",
     "optimize",
+    "pareto",
     "predict_graph",
     "predict_load",
     "predict_step",
+    "probe_host",
+    "receipt",
     "report",
     "residuals",
+    "resolve",
+    "root",
+    "root_debt",
+    "scenario_audit",
+    "scenario_report",
+    "score_cases",
+    "sensitivity",
     "show_trace",
+    "solve",
+    "stats",
     "summarize_trace",
+    "sweep",
     "sweep_steps",
     "telemetry",
+    "verify_model",
     "what_if",
     "write_timeline",
 ]
@@ -63,26 +115,56 @@ __all__ = [
 _ELSEWHERE = {
     "Engine": "assay.engine",
     "SamplingParams": "assay.engine",
+    "ask": "assay.scenario.questions.asking",
+    "atlas": "assay.scenario.questions.layers",
     "attribute": "assay.diagnose.attribution",
+    "audit_model": "assay.scenario.questions.health",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
+    "catalog_entries": "assay.catalog.questions",
+    "catalog_entry": "assay.catalog.questions",
     "check_invariants": "assay.diagnose.invariants.checking",
+    "cone": "assay.scenario.questions.graph",
+    "describe": "assay.scenario.questions.graph",
     "diagnose_server": "assay.diagnose.live.session",
     "diagnose_trace": "assay.diagnose.examination",
+    "diff": "assay.scenario.questions.comparing",
     "diff_traces": "assay.observe.diff",
+    "estimate": "assay.scenario.questions.estimating",
+    "explain": "assay.scenario.questions.resolving",
+    "export_graph": "assay.scenario.questions.exporting",
     "export_trace": "assay.observe.exporters.exporting",
     "import_trace": "assay.observe.importers.storing",
+    "list_presets": "assay.scenario.questions.graph",
+    "list_relations": "assay.scenario.questions.graph",
     "list_steps": "assay.observe.structure.summary",
     "list_traces": "assay.observe.store",
+    "list_variables": "assay.scenario.questions.graph",
+    "minimize": "assay.scenario.questions.minimizing",
+    "next_work": "assay.scenario.questions.health",
     "optimize": "assay.runs.optimize",
+    "pareto": "assay.scenario.questions.sweeping",
     "predict_graph": "assay.planner.predict",
     "predict_load": "assay.planner.questions",
     "predict_step": "assay.planner.questions",
+    "probe_host": "assay.catalog.questions",
+    "receipt": "assay.scenario.questions.receipts",
     "residuals": "assay.diagnose.residuals",
+    "resolve": "assay.scenario.questions.resolving",
+    "root": "assay.scenario.questions.layers",
+    "root_debt": "assay.scenario.questions.health",
+    "scenario_audit": "assay.scenario.questions.reporting",
+    "scenario_report": "assay.scenario.questions.reporting",
+    "score_cases": "assay.validate.questions",
+    "sensitivity": "assay.scenario.questions.comparing",
     "show_trace": "assay.observe.timeline.showing",
+    "solve": "assay.scenario.questions.solving",
+    "stats": "assay.scenario.questions.graph",
     "summarize_trace": "assay.observe.structure.summary",
+    "sweep": "assay.scenario.questions.sweeping",
     "sweep_steps": "assay.planner.questions",
     "telemetry": "assay.observe.telemetry",
+    "verify_model": "assay.scenario.questions.health",
     "what_if": "assay.diagnose.replay.question",
     "write_timeline": "assay.observe.timeline.showing",
 }

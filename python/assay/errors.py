@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+Word = TypeVar("Word", bound=str)
 
 
 class AssayError(Exception):
@@ -159,6 +162,16 @@ def unknown_name(
     if not near and 0 < len(candidates) <= _MAX_LISTED:
         hint = f"one of: {', '.join(candidates)}"
     return UnknownNameError(f'unknown {kind} "{name}"', hint)
+
+
+def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
+    """Match one of the known words, or raise the error that lists them."""
+    for word in known:
+        if word == text:
+            return word
+    error = unknown_name(what, text, known)
+    error.hint = error.hint or f"one of: {', '.join(known)}"
+    raise error
 
 
 def _similarity(name: str, candidate: str) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.catalog_sweep import pareto_front
+from assay.scenario.questions.sweeping import pareto_front
 
 TRAINING = ("--preset", "llama3_8b_8_h100_training")
 SERVING = ("--preset", "llama3_8b_h200_serving")

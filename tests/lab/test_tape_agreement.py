@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from assay import stack
-from assay.cli.question import Question, read_question
 from assay.errors import AssayError, InputError
 from assay.model.inputs import read_inputs
 from assay.model.language.distributions import Distribution
@@ -20,6 +19,7 @@ from assay.model.resolving.constraint_verdicts import judge_constraints
 from assay.model.resolving.resolve import make_resolver
 from assay.scenario import built_in
 from assay.scenario.lab import offered_entries
+from assay.scenario.question import Question, read_question
 from lab_questions import TOLERANCE, ask
 
 GROUPS = (

@@ -12,8 +12,8 @@ pytest.importorskip("httpx")
 
 from fastapi.testclient import TestClient
 
+from assay.answers import json_text
 from assay.cli.app import run
-from assay.cli.output import json_text
 from assay.scenario import built_in
 from assay.ui.api import atlas, graph
 from assay.ui.app import create_app

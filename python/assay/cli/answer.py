@@ -1,13 +1,25 @@
 """`assay resolve` and `assay explain`: a value, and its provenance."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import BAD, FAINT, GOOD, NAME, VALUE, WARN, Canvas, Line, Report, facts, table
-from assay.cli.question import Question, problem_with, read_question
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    NAME,
+    VALUE,
+    WARN,
+    Canvas,
+    Line,
+    Report,
+    facts,
+    report_of,
+    table,
+)
 from assay.cli.verdicts import (
     answer_line,
     answer_text,
@@ -16,19 +28,18 @@ from assay.cli.verdicts import (
     diagnostic_lines,
     missing_family_table,
     missing_table,
-    remarks,
     trace_table,
     verdict_table,
     violation_lines,
 )
 from assay.model.resolving.resolution import TargetValue
-
-if TYPE_CHECKING:
-    from assay.model.resolving.provenance import Provenance
-    from assay.model.resolving.resolver import Resolver
-
-MAX_FURTHER_TARGETS: Final = 15
-"""Most further targets printed as text."""
+from assay.scenario.questions.remarks import remarks
+from assay.scenario.questions.resolving import (
+    MAX_FURTHER_TARGETS,
+    ExplainAnswer,
+    explain,
+    resolve,
+)
 
 _STYLES: Final = {
     "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
@@ -72,8 +83,20 @@ def resolve_command(
     as_json: options.Json = False,
 ) -> Report:
     """Compute a variable from given values."""
-    question = read_question(preset, assign, variant, includes, model_config, correlate)
-    resolution = question.resolve(target, switch=not no_switch, intervals=not no_interval)
+    answer = resolve(
+        target,
+        switch=not no_switch,
+        intervals=not no_interval,
+        fail_on_violated=fail_on_violated,
+        allow_conflicts=allow_conflicts,
+        preset=preset,
+        assign=assign,
+        variant=variant,
+        includes=includes,
+        model_config=model_config,
+        correlate=correlate,
+    )
+    resolution = answer.resolution
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield answer_line(resolution)
@@ -98,11 +121,7 @@ def resolve_command(
             yield ""
             yield from trace_table(resolution.trace, canvas)
 
-    problem = problem_with(
-        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
-    notes = [*remarks(resolution), *question.notes]
-    return Report(resolution.to_data, text, as_json, problem, notes, details=details(resolution))
+    return report_of(answer, text, as_json, details=details(resolution))
 
 
 def explain_command(
@@ -131,95 +150,42 @@ def explain_command(
 
     Each entry has its value, its equation, and the number of its source.
     """
-    from assay.model.resolving.provenance import explain
-    from assay.model.resolving.resolve import (
-        account,
-        find_intervals,
-        make_resolver,
-        target_value,
-    )
-
-    question = read_question(preset, assign, variant, includes, model_config, correlate)
-    resolver = make_resolver(
-        question.registry, question.inputs, question.variants, switch=not no_switch
-    )
-    resolver.value(target)
-    labels = further_targets(question, resolver, target)
-    sampled = [] if no_interval else [target, *list(labels)[:MAX_FURTHER_TARGETS]]
-    intervals = find_intervals(resolver, sampled)
-    resolution = account(resolver, target, intervals)
-    provenance = explain(
-        question.registry,
-        resolution,
-        variants=question.variants,
-        sources=question.sources,
+    answer = explain(
+        target,
         depth=depth,
+        switch=not no_switch,
+        intervals=not no_interval,
+        fail_on_violated=fail_on_violated,
+        allow_conflicts=allow_conflicts,
+        preset=preset,
+        assign=assign,
+        variant=variant,
+        includes=includes,
+        model_config=model_config,
+        correlate=correlate,
     )
-    others = [
-        (label, other)
-        for name, label in labels.items()
-        if (other := target_value(resolver, name, intervals)) is not None
-    ]
-
-    def data() -> dict[str, Any]:
-        targets = [
-            {
-                "label": label,
-                "target": other.variable.name,
-                "value": None if other.value is None else other.variable.shown(other.value),
-                "unit": other.variable.display.text,
-            }
-            for label, other in others
-        ]
-        return {**provenance.to_data(), "targets": targets}
-
-    problem = problem_with(
-        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
-    return Report(
-        data,
-        lambda canvas: provenance_lines(question, provenance, others, canvas),
+    return report_of(
+        answer,
+        lambda canvas: provenance_lines(answer, canvas),
         as_json,
-        problem,
-        question.notes,
-        details=details(resolution),
+        details=details(answer.provenance.resolution),
     )
 
 
-def further_targets(question: Question, resolver: "Resolver", target: str) -> dict[str, str]:
-    """Labels of further targets: those of the scenario, then those of the model with a value."""
-    from assay.model.resolving.resolve import resolvable
-
-    own = {name: label for label, name in (question.preset.targets if question.preset else ())}
-    labels = dict(own)
-    for name in question.registry.targets:
-        labels.setdefault(name, question.registry.variables[name].meaning)
-    labels.pop(target, None)
-    # `assay scenario-report` lists targets that fail by themselves.
-    return {
-        name: labels[name]
-        for name in resolvable(resolver, labels)
-        if name in own or resolver.value(name) is not None
-    }
-
-
-def provenance_lines(
-    question: Question,
-    provenance: "Provenance",
-    others: list[tuple[str, TargetValue]],
-    canvas: Canvas,
-) -> Iterator[Line]:
+def provenance_lines(answer: ExplainAnswer, canvas: Canvas) -> Iterator[Line]:
     """The provenance as text: heading, tree, sources, further targets, missing inputs, notes."""
     from assay.model.resolving.provenance_text import print_sources, print_tree
 
+    provenance, others = answer.provenance, answer.others
     resolution = provenance.resolution
     heading = resolution.variable.meaning
     if resolution.value is not None:
         heading += f": {answer_text(resolution)}"
     yield ((heading, NAME),)
     yield from violation_lines(resolution.constraints, canvas)
-    if question.preset is not None:
-        scenario = f"{question.preset.name}: {question.preset.description}"
+    preset = answer.question.preset
+    if preset is not None:
+        scenario = f"{preset.name}: {preset.description}"
         yield from facts([("scenario", scenario)], canvas)
     yield ""
     guides = (canvas.branch, canvas.last, canvas.pass_by)

@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "solve": "choose",
     "minimize": "choose",
     "sweep": "choose",
-    "pareto": "catalog_sweep",
+    "pareto": "pareto",
     "explain": "answer",
     "receipt": "receipt",
     "diff": "compare",

@@ -1,16 +1,25 @@
 """`assay atlas` and `assay root`: the layers of the stack, and what one root would take."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from assay import stack
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, count, facts, table
-from assay.cli.question import read_question
-from assay.model.auditing.atlas import Crossing, Layer, Pressure
-from assay.scenario import built_in
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    facts,
+    report_of,
+    table,
+)
+from assay.scenario.questions.layers import AtlasAnswer, atlas, root
 
 
 def atlas_command(
@@ -28,38 +37,21 @@ def atlas_command(
     Layers go from the site down to the transistor. With a target, each shows how many variables
     the target depends on there; with a scenario, also how many of its inputs have a value.
     """
-    from assay.model.auditing.atlas import crossings, layers, pressure
-
-    question = read_question(preset, assign, None, includes)
-    registry = question.registry
-    found, borders = layers(registry), crossings(registry)
-    known = question.inputs.values if question.given else None
-    pressed = None if target is None else pressure(registry, target, known)
-    data: dict[str, Any] = {
-        "layers": [layer.to_data() for layer in found],
-        "crossings": [crossing.to_data() for crossing in borders],
-        "pressure": None if pressed is None else pressed.to_data(),
-    }
-    return Report(
-        data,
-        lambda canvas: _atlas_lines(found, borders, pressed, canvas),
-        as_json,
-        notes=question.notes,
-    )
+    answer = atlas(target, preset=preset, assign=assign, includes=includes)
+    return report_of(answer, lambda canvas: _atlas_lines(answer, canvas), as_json)
 
 
-def _atlas_lines(
-    found: list[Layer], borders: list[Crossing], pressed: Pressure | None, canvas: Canvas
-) -> Iterator[Line]:
+def _atlas_lines(answer: AtlasAnswer, canvas: Canvas) -> Iterator[Line]:
     rows: list[tuple[Part, ...]] = []
-    for layer in found:
-        into = sum(c.edges for c in borders if c.target == layer.name)
-        out = sum(c.edges for c in borders if c.source == layer.name)
+    for layer in answer.layers:
+        into = sum(c.edges for c in answer.crossings if c.target == layer.name)
+        out = sum(c.edges for c in answer.crossings if c.source == layer.name)
         numbers = (layer.variables, sum(layer.roots.values()), layer.relations, into, out)
         rows.append(((layer.name, NAME), *map(str, numbers), layer.meaning))
     header = ("layer", "variables", "roots", "relations", "in", "out", "about")
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5))
     yield (("in and out: edges from and to other layers", FAINT),)
+    pressed = answer.pressure
     if pressed is None:
         return
     yield ""
@@ -85,40 +77,37 @@ def root_command(name: options.Target, as_json: options.Json = False) -> Report:
     Lists why the model ends there, what depends on it, and which presets and catalog entries give
     it a value.
     """
-    from assay.scenario.roots import report_root
-
-    registry = stack.registry()
-    registry.variable(name)
-    found = report_root(registry, name, [built_in.preset(each) for each in built_in.presets()])
+    answer = root(name)
+    report = answer.root
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield ((name, NAME), f"  {found.variable.meaning}")
+        yield ((name, NAME), f"  {report.variable.meaning}")
         yield ""
         yield from facts(
             (
-                ("unit", found.variable.display.text),
-                ("boundary", found.boundary),
-                ("family", found.variable.family),
-                ("dependents", count(found.dependents, "relation")),
-                ("targets", count(len(found.targets), "target")),
-                ("used by", ", ".join(found.used_by)),
+                ("unit", report.variable.display.text),
+                ("boundary", report.boundary),
+                ("family", report.variable.family),
+                ("dependents", count(report.dependents, "relation")),
+                ("targets", count(len(report.targets), "target")),
+                ("used by", ", ".join(report.used_by)),
             ),
             canvas,
         )
         rows = [
-            ((value.preset, NAME), value.text, value.kind, value.source) for value in found.presets
+            ((value.preset, NAME), value.text, value.kind, value.source) for value in report.presets
         ]
         if rows:
             yield ""
             yield from table(("preset", "value", "kind", "source"), rows, canvas)
         groups = [
-            ((g.group, NAME), str(len(g.entries)), ", ".join(g.entries)) for g in found.groups
+            ((g.group, NAME), str(len(g.entries)), ", ".join(g.entries)) for g in report.groups
         ]
         if groups:
             yield ""
             yield from table(("catalog", "entries", "names"), groups, canvas, right=(1,))
         yield ""
-        for step in found.steps:
+        for step in report.steps:
             yield f"- {step}"
 
-    return Report(found.to_data(), text, as_json)
+    return report_of(answer, text, as_json)

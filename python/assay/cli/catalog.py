@@ -1,13 +1,17 @@
 """`assay catalog`: sourced values that scenarios include, and a probe of this machine."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from assay.catalog import entries
-from assay.catalog.entries import CatalogEntry
+from assay.catalog.questions import (
+    CatalogEntryAnswer,
+    CatalogListAnswer,
+    catalog_entries,
+    catalog_entry,
+    probe_host,
+)
 from assay.cli import options
 from assay.cli.output import (
     FAINT,
@@ -18,12 +22,12 @@ from assay.cli.output import (
     Part,
     Report,
     facts,
+    report_of,
     table,
     working,
     wrapped,
 )
-from assay.cli.question import one_of
-from assay.errors import InputError
+from assay.errors import InputError, one_of
 
 _ACTIONS: Final = ("list", "show", "probe")
 
@@ -53,76 +57,28 @@ def catalog_command(
     if chosen == "probe":
         if name is not None:
             raise InputError(f'probe takes no name, got "{name}"', "use --save FILE")
-        return _probe(save, force, as_json)
+        with working("measuring this machine"):
+            return _show(probe_host(save, force=force), as_json)
     if chosen == "show":
         if name is None:
             raise InputError("show needs an entry", "assay catalog list names them")
-        return _show(find_entry(name), as_json)
-    return _list(name, as_json)
+        return _show(catalog_entry(name), as_json)
+    return _list(catalog_entries(name), as_json)
 
 
-def find_entry(path: str) -> CatalogEntry:
-    """An entry by `group/name` or from a file in the catalog's format."""
-    if path.endswith(".json"):
-        return entries.from_file(Path(path))
-    group, _, name = path.partition("/")
-    if not name:
-        raise InputError(f'malformed entry "{path}": expected group/name')
-    one_of("catalog group", group, entries.groups())
-    if group == "models":
-        from assay.catalog import models
-
-        return models.find(name).entry
-    if group == "accelerators":
-        from assay.catalog import accelerators
-
-        return accelerators.find(name)
-    return entries.find(group, name, f"entry of {group}")
-
-
-def _entries(group: str) -> Iterator[CatalogEntry]:
-    if group == "models":
-        from assay.catalog import models
-
-        return (model.entry for model in models.all_models())
-    return entries.entries(group)
-
-
-def _list(group: str | None, as_json: bool) -> Report:
-    groups = entries.groups()
-    group_names = groups if group is None else [one_of("catalog group", group, groups)]
-    found = [entry for name in group_names for entry in _entries(name)]
-    data = [
-        {
-            "path": entry.path,
-            "title": entry.title,
-            "aliases": list(entry.aliases),
-            "values": len(entry.values),
-        }
-        for entry in found
-    ]
-
+def _list(answer: CatalogListAnswer, as_json: bool) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
-            ((entry.path, NAME), str(len(entry.values)), entry.title) for entry in found
+            ((entry.path, NAME), str(len(entry.values)), entry.title) for entry in answer.entries
         ]
         yield from table(("entry", "values", "title"), rows, canvas, right=(1,))
 
-    return Report(data, text, as_json)
+    return report_of(answer, text, as_json)
 
 
-def entry_data(entry: CatalogEntry) -> dict[str, Any]:
-    """An entry as JSON data."""
-    return {
-        "path": entry.path,
-        "title": entry.title,
-        "aliases": list(entry.aliases),
-        "facts": dict(entry.facts),
-        "values": {name: value.to_data() for name, value in entry.values.items()},
-    }
+def _show(answer: CatalogEntryAnswer, as_json: bool) -> Report:
+    entry = answer.entry
 
-
-def _show(entry: CatalogEntry, as_json: bool, notes: tuple[str, ...] = ()) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         yield ((entry.path, NAME), f": {entry.title}")
         scalars = [
@@ -145,16 +101,4 @@ def _show(entry: CatalogEntry, as_json: bool, notes: tuple[str, ...] = ()) -> Re
         for source, mark in sources.items():
             yield from wrapped(f"[{mark}] {source}", canvas, "    ", FAINT)
 
-    return Report(entry_data(entry), text, as_json, notes=notes)
-
-
-def _probe(save: str | None, force: bool, as_json: bool) -> Report:
-    from assay.catalog.probe import probe, write_entry
-
-    with working("measuring this machine"):
-        entry = probe()
-    notes: tuple[str, ...] = ()
-    if save is not None:
-        write_entry(entry, Path(save), force=force)
-        notes = (f"written to {save}; use it with --with {save}",)
-    return _show(entry, as_json, notes)
+    return report_of(answer, text, as_json)

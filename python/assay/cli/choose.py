@@ -1,12 +1,13 @@
 """`assay solve`, `minimize` and `sweep`: inverse problems, optimization and parameter sweeps."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli import options
 from assay.cli.output import (
+    BAD,
     FAINT,
     NAME,
     VALUE,
@@ -15,24 +16,22 @@ from assay.cli.output import (
     Part,
     Report,
     count,
+    report_of,
     table,
     working,
     wrapped,
 )
-from assay.cli.question import (
-    Question,
-    contradiction,
-    read_pairs,
-    read_question,
-)
+from assay.cli.sweep_table import entry_lines, sweep_lines
 from assay.cli.verdicts import (
     missing_report,
     unjudged_notes,
-    validity_remarks,
     verdict_table,
     violation_lines,
 )
-from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
+from assay.scenario.questions.minimizing import EntryOptimum, MinimizeEntriesAnswer, minimize
+from assay.scenario.questions.missing import MissingAnswer
+from assay.scenario.questions.solving import solve
+from assay.scenario.questions.sweeping import SweepEntriesAnswer, sweep
 
 if TYPE_CHECKING:
     from assay.model.optimizing.optimum import BindingConstraint, Optimum
@@ -66,15 +65,22 @@ def solve_command(
     as_json: options.Json = False,
 ) -> Report:
     """Find the values at which variables take given values."""
-    question = read_question(preset, assign, variant, includes, model_config)
-    required = read_pairs("--equal", 'name="value unit"', equal)
-    try:
-        with working("solving"):
-            solution = question.registry.solve(
-                unknown or [], question.given, required, question.variants, switch=not no_switch
-            )
-    except MissingInputsError as error:
-        return missing_report(question.registry, error, as_json)
+    with working("solving"):
+        answer = solve(
+            unknown or (),
+            equal,
+            switch=not no_switch,
+            fail_on_violated=fail_on_violated,
+            allow_conflicts=allow_conflicts,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
+        )
+    if isinstance(answer, MissingAnswer):
+        return missing_report(answer, as_json)
+    solution = answer.solution
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for variable in solution.unknowns:
@@ -93,16 +99,8 @@ def solve_command(
             yield from verdict_table("constraint", solution.constraints, canvas)
             yield from verdict_table("approximation", solution.validity, canvas)
 
-    violated = solution.violated
-    problem: AssayError | None = contradiction(
-        question, unknown or [], switch=not no_switch, allow_conflicts=allow_conflicts
-    )
-    if problem is None and violated and fail_on_violated:
-        problem = CheckFailedError(f"violated: {', '.join(violated)}")
-    notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
     details = [*unjudged_notes((*solution.constraints, *solution.unjudged))]
-    data = {**solution.to_data(), "notes": notes}
-    return Report(data, text, as_json, problem, notes, details=details)
+    return report_of(answer, text, as_json, details=details)
 
 
 def _whole_lines(solution: "Solution", canvas: Canvas) -> Iterator[Line]:
@@ -158,66 +156,50 @@ def minimize_command(
 
     A feasible point satisfies every constraint that can be checked.
     """
-    from assay.cli.ranges import read_choices, split_catalog
-    from assay.scenario.includes import known_groups
-
-    if alternatives < 0:
-        raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
-    catalog, rest = split_catalog(over, known_groups())
-
-    def search(question: Question, choices: dict[str, Any]) -> "Optimum":
-        with working("minimizing") as progress:
-            return question.registry.minimize(
-                target,
-                choices,
-                question.given,
-                question.variants,
-                maximize=maximize,
-                constraints=not ignore_constraints,
-                switch=not no_switch,
-                alternatives=alternatives,
-                allow_single=bool(catalog),
-                progress=lambda done, _: progress(f"minimizing: {done:,} points"),
-            )
-
-    if catalog:
-        from assay.cli.catalog_minimize import best_entry, catalog_optimum_report
-        from assay.cli.catalog_sweep import scenarios
-
-        found = scenarios(catalog, preset, assign, variant, includes, model_config)
-        registry = found[0].question.registry
-        choices = read_choices(registry, rest) if rest else {}
-        best = best_entry(list(catalog), found, lambda q: search(q, choices))
-        problem: AssayError | None = contradiction(
-            best.question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
+    with working("minimizing") as progress:
+        answer = minimize(
+            target,
+            over,
+            maximize=maximize,
+            constraints=not ignore_constraints,
+            alternatives=alternatives,
+            switch=not no_switch,
+            fail_on_violated=fail_on_violated,
+            allow_conflicts=allow_conflicts,
+            progress=progress,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
         )
-        broken = [verdict.name for verdict in best.optimum.resolution.violated]
-        if problem is None and broken and fail_on_violated:
-            problem = CheckFailedError(f"violated: {', '.join(broken)}")
-        return catalog_optimum_report(
-            best, lambda canvas: _optimum_lines(best.optimum, canvas), as_json, problem
-        )
-    question = read_question(preset, assign, variant, includes, model_config)
-    choices = read_choices(question.registry, over)
-    try:
-        optimum = search(question, choices)
-    except MissingInputsError as error:
-        return missing_report(question.registry, error, as_json)
-    violated = [verdict.name for verdict in optimum.resolution.violated]
-    problem = contradiction(
-        question, choices, switch=not no_switch, allow_conflicts=allow_conflicts
-    )
-    if problem is None and violated and fail_on_violated:
-        problem = CheckFailedError(f"violated: {', '.join(violated)}")
-    notes = [*optimum.notes, *question.notes]
-    return Report(
-        {**optimum.to_data(), "notes": notes},
-        lambda canvas: _optimum_lines(optimum, canvas),
+    if isinstance(answer, MissingAnswer):
+        return missing_report(answer, as_json)
+    if isinstance(answer, MinimizeEntriesAnswer):
+        return report_of(answer, lambda canvas: _best_entry_lines(answer, canvas), as_json)
+    return report_of(
+        answer,
+        lambda canvas: _optimum_lines(answer.optimum, canvas),
         as_json,
-        problem,
-        notes,
-        details=[*unjudged_notes(optimum.unknown)],
+        details=[*unjudged_notes(answer.optimum.unknown)],
     )
+
+
+def _best_entry_lines(answer: MinimizeEntriesAnswer, canvas: Canvas) -> Iterator[Line]:
+    """The best entry, its optimum, and what every other entry reaches."""
+    for group, entry in zip(answer.groups, answer.entries, strict=True):
+        yield (f"{group}: ", (entry, NAME))
+    yield from _optimum_lines(answer.optimum, canvas)
+    yield ""
+    rows = [_entry_row(each) for each in answer.every]
+    yield from table((*answer.groups, "best", ""), rows, canvas)
+
+
+def _entry_row(each: EntryOptimum) -> tuple[Part, ...]:
+    names = [(name, NAME) for name in each.entries]
+    if each.optimum is None:
+        return (*names, ("-", VALUE), (each.reason, BAD))
+    return (*names, (each.optimum.target.figure(each.optimum.value).text, VALUE), "")
 
 
 def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
@@ -285,58 +267,36 @@ def sweep_command(
     as_json: options.Json = False,
 ) -> Report:
     """Compute variables at every combination of values."""
-    from assay.cli.ranges import read_axes, split_catalog
-    from assay.cli.sweep_table import sweep_lines
-    from assay.model.optimizing.sweep import sweep
-    from assay.scenario.includes import known_groups
-
-    catalog, rest = split_catalog(over, known_groups())
-    if catalog:
-        from assay.cli.catalog_sweep import catalog_sweep, catalog_sweep_report, scenarios
-
-        found_scenarios = scenarios(catalog, preset, assign, variant, includes, model_config)
-        axes = read_axes(rest) if rest else {}
-        with working("sweeping"):
-            tables = catalog_sweep(
-                targets, list(catalog), axes, found_scenarios, switch=not no_switch
-            )
-        conflict = contradiction(
-            found_scenarios[0].question,
-            axes,
+    with working("sweeping"):
+        answer = sweep(
+            targets,
+            over,
             switch=not no_switch,
+            fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
         )
-        return catalog_sweep_report(
-            tables, conflict, fail_on_violated=fail_on_violated, as_json=as_json
+    if isinstance(answer, MissingAnswer):
+        return missing_report(answer, as_json)
+    if isinstance(answer, SweepEntriesAnswer):
+        swept = answer.swept
+        return report_of(
+            answer, lambda canvas: entry_lines(swept, list(swept.rows()), canvas), as_json
         )
-    question = read_question(preset, assign, variant, includes, model_config)
-    axes = read_axes(rest)
-    try:
-        with working("sweeping"):
-            found = sweep(
-                question.registry,
-                targets,
-                axes,
-                question.given,
-                question.variants,
-                switch=not no_switch,
-            )
-    except MissingInputsError as error:
-        return missing_report(question.registry, error, as_json)
-    violated = list(found.violations)
-    problem: AssayError | None = contradiction(
-        question, axes, switch=not no_switch, allow_conflicts=allow_conflicts
-    )
-    if problem is None and fail_on_violated and violated:
-        problem = CheckFailedError(f"violated at some points: {', '.join(violated)}")
-    notes = [*found.notes, *question.notes]
-    return Report(
-        {**found.to_data(), "notes": notes},
+    swept_table = answer.table
+    return report_of(
+        answer,
         lambda canvas: sweep_lines(
-            list(found.rows()), found.axes, found.targets, found.conditions, canvas
+            list(swept_table.rows()),
+            swept_table.axes,
+            swept_table.targets,
+            swept_table.conditions,
+            canvas,
         ),
         as_json,
-        problem,
-        notes,
-        details=[*unjudged_notes(found.unknown)],
+        details=[*unjudged_notes(swept_table.unknown)],
     )

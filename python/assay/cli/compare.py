@@ -1,8 +1,7 @@
 """`assay diff` and `assay sensitivity`: what carries a difference, and what moves a value."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,24 +15,23 @@ from assay.cli.output import (
     Part,
     Report,
     count,
+    report_of,
     table,
     working,
 )
-from assay.cli.question import ON_COMMAND_LINE, Question, one_of, read_question
-from assay.cli.verdicts import missing_report, remarks
-from assay.errors import InputError, MissingInputsError
-from assay.files import read_json
+from assay.cli.verdicts import missing_report
+from assay.errors import InputError
 from assay.model.language.figures import figure, figure_column, figure_range
 from assay.model.language.units import Unit
 from assay.model.language.variables import Variable
+from assay.scenario.questions.comparing import GROUPINGS, diff, sensitivity
+from assay.scenario.questions.missing import MissingAnswer
 
 if TYPE_CHECKING:
     from assay.model.comparing.difference import Change, Difference
     from assay.model.comparing.sensitivity import InputSensitivity, Sensitivities
 
 MAX_LISTED: Final = 20
-GROUPINGS: Final = ("source", "input")
-_LARGEST_RESULT: Final = 50_000_000
 
 
 def sensitivity_command(
@@ -61,26 +59,23 @@ def sensitivity_command(
     and the variable at both ends of the input's 90 % interval, or of a change of 10 % where it has
     none.
     """
-    from assay.model.comparing.sensitivity import sensitivities
-
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    question = read_question(preset, assign, variant, includes, model_config)
-    try:
-        with working("differentiating"):
-            found = sensitivities(
-                question.registry, target, question.inputs, question.variants,
-                step=step, switch=not no_switch,
-            )  # fmt: skip
-    except MissingInputsError as error:
-        return missing_report(question.registry, error, as_json)
-    here = _Judged("", question, target, switch=not no_switch)
-    return Report(
-        {**found.to_data(), "violated": here.violated},
-        lambda canvas: _sensitivity_lines(found, limit, canvas),
-        as_json,
-        notes=[*here.notes, *question.notes, *found.notes],
-    )
+    with working("differentiating"):
+        answer = sensitivity(
+            target,
+            step=step,
+            switch=not no_switch,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
+        )
+    if isinstance(answer, MissingAnswer):
+        return missing_report(answer, as_json)
+    moved = answer.sensitivities
+    return report_of(answer, lambda canvas: _sensitivity_lines(moved, limit, canvas), as_json)
 
 
 def _sensitivity_lines(found: "Sensitivities", limit: int, canvas: Canvas) -> Iterator[Line]:
@@ -168,111 +163,26 @@ def diff_command(
     Contributions are Shapley values and sum to the difference. Uncertain inputs stand at their
     medians. `assay diff P P --with accelerators/h200_sxm` compares P with a change of it.
     """
-    from assay.model.comparing.difference import Side, difference
-
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    grouping = one_of("grouping", by, GROUPINGS)
-    one = _read_side(first, with_first, assign_first)
-    other = _read_side(second, with_second, assign_second)
-    registry = one.question.registry
-    chosen = target or _shared_target(one, other)
-    before, after = (Side(s.question.inputs.values, s.question.variants) for s in (one, other))
-    labels = _labels(one.question, other.question) if grouping == "source" else {}
-    try:
-        with working("comparing"):
-            found = difference(registry, chosen, before, after, labels)
-    except MissingInputsError as error:
-        return missing_report(registry, error, as_json)
-    judged = [_Judged("A: ", one.question, chosen), _Judged("B: ", other.question, chosen)]
-    beside = [note for side in judged for note in side.notes]
-    notes = [*dict.fromkeys([*beside, *one.question.notes, *other.question.notes, *found.notes])]
-    return Report(
-        {
-            **found.to_data(registry.variables),
-            "violated_before": judged[0].violated,
-            "violated_after": judged[1].violated,
-        },
-        lambda canvas: _difference_lines(found, registry.variables, limit, canvas),
+    with working("comparing"):
+        answer = diff(
+            first,
+            second,
+            target,
+            by=by,
+            with_before=with_first,
+            assign_before=assign_first,
+            with_after=with_second,
+            assign_after=assign_second,
+        )
+    if isinstance(answer, MissingAnswer):
+        return missing_report(answer, as_json)
+    return report_of(
+        answer,
+        lambda canvas: _difference_lines(answer.difference, answer.variables, limit, canvas),
         as_json,
-        notes=notes,
     )
-
-
-class _Judged:
-    """Constraints and validity at the point of a question, whose value is computed elsewhere."""
-
-    def __init__(self, side: str, question: Question, target: str, *, switch: bool = True) -> None:
-        resolution = question.resolve(target, switch=switch, intervals=False)
-        self.violated = [verdict.name for verdict in resolution.violated]
-        broken = [f"violated: {v.name}: {v.meaning or v.text}" for v in resolution.violated]
-        self.notes = [f"{side}{note}" for note in (*broken, *remarks(resolution))]
-
-
-class _ReadSide:
-    """One side of a comparison: its question, and the targets that it names."""
-
-    def __init__(self, question: Question, targets: Sequence[str]) -> None:
-        self.question, self.targets = question, targets
-
-
-def _read_side(
-    text: str, includes: Sequence[str] | None = None, assign: Sequence[str] | None = None
-) -> _ReadSide:
-    if not text.endswith(".json"):
-        question = read_question(text, assign, None, includes)
-        targets = [name for _, name in question.preset.targets] if question.preset else []
-        return _ReadSide(question, targets)
-    if includes:
-        raise InputError("--with: expected a scenario as B, got a result", "use --assign")
-    values, target = _read_result(Path(text))
-    question = read_question(None, [*values, *(assign or ())], None)
-    return _ReadSide(question, [target])
-
-
-def _read_result(path: Path) -> tuple[list[str], str]:
-    """The given values of a result of `assay resolve --json`, as assignments, and its target."""
-    data: Any = read_json("result", path, _LARGEST_RESULT)
-    try:
-        steps = [step for step in data["trace"] if step["kind"] == "given"]
-        values = [f"{step['name']}={step['value']!r} {step['unit']}" for step in steps]
-        return values, str(data["target"])
-    except (KeyError, TypeError):
-        raise InputError(
-            f"result {path.name}: expected the keys target and trace of assay resolve --json",
-            f"assay resolve VARIABLE --preset PRESET --json > {path.name}",
-        ) from None
-
-
-def _shared_target(one: _ReadSide, other: _ReadSide) -> str:
-    for name in one.targets:
-        if name in other.targets:
-            return name
-    raise InputError("the two have no target in common", "name one with --target")
-
-
-def _labels(one: Question, other: Question) -> dict[str, str]:
-    """The catalog entries that give a value on both sides, by variable."""
-    origins = [_origins(question) for question in (one, other)]
-    labels = {}
-    for name in {*origins[0], *origins[1]}:
-        before, after = origins[0].get(name), origins[1].get(name)
-        if before == after or before is None or after is None:
-            path = before or after or ""
-            # An entry that only one side has brings the values that the other lacks.
-            labels[name] = path
-        elif before.partition("/")[0] == after.partition("/")[0]:
-            labels[name] = f"{before} -> {after.partition('/')[2] or after}"
-    return labels
-
-
-def _origins(question: Question) -> dict[str, str]:
-    """The catalog entry behind each value that no one states directly."""
-    if question.preset is None:
-        return {}
-    found = {name: part.path for part in question.preset.included for name in part.values}
-    stated = {n for n, source in question.sources.items() if source == ON_COMMAND_LINE}
-    return {n: path for n, path in found.items() if n not in question.preset.own | stated}
 
 
 def _difference_lines(

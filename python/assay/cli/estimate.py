@@ -1,21 +1,28 @@
 """`assay estimate`: cost, time and emissions from a model, an accelerator, tokens and a place."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, table, working
-from assay.cli.scenarios import report_lines, report_problem
-from assay.errors import InputError
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    report_of,
+    table,
+    working,
+)
+from assay.cli.scenarios import report_lines
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
-from assay.scenario import built_in
-from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate
-
-LOW_UTILIZATION: Final = 0.25
-"""MFU below which the answer says where the time goes."""
+from assay.scenario.estimate import MAX_DAYS, Estimate
+from assay.scenario.questions.estimating import estimate
 
 
 def estimate_command(
@@ -49,46 +56,30 @@ def estimate_command(
     Everything else is a default, and every default is listed. For other choices take a scenario:
     assay resolve --preset.
     """
-    if gpus is not None and not 1 <= gpus <= 10_000_000:
-        raise InputError(f"gpus: expected 1 to 10,000,000, got {gpus}")
-    if not 0 < days < 1e5:
-        raise InputError(f"days: expected a number above 0, got {days:g}")
-    workload = "serving" if serving else "training"
     with working("estimating"):
-        found = estimate(
-            built_in.preset(BASES[workload]), workload, (model, accelerator, tokens, where),
-            gpus=gpus, days=days,
-        )  # fmt: skip
-    problem = report_problem(
-        found.report.targets, fail_on_violated=fail_on_violated, allow_conflicts=False
-    )
-    return Report(
-        found.to_data(), lambda canvas: _lines(found, canvas), as_json, problem, _notes(found)
-    )
-
-
-def _notes(found: Estimate) -> list[str]:
-    notes = list(found.report.notes)
-    if found.utilization is not None and found.utilization < LOW_UTILIZATION:
-        losses = [f"{what} {share:.0%}" for what, share in found.losses.items() if share >= 0.01]
-        notes.insert(
-            0,
-            f"MFU is only {found.utilization:.0%} with the best layout of those tried; of a step take "
-            + ", ".join(losses),
+        answer = estimate(
+            model,
+            accelerator,
+            tokens,
+            where,
+            serving=serving,
+            gpus=gpus,
+            days=days,
+            fail_on_violated=fail_on_violated,
         )
-    return notes
+    return report_of(answer, lambda canvas: _lines(answer.estimate, canvas), as_json)
 
 
-def _lines(found: Estimate, canvas: Canvas) -> Iterator[Line]:
-    if found.served_cost is not None:
-        ends = found.served_cost_interval or (None, None)
-        cost = figure(found.served_cost, parse_unit("USD"), *ends)
+def _lines(estimated: Estimate, canvas: Canvas) -> Iterator[Line]:
+    if estimated.served_cost is not None:
+        ends = estimated.served_cost_interval or (None, None)
+        cost = figure(estimated.served_cost, parse_unit("USD"), *ends)
         yield (("all output tokens", NAME), ": ", (cost.text, VALUE), cost.interval)
         yield ""
-    yield from report_lines(found.report, canvas)
+    yield from report_lines(estimated.report, canvas)
     yield ""
     rows: list[tuple[Part, ...]] = [
         ((default.name, NAME), (default.figure, VALUE), (default.reason, FAINT))
-        for default in found.defaults
+        for default in estimated.defaults
     ]
     yield from table(("default", "value", "why"), rows, canvas)

@@ -4,9 +4,8 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay.cli.output import Report, working
-from assay.cli.question import one_of
-from assay.errors import InputError
+from assay.cli.output import Report, report_of, working
+from assay.errors import InputError, one_of
 from assay.scenario import built_in
 
 
@@ -27,9 +26,5 @@ def site_report(
 
     with working("exporting") as progress:
         site = export_site(Path(folder), chosen, progress, force=force)
-    data = {
-        "folder": str(site.folder), "pages": list(PAGES), "files": site.files,
-        "answers": site.answers, "bytes": site.size,
-    }  # fmt: skip
     line = f"{site.folder}/index.html: {len(PAGES)} pages, {site.files:,} files, {site.size / 1e6:.1f} MB"
-    return Report(data, lambda _: [line], as_json)
+    return report_of(site, lambda _: [line], as_json)

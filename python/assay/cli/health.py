@@ -1,11 +1,10 @@
 """`assay verify`, `audit`, `root-debt` and `next-work`: the health of the model."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
-from assay import stack
 from assay.cli import options
 from assay.cli.output import (
     BAD,
@@ -19,23 +18,22 @@ from assay.cli.output import (
     Part,
     Report,
     cut,
-    cut_notes,
     facts,
+    report_of,
     table,
+    with_cut,
     working,
     wrapped,
 )
-from assay.cli.question import (
-    ON_COMMAND_LINE,
-    Question,
-    chosen_preset,
-    one_of,
-    read_question,
+from assay.scenario.questions.health import (
+    PROFILES,
+    RANKINGS,
+    audit_model,
+    next_work,
+    root_debt,
+    verify_model,
 )
-from assay.errors import CheckFailedError
 
-RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
-PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
 MAX_LISTED: Final = 20
 """The most findings of one kind printed as text."""
 
@@ -60,12 +58,9 @@ def verify_command(
 
     The exit code is 1 if a rule is broken.
     """
-    from assay.model.auditing.verify import verify
-
-    chosen = one_of("profile", profile, PROFILES)
-    registry = stack.load_registry() if read_only else stack.registry()
     with working(f"verifying, profile {profile}"):
-        report = verify(registry, chosen, read_only)
+        answer = verify_model(profile, read_only=read_only)
+    report = answer.report
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
@@ -76,9 +71,7 @@ def verify_command(
         for check in report.checks:
             yield from _listed(check.details, canvas, f"{check.name}: ")
 
-    failed = [check.name for check in report.checks if check.status == "failed"]
-    problem = CheckFailedError(f"rules broken: {', '.join(failed)}") if failed else None
-    return Report(report.to_data(), text, as_json, problem)
+    return report_of(answer, text, as_json)
 
 
 def audit_command(
@@ -92,13 +85,8 @@ def audit_command(
     as_json: options.Json = False,
 ) -> Report:
     """Find unsourced, unreachable and duplicate declarations."""
-    from assay.model.auditing.audit import audit
-
-    report = audit(stack.registry(), target)
-    problem = None
-    if fail_on_issues and report.issues:
-        more = f" and {len(report.issues) - 1} more" if len(report.issues) > 1 else ""
-        problem = CheckFailedError(f"{report.issues[0]}{more}")
+    answer = audit_model(target, fail_on_issues=fail_on_issues)
+    report = answer.report
 
     def text(canvas: Canvas) -> Iterator[Line]:
         for what, counts in report.coverage.items():
@@ -127,7 +115,7 @@ def audit_command(
             yield f"{title}: {len(found) or 'none'}"
             yield from _listed(found, canvas, indent="    ")
 
-    return Report(report.to_data(), text, as_json, problem)
+    return report_of(answer, text, as_json)
 
 
 def _listed(
@@ -145,31 +133,22 @@ def next_work_command(
     as_json: options.Json = False,
 ) -> Report:
     """Rank open work on the model."""
-    from assay.scenario.work import next_work
-
-    scenario = chosen_preset(preset)
-    registry = stack.registry() if scenario is None else scenario.registry
     with working("ranking open work"):
-        found = next_work(registry, scenario)
+        answer = next_work(preset, limit=limit or 0)
     rows_at_most = options.rows_at_most(limit, as_json)
-    left_out = cut(rows_at_most, items=found)
-    data = {
-        "preset": scenario.name if scenario else None,
-        "of": len(found),
-        "items": [item.to_data() for item in found[: limit or None]],
-    }
+    left_out = cut(rows_at_most, items=answer.items)
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
             ((f"{item.weight:.1%}", VALUE), item.kind, (item.name, NAME), item.reason)
-            for item in found[: rows_at_most or None]
+            for item in answer.items[: rows_at_most or None]
         ]
         header = ("weight", "work", "on", "reason")
         yield from table(header, rows, canvas, right=(0,)) or ["no open work"]
         if left_out:
             yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json, notes=cut_notes(left_out))
+    return report_of(with_cut(answer, left_out), text, as_json)
 
 
 def root_debt_command(
@@ -207,32 +186,23 @@ def root_debt_command(
 
     Roots are ranked by the relations that depend on them, or by their share of a target's variance.
     """
-    from assay.model.auditing.debt import root_debt
-
-    ranking = one_of("ranking", by, RANKINGS)
-    question = read_question(preset, assign, variant, includes, model_config, correlate)
     with working("ranking roots"):
-        rows = root_debt(
-            question.registry,
-            by=ranking,
-            target=target,
-            given=question.inputs,
-            variants=question.variants,
+        answer = root_debt(
+            by,
+            target,
             families=families,
             include_constraints=include_constraints,
+            limit=limit or 0,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
+            correlate=correlate,
         )
+    rows = answer.rows
     rows_at_most = options.rows_at_most(limit, as_json)
     left_out = cut(rows_at_most, **{"families" if families else "roots": rows})
-    data = {
-        "by": by,
-        "target": target,
-        "families": families,
-        "rows": [
-            {**row.to_data(), "given": _given(question, row.members or (row.name,))}
-            for row in rows[: limit or None]
-        ],
-        "degradations": list(rows.degradations),
-    }
 
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = []
@@ -249,20 +219,7 @@ def root_debt_command(
         if left_out:
             yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json, notes=[*rows.degradations, *cut_notes(left_out)])
-
-
-def _given(question: Question, names: Sequence[str]) -> list[str]:
-    """How the scenario has the values of roots: their kinds, `stated` or `missing`."""
-    assignments = question.preset.assignments if question.preset else {}
-    stated = {n for n, source in question.sources.items() if source == ON_COMMAND_LINE}
-    kinds = (
-        "stated" if name in stated
-        else assignments[name].kind if name in assignments
-        else "missing"
-        for name in names
-    )  # fmt: skip
-    return list(dict.fromkeys(kinds))
+    return report_of(with_cut(answer, left_out), text, as_json)
 
 
 def _share(share: float | None) -> str:

@@ -1,21 +1,12 @@
 """`assay stats`, `list`, `show` and `cone`: inspect the model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
-from assay import stack
 from assay.cli import options
-from assay.cli.describe import (
-    brief_relation_data,
-    brief_variable_data,
-    relation_data,
-    relation_lines,
-    role_of,
-    variable_data,
-    variable_lines,
-)
+from assay.cli.describe import relation_lines, variable_lines
 from assay.cli.output import (
     FAINT,
     NAME,
@@ -24,32 +15,36 @@ from assay.cli.output import (
     Report,
     count,
     cut,
-    cut_notes,
     facts,
+    report_of,
     table,
+    with_cut,
     wrapped,
 )
-from assay.cli.question import one_of
-from assay.errors import InputError, unknown_name
-from assay.model.graphs.subgraph import Direction
+from assay.errors import InputError
+from assay.model.language.relations import Relation
 from assay.model.language.variables import Variable
-from assay.model.registry import Registry
-from assay.scenario import built_in
-
-if TYPE_CHECKING:
-    from assay.model.language.relations import Relation
-    from assay.scenario.named_scenario import Preset
+from assay.scenario.named_scenario import Preset
+from assay.scenario.questions.describing import role_of
+from assay.scenario.questions.graph import (
+    DIRECTIONS,
+    DescribeAnswer,
+    ListAnswer,
+    cone,
+    describe,
+    list_presets,
+    list_relations,
+    list_variables,
+    stats,
+)
 
 Item = TypeVar("Item")
-
-DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down", "both")
 
 
 def stats_command(as_json: options.Json = False) -> Report:
     """Count the declarations of the model."""
-    from assay.model.auditing.audit import stats
-
-    counts = stats(stack.registry())
+    answer = stats()
+    counts = answer.counts
 
     def text(canvas: Canvas) -> Iterable[Line]:
         width = max(len(f"{number:,}") for number in counts.values())
@@ -58,7 +53,7 @@ def stats_command(as_json: options.Json = False) -> Report:
             canvas,
         )
 
-    return Report(counts, text, as_json)
+    return report_of(answer, text, as_json)
 
 
 def list_command(
@@ -92,48 +87,50 @@ def list_command(
         {"--presets": presets, "--relations": relations}, {"--roots": roots, "--targets": targets}
     )
     if presets:
-        return _list_presets(match, limit, as_json)
-    registry = stack.registry()
-    if scope is not None and scope not in registry.scopes:
-        raise unknown_name("scope", scope, registry.scopes)
+        return _cut_list(
+            "presets", list_presets(match, limit=limit or 0), _preset_lines, limit, as_json
+        )
     if relations:
-        return _list_relations(registry, match, scope, limit, as_json)
-    found = [
-        variable
-        for variable in (*registry.constants.values(), *registry.variables.values())
-        if _matches(match, variable.name, variable.symbol, variable.meaning)
-        and scope in (None, variable.scope)
-        and (not roots or role_of(variable) == "root")
-        and (not targets or variable.target)
-    ]
+        listed = list_relations(match, scope=scope, limit=limit or 0)
+        return _cut_list("relations", listed, _relation_lines, limit, as_json)
+    variables = list_variables(match, scope=scope, roots=roots, targets=targets, limit=limit or 0)
+    return _cut_list("variables", variables, _variable_lines, limit, as_json)
 
-    def text(shown: Sequence[Variable], canvas: Canvas) -> Iterable[Line]:
-        rows = [((v.name, NAME), v.display.text, v.meaning) for v in shown]
-        return table(("variable", "unit", "meaning"), rows, canvas)
 
-    return _cut_list("variables", found, variable_data, text, limit, as_json)
+def _variable_lines(shown: Sequence[Variable], canvas: Canvas) -> list[Line]:
+    rows = [((v.name, NAME), v.display.text, v.meaning) for v in shown]
+    return table(("variable", "unit", "meaning"), rows, canvas)
+
+
+def _relation_lines(shown: Sequence[Relation], canvas: Canvas) -> Iterator[Line]:
+    for relation in shown:
+        yield ((relation.name, NAME), (f"  {relation.kind}", FAINT))
+        yield from wrapped(relation.text, canvas, "    ")
+
+
+def _preset_lines(shown: Sequence[Preset], canvas: Canvas) -> list[Line]:
+    rows = [((preset.name, NAME), preset.description) for preset in shown]
+    return table(("preset", "description"), rows, canvas)
 
 
 def _cut_list(
     noun: str,
-    found: Sequence[Item],
-    data: Callable[[Item], Any],
+    answer: ListAnswer[Item],
     text: Callable[[Sequence[Item], Canvas], Iterable[Line]],
     limit: int | None,
     as_json: bool,
 ) -> Report:
     """A list of at most so many rows, which says what it leaves out; in JSON all by default."""
     rows_at_most = options.MAX_LISTED if limit is None else limit
-    left_out = cut(rows_at_most, **{noun: found})
+    left_out = cut(rows_at_most, **{noun: answer.items})
 
     def lines(canvas: Canvas) -> Iterator[Line]:
-        yield from text(found[: rows_at_most or None], canvas)
+        yield from text(answer.items[: rows_at_most or None], canvas)
         if left_out:
             yield ""
             yield ((left_out, FAINT),)
 
-    shown = [data(item) for item in found[: limit or None]]
-    return Report(shown, lines, as_json, notes=cut_notes(left_out))
+    return report_of(with_cut(answer, left_out), lines, as_json)
 
 
 def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> None:
@@ -142,97 +139,26 @@ def _refuse_together(some: Mapping[str, bool], others: Mapping[str, bool]) -> No
             raise InputError(f"{option} and {other} cannot be combined", f"drop {other}")
 
 
-def _list_relations(
-    registry: Registry, match: str | None, scope: str | None, limit: int | None, as_json: bool
-) -> Report:
-    found = [
-        relation
-        for relation in registry.relations.values()
-        if _matches(match, relation.name, relation.text, relation.meaning)
-        and scope in (None, relation.scope)
-    ]
-
-    def text(shown: "Sequence[Relation]", canvas: Canvas) -> Iterator[Line]:
-        for relation in shown:
-            yield ((relation.name, NAME), (f"  {relation.kind}", FAINT))
-            yield from wrapped(relation.text, canvas, "    ")
-
-    return _cut_list("relations", found, relation_data, text, limit, as_json)
-
-
-def _list_presets(match: str | None, limit: int | None, as_json: bool) -> Report:
-    found = [built_in.preset(name) for name in built_in.presets()]
-    found = [preset for preset in found if _matches(match, preset.name, preset.description)]
-
-    def data(preset: "Preset") -> dict[str, Any]:
-        return {
-            "name": preset.name,
-            "description": preset.description,
-            "values": len(preset.assignments),
-            "targets": [{"label": label, "variable": name} for label, name in preset.targets],
-        }
-
-    def text(shown: "Sequence[Preset]", canvas: Canvas) -> Iterable[Line]:
-        rows = [((preset.name, NAME), preset.description) for preset in shown]
-        return table(("preset", "description"), rows, canvas)
-
-    return _cut_list("presets", found, data, text, limit, as_json)
-
-
-def _matches(match: str | None, *texts: str) -> bool:
-    return match is None or any(match.casefold() in text.casefold() for text in texts)
-
-
 def show_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A variable, relation or block.")],
     as_json: options.Json = False,
 ) -> Report:
     """Describe a variable, relation or block."""
-    registry = stack.registry()
-    if name in registry.variables or name in registry.constants:
-        variable = registry.variable(name)
-        return Report(
-            variable_data(variable, registry),
-            lambda canvas: variable_lines(registry, variable, canvas),
-            as_json,
-        )
-    if name in registry.relations:
-        relation = registry.relations[name]
-        return Report(
-            relation_data(relation, registry),
-            lambda canvas: relation_lines(registry, relation, canvas),
-            as_json,
-        )
-    if name in registry.blocks:
-        return _show_block(registry, name, as_json)
-    known = dict.fromkeys(
-        (*registry.variables, *registry.constants, *registry.relations, *registry.blocks)
-    )
-    error = unknown_name("name", name, known)
-    error.hint = error.hint or "assay list shows the names"
-    raise error
+    answer = describe(name)
+    return report_of(answer, lambda canvas: _described_lines(answer, canvas), as_json)
 
 
-def _show_block(registry: Registry, name: str, as_json: bool) -> Report:
-    block = registry.blocks[name]
-    members = [registry.variables[member] for member in block.members]
-    data = {
-        "name": block.name,
-        "kind": "block",
-        "scope": block.scope,
-        "members": [
-            {"name": member.name, "relations": [r.text for r in member.defining_equations]}
-            for member in members
-        ],
-    }
-
-    def text(canvas: Canvas) -> Iterator[Line]:
-        yield ((block.name, NAME), "  simultaneous block")
-        for member in members:
-            for relation in member.defining_equations:
+def _described_lines(answer: DescribeAnswer, canvas: Canvas) -> Iterator[Line]:
+    registry, item = answer.registry, answer.item
+    if isinstance(item, Variable):
+        yield from variable_lines(registry, item, canvas)
+    elif isinstance(item, Relation):
+        yield from relation_lines(registry, item, canvas)
+    else:
+        yield ((item.name, NAME), "  simultaneous block")
+        for member in item.members:
+            for relation in registry.variables[member].defining_equations:
                 yield from wrapped(relation.text, canvas, "    ")
-
-    return Report(data, text, as_json)
 
 
 def cone_command(
@@ -255,38 +181,20 @@ def cone_command(
     as_json: options.Json = False,
 ) -> Report:
     """List the inputs or the dependents of a variable."""
-    part = stack.registry().graph.subgraph(
-        target, one_of("direction", direction, DIRECTIONS), depth
-    )
-    found: list[Variable] = [*part.constants.values(), *part.variables.values()]
-    relations = list(part.relations.values())
+    answer = cone(target, direction, depth, brief=brief)
+    variables, relations = answer.variables, answer.relations
     rows_at_most = options.rows_at_most(limit, as_json)
-    left_out = cut(rows_at_most, variables=found, relations=relations)
-
-    def data() -> dict[str, Any]:
-        asked: dict[str, Any] = {"variable": target, "direction": direction, "depth": depth}
-        if brief:
-            return {
-                **asked,
-                "variables": [brief_variable_data(variable) for variable in found],
-                "relations": [brief_relation_data(relation) for relation in relations],
-            }
-        return {
-            **asked,
-            "variables": [variable_data(variable) for variable in found],
-            "relations": [relation_data(relation) for relation in relations],
-            "edges": [edge._asdict() for edge in part.edges],
-        }
+    left_out = cut(rows_at_most, variables=variables, relations=relations)
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        roots = sum(role_of(variable) == "root" for variable in found)
+        roots = sum(role_of(variable) == "root" for variable in variables)
         yield (
             (target, NAME),
-            f": {count(len(found), 'variable')}, {count(roots, 'root')}, "
-            f"{count(len(part.relations), 'relation')}",
+            f": {count(len(variables), 'variable')}, {count(roots, 'root')}, "
+            f"{count(len(relations), 'relation')}",
         )
         yield ""
-        shown = found[: rows_at_most or None]
+        shown = variables[: rows_at_most or None]
         rows = [(role_of(v), (v.name, NAME), v.display.text, v.meaning) for v in shown]
         yield from table(("role", "variable", "unit", "meaning"), rows, canvas)
         yield ""
@@ -296,4 +204,4 @@ def cone_command(
             yield ""
             yield ((left_out, FAINT),)
 
-    return Report(data, text, as_json, notes=cut_notes(left_out))
+    return report_of(with_cut(answer, left_out), text, as_json)

@@ -10,14 +10,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TextIO
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 from assay.answers import Answer
 from assay.answers import to_json as to_json
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
 from assay.escaping import one_line as one_line
+from assay.plurals import count as count
 
+Asked = TypeVar("Asked", bound=Answer)
 Part = str | tuple[str, str]
 Line = str | tuple[Part, ...]
 """A line of text, or its segments, each with an optional terminal style."""
@@ -297,6 +300,11 @@ def cut_notes(text: str | None) -> list[str]:
     return [text] if text and not sys.stdout.isatty() else []
 
 
+def with_cut(answer: Asked, text: str | None) -> Asked:
+    """The answer with a note of what was cut, in JSON too."""
+    return replace(answer, notes=(*answer.notes, *cut_notes(text)))
+
+
 def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
     """Lay out label-value pairs, one per line; empty values are omitted."""
     known = [(label, one_line(text)) for label, text in pairs if text]
@@ -307,15 +315,6 @@ def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
         lines.append(((label.ljust(indent), FAINT), first))
         lines += [" " * indent + other for other in others]
     return lines
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and its noun.
-
-    >>> count(1, "input"), count(2, "family", "families")
-    ('1 input', '2 families')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def size(nbytes: int) -> str:

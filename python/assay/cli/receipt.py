@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from assay.cli import options
-from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, Part, Report, count, table
-from assay.cli.question import problem_with, read_question
-from assay.cli.verdicts import answer_line, details, missing_table, remarks, violation_lines
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    NAME,
+    VALUE,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    count,
+    report_of,
+    table,
+)
+from assay.cli.verdicts import answer_line, details, missing_table, violation_lines
 from assay.errors import InputError
+from assay.scenario.questions.receipts import receipt
 
 if TYPE_CHECKING:
     from assay.model.comparing.receipt import PathLine, Receipt
@@ -47,30 +59,28 @@ def receipt_command(
     terms of a sum divide it, factors of a product each carry all of it, divisors count negative.
     JSON has every line once, with the share that each of its inputs carries.
     """
-    from assay.model.comparing.receipt import make_receipt
-    from assay.model.resolving.resolve import make_resolver
-
     if depth < 0:
         raise InputError(f"depth: expected a whole number >= 0, got {depth}")
     if not 0 <= least_share <= 1:
         raise InputError(f"--least-share: expected a number from 0 to 1, got {least_share:g}")
-    question = read_question(preset, assign, variant, includes, model_config, correlate)
-    resolver = make_resolver(
-        question.registry, question.inputs, question.variants, switch=not no_switch
+    answer = receipt(
+        target,
+        switch=not no_switch,
+        intervals=not no_interval,
+        fail_on_violated=fail_on_violated,
+        allow_conflicts=allow_conflicts,
+        preset=preset,
+        assign=assign,
+        variant=variant,
+        includes=includes,
+        model_config=model_config,
+        correlate=correlate,
     )
-    found = make_receipt(resolver, target, sources=question.sources, intervals=not no_interval)
-    resolution = found.resolution
-    problem = problem_with(
-        resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
-    )
-    notes = [*remarks(resolution), *question.notes, *found.notes]
-    return Report(
-        lambda: {**found.to_data(), "notes": notes},
-        lambda canvas: _lines(found, depth, least_share, canvas),
+    return report_of(
+        answer,
+        lambda canvas: _lines(answer.receipt, depth, least_share, canvas),
         as_json,
-        problem,
-        notes,
-        details=details(resolution),
+        details=details(answer.receipt.resolution),
     )
 
 

@@ -1,11 +1,10 @@
 """`assay scenario-report` and `assay scenario-audit`: all targets of a scenario."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from assay.catalog.sourced_value import SourcedValue
 from assay.cli import options
 from assay.cli.output import (
     BAD,
@@ -20,21 +19,14 @@ from assay.cli.output import (
     Report,
     count,
     facts,
+    report_of,
     table,
     working,
 )
-from assay.cli.question import (
-    ON_COMMAND_LINE,
-    conflict_error,
-    find_preset,
-    read_pairs,
-)
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
-from assay.errors import AssayError, CheckFailedError, EvaluationError, MissingInputsError
-from assay.scenario import built_in
-from assay.scenario.audit import ScenarioAudit, audit_scenario
-from assay.scenario.named_scenario import Preset
-from assay.scenario.report import ScenarioReport, TargetReport
+from assay.scenario.audit import ScenarioAudit
+from assay.scenario.questions.reporting import scenario_audit, scenario_report
+from assay.scenario.report import ScenarioReport
 
 Presets = Annotated[
     list[str] | None,
@@ -62,66 +54,25 @@ def scenario_report_command(
     as_json: options.Json = False,
 ) -> Report:
     """Resolve every target of a scenario and report on each."""
-    chosen = [_changed(one, assign, variant, includes) for one in _chosen(names, preset)]
-    asked = _asked(chosen[0], targets) if targets else None
-    reports = [one.evaluate_targets(asked) for one in _progressing("reporting on", chosen)]
-
-    def data() -> dict[str, Any]:
-        return {
-            "ok": sum(report.ok for report in reports),
-            "of": sum(len(report.targets) for report in reports),
-            "reports": [report.to_data() for report in reports],
-        }
+    with working("reporting on") as progress:
+        answer = scenario_report(
+            [*(names or ()), *(preset or ())],
+            targets=targets or (),
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            fail_on_violated=fail_on_violated,
+            allow_conflicts=allow_conflicts,
+            progress=progress,
+        )
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        for position, report in enumerate(reports):
+        for position, report in enumerate(answer.reports):
             if position:
                 yield ""
             yield from report_lines(report, canvas)
 
-    problem = report_problem(
-        [target for report in reports for target in report.targets],
-        fail_on_violated=fail_on_violated,
-        allow_conflicts=allow_conflicts,
-    )
-    return Report(data, text, as_json, problem)
-
-
-def _progressing(what: str, chosen: Sequence[Preset]) -> Iterator[Preset]:
-    """The scenarios one by one, with progress."""
-    with working(what) as progress:
-        for position, one in enumerate(chosen, start=1):
-            progress(f"{what} {one.name}, {position} of {len(chosen)}")
-            yield one
-
-
-def _changed(
-    preset: Preset,
-    assign: Sequence[str] | None,
-    variant: Sequence[str] | None,
-    includes: Sequence[str] | None,
-) -> Preset:
-    """The scenario with the entries, values and variants of the command line."""
-    if includes:
-        from assay.scenario.includes import include
-
-        preset = preset.with_includes([include(path, preset.registry) for path in includes])
-    values = {
-        name: SourcedValue(text, ON_COMMAND_LINE, "assumed")
-        for name, text in read_pairs("--assign", 'name="value unit"', assign).items()
-    }
-    variants = read_pairs("--variant", "variable=relation", variant)
-    return preset.with_values(values, variants) if values or variants else preset
-
-
-def _asked(preset: Preset, targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Targets of the command line, each under its meaning."""
-    return [(preset.registry.variable(name).meaning, name) for name in targets]
-
-
-def _chosen(names: Sequence[str] | None, presets: Sequence[str] | None) -> list[Preset]:
-    preset_names = dict.fromkeys([*(names or ()), *(presets or ())])
-    return [find_preset(name) for name in preset_names or built_in.presets()]
+    return report_of(answer, text, as_json)
 
 
 def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
@@ -174,32 +125,6 @@ def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
         yield f"{target.label}: {shown}"
 
 
-def report_problem(
-    targets: Sequence[TargetReport], *, fail_on_violated: bool, allow_conflicts: bool
-) -> AssayError | None:
-    """The most severe problem of any target."""
-    for target in targets:
-        if target.status == "error":
-            return EvaluationError(f"{target.target}: {target.issues[0]}")
-    resolutions = [target.resolution for target in targets if target.resolution]
-    if not allow_conflicts:
-        for resolution in resolutions:
-            if resolution.conflicts:
-                return conflict_error(resolution.conflicts)
-    gaps = dict.fromkeys(gap.variable.name for r in resolutions for gap in r.missing)
-    if gaps:
-        without = sum(resolution.value is None for resolution in resolutions)
-        return MissingInputsError(
-            f"{count(without, 'target')} without a value: {count(len(gaps), 'input')} missing",
-            gaps,
-            "add them to the scenario's [values], each with a source",
-        )
-    violated = dict.fromkeys(verdict.name for r in resolutions for verdict in r.violated)
-    if fail_on_violated and violated:
-        return CheckFailedError(f"violated: {', '.join(violated)}")
-    return None
-
-
 def scenario_audit_command(
     names: Presets = None,
     preset: options.PresetName = None,
@@ -216,22 +141,16 @@ def scenario_audit_command(
     Lists values by kind, unused values, and targets without a value. The exit code is 1 if a
     scenario has targets with issues.
     """
-    audits = [audit_scenario(one) for one in _progressing("auditing", _chosen(names, preset))]
+    with working("auditing") as progress:
+        answer = scenario_audit([*(names or ()), *(preset or ())], progress)
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        for position, audit in enumerate(audits):
+        for position, audit in enumerate(answer.audits):
             if position:
                 yield ""
             yield from _audit_lines(audit, canvas, families=missing_families)
 
-    failing = [audit.preset.name for audit in audits if not audit.ok]
-    problem = None
-    if failing:
-        problem = CheckFailedError(
-            f"targets with issues in {', '.join(failing)}",
-            f"assay scenario-report {failing[0]} lists them",
-        )
-    return Report(lambda: {"audits": [audit.to_data() for audit in audits]}, text, as_json, problem)
+    return report_of(answer, text, as_json)
 
 
 def _audit_lines(audit: ScenarioAudit, canvas: Canvas, *, families: bool) -> Iterator[Line]:

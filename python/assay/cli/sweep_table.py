@@ -10,6 +10,7 @@ from assay.cli.verdicts import STATUS
 from assay.model.language.figures import figure_column
 from assay.model.language.quantity import format_number
 from assay.model.language.variables import Variable
+from assay.scenario.questions.sweeping import CatalogSweep
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -46,6 +47,13 @@ def sweep_lines(
     for name, times in violations.items():
         where = f"violated at {times:,} of {count(len(rows), 'point')}"
         yield from wrapped(f"{where}: {name}: {conditions[name]}", canvas, style=BAD)
+
+
+def entry_lines(swept: CatalogSweep, rows: Rows, canvas: Canvas) -> Iterator[Line]:
+    """Rows of a sweep over catalog entries."""
+    return sweep_lines(
+        rows, swept.axes, swept.targets, swept.conditions, canvas, groups=swept.groups
+    )
 
 
 def _column(variable: Variable, rows: Rows, is_axis: bool) -> tuple[str, list[str]]:

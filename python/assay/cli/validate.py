@@ -20,18 +20,17 @@ from assay.cli.output import (
     Report,
     count,
     cut,
-    cut_notes,
+    report_of,
     table,
+    with_cut,
     working,
     wrapped,
 )
 from assay.cli.validate_worst import worst_lines
-from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.validate.groups import GroupScore
     from assay.validate.score import Errors, Row, Score
-    from assay.validate.worst import Miss
 
 _LARGE_ERROR = 0.2
 """Relative error above which a line is highlighted."""
@@ -78,45 +77,29 @@ def validate_command(
     --worst lists the largest misses instead: their terms, what was assumed, and which single
     term or input would have to be how much larger or smaller.
     """
-    from assay.validate.cases import published_cases, read_cases
-    from assay.validate.groups import score_groups
-    from assay.validate.run import rows_of, validate
-    from assay.validate.worst import worst as find_worst
+    from assay.validate.questions import score_cases
 
     cases_at_most = options.MAX_LISTED if limit is None else limit
-    if not tier or set(tier) - set("ABC"):
-        raise InputError(f'expected tiers out of A, B and C, got "{tier}"', "such as --tier AB")
     with working("predicting", log=False) as progress:
-        found = validate(suite, cases, tier, progress)
-        misses: list[Miss] = []
-        if worst is not None:
-            progress(f"explaining the {worst} largest misses")
-            misses = find_worst(rows_of(found), read_cases(cases or published_cases()), worst)
-    groups = score_groups(rows_of(found))
+        answer = score_cases(suite, cases, tier, worst=worst, progress=progress)
+    scores, groups = answer.scores, answer.groups
 
     def text(canvas: Canvas) -> Iterator[Line]:
         if worst is not None:
-            yield from worst_lines(misses, canvas)
+            yield from worst_lines(answer.misses, canvas)
             return
         if not summary:
-            for score in found:
+            for score in scores:
                 if score.is_suite:
                     yield from _suite_lines(score, cases_at_most, canvas)
-        yield from _score_lines(found, canvas)
+        yield from _score_lines(scores, canvas)
         if groups:
             yield ""
             yield from group_lines(groups, canvas)
 
-    is_cut = worst is None and not summary and any(_cut(score, cases_at_most) for score in found)
-    notes = cut_notes(
-        f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
-    )
-    data = {
-        "groups": [group.to_data() for group in groups],
-        "scores": [score.to_data() for score in found],
-        "worst": [miss.to_data() for miss in misses],
-    }
-    return Report(data, text, as_json, notes=notes)
+    is_cut = worst is None and not summary and any(_cut(score, cases_at_most) for score in scores)
+    left_out = f"{cases_at_most} cases of a suite at most; --limit 0 lists all" if is_cut else None
+    return report_of(with_cut(answer, left_out), text, as_json)
 
 
 def _cut(score: "Score", limit: int) -> str | None:
@@ -164,9 +147,9 @@ def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
         yield from wrapped(f"assumed: {note}", canvas, "      ", FAINT)
 
 
-def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
+def _score_lines(scores: "Sequence[Score]", canvas: Canvas) -> Iterator[Line]:
     rows: list[tuple[Part, ...]] = []
-    for score in found:
+    for score in scores:
         rows.append(
             (
                 (score.name, NAME if score.is_pool else ""),
@@ -185,7 +168,7 @@ def _score_lines(found: "list[Score]", canvas: Canvas) -> Iterator[Line]:
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5, 6, 7))
     yield "in-sample: mean error on the cases of the fits; held-out: of constants fitted without its source"
     yield "in 90 %: share of figures inside their 90 % interval, of the column's figures"
-    gaps = sum(score.cases - score.covered for score in found if score.is_suite)
+    gaps = sum(score.cases - score.covered for score in scores if score.is_suite)
     if gaps:
         yield f"{count(gaps, 'case')} not predicted; the reason of each is with --limit 0 or in --json"
 

@@ -14,11 +14,10 @@ from assay.cli.output import (
     Part,
     Report,
     count,
+    report_of,
     table,
     wrapped,
 )
-from assay.errors import MissingInputsError
-from assay.model.registry import Registry
 from assay.model.resolving.resolution import (
     ConditionVerdict,
     MissingInput,
@@ -26,6 +25,7 @@ from assay.model.resolving.resolution import (
     TargetValue,
     TraceStep,
 )
+from assay.scenario.questions.missing import MissingAnswer
 
 STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
 MAX_CONDITION = 120
@@ -95,17 +95,9 @@ def diagnostic_lines(resolution: Resolution, canvas: Canvas) -> Iterator[Line]:
             yield from wrapped(line, canvas, "    ")
 
 
-def missing_report(registry: Registry, error: MissingInputsError, as_json: bool) -> Report:
+def missing_report(answer: MissingAnswer, as_json: bool) -> Report:
     """A report that lists the missing inputs."""
-    gaps = [
-        MissingInput(registry.variable(name), registry.graph.successors[name])
-        for name in error.names
-    ]
-    data = {"missing": [gap.to_data() for gap in gaps]}
-    # The report lists the names; the error does not repeat them.
-    message = error.message.removesuffix(f": {', '.join(error.names)}")
-    problem = MissingInputsError(message, error.names, error.hint)
-    return Report(data, lambda canvas: missing_table(gaps, canvas), as_json, problem)
+    return report_of(answer, lambda canvas: missing_table(answer.gaps, canvas), as_json)
 
 
 def verdict_table(title: str, verdicts: Sequence[ConditionVerdict], canvas: Canvas) -> list[Line]:
@@ -131,18 +123,6 @@ def trace_table(steps: Sequence[TraceStep], canvas: Canvas) -> list[Line]:
     return table(("value", "variable", "how"), rows, canvas, right=(0,))
 
 
-def remarks(resolution: Resolution) -> Iterator[str]:
-    """Notes on a value, those that matter most first: conflicts, validity, switches."""
-    for conflict in resolution.conflicts:
-        yield conflict.text
-    # Without a value, the missing inputs say why; what they would decide besides is no news.
-    if resolution.value is not None:
-        yield from validity_remarks(resolution.validity)
-    for switch in resolution.switches:
-        yield f"{switch.variable} uses {switch.used}: {switch.left} needs {switch.condition}"
-    yield from resolution.losses
-
-
 def details(resolution: Resolution) -> list[str]:
     """Notes for `--verbose`: truncated distributions and constraints that are not judged."""
     unjudged = unjudged_notes((*resolution.constraints, *resolution.unjudged))
@@ -165,15 +145,6 @@ def unjudged_notes(verdicts: Sequence[ConditionVerdict]) -> Iterator[str]:
         if verdict.status == "unknown":
             why = f"needs {', '.join(verdict.missing)}" if verdict.missing else verdict.reason
             yield f"{verdict.name} is not judged: {why}"
-
-
-def validity_remarks(validity: Sequence[ConditionVerdict]) -> Iterator[str]:
-    """One line for each approximation that does not hold, or may not."""
-    for verdict in validity:
-        if verdict.status == "false":
-            yield f"{verdict.name} is used where it is not valid: it needs {verdict.text}"
-        elif verdict.status == "unknown":
-            yield f"whether {verdict.name} is valid here is unknown: it needs {verdict.text}"
 
 
 def constraint_summary(resolution: Resolution) -> str:

@@ -23,7 +23,8 @@ class LazyTable(Mapping[str, Item]):
     def __getitem__(self, name: str) -> Item:
         item = self._items.get(name)
         if item is None:
-            item = self._items[name] = self._build(self._sources[name])
+            # Two threads may both build it: all get the item that was stored first.
+            item = self._items.setdefault(name, self._build(self._sources[name]))
         return item
 
     def __contains__(self, name: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastapi.responses import StreamingResponse
 
-from assay.cli.output import to_json
+from assay.answers import to_json
 
 STILL_HERE: Final = ": still here\n\n"
 """A comment, sent where no event comes, so that a closed connection is noticed."""

@@ -11,11 +11,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-from assay.cli.output import to_json
+from assay.answers import Answer, Progress, silent, to_json
 from assay.errors import InputError
 from assay.ui import assets
 from assay.ui.api import atlas, graph, lab, validate
@@ -30,10 +31,9 @@ _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9._/-]")
 _MARK: Final = "assay-site.json"
 """A folder with this file is a site, which --force may replace."""
 
-Progress = Callable[[str], None]
 
-
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site(Answer):
     """A site that was written."""
 
     folder: Path
@@ -41,11 +41,21 @@ class Site(NamedTuple):
     size: int
     answers: int
 
+    def to_json(self) -> dict[str, Any]:
+        """What the site has, as JSON data."""
+        return {
+            "folder": str(self.folder),
+            "pages": list(PAGES),
+            "files": self.files,
+            "answers": self.answers,
+            "bytes": self.size,
+        }
+
 
 def export_site(
     folder: Path,
     presets: Sequence[str],
-    progress: Progress = lambda _: None,
+    progress: Progress = silent,
     *,
     force: bool = False,
 ) -> Site:

@@ -31,15 +31,16 @@ class Formula:
         """Take the tape's bytes in base 64."""
         self._stored = stored
         self._tape: Tape | None = None
-        self._result = array("d", [0.0])
-        self._output = memoryview(self._result).cast("B").cast("d", (1, 1))
 
     def __call__(self, inputs: Sequence[str], values: Mapping[str, float]) -> float:
         """The value with these variables as inputs."""
         if self._tape is None:
             self._tape = Tape.from_bytes(base64.b64decode(self._stored))
-        self._tape.evaluate([values[name] for name in inputs], 1, self._output)
-        return self._result[0]
+        # A buffer of its own for each call: another thread may evaluate the same formula.
+        result = array("d", [0.0])
+        output = memoryview(result).cast("B").cast("d", (1, 1))
+        self._tape.evaluate([values[name] for name in inputs], 1, output)
+        return result[0]
 
 
 def shared_formulas(relations: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, int]]:

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from assay import stack
-from assay.cli.atlas import atlas_command
-from assay.cli.model import list_command
 from assay.scenario import built_in
+from assay.scenario.questions import layers as questions
+from assay.scenario.questions.graph import list_variables
 from assay.ui.api.graph import EXPORTED
 from assay.ui.api.reports import REFUSALS, answer
-from assay.ui.api.scenario import Answer, ScenarioQuery, compact
+from assay.ui.api.scenario import ExportedAnswer, ScenarioQuery, compact
 
 router = APIRouter(tags=["atlas"], responses=REFUSALS)
 
@@ -27,12 +27,8 @@ def atlas(
 ) -> Response:
     """Layers from the site down to the transistor, and what crosses their borders."""
     return answer(
-        lambda: atlas_command(
-            target,
-            [scenario.preset] if scenario.preset else None,
-            list(scenario.values),
-            list(scenario.includes),
-            as_json=True,
+        lambda: questions.atlas(
+            target, preset=scenario.preset, assign=scenario.values, includes=scenario.includes
         )
     )
 
@@ -42,15 +38,15 @@ def exported(names: Sequence[str] = EXPORTED) -> Iterator[tuple[str, str]]:
     return ((key, compact(make())) for key, make in _exported(names))
 
 
-def _exported(names: Sequence[str]) -> Iterator[Answer]:
+def _exported(names: Sequence[str]) -> Iterator[ExportedAnswer]:
     registry = stack.registry()
-    yield "atlas", partial(atlas_command, as_json=True)
+    yield "atlas", questions.atlas
     for target in registry.targets:
-        yield f"atlas?target={target}", partial(atlas_command, target, as_json=True)
+        yield f"atlas?target={target}", partial(questions.atlas, target)
     for name in names:
-        yield f"atlas?preset={name}", partial(atlas_command, None, [name], as_json=True)
+        yield f"atlas?preset={name}", partial(questions.atlas, preset=name)
         for _, target in built_in.preset(name).targets:
             key = f"atlas?preset={name}&target={target}"
-            yield key, partial(atlas_command, target, [name], as_json=True)
+            yield key, partial(questions.atlas, target, preset=name)
     for scope in registry.scopes:
-        yield f"variables?scope={scope}", partial(list_command, scope=scope, as_json=True)
+        yield f"variables?scope={scope}", partial(list_variables, scope=scope)

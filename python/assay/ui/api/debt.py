@@ -8,9 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from assay.cli.atlas import root_command
-from assay.cli.health import root_debt_command
-from assay.cli.output import Report
+from assay.scenario.questions import health, layers
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import Scenario, ScenarioQuery
 
@@ -32,11 +30,13 @@ def root_debt(
 
 
 @lru_cache(KEPT)
-def _root_debt(scenario: Scenario, by: str, target: str | None, families: bool) -> Report:
-    return root_debt_command(by, target, families, **scenario.options, as_json=True)
+def _root_debt(
+    scenario: Scenario, by: str, target: str | None, families: bool
+) -> health.RootDebtAnswer:
+    return health.root_debt(by, target, families=families, **scenario.given)
 
 
 @router.get("/root/{name}")
 def root(name: str) -> Response:
     """What it would take to resolve one root."""
-    return answer(lambda: root_command(name, as_json=True))
+    return answer(lambda: layers.root(name))

@@ -10,16 +10,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from assay import stack
-from assay.cli.answer import resolve_command
-from assay.cli.compare import diff_command
-from assay.cli.model import cone_command, list_command, show_command
-from assay.cli.output import Report
-from assay.cli.receipt import receipt_command
 from assay.scenario import built_in
+from assay.scenario.questions import comparing, receipts, resolving
+from assay.scenario.questions import graph as questions
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import (
     MOST_VALUES,
-    Answer,
+    ExportedAnswer,
     Scenario,
     ScenarioQuery,
     check_entry,
@@ -40,8 +37,8 @@ def receipt(variable: str, scenario: ScenarioQuery) -> Response:
 
 
 @lru_cache(KEPT)
-def _receipt(variable: str, scenario: Scenario) -> Report:
-    return receipt_command(variable, **scenario.options, as_json=True)
+def _receipt(variable: str, scenario: Scenario) -> receipts.ReceiptAnswer:
+    return receipts.receipt(variable, **scenario.given)
 
 
 @router.get("/resolve/{variable}")
@@ -51,8 +48,8 @@ def resolve(variable: str, scenario: ScenarioQuery) -> Response:
 
 
 @lru_cache(KEPT)
-def _resolve(variable: str, scenario: Scenario) -> Report:
-    return resolve_command(variable, **scenario.options, as_json=True)
+def _resolve(variable: str, scenario: Scenario) -> resolving.ResolveAnswer:
+    return resolving.resolve(variable, **scenario.given)
 
 
 @router.get("/cone/{variable}")
@@ -63,13 +60,13 @@ def cone(
     brief: Annotated[bool, Query(description="Names, layers and inputs only.")] = False,
 ) -> Response:
     """The variables and relations that a variable depends on, or that depend on it."""
-    return answer(lambda: cone_command(variable, direction, depth, brief, as_json=True))
+    return answer(lambda: questions.cone(variable, direction, depth, brief=brief))
 
 
 @router.get("/show/{name}")
 def show(name: str) -> Response:
     """A variable, relation or block, with formulas as LaTeX and their unit check."""
-    return answer(lambda: show_command(name, as_json=True))
+    return answer(lambda: questions.describe(name))
 
 
 @router.get("/diff")
@@ -95,16 +92,15 @@ def diff(
     for entry in with_before or ():
         check_entry(entry)
     return answer(
-        lambda: diff_command(
+        lambda: comparing.diff(
             check_preset(before),
             check_preset(after),
             target,
-            by,
-            list(scenario.includes),
-            list(scenario.values),
-            with_before,
-            assign_before,
-            as_json=True,
+            by=by,
+            with_before=with_before,
+            assign_before=assign_before,
+            with_after=scenario.includes,
+            assign_after=scenario.values,
         )
     )
 
@@ -116,13 +112,13 @@ def variables(
     roots: Annotated[bool, Query(description="Only variables that no relation defines.")] = False,
 ) -> Response:
     """Variables and constants of the model."""
-    return answer(lambda: list_command(scope=scope, targets=targets, roots=roots, as_json=True))
+    return answer(lambda: questions.list_variables(scope=scope, targets=targets, roots=roots))
 
 
 @router.get("/presets")
 def presets() -> Response:
     """The built-in scenarios and their targets."""
-    return answer(lambda: list_command(presets=True, as_json=True))
+    return answer(questions.list_presets)
 
 
 EXPORTED = ("llama3_8b_h200_serving", "llama3_8b_8_h100_training")
@@ -134,10 +130,10 @@ def exported(names: Sequence[str] = EXPORTED) -> Iterator[tuple[str, str]]:
     return ((key, compact(make())) for key, make in _exported(names))
 
 
-def _exported(names: Sequence[str]) -> Iterator[Answer]:
+def _exported(names: Sequence[str]) -> Iterator[ExportedAnswer]:
     """For each preset its own targets, and what every variable in their cones is."""
-    yield "presets", partial(list_command, presets=True, as_json=True)
-    yield "variables?targets=true", partial(list_command, targets=True, as_json=True)
+    yield "presets", questions.list_presets
+    yield "variables?targets=true", partial(questions.list_variables, targets=True)
     graph = stack.registry().graph
     shown: dict[str, None] = {}
     cones: dict[str, None] = {}
@@ -147,7 +143,7 @@ def _exported(names: Sequence[str]) -> Iterator[Answer]:
             yield f"receipt/{target}?preset={name}", partial(_receipt, target, scenario)
             cones[target] = None
     for target in cones:
-        yield f"cone/{target}?brief=true", partial(cone_command, target, brief=True, as_json=True)
+        yield f"cone/{target}?brief=true", partial(questions.cone, target, brief=True)
         shown.update(dict.fromkeys((target, *sorted(graph.ancestors(target)))))
     for name in shown:
-        yield f"show/{name}", partial(show_command, name, as_json=True)
+        yield f"show/{name}", partial(questions.describe, name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final
 
 from fastapi.responses import Response
 
-from assay.answers import Answer
-from assay.answers import json_text as answer_text
-from assay.cli.output import Report, json_text, to_json
+from assay.answers import Answer, json_text, to_json
 from assay.ui.errors import ErrorResponse
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
@@ -25,23 +24,16 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 """The equations are decoded when they are first used; two threads would do it twice."""
 
 
-def answer(question: Callable[[], Answer | Report], *, alone: bool = True) -> Response:
-    """Ask a question, or run a command function with `as_json=True`, and send its JSON.
+def answer(question: Callable[[], Answer], *, alone: bool = True) -> Response:
+    """Ask a question and send its answer.
 
     What reads no equations passes `alone=False`, so that a slow answer holds up no other.
     """
-    if alone:
-        with _ONE_AT_A_TIME:
-            found, text = _asked(question)
-    else:
-        found, text = _asked(question)
-    code = 0 if found.problem is None else found.problem.exit_code
+    with _ONE_AT_A_TIME if alone else nullcontext():
+        answered = question()
+        text = json_text(answered)
+    code = 0 if answered.problem is None else answered.problem.exit_code
     return _response(text, {EXIT_HEADER: str(code)})
-
-
-def _asked(question: Callable[[], Answer | Report]) -> tuple[Answer | Report, str]:
-    found = question()
-    return found, answer_text(found) if isinstance(found, Answer) else json_text(found)
 
 
 def send(data: Any) -> Response:
@@ -50,7 +42,7 @@ def send(data: Any) -> Response:
 
 
 def alone() -> threading.Lock:
-    """The lock to hold while equations are read outside a command."""
+    """The lock to hold while equations are read outside a question."""
     return _ONE_AT_A_TIME
 
 

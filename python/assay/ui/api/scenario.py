@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Query
 
-from assay.cli.output import Report, json_text
+from assay.answers import Answer, json_text
 from assay.errors import InputError, unknown_name
 from assay.scenario import built_in
+from assay.scenario.question import Given
 
-Answer = tuple[str, Callable[[], Report]]
+ExportedAnswer = tuple[str, Callable[[], Answer]]
 """A request of an exported site, as `keyOf` of the pages writes it, and what answers it."""
 
 
-def compact(report: Report) -> str:
-    """What a command prints with `--json`, without its spaces: a site has many such files."""
-    return json.dumps(json.loads(json_text(report)), separators=(",", ":"))
+def compact(answer: Answer) -> str:
+    """The JSON of an answer without its spaces: a site has many such files."""
+    return json.dumps(json.loads(json_text(answer)), separators=(",", ":"))
 
 
 MOST_VALUES = 200
@@ -53,13 +54,13 @@ class Scenario:
     variants: tuple[str, ...]
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of a command that takes a scenario."""
+    def given(self) -> Given:
+        """What a question takes of it."""
         return {
-            "preset": [self.preset] if self.preset else None,
-            "assign": list(self.values),
-            "variant": list(self.variants),
-            "includes": list(self.includes),
+            "preset": self.preset,
+            "assign": self.values,
+            "variant": self.variants,
+            "includes": self.includes,
         }
 
 

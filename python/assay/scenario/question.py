@@ -1,10 +1,12 @@
-"""The query of a command line: the registry, the given values, and their sources."""
+"""What a question gives: a scenario, entries, values and variants, and how they are judged."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypedDict
 
 from assay import stack
 from assay.errors import (
@@ -13,7 +15,6 @@ from assay.errors import (
     InputError,
     MissingInputsError,
     UnknownNameError,
-    unknown_name,
 )
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.language.distributions import Distribution
@@ -24,7 +25,26 @@ from assay.scenario import built_in
 from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
 
-Word = TypeVar("Word", bound=str)
+Pairs = Sequence[str] | Mapping[str, str] | None
+"""Texts `name=value`, or values by name."""
+
+
+class Given(TypedDict, total=False):
+    """What a question may give, the same for all: every entry is optional.
+
+    `preset` is a built-in scenario or a .toml file; `includes` are catalog entries, `GROUP/NAME` or
+    .json files; `assign` are values with units or distributions, `variant` the relations that
+    define variables, `model_config` a model's config.json, and `correlate` correlations of
+    uncertain inputs, `NAME,OTHER=NUMBER`.
+    """
+
+    preset: str | Sequence[str] | None
+    assign: Pairs
+    variant: Pairs
+    includes: Sequence[str] | None
+    model_config: str | None
+    correlate: Sequence[str] | None
+
 
 ON_COMMAND_LINE: Final = "given on the command line"
 """The source of a value that no scenario or entry gives."""
@@ -63,33 +83,37 @@ class Question:
 
 
 def read_question(
-    presets: str | Sequence[str] | None,
-    assign: Sequence[str] | None,
-    variant: Sequence[str] | None,
+    preset: str | Sequence[str] | None = None,
+    assign: Pairs = None,
+    variant: Pairs = None,
     includes: Sequence[str] | None = None,
     model_config: str | None = None,
     correlate: Sequence[str] | None = None,
 ) -> Question:
-    """Merge a preset and the command line's values, which override it."""
-    preset = chosen_preset(presets)
-    registry = stack.registry() if preset is None else preset.registry
+    """Merge a scenario and what is given beside it, which overrides it; see `Given`."""
+    scenario = chosen_preset(preset)
+    registry = stack.registry() if scenario is None else scenario.registry
     if includes or model_config is not None:
-        preset = _include(preset, registry, includes or (), model_config)
+        scenario = _include(scenario, registry, includes or (), model_config)
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
     given = read_inputs(registry, assigned).given
     sources = dict.fromkeys(given, ON_COMMAND_LINE)
     correlations = dict(read_correlation(text) for text in correlate or ())
-    if preset is not None:
+    if scenario is not None:
         # What the scenario says of values that are replaced no longer holds.
-        kept = {pair: v for pair, v in preset.correlations.items() if given.keys().isdisjoint(pair)}
+        kept = {
+            pair: number
+            for pair, number in scenario.correlations.items()
+            if given.keys().isdisjoint(pair)
+        }
         correlations = {**kept, **correlations}
-        for name, assignment in preset.assignments.items():
+        for name, assignment in scenario.assignments.items():
             sources.setdefault(name, f"{assignment.source} ({assignment.kind})")
-        given = {**preset.given, **given}
-        variants = {**preset.variants, **variants}
-    refuse_impossible(given, variants, "" if preset is None else preset.accelerator)
-    return Question(registry, preset, given, variants, sources, correlations)
+        given = {**scenario.given, **given}
+        variants = {**scenario.variants, **variants}
+    refuse_impossible(given, variants, "" if scenario is None else scenario.accelerator)
+    return Question(registry, scenario, given, variants, sources, correlations)
 
 
 def _include(
@@ -138,8 +162,10 @@ def find_preset(name: str) -> Preset:
         raise
 
 
-def read_pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:
+def read_pairs(option: str, form: str, texts: Pairs) -> dict[str, str]:
     """Read `name=text` pairs; a name may be repeated only with the same text."""
+    if isinstance(texts, Mapping):
+        return dict(texts)
     pairs: dict[str, str] = {}
     for item in texts or ():
         name, separator, text = item.partition("=")
@@ -184,16 +210,6 @@ def conflict_error(conflicts: Sequence[Conflict]) -> InputError:
         f"contradictory input: {first.text}{others}",
         f"drop the value of {first.variable.name} or one of its inputs, or pass --allow-conflicts",
     )
-
-
-def one_of(what: str, text: str, known: Sequence[Word]) -> Word:
-    """Match one of the known words, or raise the error that lists them."""
-    for word in known:
-        if word == text:
-            return word
-    error = unknown_name(what, text, known)
-    error.hint = error.hint or f"one of: {', '.join(known)}"
-    raise error
 
 
 def contradiction(

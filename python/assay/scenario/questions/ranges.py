@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from assay.cli.question import read_pairs
 from assay.errors import InputError
 from assay.model.language.quantity import parse_quantity
 from assay.model.optimizing.choices import VARIANT_PREFIX, choosable, read_axis
 from assay.model.registry import Registry
+from assay.scenario.question import read_pairs
 
 MAX_VALUES: Final = 10_000_000
 """Most values of one axis; more would exhaust memory."""

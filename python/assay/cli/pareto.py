@@ -1,0 +1,70 @@
+"""`assay pareto`: the Pareto front of two targets."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from assay.cli import options
+from assay.cli.output import BAD, FAINT, Canvas, Line, Report, count, report_of, working, wrapped
+from assay.cli.sweep_table import entry_lines
+from assay.scenario.questions.sweeping import pareto
+
+
+def pareto_command(
+    first: Annotated[str, typer.Argument(metavar="VARIABLE", help="The first target.")],
+    second: Annotated[str, typer.Argument(metavar="VARIABLE", help="The second target.")],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="NAME=VALUES",
+            help="A choice: a,b,c UNIT or start:stop:count[:log] UNIT of a variable, or entries of "
+            "the catalog, such as accelerators=h100_sxm,h200_sxm. May be repeated.",
+        ),
+    ] = None,
+    maximize: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--maximize", metavar="VARIABLE", help="A target of which more is better; else less is."
+        ),
+    ] = None,
+    preset: options.PresetName = None,
+    assign: options.Assign = None,
+    variant: options.Variant = None,
+    includes: options.With = None,
+    model_config: options.ModelConfig = None,
+    no_switch: options.NoSwitch = False,
+    allow_conflicts: options.AllowConflicts = False,
+    as_json: options.Json = False,
+) -> Report:
+    """Find the Pareto front of two targets over choices.
+
+    A point is on the front if it satisfies every constraint that can be checked, and no other such
+    point is at least as good in both targets and better in one.
+    """
+    with working("enumerating"):
+        answer = pareto(
+            first,
+            second,
+            over,
+            maximize=maximize or (),
+            switch=not no_switch,
+            allow_conflicts=allow_conflicts,
+            preset=preset,
+            assign=assign,
+            variant=variant,
+            includes=includes,
+            model_config=model_config,
+        )
+
+    def text(canvas: Canvas) -> Iterator[Line]:
+        if answer.front:
+            yield from entry_lines(answer.swept, answer.front, canvas)
+        points = count(answer.points, "point")
+        shares = f"{len(answer.front):,} of {points} on the front, {answer.feasible:,} feasible"
+        yield ((shares, FAINT),)
+        for name in [] if answer.front else answer.swept.violated:
+            yield from wrapped(f"violated: {name}", canvas, style=BAD)
+
+    return report_of(answer, text, as_json)

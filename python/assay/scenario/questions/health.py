@@ -1,0 +1,164 @@
+"""The health of the model: broken invariants, weak declarations, ranked roots and open work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+
+from assay import stack
+from assay.answers import Answer
+from assay.errors import CheckFailedError, one_of
+from assay.scenario.question import (
+    ON_COMMAND_LINE,
+    Given,
+    Question,
+    chosen_preset,
+    read_question,
+)
+
+if TYPE_CHECKING:
+    from assay.model.auditing.audit import AuditReport
+    from assay.model.auditing.debt import Debt
+    from assay.model.auditing.verify import VerifyReport
+    from assay.model.auditing.work import WorkItem
+
+RANKINGS: Final[tuple[Literal["dependents", "variance"], ...]] = ("dependents", "variance")
+PROFILES: Final[tuple[Literal["fast", "full"], ...]] = ("fast", "full")
+
+
+@dataclass(frozen=True)
+class VerifyAnswer(Answer):
+    """The invariants of the model, and which of them are broken."""
+
+    report: VerifyReport
+
+    def to_json(self) -> dict[str, Any]:
+        """The checks as JSON data."""
+        return self.report.to_data()
+
+
+def verify_model(profile: str = "fast", *, read_only: bool = False) -> VerifyAnswer:
+    """Check the model against its invariants: `fast` reads declarations, `full` evaluates them."""
+    from assay.model.auditing.verify import verify
+
+    chosen = one_of("profile", profile, PROFILES)
+    registry = stack.load_registry() if read_only else stack.registry()
+    report = verify(registry, chosen, read_only)
+    failed = [check.name for check in report.checks if check.status == "failed"]
+    problem = CheckFailedError(f"rules broken: {', '.join(failed)}") if failed else None
+    return VerifyAnswer(report, problem=problem)
+
+
+@dataclass(frozen=True)
+class AuditAnswer(Answer):
+    """Unsourced, unreachable and duplicate declarations."""
+
+    report: AuditReport
+
+    def to_json(self) -> dict[str, Any]:
+        """The audit as JSON data."""
+        return self.report.to_data()
+
+
+def audit_model(target: str | None = None, *, fail_on_issues: bool = False) -> AuditAnswer:
+    """Find unsourced, unreachable and duplicate declarations, of all or of a variable's cone."""
+    from assay.model.auditing.audit import audit
+
+    report = audit(stack.registry(), target)
+    problem = None
+    if fail_on_issues and report.issues:
+        more = f" and {len(report.issues) - 1} more" if len(report.issues) > 1 else ""
+        problem = CheckFailedError(f"{report.issues[0]}{more}")
+    return AuditAnswer(report, problem=problem)
+
+
+@dataclass(frozen=True)
+class NextWorkAnswer(Answer):
+    """Open work, the weightiest first; as JSON `limit` items, 0 for all."""
+
+    preset: str | None
+    items: Sequence[WorkItem]
+    limit: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The items as JSON data."""
+        return {
+            "preset": self.preset,
+            "of": len(self.items),
+            "items": [item.to_data() for item in self.items[: self.limit or None]],
+        }
+
+
+def next_work(preset: str | Sequence[str] | None = None, *, limit: int = 0) -> NextWorkAnswer:
+    """Rank open work on the model, and on a scenario."""
+    from assay.scenario.work import next_work
+
+    scenario = chosen_preset(preset)
+    registry = stack.registry() if scenario is None else scenario.registry
+    name = None if scenario is None else scenario.name
+    return NextWorkAnswer(name, next_work(registry, scenario), limit)
+
+
+@dataclass(frozen=True)
+class RootDebtAnswer(Answer):
+    """Ranked roots, or families of them; as JSON `limit` rows, 0 for all."""
+
+    question: Question
+    by: str
+    target: str | None
+    families: bool
+    rows: Debt
+    limit: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The rows as JSON data, each with the kinds of values that the scenario has for it."""
+        kinds = _kinds(self.question)
+        return {
+            "by": self.by,
+            "target": self.target,
+            "families": self.families,
+            "rows": [
+                {**row.to_data(), "given": _kinds_among(row.members or (row.name,), kinds)}
+                for row in self.rows[: self.limit or None]
+            ],
+            "degradations": list(self.rows.degradations),
+        }
+
+
+def _kinds(question: Question) -> dict[str, str]:
+    """The kinds of the values that a question gives; those beside the scenario are `stated`."""
+    assignments = question.preset.assignments if question.preset else {}
+    stated = (name for name, source in question.sources.items() if source == ON_COMMAND_LINE)
+    kinds = {name: assignment.kind for name, assignment in assignments.items()}
+    return {**kinds, **dict.fromkeys(stated, "stated")}
+
+
+def _kinds_among(names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(kinds.get(name, "missing") for name in names))
+
+
+def root_debt(
+    by: str = "dependents",
+    target: str | None = None,
+    *,
+    families: bool = False,
+    include_constraints: bool = False,
+    limit: int = 0,
+    **given: Unpack[Given],
+) -> RootDebtAnswer:
+    """Rank roots by the relations that depend on them, or by their share of a target's variance."""
+    from assay.model.auditing.debt import root_debt
+
+    ranking = one_of("ranking", by, RANKINGS)
+    question = read_question(**given)
+    rows = root_debt(
+        question.registry,
+        by=ranking,
+        target=target,
+        given=question.inputs,
+        variants=question.variants,
+        families=families,
+        include_constraints=include_constraints,
+    )
+    return RootDebtAnswer(question, by, target, families, rows, limit, notes=rows.degradations)

@@ -1,0 +1,164 @@
+"""The least or largest value of a variable over choices, entries of the catalog among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+from assay.answers import Answer, Progress, silent
+from assay.errors import (
+    AssayError,
+    CheckFailedError,
+    InfeasibleError,
+    InputError,
+    MissingInputsError,
+)
+from assay.scenario.includes import known_groups
+from assay.scenario.question import Given, Question, contradiction, read_question
+from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
+from assay.scenario.questions.missing import MissingAnswer, missing_answer
+from assay.scenario.questions.ranges import read_choices, split_catalog
+
+if TYPE_CHECKING:
+    from assay.model.optimizing.optimum import Optimum
+
+
+@dataclass(frozen=True)
+class MinimizeAnswer(Answer):
+    """The best feasible point, the next best ones, and what bounds it."""
+
+    optimum: Optimum
+
+    def to_json(self) -> dict[str, Any]:
+        """The optimum as JSON data."""
+        return {**self.optimum.to_data(), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class EntryOptimum:
+    """The optimum with one combination of entries, or why there is none."""
+
+    entries: tuple[str, ...]
+    question: Question
+    optimum: Optimum | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MinimizeEntriesAnswer(Answer):
+    """The best combination of catalog entries, its optimum, and the optimum of every other."""
+
+    groups: tuple[str, ...]
+    entries: tuple[str, ...]
+    optimum: Optimum
+    every: tuple[EntryOptimum, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The optimum as JSON data, with its entries and the optimum of every combination."""
+        return {
+            **self.optimum.to_data(),
+            "entries": dict(zip(self.groups, self.entries, strict=True)),
+            "by_entry": [
+                {
+                    "entries": dict(zip(self.groups, other.entries, strict=True)),
+                    "value": other.optimum and other.optimum.target.shown(other.optimum.value),
+                    "reason": other.reason,
+                }
+                for other in self.every
+            ],
+        }
+
+
+def minimize(
+    target: str,
+    over: Sequence[str] | None,
+    *,
+    maximize: bool = False,
+    constraints: bool = True,
+    alternatives: int = 5,
+    switch: bool = True,
+    fail_on_violated: bool = False,
+    allow_conflicts: bool = False,
+    progress: Progress = silent,
+    **given: Unpack[Given],
+) -> MinimizeAnswer | MinimizeEntriesAnswer | MissingAnswer:
+    """Minimize a variable over free variables, relations and catalog entries.
+
+    `over` has texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` is enumerated,
+    `lower..upper UNIT` is optimized continuously, `variant:NAME=A,B` chooses between relations
+    and `accelerators=A,B` between entries of the catalog. A feasible point satisfies every
+    constraint that can be checked.
+    """
+    if alternatives < 0:
+        raise InputError(f"alternatives: expected 0 or more, got {alternatives}")
+    catalog, rest = split_catalog(over, known_groups())
+
+    def search(question: Question, choices: dict[str, Any]) -> Optimum:
+        return question.registry.minimize(
+            target,
+            choices,
+            question.given,
+            question.variants,
+            maximize=maximize,
+            constraints=constraints,
+            switch=switch,
+            alternatives=alternatives,
+            allow_single=bool(catalog),
+            progress=lambda done, _: progress(f"minimizing: {done:,} points"),
+        )
+
+    def problem_of(
+        question: Question, choices: Iterable[str], optimum: Optimum
+    ) -> AssayError | None:
+        conflict = contradiction(question, choices, switch=switch, allow_conflicts=allow_conflicts)
+        violated = [verdict.name for verdict in optimum.resolution.violated]
+        if conflict is None and violated and fail_on_violated:
+            return CheckFailedError(f"violated: {', '.join(violated)}")
+        return conflict
+
+    if catalog:
+        combinations = entry_combinations(catalog, **given)
+        registry = combinations[0].question.registry
+        choices = read_choices(registry, rest) if rest else {}
+        every = [_optimum_of(each, lambda q: search(q, choices)) for each in combinations]
+        best, optimum = _best(every)
+        return MinimizeEntriesAnswer(
+            tuple(catalog),
+            best.entries,
+            optimum,
+            tuple(every),
+            problem=problem_of(best.question, choices, optimum),
+            notes=[*optimum.notes, *best.question.notes],
+        )
+    question = read_question(**given)
+    choices = read_choices(question.registry, over)
+    try:
+        optimum = search(question, choices)
+    except MissingInputsError as error:
+        return missing_answer(question.registry, error)
+    return MinimizeAnswer(
+        optimum,
+        problem=problem_of(question, choices, optimum),
+        notes=[*optimum.notes, *question.notes],
+    )
+
+
+def _optimum_of(
+    combination: EntryCombination, search: Callable[[Question], Optimum]
+) -> EntryOptimum:
+    entries, question = combination.entries, combination.question
+    try:
+        return EntryOptimum(entries, question, search(question))
+    except (InfeasibleError, MissingInputsError) as error:
+        return EntryOptimum(entries, question, None, error.message)
+
+
+def _best(every: Sequence[EntryOptimum]) -> tuple[EntryOptimum, Optimum]:
+    """The best combination; raises where none has a feasible point."""
+    feasible = [(each, each.optimum) for each in every if each.optimum is not None]
+    if not feasible:
+        reasons = "; ".join(f"{', '.join(each.entries)}: {each.reason}" for each in every)
+        raise InfeasibleError(f"no entry has a feasible point: {reasons}")
+    sign = -1.0 if feasible[0][1].maximized else 1.0
+    return min(feasible, key=lambda pair: sign * pair[1].value)

@@ -1,0 +1,55 @@
+"""The values at which variables take given values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+from assay.answers import Answer
+from assay.errors import AssayError, CheckFailedError, MissingInputsError
+from assay.scenario.question import Given, Pairs, contradiction, read_pairs, read_question
+from assay.scenario.questions.missing import MissingAnswer, missing_answer
+from assay.scenario.questions.remarks import validity_remarks
+
+if TYPE_CHECKING:
+    from assay.model.solving.solution import Solution
+
+
+@dataclass(frozen=True)
+class SolveAnswer(Answer):
+    """Values of the unknowns, with other solutions and whole neighbors."""
+
+    solution: Solution
+
+    def to_json(self) -> dict[str, Any]:
+        """The solution as JSON data."""
+        return {**self.solution.to_data(), "notes": list(self.notes)}
+
+
+def solve(
+    unknown: Sequence[str],
+    equal: Pairs,
+    *,
+    switch: bool = True,
+    fail_on_violated: bool = False,
+    allow_conflicts: bool = False,
+    **given: Unpack[Given],
+) -> SolveAnswer | MissingAnswer:
+    """Find the values of unknowns at which variables take the values of `equal`."""
+    question = read_question(**given)
+    required = read_pairs("--equal", 'name="value unit"', equal)
+    try:
+        solution = question.registry.solve(
+            unknown, question.given, required, question.variants, switch=switch
+        )
+    except MissingInputsError as error:
+        return missing_answer(question.registry, error)
+    violated = solution.violated
+    problem: AssayError | None = contradiction(
+        question, unknown, switch=switch, allow_conflicts=allow_conflicts
+    )
+    if problem is None and violated and fail_on_violated:
+        problem = CheckFailedError(f"violated: {', '.join(violated)}")
+    notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
+    return SolveAnswer(solution, problem=problem, notes=notes)

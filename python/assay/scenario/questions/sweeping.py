@@ -1,0 +1,282 @@
+"""Variables at every combination of values and catalog entries, and Pareto fronts of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Unpack
+
+from assay.answers import Answer
+from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
+from assay.model.language.variables import Variable
+from assay.model.optimizing.sweep import Sweep
+from assay.model.optimizing.sweep import sweep as sweep_registry
+from assay.plurals import count
+from assay.scenario.includes import known_groups
+from assay.scenario.question import Given, contradiction, read_question
+from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
+from assay.scenario.questions.missing import MissingAnswer, missing_answer
+from assay.scenario.questions.ranges import read_axes, split_catalog
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepAnswer(Answer):
+    """The table of a sweep over variables."""
+
+    table: Sweep
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON data."""
+        return {**self.table.to_data(), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class SweptEntries:
+    """The table of one combination of entries, or the inputs that it lacks."""
+
+    entries: tuple[str, ...]
+    table: Sweep | None
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CatalogSweep:
+    """Tables of every combination of entries, with one column for each group of the catalog."""
+
+    groups: tuple[str, ...]
+    axes: tuple[Variable, ...]
+    targets: tuple[Variable, ...]
+    combinations: tuple[SweptEntries, ...] = field(repr=False)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All rows; a combination without a value has one, which names the missing inputs."""
+        for swept in self.combinations:
+            named = dict(zip(self.groups, swept.entries, strict=True))
+            if swept.table is None:
+                empty = dict.fromkeys(v.name for v in (*self.axes, *self.targets))
+                missing = list(swept.missing)
+                yield {
+                    **named,
+                    **empty,
+                    "constraints": "unknown",
+                    "violated": [],
+                    "missing": missing,
+                }
+                continue
+            for row in swept.table.rows():
+                yield {**named, **row, "missing": []}
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes of all combinations; those that differ between them carry their entries."""
+        by_note: dict[str, list[str]] = {}
+        for swept in self.combinations:
+            for note in swept.notes:
+                by_note.setdefault(note, []).append(", ".join(swept.entries))
+        return [
+            note if len(of) == len(self.combinations) else f"{'; '.join(of)}: {note}"
+            for note, of in by_note.items()
+        ]
+
+    @property
+    def violated(self) -> list[str]:
+        """Names of the constraints that are violated somewhere."""
+        return list(dict.fromkeys(n for row in self.rows() for n in row["violated"]))
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The constraints of all combinations, as text."""
+        tables = [swept.table for swept in self.combinations if swept.table is not None]
+        return {name: text for table in tables for name, text in table.conditions.items()}
+
+    def to_data(self) -> dict[str, Any]:
+        """The tables as one, as plain data."""
+        return {
+            "axes": [*self.groups, *(variable.name for variable in self.axes)],
+            "targets": [variable.name for variable in self.targets],
+            "units": {v.name: v.display.text for v in (*self.axes, *self.targets)},
+            "rows": list(self.rows()),
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True)
+class SweepEntriesAnswer(Answer):
+    """The tables of a sweep over catalog entries, and over variables with them."""
+
+    swept: CatalogSweep
+
+    def to_json(self) -> dict[str, Any]:
+        """The tables as one, as JSON data."""
+        return self.swept.to_data()
+
+
+@dataclass(frozen=True)
+class ParetoAnswer(Answer):
+    """The points that no other feasible point beats in both targets."""
+
+    swept: CatalogSweep
+    front: Sequence[Row]
+    points: int
+    feasible: int
+    maximized: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The front and its columns as JSON data."""
+        return {
+            **self.swept.to_data(),
+            "rows": list(self.front),
+            "points": self.points,
+            "feasible": self.feasible,
+            "maximized": list(self.maximized),
+        }
+
+
+def sweep(
+    targets: Sequence[str],
+    over: Sequence[str] | None,
+    *,
+    switch: bool = True,
+    fail_on_violated: bool = False,
+    allow_conflicts: bool = False,
+    **given: Unpack[Given],
+) -> SweepAnswer | SweepEntriesAnswer | MissingAnswer:
+    """Compute variables at every combination of values.
+
+    `over` has texts `name=values`: `a,b,c UNIT` or `start:stop:count[:log] UNIT` of a variable, or
+    entries of the catalog, such as `accelerators=h100_sxm,h200_sxm`. The last varies fastest.
+    """
+    catalog, rest = split_catalog(over, known_groups())
+    if catalog:
+        combinations = entry_combinations(catalog, **given)
+        axes = read_axes(rest) if rest else {}
+        swept = _sweep_entries(targets, list(catalog), axes, combinations, switch=switch)
+        conflict = contradiction(
+            combinations[0].question, axes, switch=switch, allow_conflicts=allow_conflicts
+        )
+        problem = conflict or _problem_with_entries(swept, fail_on_violated=fail_on_violated)
+        return SweepEntriesAnswer(swept, problem=problem, notes=swept.notes)
+    question = read_question(**given)
+    axes = read_axes(rest)
+    try:
+        table = sweep_registry(
+            question.registry, targets, axes, question.given, question.variants, switch=switch
+        )
+    except MissingInputsError as error:
+        return missing_answer(question.registry, error)
+    conflict = contradiction(question, axes, switch=switch, allow_conflicts=allow_conflicts)
+    return SweepAnswer(
+        table,
+        problem=conflict or _violated_somewhere(list(table.violations), fail_on_violated),
+        notes=[*table.notes, *question.notes],
+    )
+
+
+def pareto(
+    first: str,
+    second: str,
+    over: Sequence[str] | None,
+    *,
+    maximize: Sequence[str] = (),
+    switch: bool = True,
+    allow_conflicts: bool = False,
+    **given: Unpack[Given],
+) -> ParetoAnswer:
+    """Find the Pareto front of two targets over choices; `maximize` names those to maximize."""
+    if first == second:
+        raise InputError(f"the two targets are the same: {first}")
+    for name in maximize:
+        if name not in (first, second):
+            raise InputError(f"--maximize: expected one of the two targets, got {name}")
+    catalog, rest = split_catalog(over, known_groups())
+    axes = read_axes(rest) if rest or not catalog else {}
+    combinations = entry_combinations(catalog, **given)
+    swept = _sweep_entries([first, second], list(catalog), axes, combinations, switch=switch)
+    rows = list(swept.rows())
+    signs = [-1.0 if name in maximize else 1.0 for name in (first, second)]
+    front = pareto_front(rows, (first, second), signs)
+    problem: AssayError | None = contradiction(
+        combinations[0].question, axes, switch=switch, allow_conflicts=allow_conflicts
+    )
+    if problem is None and not front:
+        problem = InputError(f"none of {count(len(rows), 'point')} is feasible")
+    return ParetoAnswer(
+        swept,
+        front,
+        len(rows),
+        sum(_is_feasible(row, (first, second)) for row in rows),
+        maximize,
+        problem=problem,
+        notes=swept.notes,
+    )
+
+
+def pareto_front(
+    rows: Sequence[Row], targets: tuple[str, str], signs: Sequence[float]
+) -> list[Row]:
+    """The feasible rows that no other feasible row dominates, by the first target."""
+
+    def cost(row: Row) -> tuple[float, float]:
+        return signs[0] * row[targets[0]], signs[1] * row[targets[1]]
+
+    feasible = sorted((row for row in rows if _is_feasible(row, targets)), key=cost)
+    front: list[Row] = []
+    for row in feasible:
+        # Sorted by the first target: only the best second target so far can dominate.
+        if not front or cost(row)[1] < cost(front[-1])[1] or cost(row) == cost(front[-1]):
+            front.append(row)
+    return front
+
+
+def _is_feasible(row: Row, targets: tuple[str, str]) -> bool:
+    return row["constraints"] != "false" and all(row[name] is not None for name in targets)
+
+
+def _sweep_entries(
+    targets: Sequence[str],
+    groups: Sequence[str],
+    axes: Mapping[str, Any],
+    combinations: Sequence[EntryCombination],
+    *,
+    switch: bool,
+) -> CatalogSweep:
+    """Sweep the targets with every combination; one that lacks inputs says which."""
+    registry = combinations[0].question.registry
+    swept = []
+    for combination in combinations:
+        entries, question = combination.entries, combination.question
+        try:
+            table = sweep_registry(
+                registry,
+                targets,
+                axes,
+                question.given,
+                question.variants,
+                switch=switch,
+                allow_single=True,
+            )
+        except MissingInputsError as error:
+            swept.append(SweptEntries(entries, None, tuple(error.names), question.notes))
+            continue
+        swept.append(SweptEntries(entries, table, notes=(*question.notes, *table.notes)))
+    shown = tuple(registry.variable(name) for name in dict.fromkeys(targets))
+    variables = tuple(registry.variable(name) for name in axes)
+    return CatalogSweep(tuple(groups), variables, shown, tuple(swept))
+
+
+def _problem_with_entries(swept: CatalogSweep, *, fail_on_violated: bool) -> AssayError | None:
+    violated = _violated_somewhere(swept.violated, fail_on_violated)
+    if violated is None and all(each.table is None for each in swept.combinations):
+        lacking = sorted({name for each in swept.combinations for name in each.missing})
+        inputs = count(len(lacking), "input")
+        return MissingInputsError(f"no combination has a value: {inputs} missing", lacking)
+    return violated
+
+
+def _violated_somewhere(names: Sequence[str], fail: bool) -> CheckFailedError | None:
+    if not fail or not names:
+        return None
+    return CheckFailedError(f"violated at some points: {', '.join(names)}")
