@@ -47,6 +47,12 @@ class CheckFailedError(AssayError):
     exit_code = 1
 
 
+class NoDataError(AssayError):
+    """Nothing was measured."""
+
+    exit_code = 3
+
+
 class EvaluationError(AssayError):
     """A relation has no finite value at the given point."""
 

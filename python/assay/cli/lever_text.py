@@ -1,12 +1,9 @@
-"""What the commands about levers share: arguments, and a lever as data."""
+"""What the commands about levers share: arguments, and values of knobs as text."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from assay.improve.levers.lever import Lever
 
 Engine = Annotated[
     str | None,
@@ -25,35 +22,6 @@ Files = Annotated[
         "replace those of the same name and engine.",
     ),
 ]
-
-
-def data(lever: "Lever") -> dict[str, Any]:
-    """A lever as plain data."""
-    return {
-        "name": lever.name,
-        "engine": lever.engine,
-        "mechanism": lever.mechanism,
-        "knobs": [
-            {"knob": one.knob, "values": list(one.values), "riskier": one.riskier}
-            for one in lever.knobs
-        ],
-        "applies": list(lever.applies),
-        "addresses": list(lever.addresses),
-        "changes": list(lever.changes),
-        "safety": lever.safety,
-        "hot": lever.hot,
-        "correctness": lever.correctness,
-        "inverse": inverse(lever),
-        "reference": lever.reference,
-        "source": lever.source,
-    }
-
-
-def inverse(lever: "Lever") -> str:
-    """How it is taken back."""
-    names = " and ".join(one.knob for one in lever.knobs)
-    how = "live" if lever.hot else "by a restart"
-    return f"{names} set back, {how}, to what the engine read back before the change"
 
 
 def value(one: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assay.cli import options
-from assay.cli.output import Report, count
+from assay.cli.output import Report, count, report_of
 
 
 def levers_check_command(
@@ -21,14 +21,8 @@ def levers_check_command(
     The first mistake is named with its file, lever and place, and the exit code is 2. Whether an
     engine has the knobs is only known when it runs: levers without theirs are skipped then.
     """
-    from assay.improve.levers import loading
+    from assay.improve.levers.library_questions import check_files
 
-    if file:
-        loading.load(None, file)
-        counts = {str(one): len(loading.read(one)) for one in file}
-    else:
-        paths = sorted(loading.LIBRARY.glob("*.yaml"))
-        counts = {f"built-in {one.name}": len(loading.read(one)) for one in paths}
-    lines = [f"{name}: {count(number, 'lever')}, valid" for name, number in counts.items()]
-    rows = [{"file": name, "levers": number} for name, number in counts.items()]
-    return Report(rows, lambda canvas: lines, as_json)
+    valid = check_files(file or ())
+    lines = [f"{name}: {count(number, 'lever')}, valid" for name, number in valid.counts.items()]
+    return report_of(valid, lambda canvas: lines, as_json)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from assay.cli import lever_text, options
-from assay.cli.output import NAME, Canvas, Line, Part, Report, count, table
+from assay.cli.output import NAME, Canvas, Line, Part, Report, count, report_of, table
 
 
 def levers_list_command(
@@ -17,31 +17,25 @@ def levers_list_command(
     (safe, may slow, may fail), and what it may do to outputs (bitwise, rounding, lossy, changes
     sampling). Which of them apply is decided when a run has seen engine, workload and diagnosis.
     """
-    from assay.errors import unknown_name
-    from assay.improve.levers import loading
+    from assay.improve.levers.library_questions import list_levers
 
-    found = loading.load(None, file or ())
-    engines = sorted({one.engine for one in found})
-    if engine is not None:
-        if engine not in engines:
-            raise unknown_name("engine", engine, engines)
-        found = [one for one in found if one.engine in (engine, loading.ANY)]
+    listed = list_levers(engine, file or ())
 
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
             (
-                (one.name, NAME),
-                one.engine,
-                "live" if one.hot else "restart",
-                one.safety,
-                one.correctness,
-                ", ".join(knob.knob for knob in one.knobs),
+                (lever.name, NAME),
+                lever.engine,
+                "live" if lever.hot else "restart",
+                lever.safety,
+                lever.correctness,
+                ", ".join(knob.knob for knob in lever.knobs),
             )
-            for one in found
+            for lever in listed.levers
         ]
         header = ("lever", "engine", "change", "risk", "outputs", "knobs")
         yield from table(header, cells, canvas)
         yield ""
-        yield f"{count(len(found), 'lever')}; assay levers show NAME says how one works"
+        yield f"{count(len(listed.levers), 'lever')}; assay levers show NAME says how one works"
 
-    return Report([lever_text.data(one) for one in found], text, as_json)
+    return report_of(listed, text, as_json)

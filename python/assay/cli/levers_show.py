@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli import lever_text, options
-from assay.cli.output import Canvas, Line, Report, facts
+from assay.cli.output import Canvas, Line, Report, facts, report_of
 
 if TYPE_CHECKING:
     from assay.improve.levers.lever import Lever
@@ -24,17 +24,17 @@ def levers_show_command(
 
     A name that levers of several engines have shows all of them; ENGINE/NAME is one.
     """
-    from assay.improve.levers import loading
+    from assay.improve.levers.library_questions import show_levers
 
-    found = loading.find(loading.load(None, file or ()), name)
+    shown = show_levers(name, file or ())
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        for number, one in enumerate(found):
+        for number, lever in enumerate(shown.levers):
             if number:
                 yield ""
-            yield from _lines(one, canvas)
+            yield from _lines(lever, canvas)
 
-    return Report([lever_text.data(one) for one in found], text, as_json)
+    return report_of(shown, text, as_json)
 
 
 def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
@@ -54,7 +54,7 @@ def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
             ("change", "live" if lever.hot else "by a restart"),
             ("risk", lever.safety),
             ("outputs", lever.correctness),
-            ("inverse", lever_text.inverse(lever)),
+            ("inverse", lever.inverse),
             ("reference", lever.reference),
             ("source", lever.source),
         ],

@@ -82,7 +82,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadSearch:
     """The answer of a search."""
 
     kind: Kind
@@ -104,7 +104,7 @@ def find(
     measure: Measure,
     options: SearchOptions | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> Found:
+) -> LoadSearch:
     """Search for the highest rate, or the most requests at once, that hold an SLO."""
     options = options or SearchOptions()
     _check(slo, options)
@@ -143,7 +143,7 @@ class _Search:
         self._sent = 0
         self._alone_s = 0.0
 
-    def run(self) -> Found:
+    def run(self) -> LoadSearch:
         """Bracket, bisect, measure the answer again."""
         alone = self._at_once(1)
         if not alone.holds:
@@ -259,11 +259,11 @@ class _Search:
         self._points.append(point)
         return point
 
-    def _answer(self, best: Point | None, above: Point | None) -> Found:
+    def _answer(self, best: Point | None, above: Point | None) -> LoadSearch:
         nearest = None
         if best is None:
             nearest = max(self._points, key=lambda one: one.attainment.share.value)
-        return Found(
+        return LoadSearch(
             self._kind, best, above, nearest, tuple(self._points), self._notes(best, above)
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from planted_engine import START, PlantedEngine, planted, planted_workload
 
-from assay.errors import InputError, UnknownNameError
+from assay.errors import InputError, NoDataError, UnknownNameError
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.journal import journal as journals
 from assay.improve.journal.run_folder import RunFolder
@@ -20,7 +20,6 @@ from assay.improve.loop.options import RunOptions
 from assay.improve.loop.outcome import Outcome
 from assay.improve.loop.progress import Silent
 from assay.improve.loop.resuming import workload_of
-from assay.improve.loop.state import NoDataError
 from assay.load.workloads.measurement import Setting
 from assay.report.run import write_run
 from assay.report.verify import verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
@@ -58,6 +58,34 @@ class Lever:
     reference: str = ""
     source: str = "built-in"
     """The file that it comes from."""
+
+    @property
+    def inverse(self) -> str:
+        """How it is taken back."""
+        names = " and ".join(knob.knob for knob in self.knobs)
+        how = "live" if self.hot else "by a restart"
+        return f"{names} set back, {how}, to what the engine read back before the change"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "name": self.name,
+            "engine": self.engine,
+            "mechanism": self.mechanism,
+            "knobs": [
+                {"knob": knob.knob, "values": list(knob.values), "riskier": knob.riskier}
+                for knob in self.knobs
+            ],
+            "applies": list(self.applies),
+            "addresses": list(self.addresses),
+            "changes": list(self.changes),
+            "safety": self.safety,
+            "hot": self.hot,
+            "correctness": self.correctness,
+            "inverse": self.inverse,
+            "reference": self.reference,
+            "source": self.source,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from assay.errors import NoDataError
 from assay.improve.experiments.correctness import baseline_reference
 from assay.improve.experiments.noise import measure_noise
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.loop.allotment import Allotment
-from assay.improve.loop.state import NoDataError, RunState
+from assay.improve.loop.state import RunState
 from assay.improve.loop.trials import verdict_data
 
 SHARE: Final = 0.12

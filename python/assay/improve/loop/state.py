@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.errors import AssayError
 from assay.improve.engines.protocol import EngineDescription
 from assay.improve.experiments.correctness import Reference
 from assay.improve.experiments.result import Block, ExperimentResult
@@ -37,12 +36,6 @@ if TYPE_CHECKING:
 
 WriteReport = Callable[[Path, RunRecord, Journal], object]
 UNCHANGED: Final = Interval(1.0, 1.0, 1.0)
-
-
-class NoDataError(AssayError):
-    """The engine answered nothing that could be measured."""
-
-    exit_code = 3
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from assay.errors import AssayError
+from assay.errors import AssayError, NoDataError
 from assay.http_client import ServerError
-from assay.improve.loop.state import NoDataError, RunState
+from assay.improve.loop.state import RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
 from assay.load.workloads.measurement import Measurement
