@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -38,7 +38,7 @@ demo-cost: product ## price a training run and print its provenance
 
 test: setup ## run the Rust and Python tests
 	cargo test --workspace --exclude assay-python
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rs
 
 test-slow: setup ## run the tests too slow for every change
 	cargo test --workspace --exclude assay-python -- --ignored
@@ -84,6 +84,10 @@ format: setup ## format the Python and Rust sources in place
 web: ## check, test and build the front end; needs Node 20 or later, npm and rustup
 	rustup target add wasm32-unknown-unknown
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+
+check-web: setup ## check the pages: types, lints, unit tests, and that the committed build is theirs
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test
+	$(BIN)/python -m pytest -m slow -rs tests/ui/test_assets.py
 
 ui: product ## open the pages in a browser; built ones come with the sources
 	$(BIN)/assay ui
