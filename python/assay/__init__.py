@@ -7,22 +7,28 @@ from assay._native import build_info
 
 if TYPE_CHECKING:
     from assay import jit, report
+    from assay.bench.calibration.storing import calibrate_device
     from assay.catalog.questions import catalog_entries, catalog_entry, probe_host
     from assay.diagnose.attribution import attribute
+    from assay.diagnose.delays.engine_profile import profile_engine
     from assay.diagnose.examination import diagnose_trace
     from assay.diagnose.invariants.checking import check_invariants
     from assay.diagnose.live.session import diagnose_server
     from assay.diagnose.replay.question import what_if
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
+    from assay.observe.attach.tracing import attach_program, attach_server
     from assay.observe.capture import capture
+    from assay.observe.capture.running import capture_trace
     from assay.observe.diff import diff_traces
     from assay.observe.exporters.exporting import export_trace
     from assay.observe.importers.storing import import_trace
     from assay.observe.store import list_traces
     from assay.observe.structure.summary import list_steps, summarize_trace
     from assay.observe.telemetry import telemetry
+    from assay.observe.telemetry.recording import record_telemetry
     from assay.observe.timeline.showing import show_trace, write_timeline
+    from assay.planner.machine_check import check_machine
     from assay.planner.predict import predict_graph
     from assay.planner.questions import predict_load, predict_step, sweep_steps
     from assay.runs.optimize import optimize
@@ -57,14 +63,19 @@ __all__ = [
     "__version__",
     "ask",
     "atlas",
+    "attach_program",
+    "attach_server",
     "attribute",
     "audit_model",
     "build_info",
+    "calibrate_device",
     "capture",
     "capture_graph",
+    "capture_trace",
     "catalog_entries",
     "catalog_entry",
     "check_invariants",
+    "check_machine",
     "cone",
     "describe",
     "diagnose_server",
@@ -90,7 +101,9 @@ __all__ = [
     "predict_load",
     "predict_step",
     "probe_host",
+    "profile_engine",
     "receipt",
+    "record_telemetry",
     "report",
     "residuals",
     "resolve",
@@ -117,13 +130,18 @@ _ELSEWHERE = {
     "SamplingParams": "assay.engine",
     "ask": "assay.scenario.questions.asking",
     "atlas": "assay.scenario.questions.layers",
+    "attach_program": "assay.observe.attach.tracing",
+    "attach_server": "assay.observe.attach.tracing",
     "attribute": "assay.diagnose.attribution",
     "audit_model": "assay.scenario.questions.health",
+    "calibrate_device": "assay.bench.calibration.storing",
     "capture": "assay.observe.capture",
     "capture_graph": "assay.runtime.graphs",
+    "capture_trace": "assay.observe.capture.running",
     "catalog_entries": "assay.catalog.questions",
     "catalog_entry": "assay.catalog.questions",
     "check_invariants": "assay.diagnose.invariants.checking",
+    "check_machine": "assay.planner.machine_check",
     "cone": "assay.scenario.questions.graph",
     "describe": "assay.scenario.questions.graph",
     "diagnose_server": "assay.diagnose.live.session",
@@ -148,7 +166,9 @@ _ELSEWHERE = {
     "predict_load": "assay.planner.questions",
     "predict_step": "assay.planner.questions",
     "probe_host": "assay.catalog.questions",
+    "profile_engine": "assay.diagnose.delays.engine_profile",
     "receipt": "assay.scenario.questions.receipts",
+    "record_telemetry": "assay.observe.telemetry.recording",
     "residuals": "assay.diagnose.residuals",
     "resolve": "assay.scenario.questions.resolving",
     "root": "assay.scenario.questions.layers",

@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, table, working
-from assay.errors import CheckFailedError, InputError
+from assay.cli.output import (
+    FAINT,
+    NAME,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    report_of,
+    table,
+    working,
+)
 
 if TYPE_CHECKING:
     from assay.planner.calibrate import Calibration
@@ -41,36 +51,18 @@ def calibrate_command(
     cost, copies: medians with their spread, in under a minute. Samples that other programs
     disturbed are set aside. Predictions for this machine use the stored result.
     """
-    from assay.bench.calibration import calibrate
-    from assay.planner.calibrate import save
-    from assay.runtime.hardware import Device
+    from assay.bench.calibration.storing import calibrate_device
 
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise InputError(f"--out: cannot write {out}", "name a file in a folder that exists")
-    # A new device object, so that its records, pool and clock are not shared.
-    target = Device(device)
-    if target.kind == "sim":
-        raise InputError("a simulated device has no ceilings", "--device cpu")
     with working(f"calibrating {device}", log=True) as progress:
-        measured = calibrate(target, progress)
-    path = save(measured, out)
-    problem = None
-    if measured.failed:
-        problem = CheckFailedError(f"wrong results, left out: {', '.join(measured.failed)}")
-    return Report(
-        {**measured.to_data(), "path": str(path)},
-        lambda canvas: _text(measured, path, canvas),
-        as_json,
-        problem,
-        notes=measured.notes,
-    )
+        stored = calibrate_device(device, out, progress=progress)
+    return report_of(stored, lambda canvas: _text(stored.measured, stored.path, canvas), as_json)
 
 
-def _text(measured: "Calibration", path: Path, canvas: Canvas) -> Iterator[Line]:
+def _text(measured: "Calibration", path: str, canvas: Canvas) -> Iterator[Line]:
     yield from facts(
         [
             ("device", f"{measured.device}: {measured.description}"),
-            ("stored", str(path)),
+            ("stored", path),
             ("took", f"{measured.seconds:.0f} s"),
         ],
         canvas,

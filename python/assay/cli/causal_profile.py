@@ -17,6 +17,7 @@ from assay.cli.output import (
     Part,
     Report,
     facts,
+    report_of,
     table,
     working,
 )
@@ -78,83 +79,39 @@ def causal_profile_command(
     """
     if budget <= 0:
         raise InputError(f"--budget: expected more than 0 seconds, got {budget:g}")
-    from assay.diagnose.delays import profile
+    from assay.diagnose.delays.engine_profile import profile_engine
 
     with (
         sampling.load(model, device, kv_tokens, knob) as engine,
         working(f"profiling {engine.files.name}", log=True) as progress,
     ):
         sampling.show_notes(engine)
-        found = profile(
-            engine,
-            nodes=node,
-            doses=None if dose is None else [1e3 * one for one in dose],
-            budget=budget,
-            seed=seed,
-            progress=progress,
-            batch=batch,
-            context=context,
-            steps=steps,
-        )
-        data = {
-            "model": engine.files.name,
-            "device": engine.device.name,
-            "batch": batch,
-            "context": context,
-            **_data(found),
-        }
+        answer = profile_engine(
+            engine, batch=batch, context=context, steps=steps, nodes=node, doses_us=dose,
+            budget_s=budget, seed=seed, progress=progress,
+        )  # fmt: skip
+    delays = answer.delays
 
     def text(canvas: Canvas) -> Iterator[Line]:
         yield from facts(
             (
-                ("step", f"{found.step_ns / 1e3:,.1f} us"),
+                ("step", f"{delays.step_ns / 1e3:,.1f} us"),
                 (
                     "with idle delays",
-                    f"{found.control_ns / 1e3:,.1f} us ({found.overhead:+.1%})",
+                    f"{delays.control_ns / 1e3:,.1f} us ({delays.overhead:+.1%})",
                 ),
-                ("experiments", f"{found.seconds:.1f} s, intervals of {found.confidence:.0%}"),
+                ("experiments", f"{delays.seconds:.1f} s, intervals of {delays.confidence:.0%}"),
             ),
             canvas,
         )
         yield ""
-        yield from _rows(found, canvas)
+        yield from _rows(delays, canvas)
 
     # In JSON they are `degradations`.
-    return Report(data, text, as_json, notes=() if as_json else found.degradations)
+    return report_of(answer, text, as_json, text_notes=delays.degradations)
 
 
-def _data(found: "DelayProfile") -> dict[str, object]:
-    return {
-        "step_ns": found.step_ns,
-        "control_ns": found.control_ns,
-        "overhead": found.overhead,
-        "confidence": found.confidence,
-        "seed": found.seed,
-        "seconds": found.seconds,
-        "experiments": [
-            {
-                "name": one.name,
-                "operation": one.operation,
-                "nodes": list(one.nodes),
-                "verdict": one.verdict,
-                "slope": one.slope,
-                "lo": one.lo,
-                "hi": one.hi,
-                "requested_ns": list(one.requested_ns),
-                "doses_ns": list(one.doses_ns),
-                "effects_ns": list(one.effects_ns),
-                "absorbed_ns": one.absorbed_ns,
-                "runs": one.runs,
-                "controls": one.controls,
-                "blocks": one.blocks,
-            }
-            for one in found
-        ],
-        "degradations": list(found.degradations),
-    }
-
-
-def _rows(found: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
+def _rows(delays: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
     titles = ("delayed", "nodes", "slope", "interval", "verdict", "runs")
     cells: list[tuple[Part, ...]] = [
         (
@@ -165,6 +122,6 @@ def _rows(found: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
             (one.verdict, _STYLES[one.verdict]),
             f"{one.runs}",
         )
-        for one in found
+        for one in delays
     ]
     yield from table(titles, cells, canvas, right=(1, 2, 3, 5))

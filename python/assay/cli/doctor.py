@@ -15,14 +15,14 @@ from assay.cli.output import (
     Part,
     Report,
     facts,
+    report_of,
     table,
     working,
     wrapped,
 )
-from assay.errors import CheckFailedError, InputError
 
 if TYPE_CHECKING:
-    from assay.planner.calibrate import Calibration
+    from assay.planner.machine_check import MachineCheck
     from assay.runtime.survey import Survey
 
 
@@ -32,57 +32,15 @@ def doctor_command(as_json: options.Json = False) -> Report:
     Lists what is missing and how to install it. The exit code is 1 if something required is
     missing.
     """
-    from assay.runtime.survey import survey
+    from assay.planner.machine_check import check_machine
 
     with working("inspecting this machine"):
-        found = survey()
-        measured, unreadable = _calibrations(found)
-    required = [one.what for one in found.missing if one.required]
-    problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
-    data = {**found.to_data(), "ceilings": {name: _summary(one) for name, one in measured.items()}}
-    return Report(
-        data, lambda canvas: _text(found, measured, canvas), as_json, problem, notes=unreadable
-    )
+        check = check_machine()
+    return report_of(check, lambda canvas: _text(check, canvas), as_json)
 
 
-def _calibrations(found: "Survey") -> tuple[dict[str, "Calibration"], list[str]]:
-    """Stored calibrations of the usable devices, by name, and why others cannot be read."""
-    from assay.planner.calibrate import stored
-
-    read: dict[str, Calibration] = {}
-    unreadable: list[str] = []
-    for name in (one.name for one in found.devices if one.works and one.name != "sim"):
-        try:
-            kept = stored(name)
-        except InputError as error:
-            unreadable.append(f"{error.message}: assay calibrate --device {name} replaces it")
-            continue
-        if kept is not None:
-            read[name] = kept
-    return read, unreadable
-
-
-def _summary(measured: "Calibration") -> dict[str, float | str | None]:
-    """The headline ceilings of a device in base units; None for what was not measured."""
-
-    def best(operation: str, unit: str) -> float | None:
-        """The one of the largest working set on the most threads, or the highest rate."""
-        found = [one for one in measured.select(operation) if one.unit == unit]
-        if unit == "FLOP/s":
-            return max((one.value for one in found), default=None)
-        found.sort(key=lambda one: (one.parameters.get("threads", 1), one.parameters.get("bytes")))
-        return found[-1].value if found else None
-
-    return {
-        "memory_read": best("read", "byte/s"),
-        "memory_copy": best("copy", "byte/s"),
-        "linear": best("linear", "FLOP/s"),
-        "launch": best("launch", "s"),
-        "measured": measured.date,
-    }
-
-
-def _text(found: "Survey", measured: dict[str, "Calibration"], canvas: Canvas) -> Iterator[Line]:
+def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
+    found = check.survey
     program, processor = found.program, found.processor
     yield from facts(
         [
@@ -110,10 +68,10 @@ def _text(found: "Survey", measured: dict[str, "Calibration"], canvas: Canvas) -
     yield ""
     yield from table(("folder", "state", "free", "path"), _folders(found), canvas, right=(2,))
     yield ""
-    if measured:
+    if check.ceilings:
         yield from table(
             ("ceilings", "read", "copy", "linear", "launch", "measured"),
-            _figures(measured),
+            _figures(check),
             canvas,
             right=(1, 2, 3, 4),
         )
@@ -175,21 +133,20 @@ def _folders(found: "Survey") -> list[tuple[Part, ...]]:
     ]
 
 
-def _figures(measured: dict[str, "Calibration"]) -> list[tuple[Part, ...]]:
+def _figures(check: "MachineCheck") -> list[tuple[Part, ...]]:
     def shown(number: float | str | None, scale: float, unit: str) -> str:
         return f"{number / scale:,.1f} {unit}" if isinstance(number, float) else "not measured"
 
     rows: list[tuple[Part, ...]] = []
-    for name, one in measured.items():
-        found = _summary(one)
+    for name, ceilings in check.ceilings.items():
         rows.append(
             (
                 (name, NAME),
-                shown(found["memory_read"], 1e9, "GB/s"),
-                shown(found["memory_copy"], 1e9, "GB/s"),
-                shown(found["linear"], 1e9, "GFLOP/s"),
-                shown(found["launch"], 1e-6, "us"),
-                one.date,
+                shown(ceilings["memory_read"], 1e9, "GB/s"),
+                shown(ceilings["memory_copy"], 1e9, "GB/s"),
+                shown(ceilings["linear"], 1e9, "GFLOP/s"),
+                shown(ceilings["launch"], 1e-6, "us"),
+                str(ceilings["measured"]),
             )
         )
     return rows

@@ -2,17 +2,29 @@
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import BAD, FAINT, GOOD, Canvas, Line, Part, Report, facts, table, working
-from assay.observe.telemetry import State, telemetry
+from assay.cli.output import (
+    BAD,
+    FAINT,
+    GOOD,
+    Canvas,
+    Line,
+    Part,
+    Report,
+    facts,
+    report_of,
+    table,
+    working,
+)
+
+if TYPE_CHECKING:
+    from assay.observe.telemetry.recording import Recording
 
 Rate = Annotated[
     float,
@@ -72,16 +84,14 @@ def telemetry_record_command(
     Sources find themselves. Ends with ctrl-c, SIGTERM or --duration, and then says what the
     recording cost, which fields were missing and what each sink has acknowledged.
     """
-    state = telemetry(sink, rate=rate, run=run, workload=workload, endpoints=endpoint)
-    state.phase(phase)
-    with until_signal() as stop, working(f"recording {state.run}") as say, state:
-        begun_s, begun_cpu_s = time.monotonic(), time.process_time()
-        say(f"recording {state.run} at {rate:g} Hz; ctrl-c ends it")
-        _wait(state, stop, None if duration is None else begun_s + duration, say)
-        wall_s = time.monotonic() - begun_s
-        process_s = time.process_time() - begun_cpu_s
-    data = _data(state, process_s / wall_s if wall_s > 0 else 0.0)
-    return Report(data, lambda canvas: _text(data, canvas), as_json, notes=state.notes())
+    from assay.observe.telemetry.recording import record_telemetry
+
+    with until_signal() as stop, working("recording") as progress:
+        recording = record_telemetry(
+            sink, rate=rate, duration_s=duration, stop=stop, endpoints=endpoint, run=run,
+            workload=workload, phase=phase, progress=progress,
+        )  # fmt: skip
+    return report_of(recording, lambda canvas: _text(recording, canvas), as_json)
 
 
 @contextmanager
@@ -103,48 +113,17 @@ def until_signal() -> Iterator[threading.Event]:
             signal.signal(one, handler)
 
 
-def _wait(state: State, stop: threading.Event, end_s: float | None, say: Any) -> None:
-    while not stop.is_set():
-        left_s = 5.0 if end_s is None else end_s - time.monotonic()
-        if left_s <= 0:
-            return
-        stop.wait(min(left_s, 5.0))
-        say(f"recording {state.run}: {state.samples:,} samples")
-
-
-def _data(state: State, process_share: float) -> dict[str, Any]:
-    cost = state.cost()
-    return {
-        "run": state.run,
-        "rate_hz": state.header.rate_hz,
-        "fast_only": state.header.fast_only,
-        "samples": state.samples,
-        "missed_ticks": sum(state.missed.values()),
-        "devices": [
-            {"source": source, "device": device, "name": sample.reading.name}
-            for (source, device), sample in sorted(state.latest.items())
-        ],
-        "sinks": [asdict(one) for one in state.sinks],
-        "missing": [asdict(one) for one in state.missing],
-        "wall_seconds": cost["wall_seconds"],
-        "cpu_seconds": cost["cpu_seconds"],
-        "core_share": cost["core_share"],
-        "process_core_share": process_share,
-        "cpu_seconds_by_field": state.costs(),
-    }
-
-
-def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    per_second = data["cpu_seconds"] / max(data["wall_seconds"], 1e-9)
+def _text(recording: "Recording", canvas: Canvas) -> Iterator[Line]:
+    per_second = recording.cpu_seconds / max(recording.wall_seconds, 1e-9)
     yield from facts(
         [
-            ("run", data["run"]),
+            ("run", recording.run),
             (
                 "samples",
-                f"{data['samples']:,} in {data['wall_seconds']:.1f} s at {data['rate_hz']:g} Hz"
-                + (" (fast fields only)" if data["fast_only"] else ""),
+                f"{recording.samples:,} in {recording.wall_seconds:.1f} s at {recording.rate_hz:g} Hz"
+                + (" (fast fields only)" if recording.fast_only else ""),
             ),
-            ("missed ticks", f"{data['missed_ticks']:,}" if data["missed_ticks"] else ""),
+            ("missed ticks", f"{recording.missed_ticks:,}" if recording.missed_ticks else ""),
             ("cost", f"{per_second * 1e3:.2f} ms of CPU a second: {per_second:.2%} of a core"),
         ],
         canvas,
@@ -152,11 +131,11 @@ def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     yield ""
     yield from table(
         ("source", "device", "name"),
-        [(one["source"], one["device"], one["name"]) for one in data["devices"]],
+        [(one["source"], one["device"], one["name"]) for one in recording.devices],
         canvas,
     )
     yield ""
-    for sink in data["sinks"]:
+    for sink in recording.sinks:
         lost = sink["dropped"] + sink["rejected"] + sink["backlog"]
         line: list[Part] = [
             f"sink {sink['name']}: ",
@@ -165,5 +144,5 @@ def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
         if lost:
             line += [", ", (f"{lost:,} lost", BAD)]
         yield tuple(line)
-    for one in data["missing"]:
+    for one in recording.missing:
         yield ((f"missing: {one['field']} of {one['source']}: {one['reason']}", FAINT),)

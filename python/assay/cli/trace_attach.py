@@ -1,19 +1,18 @@
 """`assay trace attach`: trace any CUDA program, or a slice of a live server."""
 
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli import options
-from assay.cli.output import Canvas, Line, Report, count, facts, show, working, wrapped
+from assay.cli.output import Canvas, Line, count, facts, report_of, show, working, wrapped
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.observe.trace import Trace
+    from assay.observe.attach.tracing import AttachedTrace
 
 _KINDS = "kernel, memcpy, memset, sync, api, nvtx, overhead, graph"
 
@@ -124,141 +123,44 @@ def trace_attach_command(
             "assay trace attach -- python train.py, or assay trace attach --url "
             "http://localhost:8000 --steps 20",
         )
+    from assay.observe.attach import tracing
+    from assay.observe.attach.program import Schedule
+
+    answer: AttachedTrace
     if url is not None:
-        return _attach_server(
-            url, out, delay_s, duration_s, delay_steps, steps, trace_folder, timeout_s, as_json
-        )
-    if delay_steps or steps is not None:
-        raise InputError(
-            "--steps: expected it with --url", "a program is recorded by time: --duration-s"
-        )
-    return _attach_program(
-        command or [], out, delay_s, duration_s, arm_file, record, period_ms, as_json
-    )
+        with working("asking the server") as progress:
+            answer = tracing.attach_server(
+                url, out, steps=steps, duration_s=duration_s, delay_steps=delay_steps,
+                delay_s=delay_s, trace_folder=trace_folder, timeout_s=timeout_s,
+                progress=progress,
+            )  # fmt: skip
+    else:
+        if delay_steps or steps is not None:
+            raise InputError(
+                "--steps: expected it with --url", "a program is recorded by time: --duration-s"
+            )
+        kinds = [kind.strip() for kind in record.split(",") if kind.strip()]
+        with working("running the program") as progress:
+            answer = tracing.attach_program(
+                command or [], out, schedule=Schedule(delay_s, duration_s, arm_file), record=kinds,
+                period_ms=period_ms, output=sys.stderr if as_json else None, progress=progress,
+            )  # fmt: skip
+    show(report_of(answer, lambda canvas: _text(answer, canvas), as_json))
+    return answer.exit_code
 
 
-def _attach_program(
-    command: list[str],
-    out: Path | None,
-    delay_s: float,
-    duration_s: float | None,
-    arm_file: Path | None,
-    record: str,
-    period_ms: int,
-    as_json: bool,
-) -> int:
-    from assay.observe import store
-    from assay.observe.attach import injection, merging, program
-
-    out = _new_path(out, "attach")
-    kinds = [kind.strip() for kind in record.split(",") if kind.strip()]
-    if unknown := [kind for kind in kinds if kind not in injection.ACTIVITIES]:
-        raise InputError(f'--record: expected kinds of {_KINDS}, got "{unknown[0]}"')
-    schedule = program.Schedule(delay_s, duration_s, arm_file)
-    with (
-        working("running the program") as progress,
-        injection.TraceFolder(store.folder(), kinds, period_ms) as folder,
-    ):
-        output = sys.stderr if as_json else None
-        run = program.run(command, folder, schedule, output=output, progress=progress)
-        progress("merging the shards")
-        trace = merging.merge(folder.shards(), run=shlex.join(command)[:500])
-        if run.armed_ns is None:
-            trace.header.degradations.append("the program ended before recording started")
-        trace.header.metadata["attach"] = {
-            "command": command,
-            "record": kinds,
-            "period_ms": period_ms,
-            "armed_ns": run.armed_ns,
-            "disarmed_ns": run.disarmed_ns,
-            "exit_code": run.exit_code,
-        }
-        trace.save(out)
-    data = {**_summary(trace, out), "exit_code": run.exit_code}
-    show(Report(data, lambda canvas: _text(data, canvas), as_json))
-    return run.exit_code
-
-
-def _attach_server(
-    url: str,
-    out: Path | None,
-    delay_s: float,
-    duration_s: float | None,
-    delay_steps: int,
-    steps: int | None,
-    trace_folder: Path | None,
-    timeout_s: float,
-    as_json: bool,
-) -> int:
-    from assay.observe.attach import server
-
-    if (steps is None) == (duration_s is None):
-        raise InputError(
-            "--url: expected --steps or --duration-s", "--steps 20 records twenty engine steps"
-        )
-    out = _new_path(out, "attach")
-    wanted = server.Slice(delay_steps, steps, delay_s, duration_s)
-    with working("asking the server") as progress:
-        recorded = server.record(url, wanted, trace_folder, timeout_s, progress=progress)
-        trace = recorded.trace
-        if trace is not None:
-            progress("storing the trace")
-            trace.save(out)
-    data = {
-        **(_nothing() if trace is None else _summary(trace, out)),
-        "exit_code": int(trace is None),
-        "server": recorded.server,
-        "steps_seen": recorded.steps,
-        "files": recorded.files,
-    }
-    report = Report(data, lambda canvas: _text(data, canvas), as_json, notes=recorded.notes)
-    show(report)
-    return int(data["exit_code"])
-
-
-def _new_path(out: Path | None, label: str) -> Path:
-    from assay.observe import store
-
-    if out is None:
-        return store.new_path(label)
-    if out.exists():
-        raise InputError(f"{out}: exists already", "name another folder, or remove it")
-    return out
-
-
-def _summary(trace: "Trace", out: Path) -> dict[str, Any]:
-    kinds = trace.events["kind"].cast(str).value_counts().rows() if len(trace.events) else []
-    return {
-        "trace": str(out),
-        "events": len(trace.events),
-        "kinds": dict(sorted(kinds)),
-        "processes": trace.header.processes,
-        "clock": trace.header.clock,
-        "dropped": trace.header.dropped,
-        "degradations": trace.header.degradations,
-        "repairs": trace.header.repairs,
-    }
-
-
-def _nothing() -> dict[str, Any]:
-    return {
-        "trace": None, "events": 0, "kinds": {}, "processes": {}, "clock": None, "dropped": 0,
-        "degradations": [], "repairs": {},
-    }  # fmt: skip
-
-
-def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    kinds = ", ".join(count(number, kind) for kind, number in data["kinds"].items())
+def _text(answer: "AttachedTrace", canvas: Canvas) -> Iterator[Line]:
+    kinds = ", ".join(count(number, kind) for kind, number in answer.kinds.items())
     yield from facts(
         [
-            ("trace", data["trace"] or "not stored"),
-            ("events", f"{data['events']:,}" + (f" ({kinds})" if kinds else "")),
-            ("processes", str(len(data["processes"]) or "")),
-            ("server", data.get("server") or ""),
-            ("dropped", f"{data['dropped']:,}"),
-            ("exit code", str(data["exit_code"])),
+            ("trace", answer.trace or "not stored"),
+            ("events", f"{answer.events:,}" + (f" ({kinds})" if kinds else "")),
+            ("processes", str(len(answer.processes) or "")),
+            ("server", getattr(answer, "server", "")),
+            ("dropped", f"{answer.dropped:,}"),
+            ("exit code", str(answer.exit_code)),
         ],
         canvas,
     )
-    for sentence in data["degradations"]:
+    for sentence in answer.degradations:
         yield from wrapped(f"degraded: {sentence}", canvas)

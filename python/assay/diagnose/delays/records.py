@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 VERDICTS: Final = {
     "critical": "the step waits for it: a delay before it delays the step as much",
@@ -50,6 +50,25 @@ class DelayExperiment:
         """The part of the largest dose that the step did not show: at least the slack of a node."""
         return max(self.doses_ns[-1] - self.effects_ns[-1], 0.0)
 
+    def to_json(self) -> dict[str, Any]:
+        """The experiment as plain data."""
+        return {
+            "name": self.name,
+            "operation": self.operation,
+            "nodes": list(self.nodes),
+            "verdict": self.verdict,
+            "slope": self.slope,
+            "lo": self.lo,
+            "hi": self.hi,
+            "requested_ns": list(self.requested_ns),
+            "doses_ns": list(self.doses_ns),
+            "effects_ns": list(self.effects_ns),
+            "absorbed_ns": self.absorbed_ns,
+            "runs": self.runs,
+            "controls": self.controls,
+            "blocks": self.blocks,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class DelayProfile:
@@ -75,6 +94,19 @@ class DelayProfile:
     def critical(self) -> tuple[DelayExperiment, ...]:
         """Those that the step waits for."""
         return tuple(one for one in self.experiments if one.verdict == "critical")
+
+    def to_json(self) -> dict[str, Any]:
+        """The profile as plain data."""
+        return {
+            "step_ns": self.step_ns,
+            "control_ns": self.control_ns,
+            "overhead": self.overhead,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "experiments": [experiment.to_json() for experiment in self.experiments],
+            "degradations": list(self.degradations),
+        }
 
     def of(self, node: str) -> DelayExperiment:
         """The finest experiment on a node."""
