@@ -15,8 +15,8 @@ from assay.diagnose.examination import examine
 from assay.diagnose.hypothesis import STATUSES
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.catalog import MECHANISMS
-from assay.diagnose.mechanisms.findings import Claim
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.findings import MechanismClaim
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.request import Request
 from assay.observe.importers.detect import open_trace
 from assay.observe.structure.layout import read_layout
@@ -102,11 +102,11 @@ def test_kernels_go_to_the_mechanism_of_their_operation(found: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_interval_has_two_causes(found: Any, kind: str) -> None:
     _, diagnosis = found[kind]
-    view = View(diagnosis.residuals, diagnosis.graph, diagnosis.path)
+    view = MechanismView(diagnosis.residuals, diagnosis.graph, diagnosis.path)
     taken = np.zeros(view.intervals.height)
     for mechanism in MECHANISMS:
         finding = mechanism.find(view)
-        if isinstance(finding, Claim) and not finding.within:
+        if isinstance(finding, MechanismClaim) and not finding.within:
             taken += finding.share * finding.intervals
     assert taken.max() == pytest.approx(1)
     assert not (taken[view.of_terms("floor")]).any()
@@ -215,7 +215,7 @@ def test_a_neighbor_that_slows_nothing_is_no_cause(uneven: Any) -> None:
 
 def test_a_state_of_all_steps_cannot_be_compared(uneven: Any) -> None:
     samples = telemetry(uneven, source="host", host_pressure_cpu=0.5)
-    view = View(uneven.residuals, uneven.graph, uneven.path, samples)
+    view = MechanismView(uneven.residuals, uneven.graph, uneven.path, samples)
     joined = states.samples(view, "host", "host_pressure_cpu")
     assert isinstance(joined, pl.DataFrame)
     finding = next(one for one in MECHANISMS if one.name == "host CPU starvation").find(view)

@@ -19,7 +19,7 @@ import pytest
 from simulated_machine import Machine
 
 import assay
-from assay.diagnose.baseline import Change, compare_to_baseline
+from assay.diagnose.baseline import BaselineChange, compare_to_baseline
 from assay.diagnose.residuals import Residuals
 from assay.errors import InputError
 from assay.observe.importers.detect import open_trace
@@ -45,7 +45,7 @@ def residuals(trace: Trace) -> Residuals:
     return assay.residuals(trace, hand_graphs.graph_of(trace, dict.fromkeys(OPERATIONS, 5_000)))
 
 
-def slower(found: list[Change], kind: str = "operation") -> list[str]:
+def slower(found: list[BaselineChange], kind: str = "operation") -> list[str]:
     return [one.name for one in found if one.verdict == "slower" and one.kind == kind]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from assay.diagnose.attribution import attribute
 from assay.diagnose.mechanisms.catalog import MECHANISMS
-from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.findings import MechanismClaim, MechanismEstimate, NotExamined
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.residuals import NO_PREDICTION, Residuals
 from assay.diagnose.terms import TERMS, Term, Waterfall
 from assay.observe import schema
@@ -101,17 +101,17 @@ def residuals(
 
 def found(name: str, *pieces: Piece, **more: Any) -> Any:
     mechanism = next(one for one in MECHANISMS if one.name == name)
-    return mechanism.find(View(residuals(*pieces, **more), NO_PREDICTION))
+    return mechanism.find(MechanismView(residuals(*pieces, **more), NO_PREDICTION))
 
 
 def claimed(name: str, *pieces: Piece, **more: Any) -> list[int]:
     """Nanoseconds of the intervals that a mechanism claims in the first step."""
     data = residuals(*pieces, **more)
-    view = View(data, NO_PREDICTION)
+    view = MechanismView(data, NO_PREDICTION)
     finding = next(one for one in MECHANISMS if one.name == name).find(view)
     if finding is None:
         return []
-    assert isinstance(finding, Claim)
+    assert isinstance(finding, MechanismClaim)
     rows = view.intervals.filter(finding.intervals & view.in_shown_step)
     return rows["dur_ns"].to_list()
 
@@ -227,7 +227,7 @@ def test_a_mechanism_claims_its_own(case: str) -> None:
 def test_another_step_has_nothing_of_it(case: str) -> None:
     name, _, _ = CASES[case]
     finding = found(name, BUSY)
-    assert not isinstance(finding, Claim)
+    assert not isinstance(finding, MechanismClaim)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_mixed_steps_add_to_the_mean_token() -> None:
         "prefill interference", BUSY, SLOW,
         phases=("decode", "decode", "mixed", "decode", "prefill", "decode"),
     )  # fmt: skip
-    assert isinstance(finding, Estimate)
+    assert isinstance(finding, MechanismEstimate)
     # A mixed step makes a token itself; a prefill step makes none.
     assert finding.ns_per_token == pytest.approx((1_000_000 - 60_000 + 1_000_000) / 5)
     assert finding.beyond_step

@@ -14,7 +14,7 @@ import assay
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis
 from assay.diagnose.examination import examine
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.request import Request
 from assay.diagnose.step_nodes import StepNode, step_nodes
 from assay.observe.importers.detect import open_trace
@@ -75,7 +75,7 @@ def test_what_was_predicted_and_did_not_run_says_so(diagnosis: Diagnosis) -> Non
 
 def rows(trace: Trace, graph: Graph) -> list[StepNode]:
     found = assay.residuals(trace, graph)
-    return step_nodes(View(found, graph, critical_path(trace)))
+    return step_nodes(MechanismView(found, graph, critical_path(trace)))
 
 
 def test_order_is_the_predictions_with_the_rest_where_it_ran() -> None:
@@ -113,4 +113,4 @@ def test_predicted_starts_follow_streams_and_dependencies() -> None:
 def test_nothing_predicted_gives_no_nodes() -> None:
     trace = Machine(graph=True, behind=1).run()
     found = assay.residuals(trace, ())
-    assert step_nodes(View(found, found.graph, critical_path(trace))) == []
+    assert step_nodes(MechanismView(found, found.graph, critical_path(trace))) == []

@@ -14,7 +14,7 @@ from assay.cli.output import BAD, FAINT, NAME, Canvas, Line, Part, Report, is_co
 from assay.cli.telemetry_record import Endpoints, Rate, until_signal
 from assay.observe.telemetry import Sample, State, telemetry
 from assay.observe.telemetry.sample import to_json
-from assay.observe.telemetry.view import BARS, PLAIN_BARS, Panel, View, spark
+from assay.observe.telemetry.view import BARS, PLAIN_BARS, Panel, TelemetryView, spark
 
 
 def telemetry_watch_command(
@@ -44,7 +44,7 @@ def telemetry_watch_command(
             _write_lines(samples, stop, deadline_s, last_only=once)
             return 0
         if once:
-            view = View()
+            view = TelemetryView()
             for batch in _batches(samples, stop, deadline_s):
                 view.add(batch)
         else:
@@ -97,7 +97,7 @@ def _draw(
     deadline_s: float | None,
 ) -> None:
     """Redraw in place on a terminal; elsewhere print the state at every tick."""
-    view = View()
+    view = TelemetryView()
     if not is_colorful(sys.stdout):
         for batch in _batches(samples, stop, deadline_s):
             view.add(batch)

@@ -12,9 +12,14 @@ from assay.diagnose.critical_path.path import CriticalPath, critical_path
 from assay.diagnose.hypothesis import Evidence, Hypothesis, RankedHypotheses
 from assay.diagnose.mechanisms.catalog import MECHANISMS
 from assay.diagnose.mechanisms.classes import ATTENTION, EXPERTS, GEMMS, SAMPLING
-from assay.diagnose.mechanisms.findings import Claim, Estimate, NotExamined, Refuted
+from assay.diagnose.mechanisms.findings import (
+    MechanismClaim,
+    MechanismEstimate,
+    NotExamined,
+    Refuted,
+)
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import Flags, View
+from assay.diagnose.mechanisms.view import Flags, MechanismView
 from assay.diagnose.mechanisms.weighed import weighed
 from assay.diagnose.residuals import Residuals
 from assay.lazy_import import LazyModule
@@ -76,7 +81,7 @@ def attribute(
     twice, unless one is `within` the other.
     """
     path = critical_path(residuals.trace) if path is None else path
-    view = View(residuals, graph, path, telemetry)
+    view = MechanismView(residuals, graph, path, telemetry)
     causes: list[Hypothesis] = []
     notes: list[str] = []
     claimed: list[Claimed] = []
@@ -86,11 +91,11 @@ def attribute(
             notes.append(f"{mechanism.name} not examined: needs {finding.needs}")
         elif isinstance(finding, Refuted):
             notes.append(f"not a cause: {finding.statement}")
-        elif isinstance(finding, Claim):
+        elif isinstance(finding, MechanismClaim):
             cause = _claimed(view, mechanism, finding, claimed)
             if cause is not None:
                 causes.append(cause)
-        elif isinstance(finding, Estimate):
+        elif isinstance(finding, MechanismEstimate):
             causes.append(_estimated(mechanism, finding))
     causes = [_tested(one, experiments) for one in causes]
     notes += _unclaimed(view, claimed)
@@ -99,7 +104,7 @@ def attribute(
 
 
 def _claimed(
-    view: View, mechanism: Mechanism, claim: Claim, claimed: list[Claimed]
+    view: MechanismView, mechanism: Mechanism, claim: MechanismClaim, claimed: list[Claimed]
 ) -> Hypothesis | None:
     """The cause of some intervals; what an earlier one has taken is not counted again."""
     flags, rival = claim.intervals, claim.within
@@ -136,11 +141,11 @@ def _claimed(
     )
 
 
-def _terms(view: View, flags: Flags) -> tuple[str, ...]:
+def _terms(view: MechanismView, flags: Flags) -> tuple[str, ...]:
     return tuple(view.intervals.filter(flags)["term"].cast(pl.String).unique(maintain_order=True))
 
 
-def _estimated(mechanism: Mechanism, estimate: Estimate) -> Hypothesis:
+def _estimated(mechanism: Mechanism, estimate: MechanismEstimate) -> Hypothesis:
     evidence = tuple(
         Evidence(text, estimate.rows if number == 0 else (), estimate.source)
         for number, text in enumerate(estimate.statements)
@@ -181,7 +186,7 @@ def _outcome(one: DelayExperiment) -> str:
     )
 
 
-def _unclaimed(view: View, claimed: Sequence[Claimed]) -> list[str]:
+def _unclaimed(view: MechanismView, claimed: Sequence[Claimed]) -> list[str]:
     """Time above the floor that no mechanism explains."""
     rest = ~view.of_terms("floor")
     for one in claimed:

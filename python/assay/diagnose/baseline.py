@@ -44,7 +44,7 @@ RESOLUTION: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BaselineChange:
     """What became of the time of one operation, or of one term of the waterfall."""
 
     name: str
@@ -67,7 +67,7 @@ class Change:
 
 def compare_to_baseline(
     residuals: Residuals, baseline: Residuals | Sequence[Residuals], *, phase: str = "decode"
-) -> list[Change]:
+) -> list[BaselineChange]:
     """Compare the steps of a phase with those of one or more healthy traces; slowest first."""
     healthy = [baseline] if isinstance(baseline, Residuals) else list(baseline)
     if not healthy:
@@ -177,7 +177,7 @@ def _matrices(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    change: Change
+    change: BaselineChange
     slower: float
     faster: float
     noise: float
@@ -200,7 +200,9 @@ def _compare(name: str, kind: str, observed: Floats, before: Floats, how: str) -
     noise = float(np.hypot(_deviation(ours), _deviation(theirs)) / np.sqrt(2))
     totals = [float(np.median(np.nansum(one, axis=1))) for one in (before, observed)]
     noise *= float(np.sqrt(1 / len(ours) + 1 / len(theirs)))
-    change = Change(name, kind, "unchanged", totals[0], totals[1], ratio, 1.0, SMALLEST, how)
+    change = BaselineChange(
+        name, kind, "unchanged", totals[0], totals[1], ratio, 1.0, SMALLEST, how
+    )
     return _Compared(change, slower, faster, noise)
 
 
@@ -224,7 +226,7 @@ def _smallest(noise: float, tests: int) -> float:
     return max(float(np.expm1(quantiles * noise * np.sqrt(np.pi / 3))), SMALLEST)
 
 
-def _judged(family: Sequence[_Compared]) -> list[Change]:
+def _judged(family: Sequence[_Compared]) -> list[BaselineChange]:
     """Verdicts, corrected over the family by Holm's method, for each direction."""
     found = [replace(one.change, smallest=_smallest(one.noise, len(family))) for one in family]
     for direction in ("slower", "faster"):

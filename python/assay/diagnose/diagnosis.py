@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.answers import Answer
-from assay.diagnose.baseline import Change
+from assay.diagnose.baseline import BaselineChange
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Hypothesis, RankedHypotheses
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.step_nodes import StepNode, step_nodes
 from assay.diagnose.violation import Violation
@@ -58,7 +58,7 @@ class Diagnosis(Answer):
     path: CriticalPath
     violations: Sequence[Violation]
     degradations: tuple[str, ...]
-    changes: tuple[Change, ...] = ()
+    changes: tuple[BaselineChange, ...] = ()
     """Against healthy traces, where some were given."""
 
     @property
@@ -68,13 +68,13 @@ class Diagnosis(Answer):
 
     def nodes(self) -> list[StepNode]:
         """Every operation of the waterfall's step, predicted beside observed."""
-        return step_nodes(View(self.residuals, self.graph, self.path))
+        return step_nodes(MechanismView(self.residuals, self.graph, self.path))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data; the terms of the waterfall add up to `step_ns`."""
         waterfall = self.residuals.waterfall
         step, floor = self.graph.totals.get("step"), self.graph.totals.get("floor")
-        view = View(self.residuals, self.graph, self.path)
+        view = MechanismView(self.residuals, self.graph, self.path)
         return {
             **asdict(self.situation),
             **_sizes(view),
@@ -100,7 +100,7 @@ class Diagnosis(Answer):
         }
 
 
-def _sizes(view: View) -> dict[str, int | None]:
+def _sizes(view: MechanismView) -> dict[str, int | None]:
     """Batch and context of the step that is shown."""
     shown = view.steps.filter(pl.col("step") == view.step)
     return {
@@ -109,7 +109,7 @@ def _sizes(view: View) -> dict[str, int | None]:
     }
 
 
-def _phase(view: View) -> str | None:
+def _phase(view: MechanismView) -> str | None:
     phases = view.steps["phase"].drop_nulls()
     return str(phases[0]) if len(phases) else None
 
@@ -156,7 +156,7 @@ def _operations(residuals: Residuals, phase: str | None) -> list[dict[str, Any]]
     return grouped.sort("observed_ns", "operation", descending=[True, False]).to_dicts()
 
 
-def _kernels(view: View) -> list[dict[str, Any]]:
+def _kernels(view: MechanismView) -> list[dict[str, Any]]:
     """Kernels and copies of the waterfall's step by name, the longest first."""
     low, high = view.window
     events = view.residuals.trace.events.lazy()
@@ -176,7 +176,7 @@ def _kernels(view: View) -> list[dict[str, Any]]:
     return grouped.collect().to_dicts()
 
 
-def _critical_path(view: View) -> dict[str, Any]:
+def _critical_path(view: MechanismView) -> dict[str, Any]:
     """The path of the waterfall's step: its segments, and their time by what they are."""
     assert view.path is not None
     segments = view.path.between(*view.window).with_columns(
@@ -208,7 +208,7 @@ def _critical_path(view: View) -> dict[str, Any]:
     }
 
 
-def _intervals(view: View) -> list[dict[str, Any]]:
+def _intervals(view: MechanismView) -> list[dict[str, Any]]:
     """The intervals of the waterfall's step."""
     shown = view.intervals.filter(view.in_shown_step)
     return shown.select(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from assay.answers import Progress, silent
 from assay.diagnose import subject
 from assay.diagnose.attribution import attribute
-from assay.diagnose.baseline import Change, compare_to_baseline
+from assay.diagnose.baseline import BaselineChange, compare_to_baseline
 from assay.diagnose.critical_path.path import critical_path
 from assay.diagnose.diagnosis import Diagnosis, Situation
 from assay.diagnose.experiments import read_experiments
@@ -179,7 +179,7 @@ def _changes(
     graphs: Sequence[Graph],
     baselines: Sequence[Recovery],
     telemetry: pl.DataFrame | None,
-) -> tuple[Change, ...]:
+) -> tuple[BaselineChange, ...]:
     """What became slower or faster than in healthy traces."""
     if not baselines:
         return ()

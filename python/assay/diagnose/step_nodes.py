@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.diagnose.itemizing.matching import Site, Sites
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.lazy_import import LazyModule
 from assay.planner.graph import Graph
 
@@ -50,7 +50,7 @@ class StepNode:
     """Its part of each term of the waterfall; a gap belongs to the operation that it waits for."""
 
 
-def step_nodes(view: View) -> list[StepNode]:
+def step_nodes(view: MechanismView) -> list[StepNode]:
     """Every node of the waterfall's step; none where nothing was predicted."""
     if not view.graph.nodes:
         return []
@@ -86,7 +86,7 @@ def _node(
     )
 
 
-def _observed(view: View) -> dict[Key, dict[str, Any]]:
+def _observed(view: MechanismView) -> dict[Key, dict[str, Any]]:
     """What ran in the waterfall's step by operation and layer, in order of time."""
     steps = view.steps if view.step is None else view.steps.filter(pl.col("step") == view.step)
     count = max(steps.height, 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from assay.errors import AssayError
 from assay.improve.journal import run_folder
 from assay.observe.telemetry import Sample, telemetry
-from assay.observe.telemetry.view import Panel, View
+from assay.observe.telemetry.view import Panel, TelemetryView
 from assay.report.run_files import PLAN, RunFiles
 from assay.runs.stored import summarize
 from assay.ui.events import event
@@ -42,7 +42,7 @@ def panel_data(panel: Panel) -> dict[str, Any]:
 async def state_events() -> AsyncIterator[str]:
     """The state of the machine, once a second, until the listener leaves."""
     samples: queue.SimpleQueue[Sequence[Sample]] = queue.SimpleQueue()
-    view = View(HISTORY)
+    view = TelemetryView(HISTORY)
     state = telemetry([], rate=RATE_HZ, listener=samples.put)
     await asyncio.to_thread(state.start)
     served = ServedModels()

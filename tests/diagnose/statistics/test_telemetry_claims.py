@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import simulated_recordings as simulated
 
-from assay.diagnose.mechanisms.findings import Estimate, NotExamined, Refuted
+from assay.diagnose.mechanisms.findings import MechanismEstimate, NotExamined, Refuted
 from assay.diagnose.mechanisms.weighed import weighed
 from assay.diagnose.statistics.observations import ITL, MOST_ROWS, STEP, observe
 from assay.diagnose.statistics.telemetry_claims import TelemetryClaims, claims_of
@@ -105,12 +105,12 @@ def _view(found: TelemetryClaims | None) -> SimpleNamespace:
     return SimpleNamespace(telemetry_claims=found)
 
 
-PLAIN = Estimate(1.0, 0.5, 1.5, ("10 of 20 steps are longer",), source="telemetry")
+PLAIN = MechanismEstimate(1.0, 0.5, 1.5, ("10 of 20 steps are longer",), source="telemetry")
 
 
 def test_a_cause_takes_the_adjusted_estimate(claims):
     found = weighed(_view(claims), "throttling", PLAIN)
-    assert isinstance(found, Estimate)
+    assert isinstance(found, MechanismEstimate)
     effect = claims.claims["throttling"].effect
     assert found.ns_per_token == pytest.approx(1e3 * effect.attributable)
     assert found.lo < found.ns_per_token < found.hi
@@ -121,7 +121,7 @@ def test_a_cause_takes_the_adjusted_estimate(claims):
 def test_without_a_claim_the_comparison_says_so():
     few = TelemetryClaims({}, None, ("throttling: no estimate from telemetry: too few",))
     found = weighed(_view(few), "throttling", PLAIN)
-    assert isinstance(found, Estimate)
+    assert isinstance(found, MechanismEstimate)
     assert found.statements[-1] == (
         "not adjusted for load: throttling: no estimate from telemetry: too few"
     )

@@ -11,21 +11,21 @@ from assay.cli.telemetry_watch import _renderable, _text
 from assay.observe.telemetry.gaps import Gaps
 from assay.observe.telemetry.sample import Reading, Sample
 from assay.observe.telemetry.sources.nvidia import Nvidia
-from assay.observe.telemetry.view import PLAIN_BARS, Panel, View, spark
+from assay.observe.telemetry.view import PLAIN_BARS, Panel, TelemetryView, spark
 
 
-def feed(view: View, tick: int, readings: Sequence[Reading]) -> None:
+def feed(view: TelemetryView, tick: int, readings: Sequence[Reading]) -> None:
     view.add([Sample(tick, tick * 10**9, tick, "r", None, None, "decode", one) for one in readings])
 
 
-def drawn(view: View) -> str:
+def drawn(view: TelemetryView) -> str:
     return "\n".join(unstyled(line).rstrip() for line in _text(view.panels(), Canvas(), PLAIN_BARS))
 
 
 def test_a_gpu_is_shown_with_limits_and_throttling_in_words() -> None:
     now = 0.0
     source = Nvidia(RecordedNvml(), Gaps(), lambda: now)
-    view = View()
+    view = TelemetryView()
     for tick in range(4):
         now = float(tick)
         feed(view, tick, source.read(fast_only=False))
@@ -54,7 +54,7 @@ def test_the_live_view_escapes_names() -> None:
         def notes(self) -> list[str]:
             return []
 
-    view = View()
+    view = TelemetryView()
     for tick in range(3):
         values = {"gpu_utilization": 0.5}
         processes = [{"pid": 1, "name": "[red]\x1b[2J", "memory_bytes": None, "utilization": None}]
@@ -68,7 +68,7 @@ def test_the_live_view_escapes_names() -> None:
 
 
 def test_counters_become_rates() -> None:
-    view = View()
+    view = TelemetryView()
     for tick, tokens in enumerate((100, 350, 350)):
         values = {
             "endpoint_up": 1,
@@ -86,7 +86,7 @@ def test_counters_become_rates() -> None:
 
 
 def test_a_device_of_little_shows_little() -> None:
-    view = View()
+    view = TelemetryView()
     feed(view, 0, [Reading("nvidia", "GPU-1", 0, "old card", {"gpu_temperature_celsius": 40.0})])
     assert view.panels() == [Panel("GPU 0: old card (decode)", view.panels()[0].rows)]
     assert drawn(view).splitlines()[1].split() == ["temperature", "40", "C"]

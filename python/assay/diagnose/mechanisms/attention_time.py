@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from assay.diagnose.mechanisms.classes import ATTENTION, GEMMS
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 FIXED_NS: Final = 10_000
 """What one attention kernel takes at most without a context: 10 us at batch 64 on an H200, less at
 smaller batches."""
 
 
-def share_of_reads(view: View) -> float:
+def share_of_reads(view: MechanismView) -> float:
     """The part of attention's time above its floor that grows with the bytes it reads.
 
     Bytes arrive no faster than those of the step's own GEMMs that stream weights: at their share of

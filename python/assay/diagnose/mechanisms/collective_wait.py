@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms.classes import COLLECTIVE
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Collectives above their floor, or alone where they were to overlap."""
     collective = view.with_operation(COLLECTIVE)
     chosen = collective & view.of_terms("kernel_inefficiency", "lost_overlap")
@@ -16,7 +16,9 @@ def find(view: View) -> Finding:
         return None
     ranks = view.residuals.trace.events["rank"].drop_nulls().n_unique()
     alone = "" if ranks > 1 else "; a trace of one rank does not say whom it waits for"
-    return Claim(chosen, (f"collectives above the time of their bytes on the links{alone}",))
+    return MechanismClaim(
+        chosen, (f"collectives above the time of their bytes on the links{alone}",)
+    )
 
 
 MECHANISM = Mechanism(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Copies that ran alone."""
     kind = view.intervals["kind"].cast(pl.String)
     alone = (
@@ -24,7 +24,7 @@ def find(view: View) -> Finding:
     if not alone.any():
         return None
     shown = view.intervals.filter(alone & view.in_shown_step)
-    return Claim(
+    return MechanismClaim(
         alone,
         (f"{shown['row'].n_unique():,} copies ran while no kernel did",),
     )

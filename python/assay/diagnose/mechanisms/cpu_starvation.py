@@ -7,13 +7,13 @@ import numpy as np
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.findings import Finding, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 PRESSED = 0.1
 """Share of ten seconds in which a runnable thread waited for a core, from which on it counts."""
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Steps under CPU pressure against steps without."""
     joined = states.samples(view, "host", "host_pressure_cpu")
     if isinstance(joined, NotExamined):

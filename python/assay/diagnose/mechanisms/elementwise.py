@@ -5,10 +5,10 @@ from __future__ import annotations
 from assay.diagnose.mechanisms.classes import HEAVY, SMALL_KERNEL_NS
 from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Time above the floor of longer kernels with no mechanism of their own."""
     long = (view.intervals["event_ns"].fill_null(0) >= SMALL_KERNEL_NS).to_numpy()
     light = view.is_mapped & ~view.with_operation(HEAVY)

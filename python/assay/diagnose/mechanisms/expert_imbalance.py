@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms.classes import EXPERTS
-from assay.diagnose.mechanisms.findings import Claim, Finding, NotExamined
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Waiting in the exchange between ranks; one rank alone does not show it."""
     if not view.with_operation(EXPERTS).any():
         return None
@@ -17,7 +17,7 @@ def find(view: View) -> Finding:
     )
     if not exchange.any() or view.residuals.trace.events["rank"].drop_nulls().n_unique() < 2:
         return NotExamined("traces of all expert-parallel ranks, or the tokens of each expert")
-    return Claim(
+    return MechanismClaim(
         exchange,
         ("ranks wait for each other in the exchange of tokens",),
         within="collective wait",

@@ -11,11 +11,11 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class MechanismClaim:
     """Intervals of the waterfall that a mechanism explains."""
 
     intervals: Flags
-    """One flag for each row of `View.intervals`."""
+    """One flag for each row of `MechanismView.intervals`."""
     statements: tuple[str, ...] = ()
     """What speaks for it, beside the rows."""
     source: str = "trace"
@@ -26,7 +26,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MechanismEstimate:
     """Time per token that no interval shows by itself: a difference between steps."""
 
     ns_per_token: float
@@ -55,5 +55,5 @@ class Refuted:
     statement: str
 
 
-Finding = Claim | Estimate | NotExamined | Refuted | None
+Finding = MechanismClaim | MechanismEstimate | NotExamined | Refuted | None
 """None: examined, and it takes no time; or it has no place in this model."""

@@ -7,13 +7,13 @@ import numpy as np
 from assay.diagnose.mechanisms import states
 from assay.diagnose.mechanisms.findings import Finding, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 ROOM = 0.9
 """Share of the KV cache in use below which a waiting request should have found room."""
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Steps with requests waiting beside free blocks, against the others."""
     fields = ("engine_kv_cache_usage", "engine_requests_waiting")
     for source in ("engine", "endpoint"):

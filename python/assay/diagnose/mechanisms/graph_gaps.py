@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Launch gaps inside a replay."""
     inside = view.of_terms("launch_gaps") & view.in_replay
     if not inside.any():
@@ -15,7 +15,9 @@ def find(view: View) -> Finding:
     shown = inside & view.in_shown_step
     count = int(shown.sum())
     mean = float(view.dur[shown].mean()) if count else 0.0
-    return Claim(inside, (f"{count:,} gaps between nodes of one replay, {mean:,.0f} ns each",))
+    return MechanismClaim(
+        inside, (f"{count:,} gaps between nodes of one replay, {mean:,.0f} ns each",)
+    )
 
 
 MECHANISM = Mechanism(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from assay.diagnose.mechanisms.classes import EXPERTS
 from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Time of the experts' GEMMs above their floor."""
     return view.above_floor(view.with_operation(EXPERTS), "grouped GEMMs")
 

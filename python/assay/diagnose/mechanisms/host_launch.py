@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assay.diagnose.critical_path.walk import HOST, LATENCY, PARTS, SILENT
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import IDLE, View
+from assay.diagnose.mechanisms.view import IDLE, MechanismView
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ else:
 NAME = "host launch"
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Gaps that end with a kernel that was queued late.
 
     Where the host is late throughout, it is late between steps, too: what it does there would be
@@ -36,10 +36,10 @@ def find(view: View) -> Finding:
     ]
     if view.path is not None and view.is_launch_bound:
         statements += _on_path(view)
-    return Claim(late, tuple(statements))
+    return MechanismClaim(late, tuple(statements))
 
 
-def _on_path(view: View) -> list[str]:
+def _on_path(view: MechanismView) -> list[str]:
     """What the host did on the critical path of the step."""
     assert view.path is not None
     inside = view.path.between(*view.window)

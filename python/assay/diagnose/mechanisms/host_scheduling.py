@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Stalls of the host in a step that launches do not bound as a whole."""
     if view.is_launch_bound:
         return None
     stalls = view.of_terms("host_stalls")
     if not stalls.any():
         return None
-    return Claim(stalls, view.host_sections(stalls))
+    return MechanismClaim(stalls, view.host_sections(stalls))
 
 
 MECHANISM = Mechanism(

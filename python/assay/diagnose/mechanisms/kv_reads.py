@@ -8,10 +8,10 @@ from assay.diagnose.mechanisms.attention_time import share_of_reads
 from assay.diagnose.mechanisms.classes import ATTENTION
 from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """The part of attention above its floor that grows with the KV cache."""
     claim = view.above_floor(view.with_operation(ATTENTION), "attention kernels")
     share = share_of_reads(view)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.diagnose.mechanisms.findings import Finding
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +21,4 @@ class Mechanism:
     """What it is told from."""
     fix: str
     """What would remove it, as a setting or a change."""
-    find: Callable[[View], Finding]
+    find: Callable[[MechanismView], Finding]

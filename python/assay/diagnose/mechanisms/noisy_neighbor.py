@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from assay.diagnose.mechanisms import states
-from assay.diagnose.mechanisms.findings import Claim, Finding, NotExamined
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Time in which the trace shows another process; else steps with another one active."""
     queued = view.of_terms("queueing")
     if queued.any():
-        return Claim(queued, ("kernels of another process ran while work was queued",))
+        return MechanismClaim(queued, ("kernels of another process ran while work was queued",))
     joined = states.samples(view, "nvidia", "gpu_processes")
     if isinstance(joined, NotExamined):
         return joined

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assay.diagnose.mechanisms.classes import COLLECTIVE
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Kernels in lost overlap, collectives left out."""
     kind = view.intervals["kind"].cast(pl.String)
     alone = view.of_terms("lost_overlap") & (kind == "kernel").fill_null(False).to_numpy()
     alone &= ~view.with_operation(COLLECTIVE)
     if not alone.any():
         return None
-    return Claim(alone, ("kernels of a second stream ran while the main stream idled",))
+    return MechanismClaim(alone, ("kernels of a second stream ran while the main stream idled",))
 
 
 MECHANISM = Mechanism(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from assay.diagnose.mechanisms import states
-from assay.diagnose.mechanisms.findings import Estimate, Finding, NotExamined
+from assay.diagnose.mechanisms.findings import Finding, MechanismEstimate, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Requests pre-empted while the trace ran, and prefill steps in between as their cost."""
     for source in ("engine", "endpoint"):
         joined = states.samples(view, source, "engine_preemptions")
@@ -26,7 +26,7 @@ def find(view: View) -> Finding:
     again = np.array([one in ("prefill", "mixed") for one in times["phase"].to_list()])
     took = times["observed_ns"].to_numpy().astype(np.float64)
     per_token = float(took[again].sum()) / max(int((~again).sum()), 1)
-    return Estimate(
+    return MechanismEstimate(
         per_token if again.any() else 0.0,
         0.0,
         per_token if again.any() else 0.0,

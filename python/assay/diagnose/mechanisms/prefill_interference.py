@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from assay.diagnose.mechanisms.findings import Estimate, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismEstimate
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """What prefill and mixed steps between decode steps add to the mean time per token."""
     steps = view.all_steps
     phase = np.array(steps["phase"].to_list(), object)
@@ -28,7 +28,7 @@ def find(view: View) -> Finding:
     tokens = len(decode) + int((phase == "mixed")[between].sum())
     per_token = float(np.maximum(excess[disturbing], 0.0).sum()) / tokens
     spread = float(np.maximum(excess[disturbing], 0.0).std()) * disturbing.sum() ** 0.5 / tokens
-    return Estimate(
+    return MechanismEstimate(
         per_token,
         max(per_token - 1.645 * spread, 0.0),
         per_token + 1.645 * spread,

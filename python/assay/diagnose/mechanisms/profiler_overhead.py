@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from assay.diagnose.mechanisms import host_launch
-from assay.diagnose.mechanisms.findings import Claim, Estimate, Finding, NotExamined
+from assay.diagnose.mechanisms.findings import (
+    Finding,
+    MechanismClaim,
+    MechanismEstimate,
+    NotExamined,
+)
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import IDLE, PROFILERS, View
+from assay.diagnose.mechanisms.view import IDLE, PROFILERS, MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Recorded overhead; where the host bounds the step, also what exceeds the prediction."""
     recorded = view.of_terms("profiler_overhead")
     if not view.is_launch_bound:
-        return Claim(recorded, ("the profiler's own records",)) if recorded.any() else None
+        return MechanismClaim(recorded, ("the profiler's own records",)) if recorded.any() else None
     if view.residuals.trace.header.source not in PROFILERS:
         return None
     whole = view.in_step(view.of_terms(*IDLE) & ~view.in_replay)
@@ -27,7 +32,7 @@ def find(view: View) -> Finding:
     observed = view.residuals.waterfall.observed_ns
     sure = view.in_step(recorded)
     excess = min(max(observed - predicted.value, sure), whole)
-    return Estimate(
+    return MechanismEstimate(
         excess,
         min(max(observed - predicted.hi, sure), whole),
         min(max(observed - predicted.lo, sure), whole),

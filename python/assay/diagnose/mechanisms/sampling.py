@@ -5,10 +5,10 @@ from __future__ import annotations
 from assay.diagnose.mechanisms.classes import SAMPLING
 from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Kernels of sampling above their floor; their copies count as copies."""
     return view.above_floor(view.with_operation(SAMPLING), "kernels of sampling")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from assay.diagnose.mechanisms.classes import EXPERTS, GEMMS
 from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Time of linear layers above their floor, those that are bound by compute left out."""
     gemms = view.with_operation(GEMMS) & ~view.with_operation(EXPERTS)
     return view.above_floor(gemms & ~view.bound_by("compute"), "GEMMs")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.mechanisms.findings import Estimate, NotExamined
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.findings import MechanismEstimate, NotExamined
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.lazy_import import LazyModule
 from assay.observe.telemetry import reading
 
@@ -27,7 +27,7 @@ DRAWS: Final = 400
 RECORD: Final = "--telemetry names a recording of assay telemetry record"
 
 
-def samples(view: View, source: str, *fields: str) -> pl.DataFrame | NotExamined:
+def samples(view: MechanismView, source: str, *fields: str) -> pl.DataFrame | NotExamined:
     """The steps of the view with these fields of the newest sample; every field has a value."""
     if view.telemetry is None:
         return NotExamined(f"telemetry of {' and '.join(fields)}; {RECORD}")
@@ -46,8 +46,8 @@ def samples(view: View, source: str, *fields: str) -> pl.DataFrame | NotExamined
 
 
 def contrast(
-    view: View, affected: Flags, took: NDArray[np.float64], what: str
-) -> Estimate | NotExamined | None:
+    view: MechanismView, affected: Flags, took: NDArray[np.float64], what: str
+) -> MechanismEstimate | NotExamined | None:
     """What steps in a state take longer than steps outside it, in the mean over all steps."""
     if not affected.any():
         return None
@@ -69,7 +69,7 @@ def contrast(
     if lo <= 0:
         return None
     share = float(affected.mean())
-    return Estimate(
+    return MechanismEstimate(
         share * difference,
         share * lo,
         share * hi,

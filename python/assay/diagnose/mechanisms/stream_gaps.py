@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Launch gaps before kernels whose launch had returned, in no replay."""
     if view.is_launch_bound:
         return None
@@ -17,7 +17,9 @@ def find(view: View) -> Finding:
     shown = queued & view.in_shown_step
     count = int(shown.sum())
     mean = float(view.dur[shown].mean()) if count else 0.0
-    return Claim(queued, (f"{count:,} gaps before kernels queued ahead, {mean:,.0f} ns each",))
+    return MechanismClaim(
+        queued, (f"{count:,} gaps before kernels queued ahead, {mean:,.0f} ns each",)
+    )
 
 
 MECHANISM = Mechanism(

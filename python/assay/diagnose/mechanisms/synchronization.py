@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Claim, Finding
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """Gaps that a wait explains, in a step that launches do not bound as a whole."""
     waits = view.of_terms("synchronization")
     if view.is_launch_bound or not waits.any():
         return None
-    return Claim(waits, view.host_sections(waits))
+    return MechanismClaim(waits, view.host_sections(waits))
 
 
 MECHANISM = Mechanism(

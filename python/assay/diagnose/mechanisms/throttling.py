@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from assay.diagnose.mechanisms import states
-from assay.diagnose.mechanisms.findings import Claim, Finding, NotExamined
+from assay.diagnose.mechanisms.findings import Finding, MechanismClaim, NotExamined
 from assay.diagnose.mechanisms.mechanism import Mechanism
-from assay.diagnose.mechanisms.view import View
+from assay.diagnose.mechanisms.view import MechanismView
 from assay.observe.telemetry import throttle
 
 
-def find(view: View) -> Finding:
+def find(view: MechanismView) -> Finding:
     """The term of throttled clocks; else steps with a limit hit against those without."""
     slowed = view.of_terms("throttling")
     if slowed.any():
-        return Claim(slowed, ("the SM clock was below the prediction's",), source="telemetry")
+        return MechanismClaim(
+            slowed, ("the SM clock was below the prediction's",), source="telemetry"
+        )
     joined = states.samples(view, "nvidia", "gpu_throttle")
     if isinstance(joined, NotExamined):
         # The residuals say it first where they lack the clock.

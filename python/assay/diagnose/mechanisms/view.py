@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.diagnose.critical_path.path import CriticalPath
-from assay.diagnose.mechanisms.findings import Claim
+from assay.diagnose.mechanisms.findings import MechanismClaim
 from assay.diagnose.residuals import Residuals
 from assay.diagnose.statistics.observations import observe
 from assay.diagnose.statistics.telemetry_claims import TelemetryClaims, claims_of
@@ -41,7 +41,7 @@ PROFILERS: Final = ("kineto", "nsys", "rocprofv3", "cupti")
 
 
 @dataclass(frozen=True)
-class View:
+class MechanismView:
     """A trace against its prediction, as mechanisms read it."""
 
     residuals: Residuals
@@ -203,7 +203,7 @@ class View:
             return float(times.mean()) if len(times) else 0.0
         return float(times[self.steps["step"].to_numpy() == self.step].sum())
 
-    def above_floor(self, chosen: Flags, what: str) -> Claim | None:
+    def above_floor(self, chosen: Flags, what: str) -> MechanismClaim | None:
         """A claim to the time of some kernels above their floor, with their share of it."""
         above = chosen & self.of_terms("kernel_inefficiency")
         if not above.any():
@@ -211,7 +211,9 @@ class View:
         floor, over = self.in_step(chosen & self.of_terms("floor")), self.in_step(above)
         share = f", {100 * floor / (floor + over):.0f} % of it their floor" if floor + over else ""
         count = self.intervals.filter(chosen & self.in_shown_step)["row"].n_unique()
-        return Claim(above, (f"{count:,} {what} take {(floor + over) / 1e3:,.1f} us{share}",))
+        return MechanismClaim(
+            above, (f"{count:,} {what} take {(floor + over) / 1e3:,.1f} us{share}",)
+        )
 
     def read_efficiency(self, reading: Flags) -> float | None:
         """The share of the read ceiling that kernels which stream weights reach in this step."""

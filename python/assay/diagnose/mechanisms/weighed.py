@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from assay.diagnose.mechanisms.findings import Estimate, Finding, Refuted
-from assay.diagnose.mechanisms.view import COMPARED, View
+from assay.diagnose.mechanisms.findings import Finding, MechanismEstimate, Refuted
+from assay.diagnose.mechanisms.view import COMPARED, MechanismView
 
 
-def weighed(view: View, name: str, finding: Finding) -> Finding:
+def weighed(view: MechanismView, name: str, finding: Finding) -> Finding:
     """The finding of mechanism `name`, adjusted for what else differed between its steps.
 
     Steps in a state and steps outside it differ in more than the state: the batch that heats the GPU
     is also what makes its steps long. A claim that a refuter brings down is no cause.
     """
-    if not isinstance(finding, Estimate) or name not in COMPARED:
+    if not isinstance(finding, MechanismEstimate) or name not in COMPARED:
         return finding
     found = view.telemetry_claims
     claim = None if found is None else found.claims.get(name)

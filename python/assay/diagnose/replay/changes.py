@@ -63,7 +63,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WhatIfChange:
     """One change: what, and to what value."""
 
     text: str
@@ -74,7 +74,7 @@ class Change:
     value: str | float = ""
 
 
-def parse(text: str) -> Change:
+def parse(text: str) -> WhatIfChange:
     """A change as the command line writes it.
 
     >>> parse("op:attention=0.8x").amount
@@ -94,15 +94,15 @@ def parse(text: str) -> Change:
         if not colon or not target:
             raise InputError(f'change "{text}": expected {kind}:NAME=AMOUNT')
         _check_target(kind, target, text)
-        return Change(text, kind, target, amount(value, text))
+        return WhatIfChange(text, kind, target, amount(value, text))
     if colon:
         raise InputError(f'change "{text}": expected {kind}=VALUE, got a name after the colon')
     if kind == "host":
-        return Change(text, kind, amount=amount(value, text))
-    return Change(text, kind, value=_value(kind, value, text))
+        return WhatIfChange(text, kind, amount=amount(value, text))
+    return WhatIfChange(text, kind, value=_value(kind, value, text))
 
 
-def parse_all(texts: Iterable[str]) -> tuple[Change, ...]:
+def parse_all(texts: Iterable[str]) -> tuple[WhatIfChange, ...]:
     """Several changes at once; one kind may not be given two values."""
     changes = tuple(parse(text) for text in texts)
     seen: dict[tuple[str, str], str] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from assay.diagnose.replay import load
-from assay.diagnose.replay.changes import LOAD_KINDS, Change
+from assay.diagnose.replay.changes import LOAD_KINDS, WhatIfChange
 from assay.diagnose.replay.figures import PERCENTILES, Z90
 from assay.diagnose.replay.load import Arrival, LoadResult, SchedulerConfig
 from assay.diagnose.replay.step_cost import StepCost, StepShape
@@ -37,7 +37,7 @@ class Load:
     slo: Mapping[str, float] = field(default_factory=dict)
     """Objectives in seconds: ttft, tpot, e2el."""
 
-    def changed(self, changes: Sequence[Change]) -> Load:
+    def changed(self, changes: Sequence[WhatIfChange]) -> Load:
         """The load under changes of the scheduler and of the rate."""
         found, fields = self, {}
         for one in changes:

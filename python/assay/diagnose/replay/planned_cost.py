@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from assay.diagnose.replay.changes import Change, clock_ratio
+from assay.diagnose.replay.changes import WhatIfChange, clock_ratio
 from assay.diagnose.replay.step_cost import StepShape
 from assay.observe.operations import parts
 from assay.planner.graph import Graph
@@ -39,7 +39,7 @@ class Setting:
         """The predicted step."""
         return predict_graph(self.model, self.hardware, self.batch)
 
-    def changed(self, changes: tuple[Change, ...]) -> Setting:
+    def changed(self, changes: tuple[WhatIfChange, ...]) -> Setting:
         """The setting under changes of batch, context, formats, clock and accelerator."""
         hardware, fields = self.hardware, dict[str, int | str]()
         for one in changes:

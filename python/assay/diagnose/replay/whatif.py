@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.answers import Answer
 from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
-from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, Change
+from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, WhatIfChange
 from assay.diagnose.replay.figures import Z90
 from assay.diagnose.replay.load_figures import STEP_ERROR, Load, simulated
 from assay.diagnose.replay.planned_cost import PlannedCost, Setting
@@ -88,7 +88,7 @@ def _expected(values: Mapping[str, Interval] | None) -> dict[str, Any] | None:
 
 def whatif(
     trace: Trace,
-    changes: Sequence[Change],
+    changes: Sequence[WhatIfChange],
     *,
     setting: Setting | None = None,
     load: Load | None = None,
@@ -164,7 +164,7 @@ def _observed_step(trace: Trace, base: step_times.StepTimes) -> float:
 
 def _apply(
     changed: Scenario,
-    changes: tuple[Change, ...],
+    changes: tuple[WhatIfChange, ...],
     setting: Setting | None,
     trace: Trace,
     base: step_times.StepTimes,
@@ -205,7 +205,7 @@ def _capture(changed: Scenario, node_gap_ns: float | None) -> None:
 
 def _scale_by_model(
     changed: Scenario,
-    modeled: tuple[Change, ...],
+    modeled: tuple[WhatIfChange, ...],
     setting: Setting | None,
     trace: Trace,
     base: step_times.StepTimes,
@@ -239,7 +239,7 @@ def _scale_by_model(
 
 
 def _observed_ratios(
-    modeled: tuple[Change, ...], trace: Trace, base: step_times.StepTimes
+    modeled: tuple[WhatIfChange, ...], trace: Trace, base: step_times.StepTimes
 ) -> tuple[dict[str, float], float]:
     """Ratios from the steps that the trace itself shows, where it has steps of several sizes.
 
@@ -279,7 +279,7 @@ def _costs(
     after_setting: Setting | None,
     before_ns: float,
     after_ns: float,
-    changes: tuple[Change, ...],
+    changes: tuple[WhatIfChange, ...],
 ) -> tuple[StepCost, StepCost]:
     """Step-cost models before and after, each through the median step that the replay gave."""
     if setting is not None and after_setting is not None:

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CausalClaim:
     """What a treatment adds to an outcome, by samples that were only observed.
 
     It can support a cause and never establish one: that takes an experiment, in which somebody
@@ -77,7 +77,7 @@ def make_claim(
     *,
     per: str = "",
     seed: int = 0,
-) -> Claim:
+) -> CausalClaim:
     """Estimate and try to refute the effect of `samples`: the outcome's and the treatment's.
 
     `per` makes it a dose in that unit. Raises `NotIdentifiedError` where the samples cannot say.
@@ -92,4 +92,4 @@ def make_claim(
     tried: tuple[Refutation, ...] = ()
     if effect.excludes_zero:
         tried = refute(observed, given, table, effect, estimate, seed=seed)
-    return Claim(treatment, outcome, unit, per, effect, tried, tuple(covariates))
+    return CausalClaim(treatment, outcome, unit, per, effect, tried, tuple(covariates))

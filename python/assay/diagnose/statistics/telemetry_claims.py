@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.statistics.claim import Claim, make_claim
+from assay.diagnose.statistics.claim import CausalClaim, make_claim
 from assay.diagnose.statistics.effect import NotIdentifiedError
 from assay.diagnose.statistics.lagged import Dependence, Screen, lagged_screen
 from assay.diagnose.statistics.observations import UNIT, Observations
@@ -61,7 +61,7 @@ STATES: Final = (
 class TelemetryClaims:
     """Claims by mechanism, the discoveries of the lagged screen, and what could not be asked."""
 
-    claims: Mapping[str, Claim]
+    claims: Mapping[str, CausalClaim]
     screen: Screen | None
     degradations: tuple[str, ...] = ()
 
@@ -88,7 +88,7 @@ def claims_of(observed: Observations, mechanisms: Collection[str] | None = None)
     table = observed.table.filter(pl.col(observed.outcome).is_not_null())
     outcome = _floats(table, observed.outcome)
     notes = list(observed.degradations)
-    claims: dict[str, Claim] = {}
+    claims: dict[str, CausalClaim] = {}
     for state in STATES:
         if state.column not in table.columns or (mechanisms and state.mechanism not in mechanisms):
             continue

@@ -67,7 +67,7 @@ class _Device:
     last_counters: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-class View:
+class TelemetryView:
     """Collects samples; `panels` is what to draw now."""
 
     def __init__(self, width: int = 40) -> None:

@@ -16,7 +16,7 @@ from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting as KnobValue
 
 if TYPE_CHECKING:
-    from assay.diagnose.replay.changes import Change
+    from assay.diagnose.replay.changes import WhatIfChange
     from assay.diagnose.replay.planned_cost import Setting
     from assay.diagnose.replay.whatif import WhatIf
 
@@ -65,21 +65,21 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
     )
 
 
-def _parsed(lever: Lever, values: Mapping[str, KnobValue]) -> tuple[Change, ...]:
+def _parsed(lever: Lever, values: Mapping[str, KnobValue]) -> tuple[WhatIfChange, ...]:
     from assay.diagnose.replay.changes import parse_all
 
     return parse_all([filled(text, values) for text in lever.changes])
 
 
-def _by_target(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
+def _by_target(changes: Sequence[WhatIfChange]) -> dict[tuple[str, str], WhatIfChange]:
     return {(one.kind, one.target): one for one in changes}
 
 
-def _kept(known: Known) -> dict[tuple[str, str], Change]:
+def _kept(known: Known) -> dict[tuple[str, str], WhatIfChange]:
     """What kept levers changed, as far as a replay can show it; a later one replaces an earlier."""
     from assay.diagnose.replay.changes import LOAD_KINDS
 
-    found: dict[tuple[str, str], Change] = {}
+    found: dict[tuple[str, str], WhatIfChange] = {}
     for one in known.kept:
         for lever in (known.levers[name] for name in one.levers if name in known.levers):
             values = {knob.knob: known.settings.get(knob.knob) for knob in lever.knobs}
@@ -87,7 +87,7 @@ def _kept(known: Known) -> dict[tuple[str, str], Change]:
     return {key: one for key, one in found.items() if one.kind not in LOAD_KINDS}
 
 
-def _once(known: Known, changes: Sequence[Change]) -> WhatIf | str:
+def _once(known: Known, changes: Sequence[WhatIfChange]) -> WhatIf | str:
     key = ("whatif", *(one.text for one in changes))
     found: WhatIf | str = known.once(key, partial(_replayed, known, changes))
     return found
@@ -102,7 +102,7 @@ def _without_profiler(ratio: Interval, traced: float, known: Known) -> Interval:
     return Interval(ratio.value * math.sqrt(slower), ratio.lo * slower, ratio.hi)
 
 
-def _replayed(known: Known, changes: Sequence[Change]) -> WhatIf | str:
+def _replayed(known: Known, changes: Sequence[WhatIfChange]) -> WhatIf | str:
     from assay.diagnose.replay.whatif import whatif
 
     assert known.trace is not None
