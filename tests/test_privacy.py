@@ -48,6 +48,8 @@ PAGES = "ui/children.py"
 """Runs slow commands of the pages in processes of their own."""
 PULL = "engine/loading/pulling.py"
 """Runs pip for `assay pull`."""
+POWER = "validate/fitting/measure_power.py"
+"""Runs nvidia-smi to lock clocks while the power of kernels is measured for a fit."""
 ATTACH = "observe/attach/program.py"
 """Runs the program of `assay trace attach`."""
 
@@ -120,6 +122,7 @@ def test_only_few_modules_start_programs(root: Path) -> None:
         WATCHDOG,
         VETTING,
         PAGES,
+        POWER,
     }
 
 
