@@ -84,6 +84,15 @@ def test_guide_names_requests_of_the_pages(rows: list[tuple[str, str, str]]) -> 
         (partial(assay.scenario_report, [PRESET]), ["scenario-report", PRESET]),
         (partial(assay.catalog_entry, "accelerators/l4"), ["catalog", "show", "accelerators/l4"]),
         (partial(assay.root_debt, families=True), ["root-debt", "--families"]),
+        (
+            partial(assay.predict_step, "llama-3.1-8b", "h200_sxm", sequences=8),
+            ["predict", "--model", "llama-3.1-8b", "--gpu", "h200_sxm", "--batch", "8"],
+        ),
+        (
+            partial(assay.predict_load, "llama-3.1-8b", "h200_sxm", [1.0, 100.0]),
+            ["predict-load", "--model", "llama-3.1-8b", "--gpu", "h200_sxm", "--rates", "1,100"],
+        ),
+        (assay.list_traces, ["trace", "list"]),
     ],
     ids=lambda value: "" if callable(value) else " ".join(value),
 )
