@@ -4,7 +4,8 @@
 # $ASSAY_TEST_DEVICE (default: cuda:0).
 #
 # pytest is installed from the bundle if the host lacks it. Arguments go to pytest: -k linear, -x ...
-# The tests run in $WORKERS processes (default: 8); those that measure time run alone, at the end.
+# The tests run in $WORKERS processes (default: 8); those that measure time run alone, at the end. Where a host is
+# lent for minutes, $TESTS chooses a part: a path such as tests/gpu, or "alone".
 # Tests whose references need PyTorch are skipped, with that reason, on hosts without it.
 set -euo pipefail
 
@@ -40,6 +41,10 @@ run() {
   [[ $status == 0 || $status == 5 ]]
 }
 alone=(tests/gpu/test_cuda_{scheduling,guarantees,known_failures,sharing}.py)
-run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" tests || failed=1
-run "$@" "${alone[@]}" || failed=1
+if [[ "${TESTS:-}" != alone ]]; then
+  run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" "${TESTS:-tests}" || failed=1
+fi
+if [[ -z "${TESTS:-}" || "$TESTS" == alone ]]; then
+  run "$@" "${alone[@]}" || failed=1
+fi
 exit "$failed"
