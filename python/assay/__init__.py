@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from assay.diagnose.replay.question import what_if
     from assay.diagnose.residuals import residuals
     from assay.engine import Engine, SamplingParams
+    from assay.improve.levers.library_questions import check_lever_files, list_levers, show_levers
+    from assay.load.server_load import find_load, load_server
     from assay.observe.attach.tracing import attach_program, attach_server
     from assay.observe.capture import capture
     from assay.observe.capture.running import capture_trace
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
     from assay.planner.machine_check import check_machine
     from assay.planner.predict import predict_graph
     from assay.planner.questions import predict_load, predict_step, sweep_steps
+    from assay.report.stored import read_report
+    from assay.report.verify import verify_report
     from assay.runs.optimize import optimize
+    from assay.runs.rollback import roll_back
+    from assay.runs.stored import compare_runs, list_runs, show_run
     from assay.runtime.graphs import capture_graph
     from assay.scenario.questions.asking import ask
     from assay.scenario.questions.comparing import diff, sensitivity
@@ -75,7 +81,9 @@ __all__ = [
     "catalog_entries",
     "catalog_entry",
     "check_invariants",
+    "check_lever_files",
     "check_machine",
+    "compare_runs",
     "cone",
     "describe",
     "diagnose_server",
@@ -86,13 +94,17 @@ __all__ = [
     "explain",
     "export_graph",
     "export_trace",
+    "find_load",
     "import_trace",
     "jit",
+    "list_levers",
     "list_presets",
     "list_relations",
+    "list_runs",
     "list_steps",
     "list_traces",
     "list_variables",
+    "load_server",
     "minimize",
     "next_work",
     "optimize",
@@ -102,17 +114,21 @@ __all__ = [
     "predict_step",
     "probe_host",
     "profile_engine",
+    "read_report",
     "receipt",
     "record_telemetry",
     "report",
     "residuals",
     "resolve",
+    "roll_back",
     "root",
     "root_debt",
     "scenario_audit",
     "scenario_report",
     "score_cases",
     "sensitivity",
+    "show_levers",
+    "show_run",
     "show_trace",
     "solve",
     "stats",
@@ -121,6 +137,7 @@ __all__ = [
     "sweep_steps",
     "telemetry",
     "verify_model",
+    "verify_report",
     "what_if",
     "write_timeline",
 ]
@@ -142,6 +159,8 @@ _ELSEWHERE = {
     "catalog_entry": "assay.catalog.questions",
     "check_invariants": "assay.diagnose.invariants.checking",
     "check_machine": "assay.planner.machine_check",
+    "check_lever_files": "assay.improve.levers.library_questions",
+    "compare_runs": "assay.runs.stored",
     "cone": "assay.scenario.questions.graph",
     "describe": "assay.scenario.questions.graph",
     "diagnose_server": "assay.diagnose.live.session",
@@ -152,12 +171,16 @@ _ELSEWHERE = {
     "explain": "assay.scenario.questions.resolving",
     "export_graph": "assay.scenario.questions.exporting",
     "export_trace": "assay.observe.exporters.exporting",
+    "find_load": "assay.load.server_load",
     "import_trace": "assay.observe.importers.storing",
+    "list_levers": "assay.improve.levers.library_questions",
     "list_presets": "assay.scenario.questions.graph",
     "list_relations": "assay.scenario.questions.graph",
+    "list_runs": "assay.runs.stored",
     "list_steps": "assay.observe.structure.summary",
     "list_traces": "assay.observe.store",
     "list_variables": "assay.scenario.questions.graph",
+    "load_server": "assay.load.server_load",
     "minimize": "assay.scenario.questions.minimizing",
     "next_work": "assay.scenario.questions.health",
     "optimize": "assay.runs.optimize",
@@ -167,16 +190,20 @@ _ELSEWHERE = {
     "predict_step": "assay.planner.questions",
     "probe_host": "assay.catalog.questions",
     "profile_engine": "assay.diagnose.delays.engine_profile",
+    "read_report": "assay.report.stored",
     "receipt": "assay.scenario.questions.receipts",
     "record_telemetry": "assay.observe.telemetry.recording",
     "residuals": "assay.diagnose.residuals",
     "resolve": "assay.scenario.questions.resolving",
+    "roll_back": "assay.runs.rollback",
     "root": "assay.scenario.questions.layers",
     "root_debt": "assay.scenario.questions.health",
     "scenario_audit": "assay.scenario.questions.reporting",
     "scenario_report": "assay.scenario.questions.reporting",
     "score_cases": "assay.validate.questions",
     "sensitivity": "assay.scenario.questions.comparing",
+    "show_levers": "assay.improve.levers.library_questions",
+    "show_run": "assay.runs.stored",
     "show_trace": "assay.observe.timeline.showing",
     "solve": "assay.scenario.questions.solving",
     "stats": "assay.scenario.questions.graph",
@@ -185,6 +212,7 @@ _ELSEWHERE = {
     "sweep_steps": "assay.planner.questions",
     "telemetry": "assay.observe.telemetry",
     "verify_model": "assay.scenario.questions.health",
+    "verify_report": "assay.report.verify",
     "what_if": "assay.diagnose.replay.question",
     "write_timeline": "assay.observe.timeline.showing",
 }

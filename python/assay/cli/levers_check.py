@@ -21,8 +21,8 @@ def levers_check_command(
     The first mistake is named with its file, lever and place, and the exit code is 2. Whether an
     engine has the knobs is only known when it runs: levers without theirs are skipped then.
     """
-    from assay.improve.levers.library_questions import check_files
+    from assay.improve.levers.library_questions import check_lever_files
 
-    valid = check_files(file or ())
+    valid = check_lever_files(file or ())
     lines = [f"{name}: {count(number, 'lever')}, valid" for name, number in valid.counts.items()]
     return report_of(valid, lambda canvas: lines, as_json)

@@ -51,7 +51,7 @@ def show_levers(name: str, files: Sequence[Path] = ()) -> Levers:
     return Levers(loading.find(loading.load(None, files), name))
 
 
-def check_files(files: Sequence[Path] = ()) -> ValidLevers:
+def check_lever_files(files: Sequence[Path] = ()) -> ValidLevers:
     """Check lever files, or the library if none is given; the first mistake is raised."""
     if files:
         loading.load(None, files)
