@@ -35,6 +35,8 @@ from assay.model.tapes.whole_block import BlockLowering
 if TYPE_CHECKING:
     from assay.model.declarations import Declarations, SimultaneousBlock
 
+FORMAT: Final = 3
+"""Raised whenever the meaning of the tape changes."""
 UNKNOWN: Final = 0.5
 """The status of a condition that is neither true (1) nor false (0)."""
 
@@ -54,7 +56,7 @@ def whole_tape(registry: Declarations, rules: Sequence[Expression] = ()) -> Whol
     `chosen NAME=RELATION`.
     """
     whole = _Whole(registry, rules)
-    key = store.fingerprint("whole", 2, registry.key, [encode(rule) for rule in rules])
+    key = store.fingerprint("whole", FORMAT, registry.key, [encode(rule) for rule in rules])
     return WholeTape(store.cached_tape(key, whole.lower), whole.inputs, whole.outputs)
 
 

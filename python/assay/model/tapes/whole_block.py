@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay.errors import AmbiguityError
 from assay.model.language.conditions import certain, possible
 from assay.model.language.relations import Relation
 from assay.model.selection import candidates
@@ -111,7 +112,7 @@ class BlockLowering:
         return dict(zip([*tears, *rest], solution, strict=True)), gap
 
     def _gap(self, member: str) -> TapeValue:
-        """What a member lacks that is not given: the inputs of its first relation outside the block."""
+        """What a member lacks unless it is given: inputs of its first relation outside the block."""
         arithmetic = self.arithmetic
 
         def lacking(choices: Sequence[Relation]) -> TapeValue:
@@ -121,8 +122,8 @@ class BlockLowering:
             return arithmetic.total((*gaps, failure))
 
         gap = self._by_variant(self.program, member, lambda value: value, lacking)
-        gap = arithmetic.total((gap, self.input_of("probe", member)))
-        return arithmetic.select(self.input_of("given", member), arithmetic.zero, gap)
+        gap = arithmetic.select(self.input_of("given", member), arithmetic.zero, gap)
+        return arithmetic.total((gap, self.input_of("probe", member)))
 
     def _outside(self, relation: Relation) -> list[str]:
         names = (*relation.inputs, *relation.part_variables("valid"))
@@ -215,7 +216,10 @@ class BlockLowering:
     ) -> TapeValue:
         """What follows from the relations in the order that the chosen variant gives them."""
         variable, relations = self.registry.variables[member], self.relations[member]
-        result = lowered(candidates(variable, {}))
+        try:
+            result = lowered(candidates(variable, {}))
+        except AmbiguityError:
+            result = program.constant(math.nan)
         if len(relations) == 1:
             return result
         variant = outer(self.input_of("variant", member))
