@@ -10,7 +10,7 @@ import pytest
 from assay import stack
 from assay.catalog import accelerators, constants, entries
 from assay.errors import InputError, UnknownNameError
-from assay.scenario import Preset, include
+from assay.scenario import Preset, built_in, include
 
 HEAD = 'name = "trial"\n[[targets]]\nlabel = "peak"\nvariable = "gpu.peak_flops"\n'
 
@@ -64,6 +64,15 @@ def test_further_include_replaces_its_group(tmp_path: Path) -> None:
     assert other.resolve("gpu.memory.bandwidth").value == pytest.approx(300e9)
     assert other.resolve("gpu.memory.bandwidth").conflicts == []
     assert other.notes[0] == "no kernel measurements of l4: constants of a100_sxm"
+
+
+def test_own_values_keep_their_order_with_further_includes() -> None:
+    # The order of inputs is that of the samples of an interval, which must not differ between runs.
+    preset = built_in.preset("llama3_8b_h200_serving")
+    changed = preset.with_includes([include("accelerators/b200_sxm", stack.registry())])
+    own = [name for name in changed.assignments if name in changed.own]
+    assert len(own) > 10
+    assert own == [name for name in preset.assignments if name in changed.own]
 
 
 def test_entry_may_choose_a_variant(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ class Preset:
     @property
     def accelerator(self) -> str:
         """Title of the included accelerator; empty without one."""
-        found = accelerator_of(self.included)
-        return "" if found is None else found.title or found.path
+        accelerator = accelerator_of(self.included)
+        return "" if accelerator is None else accelerator.title or accelerator.path
 
     def refuse_impossible(self) -> None:
         """Raise where the scenario asks for a format, context or layout that does not exist."""
@@ -119,7 +119,11 @@ class Preset:
         before, after = {id(part) for part in self.included}, {id(part) for part in included}
         added = [part for part in included if id(part) not in before]
         replaced = {name for part in added for name in part.values} | followed.stale
-        own = {name: self.assignments[name] for name in self.own if name not in replaced}
+        own = {
+            name: value
+            for name, value in self.assignments.items()
+            if name in self.own and name not in replaced
+        }
         replaced_parts = [part for part in self.included if id(part) not in after]
         gone = {name for part in replaced_parts for name in part.values}
         dropped = {name for part in replaced_parts for name in part.variants}
