@@ -207,8 +207,8 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
     for name, value in optimum.choices.items():
         yield f"  {name} = {_choice(optimum, name, value)}"
     yield from violation_lines(optimum.resolution.constraints, canvas)
-    found = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
-    yield ((f"by {optimum.method}; {found}", FAINT),)
+    points = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
+    yield ((f"by {optimum.method}; {points}", FAINT),)
     for binding in optimum.binding:
         yield from wrapped(
             f"bound by {binding.name}: {binding.text}{_price(optimum, binding)}", canvas

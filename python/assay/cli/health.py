@@ -101,7 +101,7 @@ def audit_command(
             right=(1,),
         )
         yield ""
-        for title, found in (
+        for title, names in (
             ("weak references", [f"{w.of} {w.name}: {w.why}" for w in report.weak_references]),
             ("relations that reach no target", report.unreached_relations),
             ("roots that reach no target", report.unreached_roots),
@@ -112,19 +112,19 @@ def audit_command(
             ),
             ("unused constants", report.unused_constants),
         ):
-            yield f"{title}: {len(found) or 'none'}"
-            yield from _listed(found, canvas, indent="    ")
+            yield f"{title}: {len(names) or 'none'}"
+            yield from _listed(names, canvas, indent="    ")
 
     return report_of(answer, text, as_json)
 
 
 def _listed(
-    found: Sequence[str], canvas: Canvas, start: str = "", indent: str = ""
+    lines: Sequence[str], canvas: Canvas, start: str = "", indent: str = ""
 ) -> Iterator[Line]:
-    for line in found[:MAX_LISTED]:
+    for line in lines[:MAX_LISTED]:
         yield from wrapped(start + line, canvas, indent)
-    if len(found) > MAX_LISTED:
-        yield ((f"{indent}{start}{len(found) - MAX_LISTED:,} more; --json lists all", FAINT),)
+    if len(lines) > MAX_LISTED:
+        yield ((f"{indent}{start}{len(lines) - MAX_LISTED:,} more; --json lists all", FAINT),)
 
 
 def next_work_command(

@@ -39,15 +39,15 @@ def answer_line(resolution: Resolution) -> Line:
     name: Part = (resolution.target, NAME)
     if resolution.value is None:
         return (name, " = ", ("unknown", BAD))
-    found = resolution.variable.figure(resolution.value, resolution.lower, resolution.upper)
-    return (name, " = ", (found.text, VALUE), found.interval)
+    shown = resolution.variable.figure(resolution.value, resolution.lower, resolution.upper)
+    return (name, " = ", (shown.text, VALUE), shown.interval)
 
 
-def answer_text(found: Resolution | TargetValue) -> str:
+def answer_text(answered: Resolution | TargetValue) -> str:
     """A value with the interval where there is one; empty without a value."""
-    if found.value is None:
+    if answered.value is None:
         return ""
-    shown = found.variable.figure(found.value, found.lower, found.upper)
+    shown = answered.variable.figure(answered.value, answered.lower, answered.upper)
     return f"{shown.text}{shown.interval}"
 
 
@@ -84,14 +84,14 @@ def missing_family_table(gaps: Sequence[MissingInput], canvas: Canvas) -> list[L
 
 def diagnostic_lines(resolution: Resolution, canvas: Canvas) -> Iterator[Line]:
     """Switches, conflicts, losses of accuracy and constraints that could not be judged."""
-    for title, found in (
+    for title, texts in (
         ("switches", [f"{s.variable}: {s.used} for {s.left}" for s in resolution.switches]),
         ("conflicts", [conflict.text for conflict in resolution.conflicts]),
         ("degradations", list(resolution.degradations)),
         ("not judged", [f"{v.name}: needs {', '.join(v.missing)}" for v in resolution.unjudged]),
     ):
-        yield f"{title}: {len(found) or 'none'}"
-        for line in found:
+        yield f"{title}: {len(texts) or 'none'}"
+        for line in texts:
             yield from wrapped(line, canvas, "    ")
 
 

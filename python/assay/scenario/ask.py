@@ -98,17 +98,17 @@ class Understanding:
             "intent": self.intent,
             "candidates": [
                 {
-                    "name": one.name,
-                    "meaning": one.meaning,
-                    "unit": one.unit,
-                    "score": round(one.score, 3),
-                    "words": list(one.words),
+                    "name": candidate.name,
+                    "meaning": candidate.meaning,
+                    "unit": candidate.unit,
+                    "score": round(candidate.score, 3),
+                    "words": list(candidate.words),
                 }
-                for one in self.candidates
+                for candidate in self.candidates
             ],
             "entries": [
-                {"entry": one.path, "title": one.title, "words": list(one.words)}
-                for one in self.entries
+                {"entry": entry.path, "title": entry.title, "words": list(entry.words)}
+                for entry in self.entries
             ],
             "presets": list(self.presets),
             "not_understood": list(self.unknown),
@@ -120,17 +120,17 @@ def understand(registry: Registry, presets: Sequence[Preset], question: str) -> 
     text = _shortened(question)
     named, rest = _read(text)
     intent = next(
-        (name for name, known in INTENTS.items() if any(one in known for one in rest)), "value"
+        (name for name, known in INTENTS.items() if any(word in known for word in rest)), "value"
     )
     asked, groups = asked_words(question)
     candidates = _candidates(registry, presets, asked, groups)
     known = set(candidates[0].words) if candidates else set()
     intent_words = frozenset().union(*INTENTS.values())
-    topics = {topic for one in presets for topic in _topics(one)}
+    topics = {topic for preset in presets for topic in _topics(preset)}
     unknown = [
-        one
-        for one in asked
-        if one not in known | intent_words | _COMMON and plain(one) not in topics
+        word
+        for word in asked
+        if word not in known | intent_words | _COMMON and plain(word) not in topics
     ]
     target = candidates[0].name if candidates else None
     return Understanding(
@@ -147,7 +147,7 @@ def asked_words(question: str) -> tuple[list[str], set[str]]:
     """Words of a question that a variable may explain, and groups of the entries that it names."""
     named, rest = _read(_shortened(question))
     groups = {entry.path.split("/")[0] for _, entry in named}
-    return [one for one in rest if one not in _FILLER], groups
+    return [word for word in rest if word not in _FILLER], groups
 
 
 def _shortened(question: str) -> str:
@@ -164,37 +164,37 @@ def _read(text: str) -> tuple[list[tuple[range, NamedEntry]], list[str]]:
 
 def _named_entries(words: Sequence[str]) -> list[tuple[range, NamedEntry]]:
     """Entries whose whole name stands in the question, the longest names first."""
-    found: list[tuple[range, NamedEntry]] = []
+    named: list[tuple[range, NamedEntry]] = []
     taken: set[int] = set()
     groups: set[str] = set()
     for length in range(min(_LONGEST_NAME, len(words)), 0, -1):
         for start in range(len(words) - length + 1):
             places = range(start, start + length)
             part = words[start : start + length]
-            if taken & set(places) or any(one in _FILLER for one in (part[0], part[-1])):
+            if taken & set(places) or any(word in _FILLER for word in (part[0], part[-1])):
                 continue
             path = _spellings().get(_NOT_IN_NAME.sub("", "".join(part)))
             if path is None or path.split("/")[0] in groups:
                 continue
             groups.add(path.split("/")[0])
             taken |= set(places)
-            found.append((places, NamedEntry(path, _titles()[path], tuple(part))))
-    return sorted(found, key=lambda one: one[0].start)
+            named.append((places, NamedEntry(path, _titles()[path], tuple(part))))
+    return sorted(named, key=lambda pair: pair[0].start)
 
 
 @cache
 def _catalog() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Path, title and spellings of every entry that a question may name."""
     folder = files("assay.catalog").joinpath("data")
-    found = []
+    listed = []
     for group in _GROUPS:
         if group not in entries.groups():
             continue
         for name in entries.names(group):
             data = json.loads(folder.joinpath(group, f"{name}.json").read_text("utf-8"))
             title = str(data.get("title", name))
-            found.append((f"{group}/{name}", title, (name, title, *data.get("aliases", ()))))
-    return tuple(found)
+            listed.append((f"{group}/{name}", title, (name, title, *data.get("aliases", ()))))
+    return tuple(listed)
 
 
 @cache
@@ -205,30 +205,30 @@ def _titles() -> dict[str, str]:
 @cache
 def _spellings() -> dict[str, str]:
     """Entries by spelling, without punctuation; the first entry keeps a spelling."""
-    found: dict[str, str] = {}
+    by_spelling: dict[str, str] = {}
     for path, _, spellings in _catalog():
-        for one in spellings:
-            key = _NOT_IN_NAME.sub("", one.lower())
+        for spelling in spellings:
+            key = _NOT_IN_NAME.sub("", spelling.lower())
             # A single letter or a bare number is a word of the question, not a name.
             if len(key) > 1 and not key.isdigit():
-                found.setdefault(key, path)
-    return found
+                by_spelling.setdefault(key, path)
+    return by_spelling
 
 
 def _candidates(
     registry: Registry, presets: Sequence[Preset], asked: Sequence[str], groups: Collection[str]
 ) -> list[Candidate]:
-    found = VariableSearch(registry, presets).find(asked, groups)
+    matches = VariableSearch(registry, presets).find(asked, groups)
     variables = registry.variables
     return [
         Candidate(
-            one.name,
-            variables[one.name].meaning,
-            variables[one.name].display.text,
-            one.probability,
-            one.words,
+            match.name,
+            variables[match.name].meaning,
+            variables[match.name].display.text,
+            match.probability,
+            match.words,
         )
-        for one in found
+        for match in matches
     ]
 
 
@@ -244,20 +244,20 @@ def _ranked(
 ) -> list[str]:
     """Scenarios that report on the target first, then those that share words and entries."""
     asked = {part for word in words for part in meanings(word)}
-    paths = {one.path for one in named}
-    groups = {one.path.split("/")[0] for one in named}
+    paths = {entry.path for entry in named}
+    groups = {entry.path.split("/")[0] for entry in named}
 
     def rank(preset: Preset) -> tuple[float, str]:
-        score = 4.0 * any(target == one for _, one in preset.targets)
+        score = 4.0 * any(target == variable for _, variable in preset.targets)
         score += 2.0 * len(asked & set(_topics(preset)))
-        score += 1.0 * len(paths & {one.path for one in preset.included})
+        score += 1.0 * len(paths & {part.path for part in preset.included})
         # In a scenario without a model, a model that is named would change nothing.
-        score += 3.0 * len(groups & {one.group for one in preset.included})
+        score += 3.0 * len(groups & {part.group for part in preset.included})
         # Any scenario of the same layer is nearer than one of another.
         score += 0.5 * any(
-            target is not None and target.split(".")[0] == one.split(".")[0]
-            for _, one in preset.targets
+            target is not None and target.split(".")[0] == variable.split(".")[0]
+            for _, variable in preset.targets
         )
         return (-score, preset.name)
 
-    return [one.name for one in sorted(presets, key=rank)]
+    return [preset.name for preset in sorted(presets, key=rank)]

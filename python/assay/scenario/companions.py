@@ -43,8 +43,8 @@ class Followed(NamedTuple):
 
 def accelerator_of(includes: Iterable[Include]) -> Include | None:
     """The accelerator among includes; of several the last holds."""
-    found = [part for part in includes if part.group == ACCELERATORS]
-    return found[-1] if found else None
+    accelerators = [part for part in includes if part.group == ACCELERATORS]
+    return accelerators[-1] if accelerators else None
 
 
 def follow(

@@ -103,8 +103,8 @@ class Estimate:
     @property
     def utilization(self) -> float | None:
         """MFU of a training run."""
-        found = self._resolution("training.mfu")
-        return None if found is None else found.value
+        mfu = self._resolution("training.mfu")
+        return None if mfu is None else mfu.value
 
     @property
     def losses(self) -> dict[str, float]:
@@ -126,8 +126,8 @@ class Estimate:
         return self._resolution("econ.cost.per_output_token")
 
     def _resolution(self, name: str) -> Resolution | None:
-        found = (target.resolution for target in self.report.targets if target.target == name)
-        return next(found, None)
+        resolutions = (target.resolution for target in self.report.targets if target.target == name)
+        return next(resolutions, None)
 
     def to_data(self) -> dict[str, Any]:
         """The estimate as plain data."""
@@ -237,17 +237,17 @@ def _with_training_layout(
     last = ""
     while count <= MAX_GPUS:
         try:
-            found, chosen = _fastest(_sized(scenario, count, per_node), count)
+            sized, chosen = _fastest(_sized(scenario, count, per_node), count)
         except InfeasibleError as error:
             if gpus:
                 raise
             last = error.message
         else:
-            taken = found.resolve("training.time_to_train").require_value()
+            taken = sized.resolve("training.time_to_train").require_value()
             if gpus:
-                return found, chosen
+                return sized, chosen
             if taken <= days * _DAY:
-                return found, {
+                return sized, {
                     "training.gpus": (float(count), f"fewest in {days:g} days"),
                     **chosen,
                 }
@@ -356,11 +356,11 @@ def _entry_defaults(scenario: Preset, asked: set[str]) -> list[Default]:
 def _value_defaults(scenario: Preset, chosen: Mapping[str, tuple[float, str]]) -> list[Default]:
     """Values of the scenario's own, and those that the estimate chose."""
     registry = scenario.registry
-    found = []
+    defaults = []
     for name in sorted(scenario.own):
         variable, value = registry.variables[name], scenario.inputs.values[name]
         reason = chosen[name][1] if name in chosen else scenario.assignments[name].source
         if not reason.endswith("as asked"):
             text = variable.figure(value).text
-            found.append(Default(name, variable.format(value), text, reason))
-    return found
+            defaults.append(Default(name, variable.format(value), text, reason))
+    return defaults

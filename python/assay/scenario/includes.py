@@ -172,15 +172,15 @@ def include_engine(
     name: str, registry: Declarations, client: str = engines.DEFAULT_CLIENT
 ) -> Include:
     """The constants of a serving engine, and of the client that sends it requests."""
-    found = engines.find(name, client)
+    engine = engines.find(name, client)
     values = _sourced(
-        found.values,
+        engine.values,
         f"constants of the engine {name}",
         registry,
-        found.log_standard_errors,
-        found.kinds,
+        engine.log_standard_errors,
+        engine.kinds,
     )
-    correlations = _among_uncertain(found.correlations, values, {})
+    correlations = _among_uncertain(engine.correlations, values, {})
     return Include(
         f"engines/{name}", values, variants=ENGINE_VARIANTS, group="engines",
         correlations=correlations,
@@ -210,7 +210,7 @@ def _sourced(
 
     A number that a relation computes as well is a check on that relation, and is left out.
     """
-    found = {}
+    values = {}
     for name, number in numbers.items():
         variable = registry.variables.get(name)
         if variable is None or not variable.is_root:
@@ -219,13 +219,13 @@ def _sourced(
         inside = max(variable.lower, 0.0) < number < variable.upper
         spread = log_standard_errors.get(name, 0.0) if inside else 0.0
         kind = kinds.get(name, "measured")
-        found[name] = SourcedValue.from_number(variable, number, source, kind, spread)
-    return found
+        values[name] = SourcedValue.from_number(variable, number, source, kind, spread)
+    return values
 
 
-def _is_equal(one: SourcedValue, other: SourcedValue) -> bool:
+def _is_equal(first: SourcedValue, second: SourcedValue) -> bool:
     try:
-        return one.text == other.text or _number(one) == _number(other)
+        return first.text == second.text or _number(first) == _number(second)
     except AssayError:
         return False
 

@@ -28,8 +28,12 @@ class TargetReport:
     @property
     def is_uncertain(self) -> bool:
         """Whether the target has an interval of some width."""
-        found = self.resolution
-        return found is not None and found.value is not None and found.lower != found.upper
+        resolution = self.resolution
+        return (
+            resolution is not None
+            and resolution.value is not None
+            and resolution.lower != resolution.upper
+        )
 
     @property
     def assumed_share(self) -> float | None:
@@ -77,8 +81,8 @@ class ScenarioReport(NamedTuple):
     @property
     def violations(self) -> list[ConditionVerdict]:
         """Constraints that the scenario violates, each once."""
-        found = [report.resolution for report in self.targets if report.resolution]
-        return list({v.name: v for resolution in found for v in resolution.violated}.values())
+        resolutions = [report.resolution for report in self.targets if report.resolution]
+        return list({v.name: v for resolution in resolutions for v in resolution.violated}.values())
 
     @property
     def violated(self) -> list[str]:

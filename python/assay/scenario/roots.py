@@ -107,9 +107,9 @@ def report_root(registry: Registry, name: str, presets: Iterable[Preset]) -> Roo
 def _groups(name: str) -> Iterable[CatalogGroup]:
     for group in entries.groups():
         members = all_models() if group == MODELS else entries.entries(group)
-        found = tuple(member.name for member in members if name in _values(member))
-        if found:
-            yield CatalogGroup(group, found)
+        names = tuple(member.name for member in members if name in _values(member))
+        if names:
+            yield CatalogGroup(group, names)
     calibrated = tuple(n for n in constants.calibrated() if name in constants.given(n))
     if calibrated:
         yield CatalogGroup("calibration", calibrated)

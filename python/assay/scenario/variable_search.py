@@ -93,7 +93,7 @@ WEIGHTS: Final = Features(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class VariableMatch:
     """A variable with its probability among all, and the words of the question that it explains."""
 
     name: str
@@ -114,12 +114,12 @@ def plain(word: str) -> str:
 
 def parts(text: str) -> list[str]:
     """The words of a text, without endings of plurals."""
-    return [plain(one) for one in _PART.findall(text.lower())]
+    return [plain(word) for word in _PART.findall(text.lower())]
 
 
 def meanings(word: str) -> list[str]:
     """What a word of a question is looked for as."""
-    return [plain(one) for text in SYNONYMS.get(word, word).split() for one in parts(text)]
+    return [plain(part) for text in SYNONYMS.get(word, word).split() for part in parts(text)]
 
 
 class VariableSearch:
@@ -151,13 +151,13 @@ class VariableSearch:
         kinds = [unit for part in sorted(wanted) for unit in _KINDS.get(part, ())]
         names_device = "accelerators" in groups and "models" not in groups
         whole = self._sum(known) or 1.0
-        found = {}
+        by_name = {}
         for name, words in self._words.items():
             common = known & words
             if not common:
                 continue
             scope = name.partition(".")[0]
-            found[name] = Features(
+            by_name[name] = Features(
                 coverage=self._sum(common) / whole,
                 precision=self._sum(common) / self._sum(words),
                 name=self._sum(self._names[name] & known) / self._sum(self._names[name]),
@@ -167,24 +167,24 @@ class VariableSearch:
                 device=float(names_device and scope in ("gpu", "hbm")),
                 depth=float(max(0, name.count(".") - 1)),
             )
-        return found
+        return by_name
 
     def find(
         self, asked: Sequence[str], groups: Collection[str], weights: Features = WEIGHTS
-    ) -> list[Found]:
+    ) -> list[VariableMatch]:
         """The likeliest variables, the best first."""
-        found = self.features(asked, groups)
-        if not found:
+        features = self.features(asked, groups)
+        if not features:
             return []
         scores = {
-            name: sum(w * x for w, x in zip(weights, one, strict=True))
-            for name, one in found.items()
+            name: sum(w * x for w, x in zip(weights, values, strict=True))
+            for name, values in features.items()
         }
         top = max(scores.values())
         whole = sum(math.exp(score - top) for score in scores.values())
         best = sorted(scores, key=lambda name: (-scores[name], name))[:MOST_CANDIDATES]
         return [
-            Found(name, math.exp(scores[name] - top) / whole, self._explained(name, asked))
+            VariableMatch(name, math.exp(scores[name] - top) / whole, self._explained(name, asked))
             for name in best
         ]
 
@@ -193,11 +193,11 @@ class VariableSearch:
         words = self._words[name]
         unit = self._registry.variables[name].unit
         return tuple(
-            one
-            for one in dict.fromkeys(asked)
+            word
+            for word in dict.fromkeys(asked)
             if any(
                 part in words or any(_is_of(unit, kind) for kind in _KINDS.get(part, ()))
-                for part in meanings(one)
+                for part in meanings(word)
             )
         )
 
@@ -208,7 +208,7 @@ class VariableSearch:
         return 1.0 if any(_is_of(unit, kind) for kind in kinds) else -1.0
 
     def _sum(self, words: Collection[str]) -> float:
-        return math.fsum(self._weight[one] for one in words)
+        return math.fsum(self._weight[word] for word in words)
 
 
 def _content(words: Sequence[str]) -> frozenset[str]:

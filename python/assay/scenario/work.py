@@ -73,7 +73,7 @@ def _shares(
     shares: dict[str, dict[str, float]] = {target: {} for target in targets}
     labels = joined_labels(sources.names, evaluator.blocks)
     for label in dict.fromkeys(labels):
-        rows = [row for row, one in enumerate(labels) if one == label]
+        rows = [row for row, other in enumerate(labels) if other == label]
         crossed = start.copy()
         crossed[rows] = other[rows]
         after = evaluator(crossed)
@@ -91,10 +91,10 @@ def _shares_of_one(registry: Registry, preset: Preset, target: str) -> dict[str,
     from assay.model.uncertainty.propagate import variance_shares
 
     try:
-        found = variance_shares(
+        shares = variance_shares(
             registry, target, preset.inputs, preset.variants, count=SHARES_COUNT
         )
     except AssayError:
         # The central value is finite, but too few sample points are.
         return {}
-    return {name: share.total_order for share in found for name in found.members[share.name]}
+    return {name: share.total_order for share in shares for name in shares.members[share.name]}

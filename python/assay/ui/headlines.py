@@ -33,19 +33,19 @@ def headline(name: str) -> dict[str, Any]:
     if (cached := store.read_cache(path)) is not None:
         kept: dict[str, Any] = json.loads(cached)
         return kept
-    found = _computed(preset)
-    store.write_cache(path, json.dumps(found).encode())
-    return found
+    figures = _computed(preset)
+    store.write_cache(path, json.dumps(figures).encode())
+    return figures
 
 
 def _computed(preset: Preset) -> dict[str, Any]:
     registry = preset.registry
     rows = []
     for label, target in preset.targets:
-        found = registry.resolve(target, preset.inputs, preset.variants)
-        variable = found.variable
-        ends = (found.lower, found.upper)
-        value = found.value
+        resolution = registry.resolve(target, preset.inputs, preset.variants)
+        variable = resolution.variable
+        ends = (resolution.lower, resolution.upper)
+        value = resolution.value
         rows.append(
             {
                 "label": label,
@@ -55,7 +55,7 @@ def _computed(preset: Preset) -> dict[str, Any]:
                 "lo": None if ends[0] is None else variable.shown(ends[0]),
                 "hi": None if ends[1] is None else variable.shown(ends[1]),
                 "text": None if value is None else variable.figure(value, *ends).text,
-                "missing": [gap.variable.name for gap in found.missing],
+                "missing": [gap.variable.name for gap in resolution.missing],
             }
         )
     known = [str(row["target"]) for row in rows if row["value"] is not None]
@@ -79,22 +79,22 @@ def _spark(preset: Preset, targets: list[str]) -> dict[str, Any] | None:
         moved = sensitivities(registry, targets[0], inputs, preset.variants)
     except AssayError:
         return None
-    for one in moved.inputs:
-        if one.variable.name not in preset.own or one.value <= 0:
+    for moving in moved.inputs:
+        if moving.variable.name not in preset.own or moving.value <= 0:
             continue
-        axis = {one.variable.name: (one.value / FACTOR, one.value * FACTOR, POINTS, "log")}
+        axis = {moving.variable.name: (moving.value / FACTOR, moving.value * FACTOR, POINTS, "log")}
         try:
-            found = sweep(registry, targets, axis, preset.given, preset.variants, constraints=False)
+            swept = sweep(registry, targets, axis, preset.given, preset.variants, constraints=False)
         except AssayError:
             # A count may have no values between whole ones; the next input may.
             continue
-        shown = one.variable.shown
+        shown = moving.variable.shown
         return {
-            "input": one.variable.name,
-            "meaning": one.variable.meaning,
-            "unit": one.variable.display.text,
-            "value": shown(one.value),
-            "at": found.columns[one.variable.name].tolist(),
-            "values": {target: found.columns[target].tolist() for target in targets},
+            "input": moving.variable.name,
+            "meaning": moving.variable.meaning,
+            "unit": moving.variable.display.text,
+            "value": shown(moving.value),
+            "at": swept.columns[moving.variable.name].tolist(),
+            "values": {target: swept.columns[target].tolist() for target in targets},
         }
     return None
