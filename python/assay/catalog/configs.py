@@ -300,10 +300,10 @@ class _Reader:
         return None
 
     def _required(self, fields: tuple[str, ...]) -> float:
-        found = self._first(fields)
-        if found is None:
+        value = self._first(fields)
+        if value is None:
             raise InputError(f"{self.name}: the configuration lacks {fields[0]}")
-        return found
+        return value
 
     def _flag(self, field: str, default: bool) -> bool:
         stated = self.config.get(field)

@@ -124,13 +124,13 @@ def _find(system: str, engine: str | None, accelerator: str) -> Calibration:
     correlations: dict[tuple[str, str], float] = {}
     for data in _chain(system):
         own = data.get("engines", {}).get(engine, {}) if engine is not None else {}
-        found = {**data["constants"], **own}
+        applied = {**data["constants"], **own}
         if data["system"] not in (COMMON, system):
             # What holds for one accelerator only, such as that a fit has seen it.
-            found = {name: entry for name, entry in found.items() if not entry.get("own_only")}
-        replaced = entries.keys() & found.keys()
-        entries.update(found)
-        sources.update(dict.fromkeys(found, str(data["system"])))
+            applied = {name: entry for name, entry in applied.items() if not entry.get("own_only")}
+        replaced = entries.keys() & applied.keys()
+        entries.update(applied)
+        sources.update(dict.fromkeys(applied, str(data["system"])))
         correlations = {p: v for p, v in correlations.items() if replaced.isdisjoint(p)}
         correlations |= read_correlations(data.get("correlations", ()))
     others = {name for name, source in sources.items() if source not in (COMMON, system)}

@@ -86,8 +86,8 @@ def kernels(engine: str) -> dict[str, Any]:
     """Constants of an engine's own kernels by kind, for engines whose kernels were measured."""
     if engine not in _data()["engines"]:
         raise unknown_name("engine", engine, names())
-    found: dict[str, Any] = _data()["engines"][engine].get("kernels", {})
-    return found
+    kernels_of_engine: dict[str, Any] = _data()["engines"][engine].get("kernels", {})
+    return kernels_of_engine
 
 
 @cache

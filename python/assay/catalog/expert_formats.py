@@ -137,8 +137,8 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 @cache
 def _table() -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     entries = json.loads(FILE.read_text(encoding="utf-8"))["formats"]
     for entry in sorted(entries, key=lambda e: _numbers(e["release"])):
-        found.setdefault((entry["system"], entry["engine"], entry["format"]), []).append(entry)
-    return found
+        rows.setdefault((entry["system"], entry["engine"], entry["format"]), []).append(entry)
+    return rows

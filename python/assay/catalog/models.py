@@ -125,12 +125,12 @@ def find(name: str) -> CatalogModel:
     shorter = _SUFFIXES.sub("", bare)
     known = _spellings()
     for spelling in (name, bare, shorter):
-        if (found := known.get(normalize_name(spelling))) is not None:
-            return read(found)
+        if (model := known.get(normalize_name(spelling))) is not None:
+            return read(model)
     # Some write 3_1 for 3.1: without the point, exactly one model must match.
     without_point = normalize_name(shorter).replace(".", "")
     matches = {
-        found for spelling, found in known.items() if spelling.replace(".", "") == without_point
+        model for spelling, model in known.items() if spelling.replace(".", "") == without_point
     }
     if len(matches) == 1:
         return read(matches.pop())

@@ -79,15 +79,15 @@ class GroupScore:
     @property
     def failures(self) -> tuple[str, ...]:
         """What misses its bar: `median`, or intervals that are too `narrow` or too `wide`."""
-        found = []
+        failures = []
         if self.held_out is not None and self.held_out.median > self.bar:
-            found.append("median")
+            failures.append("median")
         if self.coverage90 is not None and self.band is not None:
             if self.coverage90 < self.band[0]:
-                found.append("narrow")
+                failures.append("narrow")
             elif self.coverage90 > self.band[1]:
-                found.append("wide")
-        return tuple(found)
+                failures.append("wide")
+        return tuple(failures)
 
     def to_data(self) -> dict[str, Any]:
         """The score as plain data."""
@@ -104,12 +104,12 @@ class GroupScore:
 
 def score_groups(rows: Sequence[Row]) -> list[GroupScore]:
     """One score a group that has figures, in the order of the bars."""
-    found = []
+    groups = []
     for name in BARS:
         own = [row for row in rows if row.group == name and row.predicted is not None]
         if own:
-            found.append(_score(name, own))
-    return found
+            groups.append(_score(name, own))
+    return groups
 
 
 def _score(name: str, rows: Sequence[Row]) -> GroupScore:

@@ -48,11 +48,11 @@ def accelerator_inputs(system: str) -> Inputs:
     return inputs_of(include_calibrated(entry, entry.path, registry()))
 
 
-def inputs_of(found: Include) -> Inputs:
+def inputs_of(include: Include) -> Inputs:
     """The values of an include that the graph knows."""
     variables = registry().variables
-    given = {name: value.read(variables[name]) for name, value in found.values.items()}
-    return read_inputs(registry(), given, found.correlations)
+    given = {name: value.read(variables[name]) for name, value in include.values.items()}
+    return read_inputs(registry(), given, include.correlations)
 
 
 def with_distributions(values: Mapping[str, float], *parts: Inputs) -> Inputs:
@@ -84,7 +84,7 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
     A case's certain inputs are single numbers, so that what follows from those alone is computed
     once a case.
     """
-    found = np.full((len(outputs), len(cases), count), np.nan)
+    drawn = np.full((len(outputs), len(cases), count), np.nan)
     groups: dict[tuple[str, ...], list[int]] = {}
     for position, case in enumerate(cases):
         groups.setdefault(tuple(sorted(case.values)), []).append(position)
@@ -94,8 +94,8 @@ def samples(cases: Sequence[Inputs], outputs: Sequence[str], count: int = COUNT)
             continue
         rows = [list(outputs).index(name) for name in cone.outputs]
         for position, values in _sampled(cone.function, cases, positions, count):
-            found[rows, position] = values
-    return found
+            drawn[rows, position] = values
+    return drawn
 
 
 def _sampled(
@@ -151,8 +151,8 @@ def intervals(
 
     `first` leaves all outputs but so many out, of a tape that has more.
     """
-    found = samples(cases, outputs, count)[:first]
-    ends = np.full((*found.shape[:2], 2), np.nan)
-    known = np.isfinite(found).all(axis=2)
-    ends[known] = np.quantile(found[known], _TAILS, axis=1).T
+    drawn = samples(cases, outputs, count)[:first]
+    ends = np.full((*drawn.shape[:2], 2), np.nan)
+    known = np.isfinite(drawn).all(axis=2)
+    ends[known] = np.quantile(drawn[known], _TAILS, axis=1).T
     return ends

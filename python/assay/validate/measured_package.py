@@ -24,13 +24,13 @@ _HINT = "pip install 'assay[validate]'"
 
 def package_folder() -> Path:
     """The data folder of the installed package; raises if it is missing or another version."""
-    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    if spec is None or spec.origin is None:
         raise InputError(f"the package {PACKAGE}, which holds the measurements, is missing", _HINT)
     installed = importlib.metadata.version(PACKAGE)
     if installed != VERSION:
         raise InputError(f"{PACKAGE} {installed} is installed, expected {VERSION}", _HINT)
-    return Path(found.origin).parent / "systems" / "data"
+    return Path(spec.origin).parent / "systems" / "data"
 
 
 def is_package_row(case: Case) -> bool:

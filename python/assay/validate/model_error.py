@@ -29,21 +29,25 @@ def spreads_without_source(
     fold = fold_of(case, "model_error")
     if fold is None:
         return None
-    found: dict[str, float] = {
+    spreads: dict[str, float] = {
         name: float(spread)
         for name, spread in fold.constants["spreads"].items()
         if name.startswith(f"{kind}.")
     }
     if system in fold.constants["seen"][kind]:
-        found.pop(f"{kind}{PART}transfer", None)
+        spreads.pop(f"{kind}{PART}transfer", None)
     if client:
-        found |= fold.constants["clients"].get(client, {})
-    return found
+        spreads |= fold.constants["clients"].get(client, {})
+    return spreads
 
 
 def with_spreads(inputs: Inputs, spreads: Mapping[str, float]) -> Inputs:
     """Inputs with these model errors in place of their own."""
-    kept = {name: one for name, one in inputs.distributions.items() if PART not in name}
+    kept = {
+        name: distribution
+        for name, distribution in inputs.distributions.items()
+        if PART not in name
+    }
     errors = {
         name: Distribution("lognormal", (1.0, spread))
         for name, spread in spreads.items()
@@ -58,10 +62,10 @@ def with_constants(inputs: Inputs, constants: Mapping[str, float]) -> Inputs:
     changed = {name: value for name, value in constants.items() if name in inputs.values}
     distributions = dict(inputs.distributions)
     for name, value in changed.items():
-        one = distributions.get(name)
-        if one is not None and one.kind == "lognormal":
-            distributions[name] = Distribution("lognormal", (value, one.parameters[1]))
-        elif one is not None:
+        distribution = distributions.get(name)
+        if distribution is not None and distribution.kind == "lognormal":
+            distributions[name] = Distribution("lognormal", (value, distribution.parameters[1]))
+        elif distribution is not None:
             del distributions[name]
     pairs = {p: v for p, v in inputs.correlations.items() if set(p) <= distributions.keys()}
     return Inputs({**inputs.values, **changed}, distributions, pairs)

@@ -34,7 +34,7 @@ class Cone:
 def compile_known(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Cone:
     """Compile the outputs that the inputs determine."""
     cones = Cones(registry(), inputs, {}, switch=True)
-    missing = {name: tuple(found) for name in outputs if (found := cones.missing_inputs([name]))}
+    missing = {name: tuple(absent) for name in outputs if (absent := cones.missing_inputs([name]))}
     known = tuple(name for name in outputs if name not in missing)
     function = registry().compile(inputs=list(inputs), outputs=list(known)) if known else None
     return Cone(function, known, missing)
@@ -70,15 +70,15 @@ class GroupedPoints:
 
     def evaluate(self, outputs: Sequence[str]) -> dict[str, Array]:
         """Each output, one number a point; NaN where inputs are missing."""
-        found = {name: np.full(self.count, np.nan) for name in outputs}
+        columns = {name: np.full(self.count, np.nan) for name in outputs}
         for group in self.groups:
             cone = compile_known(group.names, tuple(outputs))
             if cone.function is None:
                 continue
             values = cone.function(*group.columns)
             for name, column in zip(cone.outputs, values, strict=True):
-                found[name][group.positions] = column
-        return found
+                columns[name][group.positions] = column
+        return columns
 
     def missing(self, position: int, outputs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """The outputs of a point without a value, with the inputs that they lack."""

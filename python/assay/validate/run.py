@@ -35,7 +35,7 @@ def validate(
             f'no cases of "{suite}" in tiers {", ".join(tiers)}',
             f"suites: {', '.join(sorted({case.suite for case in cases})) or 'none'}",
         )
-    found: list[Score] = []
+    results: list[Score] = []
     pools: list[Score] = []
     for name, kind in KINDS.items():
         group = [case for case in chosen if case.kind == kind]
@@ -43,16 +43,16 @@ def validate(
             continue
         progress(f"predicting {len(group)} cases of {name}")
         part = scores(name, _predict(name, group))
-        found += part
+        results += part
         pools.append(part[-1])
     if len(pools) > 1:
-        found.append(score_pool(ALL, [score for score in found if score.is_suite]))
-    return found
+        results.append(score_pool(ALL, [score for score in results if score.is_suite]))
+    return results
 
 
-def rows_of(found: Iterable[Score]) -> list[Row]:
+def rows_of(scores: Iterable[Score]) -> list[Row]:
     """Every row once: those of the suites."""
-    return [row for score in found if score.is_suite for row in score.rows]
+    return [row for score in scores if score.is_suite for row in score.rows]
 
 
 def _chosen(suite: str, cases: Sequence[Case]) -> list[Case]:

@@ -190,8 +190,8 @@ def score_suite(name: str, rows: Sequence[Row]) -> Score:
     """Score the rows of one suite, or a part of them."""
     baselines = {}
     for baseline in sorted({name for row in rows for name in row.baselines}):
-        found = [_error(row.baselines.get(baseline), row.observed) for row in rows]
-        if (errors := Errors.of(found)) is not None:
+        baseline_errors = [_error(row.baselines.get(baseline), row.observed) for row in rows]
+        if (errors := Errors.of(baseline_errors)) is not None:
             baselines[baseline] = errors
     return Score(
         name,
@@ -237,7 +237,7 @@ def scores(pool: str, rows: Sequence[Row]) -> list[Score]:
         score_suite(name, [row for row in rows if row.suite == name])
         for name in dict.fromkeys(row.suite for row in rows)
     ]
-    found = list(suites)
+    results = list(suites)
     by_quantity: dict[str, list[Score]] = {}
     for suite in suites:
         predicted = [row for row in suite.rows if row.predicted is not None]
@@ -247,10 +247,10 @@ def scores(pool: str, rows: Sequence[Row]) -> list[Score]:
             score = score_suite(f"{suite.name}/{quantity}", part)
             by_quantity.setdefault(quantity, []).append(score)
             if len(quantities) > 1:
-                found.append(score)
+                results.append(score)
     if len(by_quantity) > 1:
-        found += [score_pool(f"{pool}/{name}", parts) for name, parts in by_quantity.items()]
-    return [*found, score_pool(pool, suites)] if suites else []
+        results += [score_pool(f"{pool}/{name}", parts) for name, parts in by_quantity.items()]
+    return [*results, score_pool(pool, suites)] if suites else []
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -78,18 +78,18 @@ def single_changes(inputs: Inputs, output: str, observed: float) -> list[Change]
     predicted = float(function(*values)[0])
     if not (math.isfinite(predicted) and predicted > 0 and observed > 0):
         return []
-    found = _settings(function, names, values, observed, predicted)
+    changes = _settings(function, names, values, observed, predicted)
     for name, after in _solved(function, names, values, observed):
         variable, before = registry().variables[name], inputs.values[name]
         spread = inputs.distributions.get(name)
         spreads = None
         if spread is not None and spread.kind == "lognormal" and spread.parameters[1] > 0:
             spreads = abs(math.log(after / before)) / spread.parameters[1]
-        found.append(
+        changes.append(
             Change(name, variable.display.text, variable.shown(before), variable.shown(after),
                    1.0, spreads)
         )  # fmt: skip
-    return found
+    return changes
 
 
 def _settings(
@@ -107,14 +107,14 @@ def _settings(
     for column, (position, value) in enumerate(tried):
         points[position, column] = value
     miss = abs(math.log(observed / predicted))
-    found = []
+    changes = []
     for (position, value), figure in zip(tried, function(*points)[0], strict=True):
         if figure > 0 and abs(math.log(observed / figure)) <= _CLOSER * miss:
             name = names[position]
             unit = registry().variables[name].display.text
             ratio = float(figure) / observed
-            found.append(Change(name, unit, float(values[position]), value, ratio))
-    return sorted(found, key=lambda change: abs(math.log(change.ratio)))
+            changes.append(Change(name, unit, float(values[position]), value, ratio))
+    return sorted(changes, key=lambda change: abs(math.log(change.ratio)))
 
 
 def _solved(
@@ -130,7 +130,7 @@ def _solved(
             values[position] * _FACTORS, variable.lower, variable.upper
         )
     figures = function(*points)[0].reshape(len(tried), len(_FACTORS))
-    found = []
+    values_by_name = []
     for row, position in enumerate(tried):
         factor = _crossing(figures[row], observed)
         if factor is None:
@@ -138,8 +138,8 @@ def _solved(
         after = factor * values[position]
         variable = registry().variables[names[position]]
         if variable.lower <= after <= variable.upper:
-            found.append((abs(math.log(factor)), names[position], float(after)))
-    return [(name, after) for _, name, after in sorted(found)]
+            values_by_name.append((abs(math.log(factor)), names[position], float(after)))
+    return [(name, after) for _, name, after in sorted(values_by_name)]
 
 
 def _is_number(name: str) -> bool:

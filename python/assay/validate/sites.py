@@ -34,7 +34,7 @@ def _pue(site: str) -> tuple[float, float, float]:
     """The PUE of a site of the catalog, and the ends of its interval."""
     scenario = built_in.preset(SCENARIO)
     entry = include(f"sites/{site}", scenario.registry)
-    found = scenario.with_includes([entry]).resolve("thermal.dc.pue")
-    if found.lower is None or found.upper is None:
+    pue = scenario.with_includes([entry]).resolve("thermal.dc.pue")
+    if pue.lower is None or pue.upper is None:
         raise EvaluationError("the PUE of this site has no interval")
-    return found.require_value(), found.lower, found.upper
+    return pue.require_value(), pue.lower, pue.upper

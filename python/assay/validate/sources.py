@@ -48,7 +48,7 @@ def _unreleased(name: str) -> str:
 
 def by_source(cases: Iterable[Case]) -> dict[str, list[Case]]:
     """Cases of each source, in the order of the files."""
-    found: dict[str, list[Case]] = {}
+    grouped: dict[str, list[Case]] = {}
     for case in cases:
-        found.setdefault(source_of(case), []).append(case)
-    return found
+        grouped.setdefault(source_of(case), []).append(case)
+    return grouped

@@ -62,12 +62,12 @@ def worst(rows: Sequence[Row], cases: Sequence[Case], count: int) -> list[Miss]:
     scored = [row for row in rows if row.group and row.held_out_error is not None]
     chosen = sorted(scored, key=_size, reverse=True)[:count]
     inputs = _figure_inputs(cases, {row.case for row in chosen})
-    found = []
+    misses = []
     for row in chosen:
         known = inputs.get((row.case, row.quantity))
         changes = single_changes(known.inputs, known.output, known.observed) if known else []
-        found.append(Miss(row, _terms(row), tuple(changes[:CHANGES])))
-    return found
+        misses.append(Miss(row, _terms(row), tuple(changes[:CHANGES])))
+    return misses
 
 
 def _size(row: Row) -> float:
@@ -78,14 +78,14 @@ def _size(row: Row) -> float:
 def _figure_inputs(
     cases: Sequence[Case], wanted: set[str]
 ) -> Mapping[tuple[str, str], FigureInputs]:
-    found: dict[tuple[str, str], FigureInputs] = {}
+    by_figure: dict[tuple[str, str], FigureInputs] = {}
     for name, kind in KINDS.items():
         own = [case for case in cases if case.kind == kind]
         if any(case.id in wanted for case in own):
             module = importlib.import_module(f"assay.validate.{FOLDERS[name]}.figure_inputs")
             for key, parts in module.figure_inputs(own, wanted).items():
-                found[key] = FigureInputs(*parts)
-    return found
+                by_figure[key] = FigureInputs(*parts)
+    return by_figure
 
 
 def _terms(row: Row) -> tuple[TermChange, ...]:
@@ -102,8 +102,8 @@ def _terms(row: Row) -> tuple[TermChange, ...]:
     terms = {name: value * scale for name, value in row.terms.items() if value > 0}
     whole = sum(terms.values())
     missing = whole * (predicted / row.observed - 1) if is_rate else row.observed - predicted
-    found = [TermChange(name, value, max(value + missing, 0.0)) for name, value in terms.items()]
-    return tuple(sorted(found, key=_term_size))
+    changes = [TermChange(name, value, max(value + missing, 0.0)) for name, value in terms.items()]
+    return tuple(sorted(changes, key=_term_size))
 
 
 def _term_size(term: TermChange) -> tuple[float, float]:

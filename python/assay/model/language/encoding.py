@@ -93,13 +93,13 @@ def evaluate_partly(
         kind = type(entry)
         if kind is list:
             operator, *operands = entry
-            found = [results[operand] for operand in operands]
-            if operator == "select" and found[0] is not None:
-                results.append(found[1] if found[0] else found[2])
-            elif None in found:
+            arguments = [results[operand] for operand in operands]
+            if operator == "select" and arguments[0] is not None:
+                results.append(arguments[1] if arguments[0] else arguments[2])
+            elif None in arguments:
                 results.append(None)
             else:
-                results.append(_FUNCTIONS[operator](*found))
+                results.append(_FUNCTIONS[operator](*arguments))
         elif kind is str:
             results.append(values.get(entry))
         else:

@@ -54,26 +54,26 @@ def _predict(case: Case) -> list[Row]:
 def _row(case: Case, quantity: str, unit: str, scale: float, observed: float) -> Row:
     notes: list[str] = []
     operation, ranks, size, engine = _shape(case, notes)
-    found = accelerators.find(str(case.inputs.get("system") or case.inputs.get("gpu") or ""))
-    known = constants.find(found.name)
+    accelerator = accelerators.find(str(case.inputs.get("system") or case.inputs.get("gpu") or ""))
+    known = constants.find(accelerator.name)
     notes += known.notes
-    node_ranks = float(found.given.get("interconnect.node_ranks", 8.0))
+    node_ranks = float(accelerator.given.get("interconnect.node_ranks", 8.0))
     if ranks > node_ranks:
         raise InputError(f"{ranks:.0f} ranks: only collectives inside a node are measured")
     values = known.values
     if engine != "nccl":
-        values = constants.find(found.name, engine).values
+        values = constants.find(accelerator.name, engine).values
     missing = [name for name in CONSTANTS if name not in values]
     if missing:
-        raise InputError(f"no constants of {found.name} for {missing[0]}")
+        raise InputError(f"no constants of {accelerator.name} for {missing[0]}")
     row = Measured(
-        found.name, np.array([operation]), np.array([engine]), np.array([size]), np.array([ranks]),
+        accelerator.name, np.array([operation]), np.array([engine]), np.array([size]), np.array([ranks]),
         np.array([observed / scale]), np.array([reducible_in_switch(str(case.inputs.get("dtype")))]),
     )  # fmt: skip
     empty = replace(row, size=np.array([1.0]))
     time, least = float(evaluate(row, values)[0]), float(evaluate(empty, values)[0])
     passes = 2.0 if operation == "all_reduce" else 1.0
-    floor = passes * size * (ranks - 1) / ranks / link_bandwidth(found.name)
+    floor = passes * size * (ranks - 1) / ranks / link_bandwidth(accelerator.name)
     spread = spread_of(operation, values)
     return Row(
         case.id, case.suite, quantity, unit, observed, time * scale,

@@ -168,10 +168,10 @@ def compiled() -> Compiled:
 @cache
 def link_bandwidth(system: str) -> float:
     """Rate of a GPU's links in one direction, from the catalog."""
-    found = registry().value("gpu.link.bandwidth", accelerators.find(system).given)
-    if found is None:
+    bandwidth = registry().value("gpu.link.bandwidth", accelerators.find(system).given)
+    if bandwidth is None:
         raise InputError(f"the rate of the links of {system} is not in the catalog")
-    return found
+    return bandwidth
 
 
 def arguments(rows: Measured, values: Mapping[str, float]) -> list[Floats | float]:

@@ -33,9 +33,9 @@ def main() -> None:
     tables = []
     for row in json.loads(QUESTIONS.read_text("utf-8")):
         asked, groups = asked_words(row["question"])
-        found = search.features(asked, groups)
-        accepted = np.array([name in row["accepted"] for name in found])
-        tables.append((np.array(list(found.values())), accepted))
+        features = search.features(asked, groups)
+        accepted = np.array([name in row["accepted"] for name in features])
+        tables.append((np.array(list(features.values())), accepted))
     chosen = [table for table in tables[::2] if table[1].any()]
 
     def loss(weights: np.ndarray) -> float:
@@ -49,7 +49,7 @@ def main() -> None:
     for title, part in (("choosing", tables[::2]), ("held out", tables[1::2])):
         right = sum(bool(accepted[(values @ fitted).argmax()]) for values, accepted in part)
         print(f"{title}: {right} of {len(part)}")
-    print(Features(*(round(float(one), 2) for one in fitted)))
+    print(Features(*(round(float(weight), 2) for weight in fitted)))
 
 
 if __name__ == "__main__":

@@ -86,14 +86,14 @@ class Problem:
     def values(self, logs: Floats, position: int) -> dict[str, float]:
         """All constants of one system."""
         first = len(SHARED) + position * len(OWN)
-        found = {
+        values = {
             **dict(zip(SHARED, np.exp(logs[: len(SHARED)]), strict=True)),
             **dict(zip(OWN, np.exp(logs[first : first + len(OWN)]), strict=True)),
             **{name: value for name, (value, _) in DIRECT.items()},
         }
         if self.rows[position].system in WITHOUT_SWITCH:
-            found["collectives.switch_share"] = 0.0
-        return {name: float(value) for name, value in found.items()}
+            values["collectives.switch_share"] = 0.0
+        return {name: float(value) for name, value in values.items()}
 
     def residuals(self, logs: Floats) -> Floats:
         """Logarithms of predicted over measured, then a weak prior at the starting values."""
@@ -119,10 +119,10 @@ class Problem:
 
     def solve(self, start: Floats) -> tuple[Floats, float]:
         """Minimize from a start."""
-        found = least_squares(
+        solution = least_squares(
             self.residuals, start, jac=self.jacobian, loss="soft_l1", f_scale=SCALE, max_nfev=200
         )
-        return found.x, float(found.cost)
+        return solution.x, float(solution.cost)
 
 
 def _slopes(rows: Measured, values: dict[str, float], names: list[str]) -> Floats:
@@ -174,13 +174,13 @@ def fit_direct(rows: Measured, values: dict[str, float]) -> dict[str, dict[str, 
         return np.asarray(np.log(tables.evaluate(rows, {**values, **own}) / rows.seconds))
 
     center = np.log([value for value, _ in DIRECT.values()])
-    found = least_squares(
+    solution = least_squares(
         residuals, center, loss="soft_l1", f_scale=SCALE, bounds=(center - 1.5, center + 1.5)
     )
-    spread = _spread(residuals(found.x))
+    spread = _spread(residuals(solution.x))
     entries = {
         name: _entry(value, unit, None)
-        for (name, (_, unit)), value in zip(DIRECT.items(), np.exp(found.x), strict=True)
+        for (name, (_, unit)), value in zip(DIRECT.items(), np.exp(solution.x), strict=True)
     }
     entries["collectives.spread"] = _entry(spread, "1", None)
     return entries
@@ -201,8 +201,8 @@ def documents(fitted: Sequence[Measured]) -> dict[str, dict[str, Any]]:
     """One document for the shared constants and one for each system."""
     problem, logs = fit(fitted)
     deviations = standard_errors(problem, logs)
-    found: dict[str, dict[str, Any]] = {COMMON: _document(COMMON)}
-    found[COMMON]["constants"] = {
+    by_system: dict[str, dict[str, Any]] = {COMMON: _document(COMMON)}
+    by_system[COMMON]["constants"] = {
         name: _entry(float(np.exp(log)), "1", float(deviation))
         for name, log, deviation in zip(SHARED, logs, deviations, strict=False)
     }
@@ -232,8 +232,8 @@ def documents(fitted: Sequence[Measured]) -> dict[str, dict[str, Any]]:
             "fitted_p90": float(f"{np.quantile(np.abs(np.expm1(error)), 0.9):.4g}"),
         }]  # fmt: skip
         document["constants"], document["engines"] = constants, engines
-        found[rows.system] = document
-    return found
+        by_system[rows.system] = document
+    return by_system
 
 
 def _document(system: str) -> dict[str, Any]:

@@ -177,9 +177,9 @@ def fit(rows: Rows, on: Device, width: expert_formats.Width) -> tuple[Floats, fl
             shrunk = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
             return np.concatenate([shrunk / np.sqrt(len(errors)) * 20, (logs - center) / SPREADS])
 
-        found = least_squares(residuals, center, max_nfev=60)
-        if best is None or found.cost < best[0]:
-            best = float(found.cost), found.x, tile
+        solution = least_squares(residuals, center, max_nfev=60)
+        if best is None or solution.cost < best[0]:
+            best = float(solution.cost), solution.x, tile
     assert best is not None
     return best[1], best[2]
 

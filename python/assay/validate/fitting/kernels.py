@@ -96,11 +96,11 @@ class Problem:
         """Minimize from a start; the cost is per row and in units of the scale."""
         margin = 1e-6
         inside = np.clip(start, self.lower + margin, self.upper - margin)
-        found = least_squares(
+        solution = least_squares(
             self.residuals, inside, jac=self.jacobian, bounds=(self.lower, self.upper),
             loss="soft_l1", f_scale=self.scale, max_nfev=steps,
         )  # fmt: skip
-        return found.x, float(2 * found.cost / (len(self.observed) * self.scale**2))
+        return solution.x, float(2 * solution.cost / (len(self.observed) * self.scale**2))
 
     def refine(self, logs: Logs) -> Logs:
         """Coordinate search for the least median error, plus a small weight on p90.
@@ -120,8 +120,8 @@ class Problem:
                     trial = best.copy()
                     trial[index] += sign * steps[index]
                     trial = np.clip(trial, self.lower, self.upper)
-                    if (found := objective(trial)) < least:
-                        best, least = trial, found
+                    if (loss := objective(trial)) < least:
+                        best, least = trial, loss
                         steps[index] *= 1.5
                         break
                 else:
@@ -148,10 +148,10 @@ def fit(table: Table, fixed: Mapping[str, float], facts: Mapping[str, float], se
     starts = [few.center] + [
         few.center + 0.4 * random.standard_normal(len(few.center)) for _ in range(STARTS - 1)
     ]
-    found = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
+    solutions = sorted((few.solve(start, 25) for start in starts), key=lambda pair: pair[1])
     many = Problem(_random_rows(table, FINAL_ROWS, random), fixed, facts)
     logs, cost = min(
-        (many.solve(logs, 40) for logs, _ in found[:FINALISTS]), key=lambda pair: pair[1]
+        (many.solve(logs, 40) for logs, _ in solutions[:FINALISTS]), key=lambda pair: pair[1]
     )
     if table.operation in REFINED:
         logs = many.refine(logs)
@@ -224,19 +224,19 @@ class Document:
         }  # fmt: skip
 
     def _add(self, table: Table, engine: str) -> None:
-        found = best_fit(table, self._fixed(table.operation, engine), self.device)
+        best = best_fit(table, self._fixed(table.operation, engine), self.device)
         entries: dict[str, dict[str, Any]] = {
             name: {
                 "value": _short(value, 6), "unit": PRIORS[table.operation][name].unit,
-                "log_standard_error": _short(found.standard_errors[name], 2),
+                "log_standard_error": _short(best.standard_errors[name], 2),
             }
-            for name, value in found.free.items()
+            for name, value in best.free.items()
         }  # fmt: skip
         entries |= {
-            name: {"value": found.fixed[name], "unit": "1", "chosen": "least cost"}
+            name: {"value": best.fixed[name], "unit": "1", "chosen": "least cost"}
             for name in DISCRETE.get(table.operation, [{}])[0]
         }
-        size = np.abs(found.log_errors)
+        size = np.abs(best.log_errors)
         spread = _short(float(np.quantile(size, 0.9)) / INTERVAL_90, 4)
         entries[OPERATION_RELATIONS[table.operation].spread] = {"value": spread, "unit": "1"}
         if engine in ("all", FRAMEWORKS[0]):

@@ -133,7 +133,7 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
     """Steps by name, with the FLOPs and bytes of each."""
     weights = [random(*shape) for _ in range(LAYERS) for shape in SHAPES] + [random(*VOCABULARY)]
     size = sum(weight.numel() for weight in weights)
-    found: dict[str, tuple[Callable[[], Any], dict[str, float]]] = {}
+    steps: dict[str, tuple[Callable[[], Any], dict[str, float]]] = {}
     for rows in (1, 8, 16, 32, 64, 128, 256, 512, 2048):
         inputs = {depth: random(rows, depth) for depth in (4096, 14336)}
 
@@ -142,7 +142,7 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
                 torch.nn.functional.linear(inputs[weight.shape[1]], weight)
 
         moved = 2.0 * size + 2 * rows * sum(sum(weight.shape) for weight in weights)
-        found[f"linear {rows}"] = captured(linears), {"flops": 2.0 * rows * size, "bytes": moved}
+        steps[f"linear {rows}"] = captured(linears), {"flops": 2.0 * rows * size, "bytes": moved}
     heads, group, width = 8, 4, 128
     for batch, context in ((32, 4176), (8, 12080)):
         keys = [random(batch * heads, context, width) for _ in range(8)]
@@ -158,11 +158,11 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
                 torch.bmm(torch.softmax(scores, dim=-1), value)
 
         pairs = 8.0 * batch * heads * context * width
-        found[f"decode attention {batch} x {context}"] = (
+        steps[f"decode attention {batch} x {context}"] = (
             captured(attention), {"flops": 4 * pairs * group, "bytes": 4 * pairs},
         )  # fmt: skip
     query = random(4, 32, 8192, 128)
-    found["prefill attention"] = (
+    steps["prefill attention"] = (
         captured(
             lambda: torch.nn.functional.scaled_dot_product_attention(
                 query, query, query, is_causal=True
@@ -172,17 +172,21 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
     )
     left, right = random(8192, 8192), random(8192, 8192)
     out = torch.empty_like(left)
-    found["square"] = (
+    steps["square"] = (
         captured(lambda: [torch.mm(left, right, out=out) for _ in range(10)]),
         {"flops": 20.0 * 8192**3, "bytes": 60.0 * 8192**2},
     )
     low = [x.to(torch.float8_e4m3fn) for x in (left, right)]
-    one = torch.ones((), device="cuda")
-    found["square 8-bit"] = (
+    unit_scale = torch.ones((), device="cuda")
+    steps["square 8-bit"] = (
         captured(
             lambda: [
                 torch._scaled_mm(
-                    low[0], low[1].t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16
+                    low[0],
+                    low[1].t(),
+                    scale_a=unit_scale,
+                    scale_b=unit_scale,
+                    out_dtype=torch.bfloat16,
                 )
                 for _ in range(10)
             ]
@@ -191,13 +195,13 @@ def loads() -> dict[str, tuple[Callable[[], Any], dict[str, float]]]:
     )
     big = random(2**30)
     other = random(2**30)
-    found["copies"] = captured(lambda: other.copy_(big)), {"flops": 0.0, "bytes": 4.0 * 2**30}
-    found["sums"] = captured(lambda: other.add_(big)), {"flops": 0.0, "bytes": 6.0 * 2**30}
-    found["reads"] = (
+    steps["copies"] = captured(lambda: other.copy_(big)), {"flops": 0.0, "bytes": 4.0 * 2**30}
+    steps["sums"] = captured(lambda: other.add_(big)), {"flops": 0.0, "bytes": 6.0 * 2**30}
+    steps["reads"] = (
         captured(lambda: big.view(-1, 2**15).sum(1)),
         {"flops": 0.0, "bytes": 2.0 * 2**30},
     )
-    return found
+    return steps
 
 
 def main() -> None:

@@ -59,17 +59,19 @@ class Fits:
 
     def sources(self) -> list[str]:
         """Every source that has a residual."""
-        return sorted({one.source for one in (*self.steps, *self.served)})
+        return sorted({residual.source for residual in (*self.steps, *self.served)})
 
     def spreads(self, without: str = "") -> Spreads:
         """All spreads; a first token's last, because prompts and steps are part of it."""
-        steps = [one for one in self.steps if one.source != without]
-        served = [one for one in self.served if one.source != without]
-        found = fit_spreads(steps, _of(self.known, TRAINING))
-        early = [one for one in served if one.level != FIRST_TOKEN]
-        found |= fit_spreads(early, _of(self.known, SERVING))
-        late = self.serving.with_parts([one for one in served if one.level == FIRST_TOKEN], found)
-        return found | fit_spreads(late, found)
+        steps = [residual for residual in self.steps if residual.source != without]
+        served = [residual for residual in self.served if residual.source != without]
+        spreads = fit_spreads(steps, _of(self.known, TRAINING))
+        early = [residual for residual in served if residual.level != FIRST_TOKEN]
+        spreads |= fit_spreads(early, _of(self.known, SERVING))
+        late = self.serving.with_parts(
+            [residual for residual in served if residual.level == FIRST_TOKEN], spreads
+        )
+        return spreads | fit_spreads(late, spreads)
 
 
 def _of(spreads: Mapping[str, float], scope: str) -> Spreads:
@@ -117,21 +119,24 @@ def write(fits: Fits, spreads: Spreads, folds: Mapping[str, Spreads]) -> None:
     residuals = [*fits.steps, *fits.served]
     document = {
         "provenance": _provenance("as model_error.json, each time without one source"),
-        "inputs": inputs_hash([fits.cases[one.case] for one in residuals]),
-        "folds": [_fold(source, found, residuals, clients) for source, found in folds.items()],
+        "inputs": inputs_hash([fits.cases[residual.case] for residual in residuals]),
+        "folds": [
+            _fold(source, fold_spreads, residuals, clients)
+            for source, fold_spreads in folds.items()
+        ],
     }
     folds_file("model_error").write_text(json_records.dumps(document, depth=2) + "\n")
 
 
 def _fold(
-    source: str, found: Spreads, residuals: Sequence[Residual], clients: Sequence[str]
+    source: str, spreads: Spreads, residuals: Sequence[Residual], clients: Sequence[str]
 ) -> dict[str, Any]:
-    parts = by_client(found, clients)
+    parts = by_client(spreads, clients)
     return {
         "group": source,
-        "cases": sorted({one.case for one in residuals if one.source == source}),
+        "cases": sorted({residual.case for residual in residuals if residual.source == source}),
         "constants": {
-            "spreads": common(found),
+            "spreads": common(spreads),
             "clients": {
                 client: {name: _rounded(value) for name, value in own.items()}
                 for client, own in parts.items()
@@ -175,11 +180,11 @@ def _provenance(method: str) -> dict[str, str]:
 def report(residuals: Sequence[Residual], spreads: Spreads, folds: Mapping[str, Spreads]) -> None:
     """Spreads, and by level the share of residuals inside, with and without their source."""
     print({name: round(value, 3) for name, value in sorted(spreads.items())})
-    for level in sorted({one.level for one in residuals}):
-        own = [one for one in residuals if one.level == level]
-        honest = [coverage([one], folds[one.source]) for one in own]
+    for level in sorted({residual.level for residual in residuals}):
+        own = [residual for residual in residuals if residual.level == level]
+        honest = [coverage([residual], folds[residual.source]) for residual in own]
         print(
-            f"{level:44} {len(own):4} of {len({one.source for one in own}):2} sources, "
+            f"{level:44} {len(own):4} of {len({residual.source for residual in own}):2} sources, "
             f"Student's factor {student_factor(own):.2f}: inside {coverage(own, spreads):.3f}, "
             f"without the source {sum(honest) / len(honest):.3f}"
         )
@@ -193,8 +198,8 @@ def main() -> None:
     fits = Fits()
     spreads = fits.spreads()
     folds = {source: fits.spreads(without=source) for source in fits.sources()}
-    late = [one for one in fits.served if one.level == FIRST_TOKEN]
-    early = [one for one in (*fits.steps, *fits.served) if one.level != FIRST_TOKEN]
+    late = [residual for residual in fits.served if residual.level == FIRST_TOKEN]
+    early = [residual for residual in (*fits.steps, *fits.served) if residual.level != FIRST_TOKEN]
     report([*early, *fits.serving.with_parts(late, spreads)], spreads, folds)
     if options.write:
         write(fits, spreads, folds)

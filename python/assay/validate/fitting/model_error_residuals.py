@@ -51,28 +51,28 @@ def log_widths(cases: Sequence[Inputs], output: str) -> Array:
 def seen_systems(kind: str, without: str = "") -> frozenset[str]:
     """Systems of the cases that entered a fit, less those of one source only."""
     fitted = {case for fold in folds(kind) for case in fold.cases}
-    found = set()
+    systems = set()
     for case in read_cases(published_cases()):
         if case.id not in fitted or source_of(case) == without:
             continue
         names = [case.inputs[n] for n in ("system", "gpu", "accelerator") if case.inputs.get(n)]
         for name in names:
             try:
-                found.add(training.calibration_of(str(name)))
+                systems.add(training.calibration_of(str(name)))
             except AssayError:
                 continue
             break
-    return frozenset(found)
+    return frozenset(systems)
 
 
 def borrowing_spread(changes: Sequence[tuple[Case, float]]) -> float:
     """The spread that holds 90 % of changes of a prediction, by the root of a source's figures."""
-    found = [
+    moved = [
         Residual(case.id, source_of(case), "borrowed", change, 0.0, {"borrowed": 1.0})
         for case, change in changes
         if math.isfinite(change)
     ]
-    return fit_spreads(found)["borrowed"]
+    return fit_spreads(moved)["borrowed"]
 
 
 def _has_own(system: str) -> bool:
@@ -87,44 +87,58 @@ class TrainingResiduals:
         self.jobs, _ = training_rows.read_jobs(cases)
         held_out = training_rows.held_out_jobs(self.jobs)
         shipped = training.predict_jobs(self.jobs)
-        self.found = [held_out.get(one.job.case.id, one) for one in shipped]
+        self.predictions = [held_out.get(predicted.job.case.id, predicted) for predicted in shipped]
         fitted = {case for fold in folds("training") for case in fold.cases}
-        timed = [one for one in shipped if one.job.case.id in fitted and not one.job.counts_gpus]
+        timed = [
+            predicted
+            for predicted in shipped
+            if predicted.job.case.id in fitted and not predicted.job.counts_gpus
+        ]
         self.largest = max(
-            one.gpus for one in timed if any(f.kind == "step" for f in training.figures(one))
+            predicted.gpus
+            for predicted in timed
+            if any(f.kind == "step" for f in training.figures(predicted))
         )
 
     def residuals(self) -> list[Residual]:
         """One a published step."""
         steps = [
-            (one, math.log(figure.observed / one.values[training.STEP]))
-            for one in self.found
-            for figure in training.figures(one)
-            if figure.kind == "step" and math.isfinite(one.values[training.STEP])
+            (predicted, math.log(figure.observed / predicted.values[training.STEP]))
+            for predicted in self.predictions
+            for figure in training.figures(predicted)
+            if figure.kind == "step" and math.isfinite(predicted.values[training.STEP])
         ]
         inputs = [
-            with_spreads(training_rows.inputs_left_out(one.job, one.layout), {}) for one, _ in steps
+            with_spreads(training_rows.inputs_left_out(predicted.job, predicted.layout), {})
+            for predicted, _ in steps
         ]
         explained = log_widths(inputs, training.STEP)
         powers = {name: _elasticities(inputs, f"{TRAINING}{name}") for name in KINDS}
         return [
             self._residual(
-                one, log, float(width), {name: float(own[row]) for name, own in powers.items()}
+                predicted,
+                log,
+                float(width),
+                {name: float(own[row]) for name, own in powers.items()},
             )
-            for row, ((one, log), width) in enumerate(zip(steps, explained, strict=True))
+            for row, ((predicted, log), width) in enumerate(zip(steps, explained, strict=True))
         ]
 
     def _residual(
-        self, one: training.Predicted, log: float, explained: float, powers: Mapping[str, float]
+        self,
+        predicted: training.Predicted,
+        log: float,
+        explained: float,
+        powers: Mapping[str, float],
     ) -> Residual:
-        job, source = one.job, source_of(one.job.case)
+        job, source = predicted.job, source_of(predicted.job.case)
         features = {f"{TRAINING}{name}": power for name, power in powers.items() if power > 0}
-        level = _level(one)
+        level = _level(predicted)
         if training.calibration_of(job.system) not in seen_systems("training", source):
             features[f"{TRAINING}transfer"] = 1.0
-        unstated = training.columns([job], [one.layout])[f"{TRAINING}unstated_inputs"][0]
+        unstated = training.columns([job], [predicted.layout])[f"{TRAINING}unstated_inputs"][0]
         features[f"{TRAINING}unstated"] = math.log1p(float(unstated))
-        features[f"{TRAINING}scale"] = max(math.log(one.gpus / self.largest), 0.0)
+        features[f"{TRAINING}scale"] = max(math.log(predicted.gpus / self.largest), 0.0)
         return Residual(job.case.id, source, f"{TRAINING}{level}", log, explained, features)
 
     def borrowing(self) -> float:
@@ -138,8 +152,8 @@ class TrainingResiduals:
             jobs = [job for job in self.jobs if _has_own(job.system) and job.system != lender]
             lent = training.predict_jobs(jobs, _lent_columns(lender, jobs))
             changes += [
-                (one.job.case, math.log(other.values[training.STEP] / one.values[training.STEP]))
-                for one, other in zip(training.predict_jobs(jobs), lent, strict=True)
+                (own.job.case, math.log(other.values[training.STEP] / own.values[training.STEP]))
+                for own, other in zip(training.predict_jobs(jobs), lent, strict=True)
             ]
         return borrowing_spread(changes)
 
@@ -152,7 +166,7 @@ def _elasticities(inputs: Sequence[Inputs], name: str) -> Array:
     """Relative change of a step for one of an error: 1, or the share of the part that it is of."""
     logs = []
     for shift in (1.0, math.exp(_SHIFT)):
-        points = GroupedPoints([{**one.values, name: shift} for one in inputs])
+        points = GroupedPoints([{**given.values, name: shift} for given in inputs])
         logs.append(np.log(points.evaluate([training.STEP])[training.STEP]))
     powers: Array = np.maximum(np.round((logs[1] - logs[0]) / _SHIFT, 6), 0.0)
     return powers
@@ -161,18 +175,18 @@ def _elasticities(inputs: Sequence[Inputs], name: str) -> Array:
 _SHIFT = 1e-3
 
 
-def _level(one: training.Predicted) -> str:
+def _level(predicted: training.Predicted) -> str:
     """The term that is set by residuals of such jobs: the last that is true of it."""
-    values, layout = one.job.values, one.layout
+    values, layout = predicted.job.values, predicted.layout
     splits = layout["parallelism.tensor"] * values.get("parallelism.context", 1.0)
-    found = {
+    kinds = {
         # What sharding adds to a step is an error of its exchanges, which the others leave.
         "fit": True,
         "attention": values["architecture.sequence"] >= LONG,
         "mixed": layout["parallelism.zero_stage"] > 1.5 and splits > 1.5,
         "experts": values.get("architecture.experts", 0) > 0,
     }
-    return [name for name, holds in found.items() if holds][-1]
+    return [name for name, holds in kinds.items() if holds][-1]
 
 
 def _lent_columns(system: str, jobs: Sequence[Job]) -> dict[str, Array]:
@@ -199,7 +213,7 @@ class ServingResiduals:
     def residuals(self) -> list[Residual]:
         """One a published figure that can be predicted."""
         rows = {(row.case, row.quantity): row for row in serving.predict(self.cases)}
-        found = []
+        residuals = []
         for deployment in self.deployments.values():
             for figure in deployment.figures:
                 row = rows[deployment.case.id, figure.quantity]
@@ -208,33 +222,34 @@ class ServingResiduals:
                 log = -math.log1p(row.held_out_error)
                 features, level = _features(deployment, figure.variable)
                 source = source_of(deployment.case)
-                found.append(
+                residuals.append(
                     (
                         figure.variable,
                         Residual(deployment.case.id, source, level, log, 0.0, features),
                     )
                 )
-        return self._explained(found, {})
+        return self._explained(residuals, {})
 
     def _explained(
-        self, found: Sequence[tuple[str, Residual]], spreads: Mapping[str, float]
+        self, residuals: Sequence[tuple[str, Residual]], spreads: Mapping[str, float]
     ) -> list[Residual]:
         """Residuals with what the constants explain of them, and some spreads."""
         result = []
-        for variable in dict.fromkeys(name for name, _ in found):
-            own = [one for name, one in found if name == variable]
+        for variable in dict.fromkeys(name for name, _ in residuals):
+            own = [residual for name, residual in residuals if name == variable]
             inputs = [
                 with_spreads(
                     serving.inputs_left_out(
-                        self.deployments[one.case], variable in serving.PROMPT_FIGURES
+                        self.deployments[residual.case], variable in serving.PROMPT_FIGURES
                     ),
                     spreads,
                 )
-                for one in own
+                for residual in own
             ]
             widths = log_widths(inputs, f"serving.{variable}")
             result += [
-                replace(one, explained=float(width)) for one, width in zip(own, widths, strict=True)
+                replace(residual, explained=float(width))
+                for residual, width in zip(own, widths, strict=True)
             ]
         return result
 
@@ -244,21 +259,30 @@ class ServingResiduals:
         """First tokens of servers, of which errors of prompts and steps explain a part."""
         parts = client_spreads(spreads, is_server=True)
         del parts[f"{SERVING}first_token"]
-        return self._explained([("time_to_first_token", one) for one in first_tokens], parts)
+        return self._explained(
+            [("time_to_first_token", residual) for residual in first_tokens], parts
+        )
 
     def borrowing(self) -> float:
         """The same as in training, of steps and first tokens."""
         changes = []
-        own = [one for one in self.deployments.values() if _has_own(one.system)]
+        own = [
+            deployment for deployment in self.deployments.values() if _has_own(deployment.system)
+        ]
         names = ("serving.step_time", "serving.time_to_first_token")
         for lender in constants.calibrated():
-            chosen = [one for one in own if one.system != lender]
-            here = [serving.values_of(one) for one in chosen]
-            there = [_lent_values(lender, one, v) for one, v in zip(chosen, here, strict=True)]
+            chosen = [deployment for deployment in own if deployment.system != lender]
+            here = [serving.values_of(deployment) for deployment in chosen]
+            there = [
+                _lent_values(lender, deployment, v)
+                for deployment, v in zip(chosen, here, strict=True)
+            ]
             before, after = (GroupedPoints(points).evaluate(names) for points in (here, there))
             for name in names:
                 moved = np.log(after[name] / before[name])
-                changes += list(zip([one.case for one in chosen], moved.tolist(), strict=True))
+                changes += list(
+                    zip([deployment.case for deployment in chosen], moved.tolist(), strict=True)
+                )
         return borrowing_spread(changes)
 
 

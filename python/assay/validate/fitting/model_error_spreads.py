@@ -51,7 +51,7 @@ class Residual:
 
 def weights_of(residuals: Sequence[Residual]) -> Array:
     """A source weighs as the root of its figures: neither one figure nor one team decides."""
-    sources = [(one.source, one.level) for one in residuals]
+    sources = [(residual.source, residual.level) for residual in residuals]
     counts = Counter(sources)
     return np.array([counts[source] ** -0.5 for source in sources])
 
@@ -67,14 +67,16 @@ def fit_spreads(
     that source scatter, not how sources differ.
     """
     fixed = dict(known or {})
-    names = sorted({name for one in residuals for name in one.features} - fixed.keys())
+    names = sorted({name for residual in residuals for name in residual.features} - fixed.keys())
     spreads = {**fixed, **_most_probable(residuals, names, fixed)}
-    levels = sorted({one.level for one in residuals}, key=lambda level: _order(level, residuals))
+    levels = sorted(
+        {residual.level for residual in residuals}, key=lambda level: _order(level, residuals)
+    )
     for level in levels:
-        own = [one for one in residuals if one.level == level]
-        if level not in fixed and len({one.source for one in own}) > 1:
+        own = [residual for residual in residuals if residual.level == level]
+        if level not in fixed and len({residual.source for residual in own}) > 1:
             factor = student_factor(own)
-            larger = [replace(one, log=one.log * factor) for one in own]
+            larger = [replace(residual, log=residual.log * factor) for residual in own]
             spreads[level] = _calibrated(larger, level, spreads)
     return spreads
 
@@ -87,11 +89,11 @@ def degrees_of_freedom(residuals: Sequence[Residual]) -> float:
     differ by more than their figures count, figures of sources that agree do.
     """
     logs: dict[str, list[float]] = {}
-    for one in residuals:
-        logs.setdefault(one.source, []).append(one.log)
+    for residual in residuals:
+        logs.setdefault(residual.source, []).append(residual.log)
     count, sources = len(residuals), len(logs)
     means = {source: float(np.mean(own)) for source, own in logs.items()}
-    squares = math.fsum((one.log - means[one.source]) ** 2 for one in residuals)
+    squares = math.fsum((residual.log - means[residual.source]) ** 2 for residual in residuals)
     within = squares / (count - sources) if count > sources else 0.0
     of_means = float(np.mean([mean**2 for mean in means.values()]))
     between = of_means - within * float(np.mean([1 / len(own) for own in logs.values()]))
@@ -109,15 +111,17 @@ def student_factor(residuals: Sequence[Residual]) -> float:
 
 def _order(level: str, residuals: Sequence[Residual]) -> tuple[int, str]:
     """Levels that others build on come first."""
-    return -sum(level in one.features for one in residuals), level
+    return -sum(level in residual.features for residual in residuals), level
 
 
 def _most_probable(
     residuals: Sequence[Residual], names: Sequence[str], fixed: Mapping[str, float]
 ) -> dict[str, float]:
-    powers = np.array([[one.features.get(name, 0.0) for name in names] for one in residuals])
-    base = np.array([one.variance(fixed) for one in residuals])
-    logs = np.array([one.log for one in residuals])
+    powers = np.array(
+        [[residual.features.get(name, 0.0) for name in names] for residual in residuals]
+    )
+    base = np.array([residual.variance(fixed) for residual in residuals])
+    logs = np.array([residual.log for residual in residuals])
     weights = weights_of(residuals)
 
     def loss(point: Array) -> float:
@@ -128,8 +132,8 @@ def _most_probable(
         return float((weights * misfit).sum() + 0.5 * prior.sum())
 
     start = np.full(len(names), math.log(PRIOR))
-    found = minimize(loss, start, method="L-BFGS-B", bounds=[(math.log(1e-3), 1.0)] * len(names))
-    return {name: float(math.exp(log)) for name, log in zip(names, found.x, strict=True)}
+    solution = minimize(loss, start, method="L-BFGS-B", bounds=[(math.log(1e-3), 1.0)] * len(names))
+    return {name: float(math.exp(log)) for name, log in zip(names, solution.x, strict=True)}
 
 
 def _calibrated(residuals: Sequence[Residual], level: str, spreads: Mapping[str, float]) -> float:
@@ -138,8 +142,10 @@ def _calibrated(residuals: Sequence[Residual], level: str, spreads: Mapping[str,
 
     def inside(spread: float) -> float:
         changed = {**spreads, level: spread}
-        reach = [Z90 * math.sqrt(one.variance(changed)) for one in residuals]
-        hits = [abs(one.log) <= limit for one, limit in zip(residuals, reach, strict=True)]
+        reach = [Z90 * math.sqrt(residual.variance(changed)) for residual in residuals]
+        hits = [
+            abs(residual.log) <= limit for residual, limit in zip(residuals, reach, strict=True)
+        ]
         return float((weights * hits).sum() / weights.sum())
 
     low, high = 0.0, 2.0
@@ -153,5 +159,7 @@ def _calibrated(residuals: Sequence[Residual], level: str, spreads: Mapping[str,
 
 def coverage(residuals: Sequence[Residual], spreads: Mapping[str, float]) -> float:
     """Share of residuals inside their interval."""
-    hits = [abs(one.log) <= Z90 * math.sqrt(one.variance(spreads)) for one in residuals]
+    hits = [
+        abs(residual.log) <= Z90 * math.sqrt(residual.variance(spreads)) for residual in residuals
+    ]
     return sum(hits) / len(hits)

@@ -28,10 +28,10 @@ KEY_TIME = 8e-9
 
 def figures(suite: str) -> list[dict[str, Any]]:
     """Figures of a stored run."""
-    found: list[dict[str, Any]] = json.loads((RESULTS / f"{suite}-h200.json").read_text())[
+    stored: list[dict[str, Any]] = json.loads((RESULTS / f"{suite}-h200.json").read_text())[
         "figures"
     ]
-    return found
+    return stored
 
 
 def gemv(formats: tuple[str, ...]) -> dict[str, float]:
@@ -63,9 +63,9 @@ def attention() -> dict[str, float]:
         if figure["name"].startswith("paged")
     ]
     measured = [(b, c, b * c * 2 * 8 * 128 * 2 / (rate * 1e9)) for b, c, rate in points]
-    for one in json.loads((RESULTS / "kernels-h200.json").read_text())["figures"]:
-        if one.get("kind") == "decode" and (one["batch"], one["context"]) == (1, 200):
-            measured.append((1, 200, one["us"] * 1e-6))
+    for row in json.loads((RESULTS / "kernels-h200.json").read_text())["figures"]:
+        if row.get("kind") == "decode" and (row["batch"], row["context"]) == (1, 200):
+            measured.append((1, 200, row["us"] * 1e-6))
     known = hardware_spec("h200").given
     fixed = {
         **{name: value for name, value in known.items() if name.startswith(("kernels.", "gpu.", "hbm."))},
@@ -94,24 +94,24 @@ def attention() -> dict[str, float]:
             **{f"kernels.decode.{n}": float(v) for n, v in zip(free, np.exp(x), strict=True)},
         }
         values["kernels.decode.single_time"] = values["kernels.decode.tile_time"]
-        found = []
+        errors = []
         for batch, context, time in measured:
             values |= {
                 "kernels.decode.batch": float(batch),
                 "kernels.decode.context": float(context),
             }
-            found.append(float(np.log(function(*(values[n] for n in names))[0] / time)))
+            errors.append(float(np.log(function(*(values[n] for n in names))[0] / time)))
         # Weak priors: four points determine four constants barely.
-        return [*found, *(0.02 * (x - start))]
+        return [*errors, *(0.02 * (x - start))]
 
     fit = least_squares(residuals, start)
     print(
         "attention:",
         [f"{b} x {c}: {e:+.1%}" for (b, c, _), e in zip(measured, fit.fun, strict=False)],
     )
-    found = {f"kernels.decode.{n}": float(v) for n, v in zip(free, np.exp(fit.x), strict=True)}
+    constants = {f"kernels.decode.{n}": float(v) for n, v in zip(free, np.exp(fit.x), strict=True)}
     return {
-        **found, "kernels.decode.single_time": found["kernels.decode.tile_time"],
+        **constants, "kernels.decode.single_time": constants["kernels.decode.tile_time"],
         "kernels.decode.key_time": KEY_TIME, "kernels.decode.ramp": 0.0,
         "kernels.decode.regroup_time": 0.0,
     }  # fmt: skip
@@ -120,8 +120,10 @@ def attention() -> dict[str, float]:
 def grouped() -> dict[str, float]:
     """Launch time and share of the bandwidth of grouped GEMMs: time is affine in touched bytes."""
     stored = json.loads((RESULTS / "grouped-gemm-h200.json").read_text())["figures"]
-    size = np.array([2.0 * one["touched"] * one["outputs"] * one["inputs"] for one in stored])
-    time = np.array([one["us"] * 1e-6 for one in stored])
+    size = np.array(
+        [2.0 * figure["touched"] * figure["outputs"] * figure["inputs"] for figure in stored]
+    )
+    time = np.array([figure["us"] * 1e-6 for figure in stored])
     design = np.stack([1 / time, size / time], axis=1)
     (launch, per_byte), *_ = np.linalg.lstsq(design, np.ones(len(time)), rcond=None)
     errors = [f"{error:+.1%}" for error in (launch + per_byte * size) / time - 1]
@@ -136,7 +138,9 @@ def expert_gemv() -> dict[str, float]:
     """Launch time of an expert's GEMV, of the share of other GEMVs, from the step of one token."""
     model, hardware = model_spec("qwen3-30b-a3b"), hardware_spec("h200")
     constants = engines.kernels("assay")["experts_gemv"]
-    measured = next(one for one in figures("decode-experts") if one["name"].startswith("batch 1,"))
+    measured = next(
+        figure for figure in figures("decode-experts") if figure["name"].startswith("batch 1,")
+    )
     batch = BatchConfig(context=measured["parameters"]["prompt"] + 72, engine="assay")
     predicted = predict_graph(model, hardware, batch).totals["step"].value * 1e-9
     # A layer has two of them.

@@ -75,10 +75,10 @@ def fit(data: dict[str, Any]) -> tuple[dict[str, float], dict[str, float], Float
         values = np.exp(logs)
         activities = dict(zip(ACTIVITIES, values[len(FREE) :], strict=True))
         activity = np.array([activities.get(load, 1.0) for load in loads])
-        found = power(
+        predicted = power(
             *FIXED.values(), *values[: len(FREE)], throttle, kelvin, activity, duty
         )[0]  # fmt: skip
-        return np.asarray(found / watts - 1)
+        return np.asarray(predicted / watts - 1)
 
     start = np.log([*FREE.values(), *ACTIVITIES.values()])
     logs = least_squares(residuals, start).x
@@ -123,8 +123,8 @@ def fit_activities(
 
     def errors(values: Floats) -> Floats:
         # Between kernels nothing is issued.
-        found = power(*fixed.values(), values[0], values[1] * runs, *columns)[0]
-        return np.asarray(found / watts - 1)
+        predicted = power(*fixed.values(), values[0], values[1] * runs, *columns)[0]
+        return np.asarray(predicted / watts - 1)
 
     def fitted_errors(values: Floats) -> Floats:
         return np.asarray(errors(values)[is_fitted])
@@ -157,15 +157,15 @@ def main() -> None:
     print(f"{'gpu.thermal_resistance':32} {resistance:.4g}")
     print(f"{'gpu.coolant_temperature':32} {coolant:.4g}")
     print("errors of power:", " ".join(f"{error:+.1%}" for error in errors))
-    found, by_load = fit_activities(data, constants)
-    for name, value in found.items():
+    fitted, by_load = fit_activities(data, constants)
+    for name, value in fitted.items():
         print(f"{name:32} {value:.4g}")
     for load, own in by_load.items():
         held_out = "" if load.startswith(FITTED_KERNELS) else " (held out)"
         print(f"{load + held_out:40}", " ".join(f"{error:+.1%}" for error in own))
     registry = Registry.from_scopes([hbm.scope, gpu.scope])
     given = {
-        "gpu.clock_ceiling": 1.0, **found, **FIXED, **constants, "gpu.thermal_resistance": resistance,
+        "gpu.clock_ceiling": 1.0, **fitted, **FIXED, **constants, "gpu.thermal_resistance": resistance,
         "gpu.coolant_temperature": coolant, "gpu.temperature_limit": 360.0, "gpu.activity": 1.0,
         "gpu.memory.duty": GEMM_DUTY,
     }  # fmt: skip

@@ -53,7 +53,7 @@ def loops() -> dict[str, Callable[[], None]]:
     def add_on_cpu() -> None:
         c.add(1.0)
 
-    return {one.__name__: one for one in (add, linear, views, add_on_cpu, mixed, events)}
+    return {loop.__name__: loop for loop in (add, linear, views, add_on_cpu, mixed, events)}
 
 
 def timed(loop: Callable[[], None]) -> float:
@@ -76,7 +76,7 @@ def traced(loop: Callable[[], None], shapes: bool) -> tuple[float, Counter[str]]
         path = Path(folder) / "trace.json"
         recording.export_chrome_trace(str(path))
         events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-    return spent, Counter(one.get("cat") for one in events if one.get("ph") == "X")
+    return spent, Counter(event.get("cat") for event in events if event.get("ph") == "X")
 
 
 def main() -> None:
@@ -90,12 +90,14 @@ def main() -> None:
             records = runs[0][1]
             operations = records["cpu_op"] / (2 * REPEATS)
             calls = (records["cuda_runtime"] + records["cuda_driver"]) / (2 * REPEATS)
-            cost = median(one[0] for one in runs) - plain
+            cost = median(run[0] for run in runs) - plain
             print(f"{name}: {operations:.1f} operations, {calls:.1f} calls, {cost:,.0f} ns more")
             counts.append((operations, calls))
             costs.append(cost)
-        found = np.linalg.lstsq(np.array(counts), np.array(costs), rcond=None)[0]
-        print(f"record_shapes={shapes}: {found[0]:,.0f} ns an operation, {found[1]:,.0f} ns a call")
+        costs_ns = np.linalg.lstsq(np.array(counts), np.array(costs), rcond=None)[0]
+        print(
+            f"record_shapes={shapes}: {costs_ns[0]:,.0f} ns an operation, {costs_ns[1]:,.0f} ns a call"
+        )
 
 
 if __name__ == "__main__":

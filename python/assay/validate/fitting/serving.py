@@ -57,10 +57,10 @@ def point_cases(path: Path) -> list[Case]:
 def all_cases(points: Sequence[Path], rows: Path | None, published_only: bool) -> list[Case]:
     """Published cases of serving, measured steps, and rows of the installed tables."""
     published = [c for c in read_cases(published_cases()) if c.kind == "inference"]
-    found = [*published, *(case for path in points for case in point_cases(path))]
+    cases = [*published, *(case for path in points for case in point_cases(path))]
     if not published_only:
-        found += serving_rows.read_rows(rows or serving_rows.rows_file())
-    return list({case.id: case for case in reversed(found)}.values())[::-1]
+        cases += serving_rows.read_rows(rows or serving_rows.rows_file())
+    return list({case.id: case for case in reversed(cases)}.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def covariance_at(problem: Problem, unknowns: Vector) -> Vector:
 
 def correlations_of(problem: Problem, covariance: Vector) -> dict[str, dict[str, list[Any]]]:
     """Correlations by engine and client, of the constants that are free there."""
-    found: dict[str, dict[str, list[Any]]] = {}
+    blocks: dict[str, dict[str, list[Any]]] = {}
     for engine in ENGINES:
         for client in CLIENTS[""]:
             rows = [
@@ -155,15 +155,15 @@ def correlations_of(problem: Problem, covariance: Vector) -> dict[str, dict[str,
             ]
             names = [f"serving.{problem.uses[row][0].name}" for row in rows]
             block = correlation_block(names, covariance[np.ix_(rows, rows)])
-            found.setdefault(engine, {})[client] = [block]
-    return found
+            blocks.setdefault(engine, {})[client] = [block]
+    return blocks
 
 
 def entries_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
     """Fitted constants by engine, as the calibration file has them."""
     covariance = covariance_at(problem, unknowns)
     errors = np.sqrt(np.diag(covariance))
-    found: dict[str, Any] = {engine: {"constants": {}, "clients": {}} for engine in ENGINES}
+    entries: dict[str, Any] = {engine: {"constants": {}, "clients": {}} for engine in ENGINES}
     for (free, engine, _), value, error in zip(
         problem.uses, problem.values(unknowns), errors, strict=True
     ):
@@ -173,19 +173,19 @@ def entries_of(problem: Problem, unknowns: Vector) -> dict[str, Any]:
             "prior_log_spread": free.spread,
         }  # fmt: skip
         for client in free.clients if free.client else ("",):
-            entry = found[engine]
+            entry = entries[engine]
             home = entry["clients"].setdefault(client, {}) if client else entry["constants"]
             home[f"serving.{free.name}"] = constant
     for engine, correlations in correlations_of(problem, covariance).items():
-        found[engine]["correlations"] = correlations
-    return found
+        entries[engine]["correlations"] = correlations
+    return entries
 
 
-def write(found: dict[str, Any], left: Sequence[Labeled], counts: str) -> None:
+def write(entries: dict[str, Any], left: Sequence[Labeled], counts: str) -> None:
     """Write fitted constants and intervals to the calibration file; settings are kept."""
     path = Path(engines.__file__).parent / "calibration" / "engines.json"
     data = json.loads(path.read_text())
-    for engine, entry in found.items():
+    for engine, entry in entries.items():
         own = data["engines"].setdefault(engine, {"constants": {}, "clients": {}})
         own["constants"].update(entry["constants"])
         own["correlations"] = entry["correlations"]

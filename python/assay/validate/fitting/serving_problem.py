@@ -86,8 +86,8 @@ class Problem:
 
     def values(self, unknowns: Vector) -> Vector:
         """The constants, in the order of `uses`."""
-        found: Vector = np.exp(np.minimum(self.map @ unknowns, self.most))
-        return found
+        values: Vector = np.exp(np.minimum(self.map @ unknowns, self.most))
+        return values
 
     def columns(self, group: Group, unknowns: Vector) -> Vector:
         """Inputs of a group of points with some constants."""
@@ -98,11 +98,11 @@ class Problem:
 
     def errors(self, unknowns: Vector) -> Vector:
         """Logarithms of predicted over observed, one per figure."""
-        found = np.full((len(_OUTPUTS), self.points.count), np.nan)
+        predicted = np.full((len(_OUTPUTS), self.points.count), np.nan)
         for group in self.points.groups:
-            found[:, group.positions] = _function(group)(*self.columns(group, unknowns))
+            predicted[:, group.positions] = _function(group)(*self.columns(group, unknowns))
         row, column = self.index
-        errors: Vector = np.log(found)[row, column] - self.observed
+        errors: Vector = np.log(predicted)[row, column] - self.observed
         return errors
 
     def residuals(self, unknowns: Vector) -> Vector:
@@ -134,7 +134,7 @@ class Problem:
     def solve(self, start: Vector | None = None) -> Vector:
         """The maximum a posteriori constants, searched from the priors or from a start."""
         optimize = importlib.import_module("scipy.optimize")
-        found: Vector = optimize.least_squares(
+        unknowns: Vector = optimize.least_squares(
             self.residuals,
             self.center if start is None else start,
             jac=self.jacobian,
@@ -142,7 +142,7 @@ class Problem:
             xtol=1e-4,
             ftol=1e-5,
         ).x
-        return found
+        return unknowns
 
 
 def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector, Vector, Vector]:
@@ -172,14 +172,14 @@ def _unknowns(uses: Sequence[tuple[Free, str, Vector]]) -> tuple[Vector, Vector,
 
 def _shrink(errors: Vector) -> Vector:
     """Soft-L1 residuals: squares grow linearly beyond one, so that outliers do not dominate."""
-    found: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
-    return found
+    shrunk: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+    return shrunk
 
 
 def _shrink_slope(errors: Vector) -> Vector:
     root = np.sqrt(1 + errors**2)
-    found: Vector = np.sqrt((root + 1) / 2) / root
-    return found
+    slope: Vector = np.sqrt((root + 1) / 2) / root
+    return slope
 
 
 def _targets(deployments: Sequence[Deployment]) -> list[Target]:
@@ -187,7 +187,7 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
     figures: dict[str, int] = {}
     for source, deployment in zip(sources, deployments, strict=True):
         figures[source] = figures.get(source, 0) + len(deployment.figures)
-    found = []
+    targets = []
     behind = len(deployments)
     for index, (deployment, source) in enumerate(zip(deployments, sources, strict=True)):
         weight = min(1.0, (SOURCE_WEIGHT / figures[source]) ** 0.5)
@@ -197,7 +197,7 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
             if figure.quantity == "step_ms":
                 scale = POINT_SCALE
             of_prompts = is_apart and figure.variable in serving.PROMPT_FIGURES
-            found.append(
+            targets.append(
                 Target(
                     index, behind if of_prompts else index,
                     serving.FIGURES.index(figure.variable),
@@ -205,22 +205,22 @@ def _targets(deployments: Sequence[Deployment]) -> list[Target]:
                 )
             )  # fmt: skip
         behind += is_apart
-    return found
+    return targets
 
 
 def constants_of(problem: Problem, unknowns: Vector) -> dict[str, dict[str, dict[str, float]]]:
     """Values by engine, by client (empty for all), by full name."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    constants: dict[str, dict[str, dict[str, float]]] = {}
     for (free, engine, _), value in zip(problem.uses, problem.values(unknowns), strict=True):
         for client in free.clients if free.client else ("",):
-            named = found.setdefault(engine, {}).setdefault(client, {})
+            named = constants.setdefault(engine, {}).setdefault(client, {})
             named[f"serving.{free.name}"] = float(f"{value:.5g}")
-    return found
+    return constants
 
 
 def read_deployments(cases: Iterable[Case], gaps: dict[str, str] | None = None) -> list[Deployment]:
     """Deployments of the cases that can be predicted; `gaps` collects why others cannot."""
-    found = []
+    deployments = []
     for case in cases:
         try:
             deployment = deployment_of(case)
@@ -229,8 +229,8 @@ def read_deployments(cases: Iterable[Case], gaps: dict[str, str] | None = None) 
                 gaps[case.id] = error.message
             continue
         if deployment.figures:
-            found.append(deployment)
-    return found
+            deployments.append(deployment)
+    return deployments
 
 
 def settled(deployments: Iterable[Deployment]) -> list[Deployment]:

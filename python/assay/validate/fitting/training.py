@@ -60,25 +60,29 @@ class Observed:
 
 def observed_steps(cases: Sequence[Case], run_yield: float) -> list[Observed]:
     """Cases of tiers A and B whose step time is stated, and those of tier A that state GPU-hours."""
-    found = []
+    steps = []
     for predicted in training.predict_jobs(training_hours.readable_jobs(cases, "AB")):
         seconds = [
             s for f in training.figures(predicted) if (s := _seconds(f, predicted, run_yield))
         ]
         if seconds:
-            found.append(Observed(predicted.job, seconds[0]))
-    return found
+            steps.append(Observed(predicted.job, seconds[0]))
+    return steps
 
 
-def _seconds(figure: ObservedFigure, found: training.Predicted, run_yield: float) -> float | None:
+def _seconds(
+    figure: ObservedFigure, predicted: training.Predicted, run_yield: float
+) -> float | None:
     """Seconds of a step, or GPU-seconds where the number of GPUs is not known."""
     if figure.kind == "step":
         return figure.observed
-    if figure.quantity == "gpu_hours" and found.job.total_tokens:
-        if found.job.case.tier != "A":
+    if figure.quantity == "gpu_hours" and predicted.job.total_tokens:
+        if predicted.job.case.tier != "A":
             return None
-        gpu_seconds = figure.observed * 3600 * run_yield * found.tokens / found.job.total_tokens
-        return gpu_seconds if found.job.counts_gpus else gpu_seconds / found.gpus
+        gpu_seconds = (
+            figure.observed * 3600 * run_yield * predicted.tokens / predicted.job.total_tokens
+        )
+        return gpu_seconds if predicted.job.counts_gpus else gpu_seconds / predicted.gpus
     return None
 
 
@@ -154,17 +158,17 @@ def boards_of(jobs: Sequence[Job]) -> Array:
 def override(logs: Array, jobs: Sequence[Job]) -> dict[str, Array]:
     """Columns of the fitted constants."""
     families = families_of(jobs)
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for prior, log, mask in zip(PRIORS, logs, masks(families), strict=True):
-        column = found.setdefault(prior.name, np.full(len(families), np.nan))
+        column = columns.setdefault(prior.name, np.full(len(families), np.nan))
         column[mask > 0] = math.exp(log)
     for prior, log in zip(PRIORS, logs, strict=True):
         # What was fitted for some accelerators only defaults to the H100's, as `write` has it.
-        column = found[prior.name]
+        column = columns[prior.name]
         if prior.system == H100:
             column[np.isnan(column)] = math.exp(log)
-    found[LOAD] = found[LOAD] * boards_of(jobs)
-    return found
+    columns[LOAD] = columns[LOAD] * boards_of(jobs)
+    return columns
 
 
 def _shrunk(errors: Array) -> Array:
@@ -244,30 +248,30 @@ def report(label: str, cases: Sequence[Observed], logs: Array) -> None:
 
 def leave_one_out(cases: Sequence[Observed], groups: Sequence[str]) -> dict[str, Array]:
     """Constants fitted without each group in turn; `groups` names that of every case."""
-    found = {}
+    fits = {}
     for group in dict.fromkeys(groups):
         kept = [case for case, name in zip(cases, groups, strict=True) if name != group]
-        found[group] = fit(kept)
-    return found
+        fits[group] = fit(kept)
+    return fits
 
 
 def held_out_errors(
     cases: Sequence[Observed], groups: Sequence[str], without: dict[str, Array]
 ) -> Array:
     """Logarithms of predicted over observed, each by the constants without its group."""
-    found = np.empty(len(cases))
+    log_errors = np.empty(len(cases))
     names = np.array(groups)
     for group, point in without.items():
         part = np.flatnonzero(names == group)
-        found[part] = errors([cases[int(row)] for row in part], point)
-    return found
+        log_errors[part] = errors([cases[int(row)] for row in part], point)
+    return log_errors
 
 
 def run_yield(everything: Sequence[Case], tiers: str, logs: Array) -> tuple[float, float]:
     """The yield of published runs of some tiers, and its spread, at a point of the fit."""
-    found = training_hours.runs(everything, tiers)
-    hours = training_hours.ideal_hours(found, lambda jobs: override(logs, jobs))
-    return training_hours.yields(found, hours)
+    runs = training_hours.runs(everything, tiers)
+    hours = training_hours.ideal_hours(runs, lambda jobs: override(logs, jobs))
+    return training_hours.yields(runs, hours)
 
 
 def main() -> None:
@@ -310,18 +314,18 @@ def hold_out(
     sources = [case.source for case in cases]
     without = leave_one_out(cases, sources)
     report("held out", cases, held_out_errors(cases, sources, without))
-    found = training_hours.runs(everything)
+    runs = training_hours.runs(everything)
 
     def ideal(source: str) -> Array:
         point = without.get(source, logs)
-        return training_hours.ideal_hours(found, lambda jobs: override(point, jobs))
+        return training_hours.ideal_hours(runs, lambda jobs: override(point, jobs))
 
-    training_hours.report(found, ideal)
+    training_hours.report(runs, ideal)
     for tiers in ("B", "AB"):
         share, share_spread = run_yield(everything, tiers, logs)
         print(f"yield     {share:.3f}, log spread {share_spread:.3f} (tiers {tiers})")
     if folder:
-        folds = _folds(cases, found, without, logs, ideal)
+        folds = _folds(cases, runs, without, logs, ideal)
         fitted = {name for fold in folds for name in fold.cases}
         write_folds(folder, folds, inputs_hash([case for case in everything if case.id in fitted]))
         provenance = {
@@ -334,17 +338,17 @@ def hold_out(
 
 def _folds(
     cases: Sequence[Observed],
-    found: Sequence[training_hours.Run],
+    runs: Sequence[training_hours.Run],
     without: dict[str, Array],
     logs: Array,
     ideal: Callable[[str], Array],
 ) -> list[Fold]:
     """For each group of cases, the constants that a fit without the group gives."""
     folds = []
-    for group in dict.fromkeys([*without, *(run.source for run in found)]):
+    for group in dict.fromkeys([*without, *(run.source for run in runs)]):
         fitted = [case.job.case.id for case in cases if case.source == group]
-        fitted += [run.job.case.id for run in found if run.source == group]
-        share = training_hours.yield_without(group, found, ideal(group))
+        fitted += [run.job.case.id for run in runs if run.source == group]
+        share = training_hours.yield_without(group, runs, ideal(group))
         point = without.get(group, logs)
         folds.append(Fold(group, tuple(dict.fromkeys(fitted)), point, share))
     return folds

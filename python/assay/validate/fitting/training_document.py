@@ -164,18 +164,18 @@ def write_folds(folder: Path, folds: Sequence[Fold], inputs: str) -> None:
 
 
 def _fold(fold: Fold) -> dict[str, Any]:
-    found: dict[str, dict[str, float]] = {"common": {}}
+    by_system: dict[str, dict[str, float]] = {"common": {}}
     for prior, log in zip(PRIORS, fold.logs, strict=True):
         value = float(f"{math.exp(log):.6g}")
         if prior.system in ("", H100):
-            found["common"][prior.name] = value
+            by_system["common"][prior.name] = value
         if prior.system:
-            found.setdefault(prior.system, {})[prior.name] = value
-    found["common"]["training.run_yield"] = float(f"{fold.run_yield:.4g}")
+            by_system.setdefault(prior.system, {})[prior.name] = value
+    by_system["common"]["training.run_yield"] = float(f"{fold.run_yield:.4g}")
     for system in BOARDS:
-        share = found.get(constants.source_system(system), found["common"])[LOAD]
-        found[system] = {LOAD: float(f"{share * board_factor(system):.6g}")}
-    return {"group": fold.group, "cases": list(fold.cases), "constants": found}
+        share = by_system.get(constants.source_system(system), by_system["common"])[LOAD]
+        by_system[system] = {LOAD: float(f"{share * board_factor(system):.6g}")}
+    return {"group": fold.group, "cases": list(fold.cases), "constants": by_system}
 
 
 def counts(suites: Sequence[str]) -> dict[str, int]:

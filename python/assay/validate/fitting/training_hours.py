@@ -54,15 +54,15 @@ def readable_jobs(cases: Sequence[Case], tiers: str) -> list[Job]:
 
 def runs(cases: Sequence[Case], tiers: str = "AB") -> list[Run]:
     """The runs of some tiers that state GPU-hours or days."""
-    found = []
+    stated = []
     for predicted in training.predict_jobs(readable_jobs(cases, tiers)):
         for figure in training.figures(predicted):
             tokens = figure.tokens or predicted.job.total_tokens
             if figure.quantity in ("gpu_hours", "ideal_gpu_hours") and tokens:
                 is_extrapolated = figure.kind == "ideal hours"
                 job = predicted.job
-                found.append(Run(job, family(job.case), figure.observed, tokens, is_extrapolated))
-    return found
+                stated.append(Run(job, family(job.case), figure.observed, tokens, is_extrapolated))
+    return stated
 
 
 def family(case: Case) -> str:
@@ -72,23 +72,23 @@ def family(case: Case) -> str:
 
 
 def ideal_hours(
-    found: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Array]]
+    runs: Sequence[Run], override: Callable[[Sequence[Job]], dict[str, Array]]
 ) -> Array:
     """GPU-hours at a run yield of one."""
-    jobs = [run.job for run in found]
+    jobs = [run.job for run in runs]
     predicted = training.predict_jobs(jobs, override(jobs))
     return np.array(
         [
             p.values[training.STEP] * p.gpus * run.tokens / p.tokens / _HOUR
-            for p, run in zip(predicted, found, strict=True)
+            for p, run in zip(predicted, runs, strict=True)
         ]
     )
 
 
-def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
+def yields(runs: Sequence[Run], ideal: Array) -> tuple[float, float]:
     """Median run yield over families, and its logarithmic spread."""
     logs: dict[str, list[float]] = {}
-    for run, hours in zip(found, ideal, strict=True):
+    for run, hours in zip(runs, ideal, strict=True):
         if not run.is_extrapolated:
             logs.setdefault(run.family, []).append(float(np.log(hours / run.hours)))
     medians = np.array([np.median(group) for group in logs.values()])
@@ -98,25 +98,25 @@ def yields(found: Sequence[Run], ideal: Array) -> tuple[float, float]:
     return float(np.exp(middle)), float(np.quantile(np.abs(everything), 0.9) / 1.645)
 
 
-def yield_without(source: str, found: Sequence[Run], ideal: Array) -> float:
+def yield_without(source: str, runs: Sequence[Run], ideal: Array) -> float:
     """The yield of all runs but those of one source, and of families that it shares."""
-    families = {run.family for run in found if run.source == source}
+    families = {run.family for run in runs if run.source == source}
     others = [
         (run, hours)
-        for run, hours in zip(found, ideal, strict=True)
+        for run, hours in zip(runs, ideal, strict=True)
         if run.source != source and run.family not in families
     ]
     return yields([run for run, _ in others], np.array([hours for _, hours in others]))[0]
 
 
-def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
+def report(runs: Sequence[Run], ideal: Callable[[str], Array]) -> None:
     """Print every run and the medians; `ideal` gives hours by constants without a source."""
-    families = list(dict.fromkeys(run.family for run in found))
+    families = list(dict.fromkeys(run.family for run in runs))
     errors, rules, alone = [], [], []
-    for name in dict.fromkeys(run.source for run in found):
+    for name in dict.fromkeys(run.source for run in runs):
         hours = ideal(name)
-        share = yield_without(name, found, hours)
-        for run, value in zip(found, hours, strict=True):
+        share = yield_without(name, runs, hours)
+        for run, value in zip(runs, hours, strict=True):
             if run.source != name:
                 continue
             predicted = value if run.is_extrapolated else value / share
@@ -141,7 +141,7 @@ def report(found: Sequence[Run], ideal: Callable[[str], Array]) -> None:
 
 
 def _rule(run: Run) -> float:
-    found = training.predict_jobs([run.job])[0]
-    flops = 6 * found.values["architecture.active_parameters"] * run.tokens
-    peak = found.values["training.tensor_peak"] / found.gpus
+    predicted = training.predict_jobs([run.job])[0]
+    flops = 6 * predicted.values["architecture.active_parameters"] * run.tokens
+    peak = predicted.values["training.tensor_peak"] / predicted.gpus
     return flops / (0.4 * peak * _HOUR)

@@ -61,15 +61,15 @@ def predict_case(case: Case) -> list[Row]:
 
 def _figures(observed: Mapping[str, Any]) -> dict[str, float]:
     """Observed figures, with nested ones under dotted names."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name, value in observed.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}.{key}": float(one) for key, one in value.items()}
+            figures |= {f"{name}.{key}": float(figure) for key, figure in value.items()}
         elif isinstance(value, list):
-            found |= {f"{name}.{index}": float(one) for index, one in enumerate(value)}
+            figures |= {f"{name}.{index}": float(figure) for index, figure in enumerate(value)}
         elif isinstance(value, int | float):
-            found[name] = float(value)
-    return found
+            figures[name] = float(value)
+    return figures
 
 
 def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
@@ -138,13 +138,13 @@ def _headline(
     table = Table(operation, system, columns, np.array([math.nan]), np.array([""]))
     values = constants_of(operation, system)
     names = tuple(name for name in values if not name.endswith("spread"))
-    found = Prediction(table, names, device(system))(np.array([values[name] for name in names]))
+    seconds = Prediction(table, names, device(system))(np.array([values[name] for name in names]))
     facts = device(system)
     if quantity == "pct_of_peak":
         unit, scale = "%", 100 / facts["kernels.device.peak_flops"]
     else:
         unit, scale = "TFLOP/s", 1e-12
-    rate = float(found[1][0] / found[0][0]) * scale
+    rate = float(seconds[1][0] / seconds[0][0]) * scale
     spread = math.hypot(values[OPERATION_RELATIONS[operation].spread], _HEADLINE_SPREAD)
     low, high = rate * math.exp(-1.645 * spread), rate * math.exp(1.645 * spread)
     shown = ", ".join(f"{name} {side:g}" for name, side in shape.items())

@@ -195,13 +195,13 @@ class Prediction:
 
     def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Time, FLOPs and bytes of every row."""
-        found = [self.function(*values, *rest) for rest in self.rest]
-        return np.asarray(sum(found[1:], found[0]))
+        times = [self.function(*values, *rest) for rest in self.rest]
+        return np.asarray(sum(times[1:], times[0]))
 
     def slopes(self, values: NDArray[np.float64], wrt: list[str]) -> NDArray[np.float64]:
         """Derivatives of the time by constants, one row per constant."""
-        found = [self.function.jacobian(*values, *rest, wrt=wrt)[0] for rest in self.rest]
-        return np.asarray(sum(found[1:], found[0]))
+        slopes = [self.function.jacobian(*values, *rest, wrt=wrt)[0] for rest in self.rest]
+        return np.asarray(sum(slopes[1:], slopes[0]))
 
 
 def constants_of(operation: str, system: str, engine: str | None = None) -> dict[str, float]:

@@ -89,8 +89,8 @@ def _row(case: Case, quantity: str, unit: str, observed: float) -> Row:
     facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
     names = tuple(name for name in values if not name.endswith("spread"))
-    found = Prediction(table, names, facts)(np.array([values[name] for name in names]))
-    time, flops, size = (float(figure[0]) for figure in found)
+    seconds = Prediction(table, names, facts)(np.array([values[name] for name in names]))
+    time, flops, size = (float(figure[0]) for figure in seconds)
     host = HOST_TIME if engine is None else 0.0
     time += host
     multiple = facts["gpu.rate_8bit"] if OPERATION_RELATIONS[table.operation].element < 2 else 1.0

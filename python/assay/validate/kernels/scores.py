@@ -70,13 +70,15 @@ def errors(table: Table, engine: str | None) -> LogErrors:
     facts = device(table.system)
     values = constants_of(table.operation, table.system, engine)
     names = tuple(name for name in values if not name.endswith("spread"))
-    found = Prediction(table, names, facts)(np.array([values[name] for name in names]))
-    roofline = found[-1] / facts["kernels.device.memory_bandwidth"]
-    if len(found) == 3:
+    predicted = Prediction(table, names, facts)(np.array([values[name] for name in names]))
+    roofline = predicted[-1] / facts["kernels.device.memory_bandwidth"]
+    if len(predicted) == 3:
         multiple = facts["gpu.rate_8bit"] if kind.element < 2 else 1.0
-        roofline = np.maximum(roofline, found[1] / (multiple * facts["kernels.device.peak_flops"]))
+        roofline = np.maximum(
+            roofline, predicted[1] / (multiple * facts["kernels.device.peak_flops"])
+        )
     return LogErrors(
-        np.log(found[0] / table.seconds),
+        np.log(predicted[0] / table.seconds),
         np.log(roofline / table.seconds),
         np.full(len(table), values[kind.spread]),
     )

@@ -107,10 +107,10 @@ def deployment_of(case: Case) -> Deployment:
         values["serving.run_requests"] = float(parse_count(inputs["num_prompts"]))
     values["serving.concurrency"], more = _concurrency(case, mode)
     notes += more
-    found = Deployment(
+    deployment = Deployment(
         case, entry.name, engine, client, name, values, _figures(case), notes, release
     )
-    return _disaggregated(found) if mode.startswith("disagg") else found
+    return _disaggregated(deployment) if mode.startswith("disagg") else deployment
 
 
 def _text(inputs: Mapping[str, Any], *names: str) -> str:
@@ -138,15 +138,15 @@ def _experts(
     if not formats.expert_format:
         return {}
     rate = {4: "gpu.rate_4bit", 8: "gpu.rate_8bit"}.get(formats.expert_bits)
-    found = expert_formats.find(
+    kernels = expert_formats.find(
         entry.name, str(entry.facts.get("calibration") or entry.name), engine,
         formats.expert_format, rates[rate] if rate else 1.0, release,
     )  # fmt: skip
-    if found is None:
+    if kernels is None:
         notes.append(f"experts in {formats.expert_format}: no such kernels were measured")
         return {}
-    notes += found.notes
-    return found.values
+    notes += kernels.notes
+    return kernels.values
 
 
 def _model(case: Case) -> tuple[str, dict[str, float], list[str]]:
@@ -162,8 +162,8 @@ def _model(case: Case) -> tuple[str, dict[str, float], list[str]]:
         )  # fmt: skip
         note = f"{name}: {'gated' if gated else 'plain'} feed-forward by its name"
         return name, model.given, [note, *model.notes]
-    found = models.find(_text(inputs, "model"))
-    return found.name, found.given, list(found.notes)
+    entry = models.find(_text(inputs, "model"))
+    return entry.name, entry.given, list(entry.notes)
 
 
 def _placement(inputs: Mapping[str, Any], prefix: str, notes: list[str]) -> dict[str, float]:
@@ -206,19 +206,23 @@ def _concurrency(case: Case, mode: str) -> tuple[float, list[str]]:
     return 1.0, ["no batch is stated: one request"]
 
 
-def _disaggregated(found: Deployment) -> Deployment:
+def _disaggregated(deployment: Deployment) -> Deployment:
     """Disaggregated prefill and decode, with requests spread over the workers."""
-    inputs, notes = found.case.inputs, list(found.notes)
+    inputs, notes = deployment.case.inputs, list(deployment.notes)
     workers = parse_count(inputs.get("decode_num_workers"), 0)
     if not workers:
         workers = 3
         notes.append("decode workers are not stated: 3, the median of those that are")
-    values = found.values | _placement(inputs, "decode_", notes) | {"serving.separate": 1.0}
-    values["serving.concurrency"] = max(found.values["serving.concurrency"] / workers, 1.0)
+    values = deployment.values | _placement(inputs, "decode_", notes) | {"serving.separate": 1.0}
+    values["serving.concurrency"] = max(deployment.values["serving.concurrency"] / workers, 1.0)
     prompts = parse_count(inputs.get("prefill_num_workers"), 1)
-    prompt_values = found.values | _placement(inputs, "prefill_", []) | {"serving.separate": 1.0}
-    prompt_values["serving.concurrency"] = max(found.values["serving.concurrency"] / prompts, 1.0)
-    return replace(found, values=values, prompt_values=prompt_values, notes=notes)
+    prompt_values = (
+        deployment.values | _placement(inputs, "prefill_", []) | {"serving.separate": 1.0}
+    )
+    prompt_values["serving.concurrency"] = max(
+        deployment.values["serving.concurrency"] / prompts, 1.0
+    )
+    return replace(deployment, values=values, prompt_values=prompt_values, notes=notes)
 
 
 def _figures(case: Case) -> list[ObservedFigure]:

@@ -89,8 +89,8 @@ def version_of(case: Case, engine: str) -> tuple[int, ...]:
         return ()
     stated = str(case.inputs.get("backend_version") or "")
     if not stated:
-        found = _VERSIONS[engine].search(text_of(case))
-        stated = found.group(1) if found else ""
+        match = _VERSIONS[engine].search(text_of(case))
+        stated = match.group(1) if match else ""
     release = tuple(int(part) for part in _DIGITS.findall(stated)[:3])
     return release if release and release[0] < _NO_RELEASE else ()
 

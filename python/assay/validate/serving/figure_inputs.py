@@ -15,7 +15,7 @@ def figure_inputs(
     cases: Sequence[Case], wanted: set[str]
 ) -> dict[tuple[str, str], tuple[Inputs, str, float]]:
     """Inputs, output and observed value of the figures of the wanted cases."""
-    found = {}
+    by_figure = {}
     for case in cases:
         if case.id not in wanted:
             continue
@@ -27,5 +27,5 @@ def figure_inputs(
         for figure in deployment.figures:
             inputs = inputs_left_out(deployment, figure.variable in PROMPT_FIGURES)
             observed = figure.observed / figure.scale
-            found[case.id, figure.quantity] = inputs, f"serving.{figure.variable}", observed
-    return found
+            by_figure[case.id, figure.quantity] = inputs, f"serving.{figure.variable}", observed
+    return by_figure

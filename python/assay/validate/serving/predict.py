@@ -100,8 +100,12 @@ def points_of(
     first = len(deployments) - prompts
     return GroupedPoints(
         [
-            values_of(found, index >= first, fold_of(found.case, "serving") if held_out else None)
-            for index, found in enumerate(deployments)
+            values_of(
+                deployment,
+                index >= first,
+                fold_of(deployment.case, "serving") if held_out else None,
+            )
+            for index, deployment in enumerate(deployments)
         ]
     )
 
@@ -109,26 +113,26 @@ def points_of(
 def predict(cases: Sequence[Case]) -> list[Row]:
     """One row per observed figure of every case."""
     rows: list[Row] = []
-    found: list[Deployment] = []
+    deployments: list[Deployment] = []
     for case in cases:
         try:
-            found.append(deployment_of(case))
+            deployments.append(deployment_of(case))
         except AssayError as error:
             rows += _gaps(case, error.message, case.observed)
             continue
-        named = {figure.quantity for figure in found[-1].figures}
+        named = {figure.quantity for figure in deployments[-1].figures}
         rows += _gaps(
             case, "no such figure in the serving scope",
             {name: value for name, value in case.observed.items() if name not in named},
         )  # fmt: skip
-    if not found:
+    if not deployments:
         return rows
-    shipped, held_out = (_Outputs(found, held_out=held_out) for held_out in (False, True))
-    intervals = _intervals(found, inputs_at)
+    shipped, held_out = (_Outputs(deployments, held_out=held_out) for held_out in (False, True))
+    intervals = _intervals(deployments, inputs_at)
     left_out = _intervals(
-        [one for one in found if spreads_left_out(one) is not None], inputs_left_out
+        [served for served in deployments if spreads_left_out(served) is not None], inputs_left_out
     )
-    for index, deployment in enumerate(found):
+    for index, deployment in enumerate(deployments):
         for figure in deployment.figures:
             if missing := shipped.missing(index, figure):
                 reason = f"missing inputs: {', '.join(missing)}"
@@ -235,7 +239,7 @@ def _intervals(
         for prompts in sorted({_is_prompt(figure) for figure in deployment.figures})
     ]
     # The figures come first in all outputs, whose tapes are compiled already.
-    ends = sampled.intervals([inputs(*one) for one in needed], _OUTPUTS, first=len(FIGURES))
+    ends = sampled.intervals([inputs(*pair) for pair in needed], _OUTPUTS, first=len(FIGURES))
     return {
         (deployment.case.id, prompts): {
             name: (float(ends[row, position, 0]), float(ends[row, position, 1]))
@@ -310,15 +314,17 @@ def _baselines(
         step = max((weights + kv_bytes) / stream, flops * tokens / peak) / loss
         return step, max(weights / stream, flops * prompt / (share * peak)) / loss
 
-    found = {}
+    baselines = {}
     for name, share, loss in (("roofline", 1.0, 1.0), ("constant_mfu", 0.4, 0.6)):
         step, first = steps(share, loss)
         if figure.variable in PROMPT_FIGURES:
-            found[name] = first
+            baselines[name] = first
         elif figure.variable == "step_time":
-            found[name] = step
+            baselines[name] = step
         elif figure.variable == "end_to_end_time":
-            found[name] = first + values["serving.output"] * step
+            baselines[name] = first + values["serving.output"] * step
         else:
-            found[name] = batch / step / (gpus if figure.variable == "throughput_per_gpu" else 1)
-    return found
+            baselines[name] = (
+                batch / step / (gpus if figure.variable == "throughput_per_gpu" else 1)
+            )
+    return baselines

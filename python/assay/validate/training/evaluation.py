@@ -89,18 +89,18 @@ def columns(
     row_of = {id(job): position for position, job in enumerate(unique)}
     index = np.array([row_of[id(job)] for job in jobs])
     known = [_known(job) for job in unique]
-    found = {}
+    by_name = {}
     for name in inputs():
         if name in changed:
-            found[name] = changed[name]
+            by_name[name] = changed[name]
         elif name in LAYOUT:
-            found[name] = np.array([layout[name] for layout in layouts])
+            by_name[name] = np.array([layout[name] for layout in layouts])
         elif name == _EXPERT_TENSOR:
             pairs = zip(jobs, layouts, strict=True)
-            found[name] = np.array([job.values.get(name, at[_TENSOR]) for job, at in pairs])
+            by_name[name] = np.array([job.values.get(name, at[_TENSOR]) for job, at in pairs])
         else:
-            found[name] = np.array([values.get(name, np.nan) for values in known])[index]
-    return found
+            by_name[name] = np.array([values.get(name, np.nan) for values in known])[index]
+    return by_name
 
 
 def _known(job: Job) -> dict[str, float]:
@@ -126,9 +126,9 @@ def _clock(job: Job) -> dict[str, float]:
     if key not in _ratios:
         _ratios[key] = 1.0
         layout = job.layouts[0]
-        found = evaluate(columns([job], [layout]))
+        outputs = evaluate(columns([job], [layout]))
         values = {**job.values, **layout}
-        work = {name: float(found[name][0]) for name in WORK}
+        work = {name: float(outputs[name][0]) for name in WORK}
         _ratios[key] = clock_ratio(job.system, values, work)
     return {**_SAME_CLOCK, "gpu.throttle": _ratios[key]}
 
@@ -167,11 +167,11 @@ def best_layouts(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
     if override:
         sizes = [len(job.layouts) for job in jobs]
         override = {name: np.repeat(column, sizes) for name, column in override.items()}
-    found = evaluate(columns(many, layouts, override))
-    cost = found[STEP] * np.where(
+    outputs = evaluate(columns(many, layouts, override))
+    cost = outputs[STEP] * np.where(
         [job.counts_gpus for job in many], [layout["training.gpus"] for layout in layouts], 1.0
     )
-    fits = found[MEMORY] <= found["gpu.memory.capacity"]
+    fits = outputs[MEMORY] <= outputs["gpu.memory.capacity"]
     chosen, start = [], 0
     for job in jobs:
         part = slice(start, start + len(job.layouts))
@@ -209,9 +209,9 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
     layouts = [
         job.layouts[index] for job, index in zip(jobs, best_layouts(jobs, override), strict=True)
     ]
-    found = evaluate(columns(jobs, layouts, override))
+    outputs = evaluate(columns(jobs, layouts, override))
     return [
-        Predicted(job, layout, {name: float(found[name][row]) for name in OUTPUTS})
+        Predicted(job, layout, {name: float(outputs[name][row]) for name in OUTPUTS})
         for row, (job, layout) in enumerate(zip(jobs, layouts, strict=True))
     ]
 
@@ -228,18 +228,18 @@ def inputs_at(job: Job, layout: dict[str, float]) -> Inputs:
 @cache
 def _published_yield(system: str) -> Inputs:
     """The yield of published runs; scenarios compute theirs from failures and restarts."""
-    found = constants.find(calibration_of(system))
+    calibration = constants.find(calibration_of(system))
     name = "training.run_yield"
-    value = found.values[name]
-    spread = found.log_standard_errors[name]
+    value = calibration.values[name]
+    spread = calibration.log_standard_errors[name]
     return Inputs({name: value}, {name: Distribution("lognormal", (value, spread))})
 
 
-def figures(found: Predicted) -> list[ObservedFigure]:
+def figures(predicted: Predicted) -> list[ObservedFigure]:
     """The observed figures of a predicted job."""
-    job = found.job
-    flops = found.values["architecture.training.flops_per_token"] * found.tokens
-    gpus = None if job.counts_gpus else found.gpus
-    recomputes = found.layout["parallelism.recompute"] > 1.5
-    step = StepWork(job.values["training.batch"], found.tokens, gpus, flops, recomputes)
+    job = predicted.job
+    flops = predicted.values["architecture.training.flops_per_token"] * predicted.tokens
+    gpus = None if job.counts_gpus else predicted.gpus
+    recomputes = predicted.layout["parallelism.recompute"] > 1.5
+    step = StepWork(job.values["training.batch"], predicted.tokens, gpus, flops, recomputes)
     return figures_of(job.case, step, job.total_tokens)

@@ -16,11 +16,11 @@ def figure_inputs(
     """Inputs, output and observed value of the step times of the wanted cases."""
     jobs = [job for job in read_jobs(cases)[0] if job.case.id in wanted]
     held_out = held_out_jobs(jobs)
-    found = {}
+    by_figure = {}
     for shipped in predict_jobs(jobs):
-        one = held_out.get(shipped.job.case.id, shipped)
-        for figure in figures(one):
+        predicted = held_out.get(shipped.job.case.id, shipped)
+        for figure in figures(predicted):
             if figure.kind == "step":
-                inputs = inputs_left_out(one.job, one.layout)
-                found[one.job.case.id, figure.quantity] = inputs, STEP, figure.observed
-    return found
+                inputs = inputs_left_out(predicted.job, predicted.layout)
+                by_figure[predicted.job.case.id, figure.quantity] = inputs, STEP, figure.observed
+    return by_figure

@@ -53,7 +53,7 @@ def figures_of(case: Case, step: StepWork, total_tokens: float | None) -> list[O
     A rate that is just the run's tokens over its GPU-hours is the same figure stated twice.
     """
     observed = case.observed
-    found: list[ObservedFigure] = []
+    figures: list[ObservedFigure] = []
     gpus = step.gpus
     timed = _step_seconds(case, step)
     hours = observed.get("gpu_hours")
@@ -63,31 +63,31 @@ def figures_of(case: Case, step: StepWork, total_tokens: float | None) -> list[O
     )
     if timed is not None and not is_repeated:
         seconds, notes = timed
-        found.append(ObservedFigure("step_time", "step", "s", seconds, notes=notes))
+        figures.append(ObservedFigure("step_time", "step", "s", seconds, notes=notes))
     for name in _HOURS:
         if isinstance(observed.get(name), (int, float)):
-            found.append(ObservedFigure("gpu_hours", "hours", "GPU*h", float(observed[name])))
+            figures.append(ObservedFigure("gpu_hours", "hours", "GPU*h", float(observed[name])))
             break
     if isinstance(observed.get("days"), (int, float)) and gpus:
-        found.append(
+        figures.append(
             ObservedFigure("gpu_hours", "hours", "GPU*h", float(observed["days"]) * 24 * gpus)
         )
     for name, value in observed.items():
         if (days := _DAYS.fullmatch(name)) and gpus:
             run = float(days[1]) * (1e9 if days[2] == "B" else 1e12)
             hours = float(value) * 24 * gpus
-            found.append(ObservedFigure("ideal_gpu_hours", "ideal hours", "GPU*h", hours, run))
-    found += _by_hours(case)
+            figures.append(ObservedFigure("ideal_gpu_hours", "ideal hours", "GPU*h", hours, run))
+    figures += _by_hours(case)
     for name, part in _MEMORY.items():
         if isinstance(observed.get(name), (int, float)):
-            found.append(
+            figures.append(
                 ObservedFigure(name.removesuffix("_GiB"), part, "GiB/GPU", float(observed[name]))
             )
     if isinstance(observed.get("total_train_flop"), (int, float)):
-        found.append(
+        figures.append(
             ObservedFigure("total_train_flop", "flops", "FLOP", float(observed["total_train_flop"]))
         )
-    return found
+    return figures
 
 
 def _by_hours(case: Case) -> list[ObservedFigure]:
@@ -98,11 +98,11 @@ def _by_hours(case: Case) -> list[ObservedFigure]:
         value = inputs.get(name)
         return float(value) if isinstance(value, (int, float)) else None
 
-    found = []
+    figures = []
     watts, pue = number("gpu_power_W"), number("pue")
     if isinstance(observed.get("energy_MWh"), (int, float)) and watts and pue:
         note = f"energy: GPU-hours at {watts:g} W and a PUE of {pue:g}, as the source counts it"
-        found.append(
+        figures.append(
             ObservedFigure(
                 "energy", "hours", "MWh", float(observed["energy_MWh"]), notes=(note,),
                 by_hour=watts * pue / 1e6,
@@ -111,7 +111,7 @@ def _by_hours(case: Case) -> list[ObservedFigure]:
     intensity = number("carbon_kg_per_kWh")
     if isinstance(observed.get("carbon_tCO2eq"), (int, float)) and watts and pue and intensity:
         note = f"emissions: {watts:g} W, PUE {pue:g}, {intensity:g} kg/kWh, as the source counts"
-        found.append(
+        figures.append(
             ObservedFigure(
                 "carbon", "hours", "t", float(observed["carbon_tCO2eq"]), notes=(note,),
                 by_hour=watts * pue * intensity / 1e6,
@@ -121,13 +121,13 @@ def _by_hours(case: Case) -> list[ObservedFigure]:
     if isinstance(observed.get("cost_usd_total"), (int, float)) and rent and hours:
         share = float(hours) / float(observed.get("gpu_hours_total") or hours)
         note = f"cost at {rent:g} USD/(GPU*h); the share of pre-training in it is {share:.3f}"
-        found.append(
+        figures.append(
             ObservedFigure(
                 "cost", "hours", "USD", float(observed["cost_usd_total"]) * share, notes=(note,),
                 by_hour=rent,
             )
         )  # fmt: skip
-    return found
+    return figures
 
 
 UNPREDICTED = {

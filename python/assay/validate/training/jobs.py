@@ -105,17 +105,17 @@ def compute_bits(precision: str) -> float:
 
 def _board(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
     """Memory, bandwidth and power limit that a case states for its accelerators."""
-    found = {}
+    stated = {}
     for name, variable, unit in (
         ("mem_GB", "gpu.memory.capacity", 2.0**30),
         ("hbm_GBps", "gpu.memory.bandwidth", 1e9),
         ("power_limit_W", "gpu.power.limit", 1.0),
     ):
         if isinstance(inputs.get(name), (int, float)):
-            found[variable] = float(inputs[name]) * unit
-    if "gpu.power.limit" in found:
+            stated[variable] = float(inputs[name]) * unit
+    if "gpu.power.limit" in stated:
         notes.append(f"power limit of {inputs['power_limit_W']:g} W as stated")
-    return found
+    return stated
 
 
 def _product(inputs: dict[str, Any], needed: str) -> int | None:
@@ -145,12 +145,12 @@ def _counts(case: Case, entry: CatalogEntry, bits: float, notes: list[str]) -> l
 def _network(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
     text = f"{inputs.get('interconnect') or ''}; {inputs.get('network') or ''}"
     per_gpu: float | None = None
-    if found := _ADAPTERS.search(text):
-        per_gpu = int(found[1]) * int(found[2]) / 8
-    elif found := _node_rate(text):
-        per_gpu = int(found[1]) / 8
-    elif found := _ADAPTER_RATE.search(text):
-        per_gpu = float(found[1])
+    if match := _ADAPTERS.search(text):
+        per_gpu = int(match[1]) * int(match[2]) / 8
+    elif match := _node_rate(text):
+        per_gpu = int(match[1]) / 8
+    elif match := _ADAPTER_RATE.search(text):
+        per_gpu = float(match[1])
     if per_gpu is None:
         notes.append("network not stated: the accelerator's usual one")
         return {}
@@ -160,9 +160,9 @@ def _network(inputs: dict[str, Any], notes: list[str]) -> dict[str, float]:
 def _node_rate(text: str) -> re.Match[str] | None:
     """The rate that a clause states per node, as in "3200 Gb/s InfiniBand per node"."""
     for clause in _CLAUSE.split(text):
-        found = _ADAPTER_RATE.search(clause)
-        if found and "per node" in clause[found.end() :]:
-            return found
+        match = _ADAPTER_RATE.search(clause)
+        if match and "per node" in clause[match.end() :]:
+            return match
     return None
 
 

@@ -46,7 +46,7 @@ def layouts_of(
     sizes = _micro_batches(inputs, values, software, notes)
     parts = inputs.get("vp") or inputs.get("interleave")
     batch, context = values["training.batch"], values["parallelism.context"]
-    found, exact = [], []
+    candidates, exact = [], []
     for gpus, (tensor, pipeline), size, stage, recompute in itertools.product(
         counts, splits, sizes, stages, recomputes
     ):
@@ -56,11 +56,11 @@ def layouts_of(
         for interleave in _interleaves(parts, software, pipeline, values["architecture.layers"]):
             splits_tokens = float(software.sequence_parallel and tensor > 1)
             layout = (gpus, tensor, pipeline, interleave, size, stage, recompute, splits_tokens)
-            found.append(dict(zip(LAYOUT, map(float, layout), strict=True)))
+            candidates.append(dict(zip(LAYOUT, map(float, layout), strict=True)))
             exact.append(batch % each == 0)
     if inputs.get("global_batch") and any(exact):
-        return [layout for layout, is_exact in zip(found, exact, strict=True) if is_exact]
-    return found
+        return [layout for layout, is_exact in zip(candidates, exact, strict=True) if is_exact]
+    return candidates
 
 
 def _micro_batches(

@@ -46,12 +46,12 @@ _HOURS = ("hours", "ideal hours")
 def predict(cases: Sequence[Case]) -> list[Row]:
     """One row for every figure of every case, or the reason why there is none."""
     jobs, rows = read_jobs(cases)
-    found = predict_jobs(jobs)
+    predictions = predict_jobs(jobs)
     held_out = held_out_jobs(jobs)
-    shares = _shares(found)
-    ends = _intervals(found)
-    ends_left_out = _intervals_left_out(found, held_out)
-    for predicted in found:
+    shares = _shares(predictions)
+    ends = _intervals(predictions)
+    ends_left_out = _intervals_left_out(predictions, held_out)
+    for predicted in predictions:
         known = figures(predicted)
         if missing := _missing(predicted):
             rows += _gaps(predicted.job.case, f"nothing known of {', '.join(missing)}")
@@ -88,11 +88,11 @@ def read_jobs(cases: Sequence[Case]) -> tuple[list[Job], list[Row]]:
     return jobs, rows
 
 
-def _missing(found: Predicted) -> list[str]:
+def _missing(predicted: Predicted) -> list[str]:
     """Inputs without a value, where that left the step without one."""
-    if math.isfinite(found.values[STEP]):
+    if math.isfinite(predicted.values[STEP]):
         return []
-    table = columns([found.job], [found.layout])
+    table = columns([predicted.job], [predicted.layout])
     return [name for name, column in table.items() if not math.isfinite(column[0])] or ["its step"]
 
 
@@ -115,20 +115,30 @@ Ends = Mapping[str, Mapping[str, tuple[float, float]]]
 """By case and output, the ends of a 90 % interval."""
 
 
-def _intervals(found: Sequence[Predicted]) -> Ends:
+def _intervals(predictions: Sequence[Predicted]) -> Ends:
     """By case, the 90 % interval of each output that figures are compared with."""
-    return _ends(found, [inputs_at(one.job, one.layout) for one in found])
+    return _ends(
+        predictions, [inputs_at(predicted.job, predicted.layout) for predicted in predictions]
+    )
 
 
-def _intervals_left_out(found: Sequence[Predicted], held_out: Mapping[str, Predicted]) -> Ends:
+def _intervals_left_out(
+    predictions: Sequence[Predicted], held_out: Mapping[str, Predicted]
+) -> Ends:
     """The same with constants and model errors that use nothing of the source of a case."""
-    chosen = [(held_out.get(one.job.case.id, one), spreads_left_out(one.job)) for one in found]
-    known = [(one, spreads) for one, spreads in chosen if spreads is not None]
-    inputs = [with_spreads(inputs_left_out(one.job, one.layout), spreads) for one, spreads in known]
-    return _ends([one for one, _ in known], inputs)
+    chosen = [
+        (held_out.get(predicted.job.case.id, predicted), spreads_left_out(predicted.job))
+        for predicted in predictions
+    ]
+    known = [(predicted, spreads) for predicted, spreads in chosen if spreads is not None]
+    inputs = [
+        with_spreads(inputs_left_out(predicted.job, predicted.layout), spreads)
+        for predicted, spreads in known
+    ]
+    return _ends([predicted for predicted, _ in known], inputs)
 
 
-def _ends(found: Sequence[Predicted], inputs: Sequence[Inputs]) -> Ends:
+def _ends(predictions: Sequence[Predicted], inputs: Sequence[Inputs]) -> Ends:
     outputs = tuple(_OUTPUTS.values())
     rows = sampled.intervals(inputs, outputs)
     return {
@@ -136,7 +146,7 @@ def _ends(found: Sequence[Predicted], inputs: Sequence[Inputs]) -> Ends:
             name: (float(ends[position, 0]), float(ends[position, 1]))
             for name, ends in zip(outputs, rows, strict=True)
         }
-        for position, predicted in enumerate(found)
+        for position, predicted in enumerate(predictions)
     }
 
 
@@ -162,7 +172,10 @@ def held_out_jobs(jobs: Sequence[Job]) -> dict[str, Predicted]:
     values = [_fold_constants(fold, job.system) for job, fold in folds]
     names = dict.fromkeys(name for constant in values for name in constant)
     override = {name: np.array([constant[name] for constant in values]) for name in names}
-    return {found.job.case.id: found for found in predict_jobs([j for j, _ in folds], override)}
+    return {
+        predicted.job.case.id: predicted
+        for predicted in predict_jobs([j for j, _ in folds], override)
+    }
 
 
 def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
@@ -171,25 +184,25 @@ def _fold_constants(fold: Fold, system: str) -> dict[str, float]:
 
 
 def _row(
-    found: Predicted,
+    predicted: Predicted,
     figure: ObservedFigure,
     shares: dict[tuple[str, float], list[float]],
     without: Predicted | None,
     ends: Ends,
     ends_left_out: Ends,
 ) -> Row:
-    value = _value(found, figure)
-    job = found.job
+    value = _value(predicted, figure)
+    job = predicted.job
     left_out: tuple[float | None, float | None] = None, None
     if _is_timed(figure):
-        interval = _interval(found, figure, ends)
+        interval = _interval(predicted, figure, ends)
         if job.case.id in ends_left_out:
-            left_out = _interval(without or found, figure, ends_left_out)
+            left_out = _interval(without or predicted, figure, ends_left_out)
     else:
         interval = value * (1 - COUNTED_SPREAD), value * (1 + COUNTED_SPREAD)
     return Row(
         job.case.id, job.case.suite, figure.quantity, figure.unit, figure.observed, value,
-        *interval, terms=_terms(found, figure, value), baselines=_baselines(found, figure, shares),
+        *interval, terms=_terms(predicted, figure, value), baselines=_baselines(predicted, figure, shares),
         notes=(*figure.notes, *job.notes, *_hardware_notes(job.system)),
         in_sample=job.case.id in folds_by_case("training") and _is_timed(figure),
         held_out=_value(without, figure) if without is not None and _is_timed(figure) else None,
@@ -208,10 +221,12 @@ def _run_yield(system: str) -> float:
     return constants.given(system)["training.run_yield"]
 
 
-def _interval(found: Predicted, figure: ObservedFigure, ends: Ends) -> tuple[float, float]:
+def _interval(predicted: Predicted, figure: ObservedFigure, ends: Ends) -> tuple[float, float]:
     """The interval of a figure; hours at a yield of 1 are as uncertain as the time of the run."""
     output = _OUTPUTS[figure.kind]
-    return _scaled(ends[found.job.case.id][output], _value(found, figure) / found.values[output])
+    return _scaled(
+        ends[predicted.job.case.id][output], _value(predicted, figure) / predicted.values[output]
+    )
 
 
 def _is_timed(figure: ObservedFigure) -> bool:
@@ -219,17 +234,17 @@ def _is_timed(figure: ObservedFigure) -> bool:
     return figure.kind in ("step", *_HOURS)
 
 
-def _value(found: Predicted, figure: ObservedFigure) -> float:
-    values = found.values
+def _value(predicted: Predicted, figure: ObservedFigure) -> float:
+    values = predicted.values
     if figure.kind == "step":
         return values[STEP]
     if figure.kind == "hours":
         return values["training.gpu_hours"] / _HOUR * figure.by_hour
     if figure.kind == "ideal hours":
-        return values["training.time_to_train"] * found.gpus / _HOUR
+        return values["training.time_to_train"] * predicted.gpus / _HOUR
     if figure.kind == "flops":
-        return values["architecture.training.flops_per_token"] * (found.job.total_tokens or 0.0)
-    return _memory(found, figure.kind)
+        return values["architecture.training.flops_per_token"] * (predicted.job.total_tokens or 0.0)
+    return _memory(predicted, figure.kind)
 
 
 _MEMORY_LAYOUTS = {
@@ -245,47 +260,52 @@ _MEMORY_LAYOUTS = {
 }
 
 
-def _memory(found: Predicted, kind: str) -> float:
+def _memory(predicted: Predicted, kind: str) -> float:
     name, change = _MEMORY_LAYOUTS[kind]
-    layout = {**found.layout, **change}
-    return float(evaluate(columns([found.job], [layout]))[name][0]) / _GIB
+    layout = {**predicted.layout, **change}
+    return float(evaluate(columns([predicted.job], [layout]))[name][0]) / _GIB
 
 
-def _terms(found: Predicted, figure: ObservedFigure, value: float) -> dict[str, float]:
+def _terms(predicted: Predicted, figure: ObservedFigure, value: float) -> dict[str, float]:
     if not _is_timed(figure):
         return {}
-    scale = value / found.values[STEP]
-    terms = {name: found.values[variable] * scale for name, variable in TERMS.items()}
+    scale = value / predicted.values[STEP]
+    terms = {name: predicted.values[variable] * scale for name, variable in TERMS.items()}
     if figure.kind == "hours":
-        lost = 1 - _run_yield(found.job.system)
+        lost = 1 - _run_yield(predicted.job.system)
         terms = {name: part * (1 - lost) for name, part in terms.items()}
         terms["lost to the run"] = value * lost
     terms["straggling"] = value - sum(terms.values())
     return terms
 
 
-def _rule(found: Predicted, figure: ObservedFigure) -> float:
+def _rule(predicted: Predicted, figure: ObservedFigure) -> float:
     """6ND FLOPs at the peak of the format."""
-    flops = 6 * found.values["architecture.active_parameters"]
+    flops = 6 * predicted.values["architecture.active_parameters"]
     if figure.kind == "flops":
-        return flops * (found.job.total_tokens or 0.0)
-    seconds = flops * found.tokens / found.values["training.tensor_peak"]
-    return seconds * _value(found, figure) / found.values[STEP] * _without_yield(found, figure)
+        return flops * (predicted.job.total_tokens or 0.0)
+    seconds = flops * predicted.tokens / predicted.values["training.tensor_peak"]
+    return (
+        seconds
+        * _value(predicted, figure)
+        / predicted.values[STEP]
+        * _without_yield(predicted, figure)
+    )
 
 
-def _without_yield(found: Predicted, figure: ObservedFigure) -> float:
+def _without_yield(predicted: Predicted, figure: ObservedFigure) -> float:
     """Takes the run yield out of the hours: the rule of thumb does not model it."""
-    return _run_yield(found.job.system) if figure.kind == "hours" else 1.0
+    return _run_yield(predicted.job.system) if figure.kind == "hours" else 1.0
 
 
-def _key(found: Predicted) -> tuple[str, float]:
-    return constants.source_system(found.job.system), found.job.bits
+def _key(predicted: Predicted) -> tuple[str, float]:
+    return constants.source_system(predicted.job.system), predicted.job.bits
 
 
-def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
+def _shares(predictions: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
     """MFU that the observed figures imply, by accelerator and format."""
     shares: dict[tuple[str, float], list[float]] = {}
-    for predicted in found:
+    for predicted in predictions:
         for figure in figures(predicted):
             # Energy and cost repeat the hours of their run.
             is_timed = _is_timed(figure) and figure.observed > 0 and figure.by_hour == 1
@@ -296,15 +316,15 @@ def _shares(found: Sequence[Predicted]) -> dict[tuple[str, float], list[float]]:
 
 
 def _baselines(
-    found: Predicted, figure: ObservedFigure, shares: dict[tuple[str, float], list[float]]
+    predicted: Predicted, figure: ObservedFigure, shares: dict[tuple[str, float], list[float]]
 ) -> dict[str, float]:
     if figure.kind == "flops":
-        return {"rule_6nd": _rule(found, figure)}
+        return {"rule_6nd": _rule(predicted, figure)}
     if not _is_timed(figure):
         return {}
-    at_peak = _rule(found, figure)
+    at_peak = _rule(predicted, figure)
     return {
-        "constant_mfu": at_peak / median(shares[_key(found)]),
+        "constant_mfu": at_peak / median(shares[_key(predicted)]),
         "rule_6nd": at_peak / SHARE_OF_RULE,
         "roofline": at_peak,
     }

@@ -40,8 +40,8 @@ def accelerator_of(case: Case) -> CatalogEntry:
 def rates_of(name: str) -> dict[str, float]:
     """Memory and link bandwidth, stated in the catalog or resolved from it."""
     given, known = accelerators.find(name).given, registry()
-    found = {rate: known.value(rate, given) for rate in RATES}
-    return {rate: value for rate, value in found.items() if value is not None}
+    rates = {rate: known.value(rate, given) for rate in RATES}
+    return {rate: value for rate, value in rates.items() if value is not None}
 
 
 def launch_year(entry: CatalogEntry) -> float:
@@ -65,14 +65,14 @@ def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
     inputs = case.inputs
     words = text_of(case)
     if not all(inputs.get(name) for name in ("hidden", "layers", "heads")):
-        found = _named_model(case)
-        notes.append(f"shapes of {found.name} from the catalog")
+        shapes = _named_model(case)
+        notes.append(f"shapes of {shapes.name} from the catalog")
         changed = {
             f"architecture.{variable}": float(inputs[name])
             for name, variable in _OVERRIDES.items()
             if inputs.get(name)
         }
-        return {**found.given, **changed}
+        return {**shapes.given, **changed}
     fields: dict[str, Any] = {"num_key_value_heads": inputs.get("kv_heads")}
     hidden = float(inputs["hidden"])
     width = inputs.get("ffn") or inputs.get("dense_ffn")
@@ -97,12 +97,12 @@ def shapes_of(case: Case, notes: list[str]) -> dict[str, float]:
     if not vocabulary:
         vocabulary = 51200
         notes.append("vocabulary not stated: 51200")
-    found = models.from_dimensions(
+    shapes = models.from_dimensions(
         layers=inputs["layers"], hidden=hidden, heads=inputs["heads"], vocabulary=vocabulary,
         name=case.id, model_type=model_type,
         intermediate_size=width if width is not None else 4 * hidden, **fields,
     )  # fmt: skip
-    return found.given
+    return shapes.given
 
 
 def _named_model(case: Case) -> models.CatalogModel:

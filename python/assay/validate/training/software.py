@@ -120,15 +120,15 @@ def _date_in(source: str, words: str) -> float | None:
     for word, date in KNOWN_DATES:
         if word in words:
             return date
-    if found := _ARXIV.search(source):
-        return 2000 + int(found[1]) + (int(found[2]) - 1) / 12
-    if found := _RELEASE.search(source):
+    if match := _ARXIV.search(source):
+        return 2000 + int(match[1]) + (int(match[2]) - 1) / 12
+    if match := _RELEASE.search(source):
         # A patch release comes about a month after the one that it repairs.
-        return 2000 + int(found[1]) + (int(found[2]) - 1 + int(found[3] or 0)) / 12
-    if found := _MONTH_YEAR.search(source):
-        return int(found[2]) + _MONTHS.index(found[1].lower()) / 12
-    if found := _YEAR.search(source):
-        return int(found[1]) + 0.5
+        return 2000 + int(match[1]) + (int(match[2]) - 1 + int(match[3] or 0)) / 12
+    if match := _MONTH_YEAR.search(source):
+        return int(match[2]) + _MONTHS.index(match[1].lower()) / 12
+    if match := _YEAR.search(source):
+        return int(match[1]) + 0.5
     return None
 
 
@@ -153,7 +153,7 @@ def software_of(
     """Software features of a case, by its text and its date, and its accelerator's formats."""
     date, notes = date_of(case, siblings)
     words, inputs = text_of(case), case.inputs
-    found = list(notes)
+    said = list(notes)
     native = _is_native(inputs, words)
     eager = native and "compile" not in str(inputs.get("compiler", "")).lower()
     deepspeed = any(word in words for word in ("deepspeed", "bigscience", "gpt-neox"))
@@ -163,11 +163,11 @@ def software_of(
     stage = _zero_stage(inputs, words)
     if stage is None:
         stage = 1.0 if date >= SHARDED_OPTIMIZER else 0.0
-        found.append(f"sharding not stated: stage {stage:.0f} by its date")
+        said.append(f"sharding not stated: stage {stage:.0f} by its date")
     overlaps = date >= COMMUNICATION_OVERLAP or native or stage > 1
     selective = native and str(inputs.get("activation_recompute", "")).lower() == "selective"
     if selective:
-        found.append("selective recomputation of PyTorch: every second GEMM, not attention")
+        said.append("selective recomputation of PyTorch: every second GEMM, not attention")
     schedule = str(inputs.get("schedule") or "").lower()
     values = {
         "software.attention": attention,
@@ -196,7 +196,7 @@ def software_of(
     }
     stated = str(inputs.get("activation_recompute", "")).lower()
     return Software(
-        date, values, tuple(found),
+        date, values, tuple(said),
         interleaves=date >= INTERLEAVED_PIPELINE and not deepspeed and schedule != "1f1b",
         recompute=_recompute(inputs, stated, date),
         zero_stage=stage,
@@ -266,8 +266,8 @@ def _zero_stage(inputs: dict[str, Any], words: str) -> float | None:
     if inputs.get("zero_stage") is not None:
         return float(inputs["zero_stage"])
     named = " ".join(str(inputs.get(name, "")) for name in _SPLIT_FIELDS).lower()
-    if found := re.search(r"zero[- ]?([0-3])\b", named):
-        return float(found[1])
+    if match := re.search(r"zero[- ]?([0-3])\b", named):
+        return float(match[1])
     if "shard_grad_op" in named:
         return 2.0
     if "full_shard" in named or "fsdp" in named:
