@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from assay.errors import DeclarationError
 from assay.model.language.check import declared_unit
@@ -31,6 +31,29 @@ POSITIVE = ("positive", None)
 Bound = float | int | str | None
 _TINY = 5e-324
 _HEADING = re.compile(r"([\w.]+), ([^\s:]+)(?: \[(.+?)(?: as (.+?))?\])?: (.+)")
+
+
+class VariableFacts(TypedDict, total=False):
+    """What a variable may state under its heading; `Scope.variable` describes each."""
+
+    equals: Operand | None
+    bounds: tuple[Bound, Bound]
+    reference: Reference
+    boundary: str | None
+    family: str | None
+    target: bool
+    library: bool
+    nature: str
+    cases: Sequence[str]
+
+
+class RelationFacts(TypedDict, total=False):
+    """What every relation may state besides its expressions."""
+
+    name: str | None
+    reference: Reference
+    meaning: str
+    library: bool
 
 
 class Scope:
@@ -90,7 +113,7 @@ class Scope:
             self.equation(variable, equals, reference=reference, library=library)
         return variable
 
-    def declare(self, heading: str, **facts: Any) -> Variable:
+    def declare(self, heading: str, **facts: Unpack[VariableFacts]) -> Variable:
         """Declare a variable by a heading, as a textbook lists its symbols.
 
         `"step.energy, E_step [J as kWh]: energy of one step"` has the name, the symbol, the unit, the
@@ -110,10 +133,11 @@ class Scope:
         self,
         heading: str,
         cases: Mapping[str, str],
+        /,
         *,
         first: int = 0,
         default: str | None = None,
-        **facts: Any,
+        **facts: Unpack[VariableFacts],
     ) -> Variable:
         """Declare a variable that takes one of named cases; `cases` has the meaning of each.
 
@@ -127,12 +151,13 @@ class Scope:
             number = first + tuple(cases).index(default)
             meanings += f". Unless given, {number}"
             facts["equals"] = Number(number)
-        bounds = (first, first + len(cases) - 1)
-        return self.declare(f"{heading}: {meanings}", cases=tuple(cases), bounds=bounds, **facts)
+        facts |= {"cases": tuple(cases), "bounds": (first, first + len(cases) - 1)}
+        return self.declare(f"{heading}: {meanings}", **facts)
 
-    def flag(self, heading: str, **facts: Any) -> Variable:
+    def flag(self, heading: str, **facts: Unpack[VariableFacts]) -> Variable:
         """Declare a variable that is 1 (on) or 0 (off) and may stand where a condition does."""
-        return self.declare(heading, cases=FLAG, bounds=(0, 1), **facts)
+        facts |= {"cases": FLAG, "bounds": (0, 1)}
+        return self.declare(heading, **facts)
 
     def constant(
         self, name: str, symbol: str, value: str, meaning: str, *, reference: Reference
@@ -150,33 +175,24 @@ class Scope:
         self,
         variable: Variable,
         equals: Operand,
-        *,
-        name: str | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State an identity; several for one variable are variants to choose from."""
-        self._relation(
-            "equation", variable, name, {"expression": equals}, reference, meaning, library
-        )
+        self._relation("equation", variable, {"expression": equals}, facts)
 
     def approximation(
         self,
         variable: Variable,
         equals: Operand,
         *,
-        name: str,
         valid: Expression | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State a relation that holds approximately where `valid` is true."""
         parts: dict[str, Operand] = {"expression": equals}
         if valid is not None:
-            parts["valid"] = valid
-        self._relation("approximation", variable, name, parts, reference, meaning, library)
+            parts["valid"] = valid.as_condition()
+        self._relation("approximation", variable, parts, facts)
 
     def piecewise(
         self,
@@ -184,10 +200,7 @@ class Scope:
         cases: Sequence[tuple[Expression, Operand]],
         *,
         otherwise: Operand | None = None,
-        name: str | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State an identity case by case; the first condition that holds decides."""
         if not cases:
@@ -196,13 +209,11 @@ class Scope:
             )
         parts: dict[str, Operand] = {}
         for position, (condition, value) in enumerate(cases):
-            parts[f"condition{position}"] = condition
+            parts[f"condition{position}"] = condition.as_condition()
             parts[f"case{position}"] = value
         if otherwise is not None:
             parts["otherwise"] = otherwise
-        self._relation(
-            "piecewise", variable, name, parts, reference, meaning, library, cases=len(cases)
-        )
+        self._relation("piecewise", variable, parts, facts, cases=len(cases))
 
     def iterative(
         self,
@@ -212,17 +223,12 @@ class Scope:
         start: Operand,
         tolerance: float = 1e-12,
         max_iterations: int = 1000,
-        name: str | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State a fixed point: `update` refers to the variable and is repeated to convergence."""
         parts = {"update": update, "start": start}
-        self._relation(
-            "iterative", variable, name, parts, reference, meaning, library,
-            tolerance=tolerance, max_iterations=max_iterations,
-        )  # fmt: skip
+        options = {"tolerance": tolerance, "max_iterations": max_iterations}
+        self._relation("iterative", variable, parts, facts, **options)
 
     def differential(
         self,
@@ -235,10 +241,7 @@ class Scope:
         start: Operand,
         end: Operand,
         tolerance: float = 1e-9,
-        name: str | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State dx/dt = rate; the variable is its value at `end`.
 
@@ -246,20 +249,15 @@ class Scope:
         and measured like `time_like`.
         """
         parts = {"rate": rate, "initial": initial, "start": start, "end": end}
-        self._relation(
-            "differential", variable, name, parts, reference, meaning, library,
-            time=time.name, time_like=time_like.name, tolerance=tolerance,
-        )  # fmt: skip
+        options = {"time": time.name, "time_like": time_like.name, "tolerance": tolerance}
+        self._relation("differential", variable, parts, facts, **options)
 
     def stochastic(
         self,
         variable: Variable,
         distribution: str,
         *parameters: Operand,
-        name: str | None = None,
-        reference: Reference = UNSOURCED,
-        meaning: str = "",
-        library: bool = False,
+        **facts: Unpack[RelationFacts],
     ) -> None:
         """State that the variable is drawn from a distribution with these parameters."""
         if distribution not in KINDS or len(parameters) != len(KINDS[distribution][0]):
@@ -269,16 +267,7 @@ class Scope:
                 f"known: {known}",
             )
         parts = {f"parameter{i}": parameter for i, parameter in enumerate(parameters)}
-        self._relation(
-            "stochastic",
-            variable,
-            name,
-            parts,
-            reference,
-            meaning,
-            library,
-            distribution=distribution,
-        )
+        self._relation("stochastic", variable, parts, facts, distribution=distribution)
 
     def inequality(
         self,
@@ -290,16 +279,12 @@ class Scope:
         library: bool = False,
     ) -> None:
         """State a constraint that a feasible scenario fulfills."""
-        self.relations.append(
-            self._record(
-                "inequality",
-                f"{self.name}.{name}",
-                "",
-                {"expression": condition},
-                reference,
-                meaning,
-                library,
-            )
+        facts: RelationFacts = {"name": name, "meaning": meaning, "reference": reference}
+        self._relation(
+            "inequality",
+            None,
+            {"expression": condition.as_condition()},
+            {**facts, "library": library},
         )
 
     def simultaneous(
@@ -328,36 +313,27 @@ class Scope:
     def _relation(
         self,
         kind: str,
-        variable: Variable,
-        name: str | None,
+        variable: Variable | None,
         parts: dict[str, Operand],
-        reference: Reference,
-        meaning: str,
-        library: bool,
+        facts: RelationFacts,
         **options: Any,
     ) -> None:
-        full = f"{self.name}.{name}" if name else variable.name
+        own = variable.name if variable is not None else ""
+        name = facts.get("name")
+        reference = facts.get("reference", UNSOURCED)
         self.relations.append(
-            self._record(kind, full, variable.name, parts, reference, meaning, library, **options)
+            {
+                "kind": kind,
+                "name": f"{self.name}.{name}" if name else own,
+                "variable": own,
+                "scope": self.name,
+                "parts": {key: encode(as_expression(part)) for key, part in parts.items()},
+                "reference": [reference.kind, reference.work, reference.where],
+                "meaning": facts.get("meaning", ""),
+                "library": facts.get("library", False),
+                "options": options,
+            }
         )
-
-    def _record(
-        self,
-        kind: str,
-        name: str,
-        variable: str,
-        parts: dict[str, Operand],
-        reference: Reference,
-        meaning: str,
-        library: bool,
-        **options: Any,
-    ) -> dict[str, Any]:
-        return {
-            "kind": kind, "name": name, "variable": variable, "scope": self.name,
-            "parts": {key: encode(as_expression(part)) for key, part in parts.items()},
-            "reference": [reference.kind, reference.work, reference.where],
-            "meaning": meaning, "library": library, "options": options,
-        }  # fmt: skip
 
     def _variable_facts(
         self, full: str, unit: str, display: str | None, bounds: tuple[Bound, Bound]
