@@ -6,19 +6,11 @@ from typing import Any, NamedTuple
 
 
 class Interval(NamedTuple):
-    """A value and the bounds of its interval; who makes one says what it covers, and how often.
-
-    >>> Interval(1.5, 1.4, 1.6).excludes(1.0)
-    True
-    """
+    """A value and the bounds of its interval; who makes one says what it covers, and how often."""
 
     value: float
     lo: float
     hi: float
-
-    def excludes(self, other: float) -> bool:
-        """Whether the interval lies wholly on one side of a value."""
-        return other < self.lo or other > self.hi
 
     def scaled(self, factor: float) -> Interval:
         """The same in another unit, or of something in proportion; the factor is positive.

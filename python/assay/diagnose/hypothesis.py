@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
-
-STATUSES: Final = ("established by experiment", "supported", "cannot be told apart from")
-"""How far a cause is shown; the third names the other cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +29,7 @@ class Hypothesis:
     lo: float
     hi: float
     status: str
+    """established by experiment, supported, or cannot be told apart from another, which it names."""
     evidence: tuple[Evidence, ...]
     fix: str
     """What would remove it, as a setting or a change."""

@@ -97,7 +97,7 @@ def _observed(view: MechanismView) -> dict[Key, dict[str, Any]]:
         pl.col("operation", "term").cast(pl.String)
     )
     terms: dict[Key, dict[str, float]] = {}
-    for operation, layer, term, spent in shown.group_by(*keys, "term").agg(
+    for operation, layer, term, spent in shown.group_by(*keys, "term", maintain_order=True).agg(
         pl.col("dur_ns").sum()
     ).iter_rows():  # fmt: skip
         terms.setdefault((operation, layer), {})[term] = spent / count

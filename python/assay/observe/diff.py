@@ -27,9 +27,6 @@ else:
     np = LazyModule("numpy", globals(), "np")
     pl = LazyModule("polars", globals(), "pl")
 
-GAP: Final = "gap"
-"""The name of the time of a step in which the device runs nothing."""
-
 WHOLE: Final = "whole trace"
 """The phase of a trace without steps."""
 

@@ -8,9 +8,6 @@ from typing import Any, Final
 
 from assay.intervals import Interval
 
-BOUNDS: Final = ("memory", "compute", "launch", "network", "host")
-"""What limits a node."""
-
 UNITS: Final = {
     "step": "ns", "floor": "ns", "ttft": "ns", "bytes": "byte", "power": "W", "sm_clock": "Hz",
     "tokens_per_second": "token/s", "joules_per_token": "J/token",
@@ -43,7 +40,7 @@ class Node:
     lo_ns: float
     hi_ns: float
     bound: str
-    """One of `BOUNDS`."""
+    """What limits it: memory, compute, launch, network or host."""
     stream: int
     """Nodes of one stream run in order; 0 is the main one, -1 the host."""
     dependencies: tuple[str, ...]

@@ -20,7 +20,6 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 OLDEST_NS: Final = 2_000_000_000
 """A sample this old says nothing of a step."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def owned_pieces(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

@@ -46,12 +46,6 @@ class Completion:
             return None
         return (self.arrivals_s[-1] - self.arrivals_s[0]) / (self.completion_tokens - 1)
 
-    @property
-    def longest_gap_s(self) -> float:
-        """The longest time between two chunks."""
-        pairs = zip(self.arrivals_s, self.arrivals_s[1:], strict=False)
-        return max((after - before for before, after in pairs), default=0.0)
-
 
 class Client:
     """One server; a connection for each request, so that several can run at once."""

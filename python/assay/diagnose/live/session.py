@@ -263,12 +263,6 @@ def _context(probe: Probe) -> int:
     return probe.prompt_tokens + probe.answers[0].completion_tokens // 2
 
 
-def _together(probes: list[Probe]) -> Probe:
-    """Probes of one length as one: their median times are those of all."""
-    answers = tuple(answer for one in probes for answer in one.answers)
-    return Probe(probes[0].kind, 1, probes[0].prompt_tokens, answers)
-
-
 def _distinct(probes: list[Probe]) -> list[Probe]:
     """The fastest probe of each length of the prompt, shortest first."""
     found: dict[int, Probe] = {}

@@ -19,7 +19,6 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
