@@ -11,6 +11,7 @@ from pathlib import Path
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import (
+    Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
@@ -37,7 +38,7 @@ def planted(settings: Mapping[str, Setting]) -> float:
 
 
 @dataclass
-class PlantedEngine:
+class PlantedEngine(Engine):
     """Runs requests in simulated time. Every field may be changed by a test."""
 
     effect: Effect = planted

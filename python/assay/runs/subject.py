@@ -123,10 +123,10 @@ def _subject(
     asked: SubjectOptions, engine: Engine, progress: Progress, planned: Workload | None
 ) -> Subject:
     """An engine that is open, with its workload."""
-    from assay.improve.engines.own import OwnEngine, source_of
+    own = engine.in_process()
+    if own is not None:
+        from assay.improve.engines.own import source_of
 
-    if isinstance(engine, OwnEngine):
-        own = engine.engine
         gpu = own.device.capabilities.is_gpu
         load = planned or _workload(asked, own, progress, gpu=gpu)
         return Subject(engine, load, asked.model or source_of(own))

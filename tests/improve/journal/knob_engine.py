@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from assay.improve.engines.protocol import (
+    Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
@@ -15,7 +16,7 @@ from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
 
 
-class KnobEngine:
+class KnobEngine(Engine):
     """Settings that can be changed; `fail` maps a knob's value to how the change goes wrong."""
 
     def __init__(self, hot: bool = True, **settings: Setting) -> None:

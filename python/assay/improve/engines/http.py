@@ -19,10 +19,13 @@ from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.probing import Prober
 from assay.improve.engines.process import ServerRecord, cpu_seconds, process_environment
 from assay.improve.engines.protocol import (
+    Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
     ProbeAnswer,
+    RestartingEngine,
+    TokenPair,
     TrialFailedError,
     Undo,
 )
@@ -39,7 +42,7 @@ FOLDER: Final = "{folder}"
 """In an adapter's arguments: the folder of logs and traces."""
 
 
-class HttpEngine:
+class HttpEngine(Engine):
     """A server that is told how to restart, or one that is only measured.
 
     `restart` is a command with {settings} in it. The server that answers at `url` is taken over, and
@@ -188,9 +191,11 @@ class HttpEngine:
                 self.server.check("in the probes")
                 raise
 
-    def answers(
-        self, workload: Workload, count: int
-    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def restarting(self) -> RestartingEngine:
+        """This engine."""
+        return self
+
+    def answers(self, workload: Workload, count: int) -> list[TokenPair]:
         """Tokens of the first prompts of a workload and of what the model answers.
 
         None where the server does not say which tokens a text has, which is noted.

@@ -18,10 +18,12 @@ from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.opening import SYNTHETIC
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_window import OwnWindow, sampling_params
+from assay.improve.engines.protocol import Engine as EngineProtocol
 from assay.improve.engines.protocol import (
     EngineDescription,
     EngineKnob,
     ProbeAnswer,
+    TokenPair,
     Undo,
 )
 from assay.load.window import summarize
@@ -40,7 +42,7 @@ _REBUILDS: Final = {
 }
 
 
-class OwnEngine:
+class OwnEngine(EngineProtocol):
     """An `assay.Engine` that the loop tunes while it runs.
 
     The prefix cache is emptied before each window: a block that repeats the requests of another
@@ -148,9 +150,11 @@ class OwnEngine:
             )
         return found
 
-    def answers(
-        self, workload: Workload, count: int
-    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def in_process(self) -> Engine:
+        """The engine itself."""
+        return self.engine
+
+    def answers(self, workload: Workload, count: int) -> list[TokenPair]:
         """Tokens of the first prompts of a workload and of what the model answers."""
         requests = workload.requests[:count]
         tokenizer = self.engine.files.tokenizer

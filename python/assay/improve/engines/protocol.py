@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from assay.errors import AssayError
+from assay.improve.engines.process import ServerRecord
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
+
+if TYPE_CHECKING:
+    from assay.engine import Engine as AssayEngine
 
 Failure = Literal["crash", "OOM", "hang", "timeout", "refused"]
 """How an engine fails: it ended, ran out of memory, stopped answering, did not start in time, or
@@ -82,13 +86,15 @@ class ProbeAnswer:
     """The best tokens with log-probabilities at each position, for KL divergences."""
 
 
+TokenPair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Tokens of a prompt and of its answer."""
 Undo = Callable[[], None]
 """Sets the knobs back to what they were before a change."""
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine under control of the loop."""
+    """An engine under control of the loop; the last three questions are answered for subclasses."""
 
     def describe(self) -> EngineDescription:
         """What it is, now."""
@@ -121,3 +127,43 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop what this object started, and nothing else."""
+
+    def answers(self, workload: Workload, count: int) -> list[TokenPair]:
+        """Tokens of the first prompts of a workload and of their answers; none where unknown."""
+        return []
+
+    def in_process(self) -> AssayEngine | None:
+        """The own engine of this process, whose counters telemetry samples."""
+        return None
+
+    def restarting(self) -> RestartingEngine | None:
+        """This engine, if its changes restart a server, which outlives this process."""
+        return None
+
+
+class RunningServer(Protocol):
+    """The server of an engine that restarts it."""
+
+    @property
+    def record(self) -> ServerRecord | None:
+        """How it was started; None for a server on another machine, or of another user."""
+
+    @property
+    def was_found(self) -> bool:
+        """Whether it ran before: then it is left running in the end."""
+
+
+class RestartingEngine(Engine, Protocol):
+    """An engine whose changes restart a server; every start is written down before it serves."""
+
+    environment: Mapping[str, str]
+    """Set in every server that is started, besides what is inherited."""
+    on_start: Callable[[ServerRecord], None] | None
+    """Called with the record of every server that is started, before it is waited for."""
+
+    @property
+    def server(self) -> RunningServer:
+        """The server that runs."""
+
+    def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
+        """A server with these settings that is not started yet."""

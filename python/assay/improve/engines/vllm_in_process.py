@@ -19,6 +19,7 @@ from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.failures import OUT_OF_MEMORY
 from assay.improve.engines.own_window import OwnWindow
 from assay.improve.engines.protocol import (
+    Engine,
     EngineDescription,
     EngineKnob,
     EngineLostError,
@@ -61,7 +62,7 @@ _FORMATS: Final = {
 """Data types of weights under Assay's names."""
 
 
-class VllmInProcess:
+class VllmInProcess(Engine):
     """Drives an `LLM`; it must have no other requests while it is tuned.
 
     `arguments` are those that the `LLM` was made with. Without them, the ones that choose model and

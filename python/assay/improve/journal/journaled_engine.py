@@ -15,6 +15,7 @@ from assay.improve.engines.protocol import (
     EngineKnob,
     EngineLostError,
     ProbeAnswer,
+    TokenPair,
     TrialFailedError,
     Undo,
 )
@@ -40,7 +41,7 @@ class RollbackError(AssayError):
     exit_code = 5
 
 
-class JournaledEngine:
+class JournaledEngine(Engine):
     """Wraps an engine of the protocol; what the loop drives.
 
     `beat` is told before each call how many seconds the call may take.
@@ -71,10 +72,10 @@ class JournaledEngine:
         self.rollbacks = sum(bool(one.data.get("automatic")) for one in records.of("reverting"))
         for record in records.of("intend"):
             self._number = record.data["change"] + 1
-        if hasattr(engine, "on_start"):
-            engine.on_start = self._server_started
-        if hasattr(engine, "environment"):
-            engine.environment = {**engine.environment, RUN_VARIABLE: run.id}
+        self._restarting = engine.restarting()
+        if self._restarting is not None:
+            self._restarting.on_start = self._server_started
+            self._restarting.environment = {**self._restarting.environment, RUN_VARIABLE: run.id}
 
     @property
     def stack(self) -> tuple[JournaledChange, ...]:
@@ -97,7 +98,7 @@ class JournaledEngine:
         server = self._server_for(settings)
         if on_death is None:
             on_death = "restart" if self._was_found() else "stop"
-        running = getattr(getattr(self.inner, "server", None), "record", None)
+        running = None if self._restarting is None else self._restarting.server.record
         if self._safe is None and running is not None:
             self._journal.append("engine", server=running.to_data(), found=self._was_found())
         self._journal.append(
@@ -198,8 +199,9 @@ class JournaledEngine:
         with self._calling("close"):
             self.inner.close()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    def answers(self, workload: Workload, count: int) -> list[TokenPair]:
+        """Tokens of the first prompts of a workload and of their answers."""
+        return self.inner.answers(workload, count)
 
     def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())
@@ -308,7 +310,7 @@ class JournaledEngine:
             "failed",
             change=change.number,
             reason=error.message,
-            failure=getattr(error, "failure", "refused"),
+            failure=error.failure if isinstance(error, EngineLostError) else "refused",
             restored=restored,
         )
         if restored:
@@ -323,12 +325,13 @@ class JournaledEngine:
 
     def _was_found(self) -> bool:
         """Whether the server ran before the run."""
-        return bool(getattr(getattr(self.inner, "server", None), "was_found", True))
+        return self._restarting is None or self._restarting.server.was_found
 
     def _server_for(self, settings: Mapping[str, Setting]) -> ServerRecord | None:
-        record_for = getattr(self.inner, "record_for", None)
         # A server without a restart command has no knobs, and cannot be changed.
-        return None if record_for is None or not self.knobs() else record_for(settings)
+        if self._restarting is None or not self.knobs():
+            return None
+        return self._restarting.record_for(settings)
 
     def _server_started(self, record: ServerRecord) -> None:
         fault_point("engine.server_started")

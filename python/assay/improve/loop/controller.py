@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from assay._native import build_info
-from assay.improve.engines.own import OwnEngine
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.journal import run_folder
 from assay.improve.journal.chain import plain
@@ -82,8 +81,7 @@ def run_loop(
             state.restart_s = float(started) if isinstance(started, int | float) else 0.0
             kind = "started" if resume is None else "resumed"
             journal.append(kind, **_facts(state, command), subject=dict(subject or {}))
-            inner = engine.engine if isinstance(engine, OwnEngine) else None
-            state.recording = Recording(folder, workload.name, inner)
+            state.recording = Recording(folder, workload.name, engine.in_process())
             state.budget = Budget(options.budget_s, clock=clock)
             outcome = _run(state, calibrate, is_resumed=resume is not None)
     except EngineLostError:

@@ -67,15 +67,14 @@ def _first_measurement(state: RunState) -> Measurement:
 
 def _samples(state: RunState) -> None:
     """A few answers as tokens: how much of a text repeats tells what speculation would accept."""
-    answers = getattr(state.engine.inner, "answers", None)
     left_s = state.budget.left("capture")
     request_s = _request_s(state)
     count = SAMPLES if request_s is None else min(SAMPLES, int(left_s / request_s))
-    if answers is None or left_s < 0 or count < 1:
+    if left_s < 0 or count < 1:
         return
     state.progress.say("reading a few answers")
     try:
-        state.samples = tuple(Sample(*one) for one in answers(state.workload, count))
+        state.samples = tuple(Sample(*one) for one in state.engine.answers(state.workload, count))
     except ServerError as error:
         state.degrade(f"no answers to replay drafts on: {error.message}")
 
