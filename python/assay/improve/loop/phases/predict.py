@@ -15,7 +15,6 @@ from assay.improve.loop.state import RunState
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis
-    from assay.observe.structure.layout import Layout
     from assay.planner.specs import HardwareSpec, ModelSpec
 
 Calibrate = Callable[[str, Collection[str], Path, Callable[[str], None]], None]
@@ -76,11 +75,16 @@ def _without_prediction(state: RunState) -> Diagnosis | None:
 def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec | None) -> Diagnosis:
     from assay.diagnose.examination import examine
     from assay.diagnose.request import Request
-    from assay.observe.structure.recovery import is_tagged, recover
-    from assay.observe.trace import Trace
+    from assay.observe.structure.opening import open_recovered
 
-    trace = Trace.open(state.folder.trace)
-    recovered = recover(trace, None if is_tagged(trace) else _layout(state))
+    where = str(state.folder.trace)
+    recovered = open_recovered(
+        where,
+        _source(state),
+        unreadable=lambda error: state.degrade(
+            f"operations of the trace follow from names and order: {error.message}"
+        ),
+    )
     state.trace = recovered.trace
     details = state.description.details
     request = Request(
@@ -91,20 +95,7 @@ def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec |
         kv_dtype=_text(state.start.get("kv_format")) or "bf16",
     )
     telemetry = None if state.recording is None else state.recording.samples()
-    where = str(state.folder.trace)
     return examine(recovered, request, where, telemetry=telemetry, say=state.progress.say)
-
-
-def _layout(state: RunState) -> Layout | None:
-    """The model's layers, by which events of a foreign engine are told apart."""
-    from assay.observe.structure.layout import read_layout
-
-    source = _source(state)
-    try:
-        return None if source is None else read_layout(source)
-    except AssayError as error:
-        state.degrade(f"operations of the trace follow from names and order: {error.message}")
-        return None
 
 
 def _model(state: RunState) -> ModelSpec | None:
