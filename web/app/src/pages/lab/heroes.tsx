@@ -33,7 +33,11 @@ export function Heroes(props: {
                 <strong>{LETTERS[place]}</strong> {titleOf(one)}
               </div>
               {shown ? (
-                <div className="figure-value number" data-testid={`hero-${LETTERS[place]}`}>
+                <div
+                  className="figure-value number"
+                  data-testid={`hero-${LETTERS[place]}`}
+                  data-value={value}
+                >
                   {shown.value} <span className="figure-unit">{shown.unit.trim()}</span>
                 </div>
               ) : (
