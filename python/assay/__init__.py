@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from assay._native import build_info
 
 if TYPE_CHECKING:
-    from assay import jit, report
+    from assay import jit, report, xp
     from assay.bench.calibration.storing import calibrate_device
     from assay.catalog.questions import catalog_entries, catalog_entry, probe_host
     from assay.diagnose.attribution import attribute
@@ -140,6 +140,7 @@ __all__ = [
     "verify_report",
     "what_if",
     "write_timeline",
+    "xp",
 ]
 
 _ELSEWHERE = {
@@ -218,7 +219,7 @@ _ELSEWHERE = {
 }
 """Names that are imported when they are first used, so that `import assay` stays light."""
 
-_PACKAGES = ("jit", "report")
+_PACKAGES = ("jit", "report", "xp")
 
 
 def __getattr__(name: str) -> Any:

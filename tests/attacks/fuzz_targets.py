@@ -24,12 +24,12 @@ from pydantic import ValidationError
 
 from assay.engine import Encoder, Engine, StructuredOutput
 from assay.engine.architectures.registry import ARCHITECTURES, ENCODERS
-from assay.engine.core.grammar_vetting import GrammarVetting
 from assay.engine.loading import open_model
 from assay.engine.loading.encoder_files import is_encoder
 from assay.engine.loading.lora_adapter import open_adapter
 from assay.engine.loading.synthetic import synthetic_model, write_folder
 from assay.engine.models.adapters import check_adapters
+from assay.engine.requests.grammar_vetting import GrammarVetting
 from assay.engine.server.request_schemas import ChatRequest
 from assay.engine.server.service import ServedModel
 from assay.engine.server.tool_choice import tool_plan

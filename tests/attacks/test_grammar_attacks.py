@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay.engine import StructuredOutput
-from assay.engine.core.grammar_vetting import GrammarVetting
+from assay.engine.requests.grammar_vetting import GrammarVetting
 from assay.errors import InputError
 
 SECONDS = 1.0

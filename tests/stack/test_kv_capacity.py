@@ -9,9 +9,9 @@ import pytest
 
 from assay.catalog import engines, models
 from assay.engine.architectures.registry import ARCHITECTURES
-from assay.engine.core.kv_memory import KvMemory
 from assay.engine.loading.configuration import validated
 from assay.engine.models.model_shape import model_shape
+from assay.engine.runner.kv_memory import KvMemory
 from assay.model import Registry
 from assay.runtime import Device
 from assay.scenario import preset

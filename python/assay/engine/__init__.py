@@ -3,10 +3,17 @@
 from assay.engine.core.encoder import Encoder
 from assay.engine.core.engine import Engine
 from assay.engine.core.knobs import Knob, Settings, Undo
-from assay.engine.core.kv_memory import KvSnapshot
-from assay.engine.core.outputs import Chunk, Completion, FinishReason, StepOutput, Summary, Timing
-from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.outputs import (
+    Chunk,
+    Completion,
+    FinishReason,
+    StepOutput,
+    Summary,
+    Timing,
+)
+from assay.engine.requests.sampling_params import SamplingParams
+from assay.engine.requests.structured_output import StructuredOutput
+from assay.engine.runner.kv_memory import KvSnapshot
 
 __all__ = [
     "Chunk",

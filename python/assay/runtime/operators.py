@@ -5,6 +5,7 @@ Operations build on `Array`, so the class itself cannot import them. This module
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -98,9 +99,9 @@ def _array_namespace(self: Array, *, api_version: str | None = None) -> ModuleTy
             f"__array_namespace__: expected a known version, got {api_version!r}",
             f"one of: {', '.join(VERSIONS)}",
         )
-    from assay import xp
-
-    return xp
+    # By its name in the package: the namespace is built on arrays, which cannot import it.
+    namespace: ModuleType = sys.modules["assay"].xp
+    return namespace
 
 
 def _array(self: Array, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ from small_models import fixture_engine
 
 from assay.diagnose.delays import EngineTarget
 from assay.engine import Engine, SamplingParams
-from assay.engine.core import recording
+from assay.engine.runner import recording
 from assay.errors import InputError
 
 GREEDY = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True)

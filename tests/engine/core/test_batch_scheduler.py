@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from assay._native import BlockManager
 from assay.engine.core.batch_scheduler import POLICIES, BatchScheduler
-from assay.engine.core.output_text import OutputText
-from assay.engine.core.request import Request
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.output_text import OutputText
+from assay.engine.requests.request import Request
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.engine.speculation.ngram import NgramProposer
 
 

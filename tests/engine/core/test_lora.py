@@ -11,9 +11,9 @@ from lora_folders import factors_of, merged, write_adapter
 from small_models import EXACT_CACHE, fixture_files
 
 from assay.engine import Engine, SamplingParams
-from assay.engine.core.outputs import Chunk
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.synthetic import synthetic_model
+from assay.engine.requests.outputs import Chunk
 from assay.errors import AssayError, InputError
 from chosen_device import NAME, ON_GPU
 

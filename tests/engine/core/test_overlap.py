@@ -6,8 +6,8 @@ import pytest
 from small_models import FIXTURES, fixture_engine
 
 from assay.engine import SamplingParams
-from assay.engine.core.pending_token import PendingToken
 from assay.engine.core.step_loop import run_step
+from assay.engine.requests.pending_token import PendingToken
 from chosen_device import kv_block_size
 
 PROMPTS = [

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 import pytest
 from fake_engine import FakeEngine, expected_text
 
-from assay.engine.core.outputs import StepOutput
-from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.worker import EngineWorker, Failure, OverloadedError, StoppedError
+from assay.engine.requests.outputs import StepOutput
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.errors import InputError
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay.engine.core.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
 from assay.engine.core.probing import PromptLogprobs
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.outputs import Chunk, FinishReason, StepOutput, Summary, Timing
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.engine.server import ServedModel
 from assay.errors import InputError
 

@@ -3,7 +3,7 @@
 from small_models import fixture_engine
 
 from assay.engine import SamplingParams
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
 from assay.engine.speculation.lookahead import MAX_KEYS, LookaheadProposer, NgramPool
 from assay.engine.speculation.proposer import DraftWanted
 

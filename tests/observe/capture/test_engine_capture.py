@@ -13,8 +13,8 @@ from small_models import fixture_engine
 
 import assay
 from assay.engine import SamplingParams
-from assay.engine.core import recording
-from assay.engine.core.recording import SECTIONS
+from assay.engine.runner import recording
+from assay.engine.runner.recording import SECTIONS
 from assay.errors import InputError
 from assay.observe import operations
 from assay.observe.trace import Trace

@@ -16,7 +16,7 @@ from assay.engine.core.worker import EngineWorker, Failure
 from assay.runtime.hardware import Device
 
 if TYPE_CHECKING:
-    from assay.engine.core.outputs import StepOutput
+    from assay.engine.requests.outputs import StepOutput
 
 NAMES: Final = ("a", "b")
 DUTY: Final = 0.5

@@ -13,8 +13,8 @@ from assay.diagnose.delays.design import selected
 from assay.diagnose.delays.graph_target import chains
 from assay.diagnose.delays.host_delays import PREFIX, SectionDelays
 from assay.diagnose.delays.target import Run, TargetNode
-from assay.engine.core import recording
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.sampling_params import SamplingParams
+from assay.engine.runner import recording
 from assay.errors import InputError
 from assay.observe.capture.operation_names import OperationNames
 from assay.runtime.delays import DelaySlots, overshoot_ns

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.core import recording
+from assay.engine.runner import recording
 
 if TYPE_CHECKING:
-    from assay.engine.core.batch_scheduler import ScheduledSequence
+    from assay.engine.requests.scheduled_sequence import ScheduledSequence
 
 PREFIX: Final = "host."
 """Before the name of a section, where it is the name of a node."""

@@ -16,8 +16,9 @@ from assay.diagnose.replay.step_cost import StepCost, StepShape
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.engine.core.batch_scheduler import BatchScheduler, ScheduledSequence
-    from assay.engine.core.request import Request
+    from assay.engine.core.batch_scheduler import BatchScheduler
+    from assay.engine.requests.request import Request
+    from assay.engine.requests.scheduled_sequence import ScheduledSequence
 
 MAX_STEPS: Final = 5_000_000
 _VOCABULARY: Final = 1 << 20
@@ -186,9 +187,9 @@ def _scheduler(config: SchedulerConfig) -> BatchScheduler:
 
 
 def _requests(arrivals: Sequence[Arrival], config: SchedulerConfig, seed: int) -> list[Request]:
-    from assay.engine.core.output_text import OutputText
-    from assay.engine.core.request import Request
-    from assay.engine.core.sampling_params import SamplingParams
+    from assay.engine.requests.output_text import OutputText
+    from assay.engine.requests.request import Request
+    from assay.engine.requests.sampling_params import SamplingParams
 
     source = random.Random(seed)
     shared = [source.randrange(_VOCABULARY) for _ in range(max(a.shared_prefix for a in arrivals))]

@@ -1,1 +1,1 @@
-"""One request from prompt to tokens: scheduling, the step loop, sampling and outputs."""
+"""Engines: scheduling, the step loop, outputs, and settings."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from assay._native import BlockManager
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.engine.speculation.proposer import DraftWanted, Proposer
 from assay.errors import OutOfMemoryError
 
@@ -26,19 +26,6 @@ _SORT_KEYS: dict[str, Callable[[Request], tuple[int, int]]] = {
     "priority": lambda request: (request.priority, request.arrival_order),
     "shortest": lambda request: (request.num_uncomputed_tokens, request.arrival_order),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledSequence:
-    """A request's share of a step."""
-
-    request: Request
-    num_scheduled_tokens: int
-    """Tokens to compute, draft tokens included."""
-    num_samples: int
-    """How many of its last rows are sampled: none until the step that ends its prefill."""
-    block_copy: tuple[int, int] | None = None
-    """A KV block to copy before the step (copy on write): source and destination."""
 
 
 class BatchScheduler:

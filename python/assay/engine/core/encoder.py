@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from assay.engine.core.outputs import StepOutput
+    from assay.engine.requests.outputs import StepOutput
 
     Vectors = npt.NDArray[np.float32]
 else:

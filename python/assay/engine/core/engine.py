@@ -14,25 +14,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from assay.engine.core import output_processor, probing, recording
+from assay.engine.core import output_processor, probing
 from assay.engine.core import prompts as prompting
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.exclusive import EngineLock, exclusive
-from assay.engine.core.grammar import GrammarMatcher
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
-from assay.engine.core.kv_memory import KvSnapshot
-from assay.engine.core.outputs import Chunk, Completion, StepOutput
 from assay.engine.core.probing import PromptLogprobs
 from assay.engine.core.prompts import Prompt
-from assay.engine.core.request import Request
-from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.step_loop import COUNTERS, RequestChunks, collect_outputs, run_step
-from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.loading.encoder_files import is_encoder
 from assay.engine.models.model import Model
 from assay.engine.models.residence import Evicted
+from assay.engine.requests.grammar import GrammarMatcher
+from assay.engine.requests.outputs import Chunk, Completion, StepOutput
+from assay.engine.requests.request import Request
+from assay.engine.requests.sampling_params import SamplingParams
+from assay.engine.requests.structured_output import StructuredOutput
+from assay.engine.runner import recording
 from assay.engine.runner.graph_capture import StepDelays
+from assay.engine.runner.kv_memory import KvSnapshot
 from assay.errors import InputError, UnsupportedError, unknown_name
 from assay.runtime import Device
 from assay.runtime import device as device_named

@@ -6,21 +6,20 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from assay._native import kernel_threads, limit_kernel_threads
-from assay.engine.core import gpu_limits
+from assay.engine.core import gpu_limits, speculation_methods
 from assay.engine.core.batch_scheduler import BatchScheduler
-from assay.engine.core.degradations import Degradations
-from assay.engine.core.grammar import GrammarCompiler
 from assay.engine.core.knobs import AS_STORED, KNOBS, Settings
-from assay.engine.core.kv_memory import KvMemory
-from assay.engine.core.recording import EngineRecorder
 from assay.engine.loading import ModelFiles
 from assay.engine.loading.once import Once
 from assay.engine.models import offloading, residence
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model, fingerprint
 from assay.engine.models.residence import Evicted
+from assay.engine.requests.grammar import GrammarCompiler
+from assay.engine.runner.degradations import Degradations
+from assay.engine.runner.kv_memory import KvMemory
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
-from assay.engine.speculation import methods
+from assay.engine.runner.recording import EngineRecorder
 from assay.engine.speculation.proposer import Proposer
 from assay.errors import InputError, OutOfMemoryError
 from assay.lazy_import import LazyModule
@@ -367,11 +366,11 @@ class EngineState:
 
     def _build_proposer(self) -> Proposer | None:
         # Kept from one proposer to the next, so that its weights are packed once.
-        self._draft_model = methods.draft_model(self.files, self.device, self.settings)
+        self._draft_model = speculation_methods.draft_model(self.files, self.device, self.settings)
         if not self._speculation_depth():
             return None
-        return methods.proposer(
-            methods.Target(
+        return speculation_methods.proposer(
+            speculation_methods.Target(
                 self.device,
                 self.settings,
                 self.model,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from assay.engine.core.batch_scheduler import POLICIES
-from assay.engine.core.kv_memory import FORMATS as KV_FORMATS
 from assay.engine.runner.graph_capture import DEFAULT_GRAPH_BUCKETS
+from assay.engine.runner.kv_memory import FORMATS as KV_FORMATS
 from assay.errors import InputError, unknown_name
 from assay.ops.formats import NAMES as WEIGHT_FORMATS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from assay.engine.core.outputs import Chunk, FinishReason, Summary, Timing
-from assay.engine.core.request import Request
+from assay.engine.requests.outputs import Chunk, FinishReason, Summary, Timing
+from assay.engine.requests.request import Request
 from assay.errors import AssayError, ModelError
 
 

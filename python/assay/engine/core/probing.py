@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assay import ops
 from assay.engine.core import prompts
-from assay.engine.core.batch_scheduler import ScheduledSequence
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.logprobs import TopLogprobs, log_softmax, top_logprobs
-from assay.engine.core.request import Request
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.request import Request
+from assay.engine.requests.sampling_params import SamplingParams
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.runtime import transfer

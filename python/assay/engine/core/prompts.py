@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from assay.engine.core.engine_state import EngineState
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.errors import InputError
 
 Prompt = str | Sequence[int]

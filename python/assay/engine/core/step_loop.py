@@ -12,13 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from assay.engine.core import output_processor, recording
-from assay.engine.core.batch_scheduler import ScheduledSequence
+from assay.engine.core import output_processor
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.logprobs import TopLogprobs, top_logprobs
-from assay.engine.core.outputs import Chunk
-from assay.engine.core.pending_token import pending_token
-from assay.engine.core.request import Request
+from assay.engine.requests.outputs import Chunk
+from assay.engine.requests.pending_token import pending_token
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
+from assay.engine.runner import recording
 from assay.engine.runner.model_runner import InFlightStep
 from assay.errors import AssayError
 

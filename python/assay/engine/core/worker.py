@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
-    from assay.engine.core.outputs import StepOutput
     from assay.engine.core.probing import PromptLogprobs
-    from assay.engine.core.sampling_params import SamplingParams
+    from assay.engine.requests.outputs import StepOutput
+    from assay.engine.requests.sampling_params import SamplingParams
 
 _LOGGER: Final = logging.getLogger("assay.engine")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from assay import ops
 from assay.engine.architectures.decoder import Routing
 from assay.engine.models.layers import Block, Linear, Mlp, Norm
-from assay.engine.runner.step_buffers import StepBuffers
+from assay.engine.models.step_buffers import StepBuffers
 from assay.errors import InputError
 from assay.runtime import Array
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
-from assay.engine.runner.step_buffers import LatentBuffers, StepBuffers, as_rows
+from assay.engine.models.step_buffers import LatentBuffers, StepBuffers, as_rows
 from assay.errors import InputError
 from assay.runtime import Array
 

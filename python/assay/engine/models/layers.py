@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from assay import ops
-from assay.engine.runner.step_buffers import (
+from assay.engine.models.step_buffers import (
     AdapterBuffers,
     StepBuffers,
     narrowed,

@@ -10,7 +10,7 @@ from assay import ops
 from assay.engine.models.layer_stream import LayerStream
 from assay.engine.models.layers import Block, Linear, Norm
 from assay.engine.models.model_shape import ModelShape
-from assay.engine.runner.step_buffers import StepBuffers
+from assay.engine.models.step_buffers import StepBuffers
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assay import ops
 from assay.engine.models.layers import Block, Linear, Norm
-from assay.engine.runner.step_buffers import StepBuffers
+from assay.engine.models.step_buffers import StepBuffers
 from assay.errors import InputError
 from assay.lazy_import import LazyModule
 from assay.runtime import Array

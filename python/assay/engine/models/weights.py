@@ -18,7 +18,7 @@ from assay.engine.models.stacked_experts import (
     stacked_values,
     stored_format,
 )
-from assay.engine.runner.step_buffers import activation_type
+from assay.engine.models.step_buffers import activation_type
 from assay.errors import UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.ops.formats import INT4_GROUP, PER_CHANNEL

@@ -1,1 +1,1 @@
-"""The model runner: input batches, step buffers and captured graphs."""
+"""The model runner: input batches, KV memory and captured graphs."""

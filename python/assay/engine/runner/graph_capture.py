@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assay.engine.core.degradations import Degradations
-from assay.engine.runner.step_buffers import InputLayout, StepBuffers, StepShape
+from assay.engine.models.step_buffers import InputLayout, StepBuffers, StepShape
+from assay.engine.runner.degradations import Degradations
 from assay.errors import DeviceError
 from assay.runtime import Device, Stream
 from assay.runtime.graphs import Graph, capture_graph

@@ -10,11 +10,11 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from assay.engine.core import recording
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.recording import EngineRecorder
-from assay.engine.core.request import Request
-from assay.engine.runner.step_buffers import InputLayout, StepShape, Workspace
+from assay.engine.models.step_buffers import InputLayout, StepShape, Workspace
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
+from assay.engine.runner import recording
+from assay.engine.runner.recording import EngineRecorder
 
 PADDING_ID: Final = -1
 """The input ID of padding rows."""

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.runner.step_buffers import Workspace
+from assay.engine.models.step_buffers import Workspace
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.lazy_import import LazyModule
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from assay._native import BlockManager
-from assay.engine.core import recording
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.degradations import Degradations
-from assay.engine.core.recording import EngineRecorder
 from assay.engine.models.model import Model
+from assay.engine.models.step_buffers import StepBuffers, StepShape, Workspace
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
+from assay.engine.runner import recording
+from assay.engine.runner.degradations import Degradations
 from assay.engine.runner.graph_capture import (
     DEFAULT_GRAPH_BUCKETS,
     GraphCache,
@@ -26,8 +26,8 @@ from assay.engine.runner.graph_capture import (
 )
 from assay.engine.runner.input_batch import InputBatch, Slots
 from assay.engine.runner.logits_bias import LogitsBias
+from assay.engine.runner.recording import EngineRecorder
 from assay.engine.runner.sampler import sample_tokens
-from assay.engine.runner.step_buffers import StepBuffers, StepShape, Workspace
 from assay.lazy_import import LazyModule
 from assay.runtime import Array, Device
 from assay.runtime.graphs import Graph, NodeTime

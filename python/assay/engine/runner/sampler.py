@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay import ops
-from assay.engine.runner.step_buffers import StepBuffers
+from assay.engine.models.step_buffers import StepBuffers
 
 
 def sample_tokens(step: StepBuffers) -> None:

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from assay.engine.core.outputs import Chunk, StepOutput
 from assay.engine.core.probing import PromptLogprobs
-from assay.engine.core.sampling_params import SamplingParams
 from assay.engine.core.worker import EngineWorker, Failure, Place, SteppedEngine, StoppedError
+from assay.engine.requests.outputs import Chunk, StepOutput
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.engine.server.metrics import Metrics
 
 T = TypeVar("T")

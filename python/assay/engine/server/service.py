@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from assay.engine.core.grammar_vetting import GrammarVetting
 from assay.engine.core.probing import PromptLogprobs
-from assay.engine.core.sampling_params import SamplingParams
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.grammar_vetting import GrammarVetting
+from assay.engine.requests.sampling_params import SamplingParams
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.engine.server import reasoning, tools
 from assay.engine.server.async_engine import AsyncEngine, OutputStream
 from assay.engine.server.errors import ApiError

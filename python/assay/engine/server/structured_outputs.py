@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assay.engine.core.structured_output import WHITESPACE, StructuredOutput
+from assay.engine.requests.structured_output import WHITESPACE, StructuredOutput
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import (
     JsonObjectFormat,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.engine.server.errors import ApiError
 from assay.engine.server.request_schemas import ChatRequest, NamedTool
 from assay.engine.server.service import ServedModel

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.pending_token import pending_token
-from assay.engine.core.request import Request
+from assay.engine.requests.pending_token import pending_token
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
 from assay.engine.speculation.slots_ahead import SlotsAhead
 

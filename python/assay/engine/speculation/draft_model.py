@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.degradations import Degradations
-from assay.engine.core.kv_memory import KvMemory
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
+from assay.engine.runner.degradations import Degradations
+from assay.engine.runner.kv_memory import KvMemory
 from assay.engine.runner.model_runner import InFlightStep, ModelRunner
 from assay.engine.speculation.draft_decoder import DraftDecoder, draft_request
 from assay.engine.speculation.proposer import DraftWanted

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay._native import BlockManager
-from assay.engine.core.batch_scheduler import ScheduledSequence
-from assay.engine.core.request import Request
 from assay.engine.models.model import Model
+from assay.engine.requests.request import Request
+from assay.engine.requests.scheduled_sequence import ScheduledSequence
 from assay.engine.runner.model_runner import ModelRunner
 from assay.engine.speculation.draft_decoder import DraftDecoder, draft_request
 from assay.engine.speculation.proposer import DraftWanted

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
 from assay.engine.speculation.proposer import DraftWanted
 
 NGRAM: Final = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
 from assay.engine.speculation.proposer import DraftWanted
 
 MAX_NGRAM = 3

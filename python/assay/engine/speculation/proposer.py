@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from assay.engine.core.request import Request
+from assay.engine.requests.request import Request
 
 
 class DraftWanted(NamedTuple):

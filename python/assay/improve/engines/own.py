@@ -13,9 +13,9 @@ from typing import Final
 from assay._native import build_info, kernel_threads
 from assay.engine import Engine, SamplingParams
 from assay.engine.core.knobs import Knob
-from assay.engine.core.outputs import Chunk
 from assay.engine.loading.dummy_weights import SHAPES
 from assay.engine.loading.opening import SYNTHETIC
+from assay.engine.requests.outputs import Chunk
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_window import OwnWindow, sampling_params
 from assay.improve.engines.protocol import Engine as EngineProtocol

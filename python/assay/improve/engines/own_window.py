@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from assay.engine import SamplingParams
-from assay.engine.core.outputs import StepOutput
+from assay.engine.requests.outputs import StepOutput
 from assay.errors import AssayError, InputError
 from assay.load.workloads.measurement import RequestRecord
 from assay.load.workloads.workload import PlannedRequest, Window, Workload

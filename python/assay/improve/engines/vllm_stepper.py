@@ -11,7 +11,7 @@ import itertools
 from typing import Any
 
 from assay.engine import SamplingParams
-from assay.engine.core.outputs import Chunk, StepOutput, Summary, Timing
+from assay.engine.requests.outputs import Chunk, StepOutput, Summary, Timing
 from assay.errors import InputError
 
 

@@ -10,7 +10,7 @@ from assay._native import HostLog, set_trace_step
 
 if TYPE_CHECKING:
     from assay.engine import Engine
-    from assay.engine.core.batch_scheduler import ScheduledSequence
+    from assay.engine.requests.scheduled_sequence import ScheduledSequence
 
 
 class StepFacts:

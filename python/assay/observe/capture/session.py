@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.core import recording
+from assay.engine.runner import recording
 from assay.errors import InputError
 from assay.observe.capture import writing
 from assay.observe.capture.cupti_recorder import CuptiRecorder

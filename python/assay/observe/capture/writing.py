@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from assay._native import CapturedEvents, EventTable, HostLog, build_info
-from assay.engine.core.recording import SECTIONS
+from assay.engine.runner.recording import SECTIONS
 from assay.errors import InputError
 from assay.observe.capture import overhead
 from assay.observe.capture.engine_recorder import EngineRecorder

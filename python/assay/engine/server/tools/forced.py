@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.engine.core.structured_output import WHITESPACE, StructuredOutput
+from assay.engine.requests.structured_output import WHITESPACE, StructuredOutput
 from assay.engine.server.tools.events import CallArguments, CallStart, Event
 
 Schemas = Mapping[str, Mapping[str, Any]]

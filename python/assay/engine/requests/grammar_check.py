@@ -12,9 +12,9 @@ import sys
 import threading
 from typing import Final
 
-from assay.engine.core.grammar import GrammarCompiler
-from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading.synthetic import synthetic_tokenizer
+from assay.engine.requests.grammar import GrammarCompiler
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import AssayError
 
 _STACK_BYTES: Final = 4 << 20

@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from assay.engine.core.grammar import GrammarMatcher
-from assay.engine.core.output_text import OutputText
-from assay.engine.core.outputs import FinishReason
-from assay.engine.core.pending_token import PendingToken
-from assay.engine.core.sampling_params import SamplingParams
+from assay.engine.requests.grammar import GrammarMatcher
+from assay.engine.requests.output_text import OutputText
+from assay.engine.requests.outputs import FinishReason
+from assay.engine.requests.pending_token import PendingToken
+from assay.engine.requests.sampling_params import SamplingParams
 from assay.errors import AssayError
 from assay.lazy_import import LazyModule
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.engine.core.stop_strings import StopStrings
+from assay.engine.requests.stop_strings import StopStrings
 
 TEXT = st.text("ab", max_size=12)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assay.engine.core.stop_strings import StopStrings
+from assay.engine.requests.stop_strings import StopStrings
 
 if TYPE_CHECKING:
     from assay.engine.loading.tokenizer import Detokenizer

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError, UnsupportedError
 from assay.lazy_import import LazyModule
 

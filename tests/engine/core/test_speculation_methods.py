@@ -9,8 +9,8 @@ from scipy import stats
 from small_models import fixture_engine
 
 from assay.engine import Engine, SamplingParams
-from assay.engine.core.structured_output import StructuredOutput
 from assay.engine.loading.synthetic import write_folder
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError
 from chosen_device import NAME
 

@@ -10,7 +10,7 @@ from array import array
 from typing import NamedTuple
 
 from assay.engine.models.model_shape import ModelShape
-from assay.engine.runner.part_buffers import PartBuffers, allocate_parts
+from assay.engine.models.part_buffers import PartBuffers, allocate_parts
 from assay.runtime import Array, Device, allocation, dtypes
 from assay.runtime.dtypes import DType
 from assay.runtime.layout import Layout, row_major

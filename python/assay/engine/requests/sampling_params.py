@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError
 
 MAX_LOGPROBS = 20

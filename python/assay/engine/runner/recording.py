@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from assay.engine.core.batch_scheduler import ScheduledSequence
+    from assay.engine.requests.scheduled_sequence import ScheduledSequence
 
 
 class Section(NamedTuple):

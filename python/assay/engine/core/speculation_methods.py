@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from assay.engine.core import gpu_limits
 from assay.engine.core.knobs import AS_STORED, Settings
-from assay.engine.core.kv_memory import KvMemory
 from assay.engine.loading import ModelFiles, open_model
 from assay.engine.models.model import Model
 from assay.engine.models.registry import build_model
+from assay.engine.runner.kv_memory import KvMemory
 from assay.engine.runner.model_runner import KvCache, ModelRunner
 from assay.engine.speculation.draft_model import DraftModelProposer
 from assay.engine.speculation.layer_skip import (

@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from assay.engine.core.structured_output import StructuredOutput
+from assay.engine.requests.structured_output import StructuredOutput
 from assay.errors import InputError
 
 SECONDS: Final = 3.0
@@ -23,7 +23,7 @@ SECONDS: Final = 3.0
 _START_SECONDS: Final = 60.0
 """Time for the process to start, on a busy machine."""
 
-_MODULE: Final = "assay.engine.core.grammar_check"
+_MODULE: Final = "assay.engine.requests.grammar_check"
 _MAX_KNOWN: Final = 256
 
 
