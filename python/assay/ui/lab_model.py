@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.model.language.distributions import Z90
 from assay.model.language.normal import normal_quantile
 from assay.model.tapes.draws import ASSIGNED, INPUTS, KIND_NUMBERS, draw_tape
-from assay.model.tapes.portable import graph_text
+from assay.model.tapes.portable import portable_variables
 from assay.model.tapes.whole import WholeTape, whole_tape
 from assay.scenario.refusals import refusals
 from assay.ui import assets
@@ -33,18 +32,16 @@ def model_facts(registry: Registry) -> dict[str, Any]:
     """Variables, units and conditions, and the names of the tape's inputs and outputs."""
     import numpy as np
 
-    graph = json.loads(graph_text(registry))
     whole = model_tape(registry)
-    variables = [v for v in graph["variables"] if "constant" not in v]
+    portable = portable_variables(registry)
+    variables = portable["variables"]
     position = {variable["name"]: place for place, variable in enumerate(variables)}
-    names = [relation["name"] for relation in graph["relations"]]
     for variable in variables:
-        variable["relations"] = [names[number] for number in variable.get("relations", ())]
         variable["relation"] = _preferred(registry, variable["name"])
     cells = (np.arange(POINTS) + 0.5) / POINTS
     return {
         "variables": variables,
-        "units": graph["units"],
+        "units": portable["units"],
         "inputs": {section: len(part) for section, part in whole.inputs.items()},
         "outputs": {section: len(part) for section, part in whole.outputs.items()},
         # Sections that are not about every variable name theirs by position.

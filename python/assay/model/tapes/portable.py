@@ -1,6 +1,6 @@
-"""The whole graph as portable data: every relation as a tape over its inputs, for other machines.
+"""The whole graph as portable data: every relation as a tape over its inputs, for other programs.
 
-A page in a browser evaluates it without this program. A relation refers to a formula, its lowered
+A relation refers to a formula, its lowered
 right-hand side over inputs by position; relations of one template share a formula. Which relation
 defines a variable stays open, because it depends on values: the reader chooses as `Resolver` does.
 """
@@ -56,7 +56,7 @@ def portable_graph(registry: Declarations) -> dict[str, Any]:
         "format": FORMAT,
         "key": registry.key,
         "operations": dict(TAPE_OPS),
-        "variables": [writer.variable(v, numbers) for v in writer.variables],
+        "variables": [_with_relations(writer.variable(v), v, numbers) for v in writer.variables],
         "relations": relations,
         "constraints": [
             {
@@ -80,6 +80,16 @@ def portable_graph(registry: Declarations) -> dict[str, Any]:
     }
 
 
+def portable_variables(registry: Declarations) -> dict[str, Any]:
+    """The variables with the names of their relations, and their units."""
+    writer = _Writer(list(registry.variables.values()))
+    facts = [
+        {**writer.variable(variable), "relations": [r.name for r in variable.defining_equations]}
+        for variable in writer.variables
+    ]
+    return {"variables": facts, "units": writer.units}
+
+
 class _Writer:
     """Numbers variables, units and formulas, equal ones once."""
 
@@ -91,7 +101,7 @@ class _Writer:
         self._formula_numbers: dict[str, int] = {}
         self._unit_numbers: dict[str, int] = {}
 
-    def variable(self, variable: Variable, numbers: Mapping[str, int]) -> dict[str, Any]:
+    def variable(self, variable: Variable) -> dict[str, Any]:
         """One variable; the facts that most lack are left out."""
         facts: dict[str, Any] = {
             "name": variable.name,
@@ -109,8 +119,6 @@ class _Writer:
             facts["count"] = True
         if variable.target:
             facts["target"] = True
-        if defined := [numbers[relation.name] for relation in variable.defining_equations]:
-            facts["relations"] = defined
         return facts
 
     def relation(self, relation: Relation) -> dict[str, Any]:
@@ -168,6 +176,13 @@ class _Writer:
                 }
             )
         return self._unit_numbers[unit.text]
+
+
+def _with_relations(
+    facts: dict[str, Any], variable: Variable, numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    defined = [numbers[relation.name] for relation in variable.defining_equations]
+    return {**facts, "relations": defined} if defined else facts
 
 
 def _lower(expression: Expression, inputs: int, place: Callable[[str], int]) -> dict[str, Any]:
