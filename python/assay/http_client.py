@@ -1,7 +1,7 @@
 """The HTTP client: addresses, one request and its answer, connections that are kept, and events.
 
-Whoever sends requests uses it; only the load client (`load/connection.py`) has a transport of its
-own, which stamps every arrival. Nothing is followed to another address, and no proxy is asked.
+All requests go through it, but those of the load client (`load/connection.py`), whose transport of its
+own stamps every arrival. No redirect is followed, and no proxy is asked.
 """
 
 from __future__ import annotations
