@@ -152,7 +152,7 @@ def _phases(state: RunState, calibrate: Calibrate | None, *, is_resumed: bool) -
         capture(state)
         predict(state, calibrate)
         choose_candidates(state)
-    if state.diagnosed_only:
+    if state.chosen.stop:
         return
     # A trial of a resumed run brings the engine to what earlier parts kept: where none is left,
     # a server is spared a restart before the confirmation.

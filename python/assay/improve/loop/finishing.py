@@ -42,27 +42,27 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
 
 
 def _judged(state: RunState) -> tuple[RunVerdict, str]:
-    kept = {one.experiment for one in state.kept}
+    kept = {one.experiment for one in state.stack.results}
     others = [one for one in state.results if one.experiment not in kept]
     verdict, reason = run_verdict(
-        diagnosed_only=state.diagnosed_only,
-        confirmation=state.confirmation,
-        kept=state.kept,
+        diagnosed_only=bool(state.chosen.stop),
+        confirmation=state.soaked.confirmation,
+        kept=state.stack.results,
         others=others,
         threshold=state.options.threshold,
         untried=state.untried,
     )
-    return verdict, state.stop if state.diagnosed_only and state.stop else reason
+    return verdict, state.chosen.stop or reason
 
 
 def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdict, str]:
     """Leave the engine with the proven stack, or as it was found."""
-    confirmed = state.confirmation
+    confirmed = state.soaked.confirmation
     if verdict == "improved":
         bring_to(state, current(state))
         state.engine.declare_safe("the stack of kept levers, confirmed against the start")
         return verdict, reason
-    if not state.kept:
+    if not state.stack.results:
         return verdict, reason
     if confirmed is None and state.interrupted:
         # Each of them is proven on top of those before; only their sum is not.
@@ -78,9 +78,9 @@ def _settle(state: RunState, verdict: RunVerdict, reason: str) -> tuple[RunVerdi
 
 def _check_rollback(state: RunState) -> None:
     """Show that the metric is what it was before the changes (TOST)."""
-    if state.noise is None:
+    if state.control.noise is None:
         return
-    before = state.noise.blocks
+    before = state.control.noise.blocks
     window = Window(requests=max((one.requests for one in before), default=1))
     found = check_rollback(state.engine, state.workload, window, before, state.journal)
     if found is not None:
@@ -88,13 +88,13 @@ def _check_rollback(state: RunState) -> None:
 
 
 def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
-    undecided, rejected = split(state.results, state.kept)
-    is_kept = verdict == "improved" or (state.interrupted and state.confirmation is None)
-    kept = tuple(state.kept) if is_kept else ()
+    undecided, rejected = split(state.results, state.stack.results)
+    is_kept = verdict == "improved" or (state.interrupted and state.soaked.confirmation is None)
+    kept = tuple(state.stack.results) if is_kept else ()
     if not is_kept:
-        rejected = (*rejected, *state.kept)
+        rejected = (*rejected, *state.stack.results)
     settings = _read_back(state)
-    confirmed = state.confirmation
+    confirmed = state.soaked.confirmation
     ratio = confirmed.ratio if confirmed is not None else None
     baseline, final = _levels(state)
     target = state.options.target
@@ -153,11 +153,11 @@ def _read_back(state: RunState) -> dict[str, Setting] | None:
 
 def _levels(state: RunState) -> tuple[Interval | None, Interval | None]:
     """The metric at the start and at the end, from the confirmation or the A/A blocks."""
-    if state.confirmation is not None:
-        blocks = state.confirmation.blocks
+    if state.soaked.confirmation is not None:
+        blocks = state.soaked.confirmation.blocks
         return level(_values(blocks, "control")), level(_values(blocks, "treatment"))
-    if state.noise is not None:
-        blocks = state.noise.blocks
+    if state.control.noise is not None:
+        blocks = state.control.noise.blocks
         return level([*_values(blocks, "control"), *_values(blocks, "treatment")]), None
     return None, None
 
@@ -183,11 +183,11 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
         outcome=outcome,
         better=workload.objective.better,
         start=dict(state.start),
-        fingerprint=state.fingerprint,
+        fingerprint=state.captured.fingerprint,
         experiments=tuple(state.results),
-        noise=state.noise,
-        confirmation=state.confirmation,
-        left_out=dict(state.left_out),
+        noise=state.control.noise,
+        confirmation=state.soaked.confirmation,
+        left_out=dict(state.soaked.left_out),
         skipped=tuple(state.skipped),
         machine=dict(state.description.hardware),
         workload={

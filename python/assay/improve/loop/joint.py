@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assay.improve.experiments.result import ExperimentResult
 from assay.improve.levers.applicability import domain
 from assay.improve.levers.lever import Candidate, joined
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import RunState, Trial
 from assay.improve.policy.search import Search
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
@@ -20,7 +19,7 @@ class JointSearch:
     def __init__(self, state: RunState) -> None:
         """Over every knob and value of the candidates."""
         self._state = state
-        self._candidates = list(state.ranked)
+        self._candidates = list(state.chosen.ranked)
         self._space = domain(self._candidates, state.start)
         predictions = {
             next(iter(one.changes.items())): one.prediction
@@ -31,24 +30,23 @@ class JointSearch:
             self._space,
             state.start,
             predictions=predictions,
-            constraints=state.constraints,
+            constraints=state.chosen.constraints,
             seed=state.options.seed,
             least_gain=state.options.threshold,
             singles=False,
         )
-        for result, before, gained in state.history:
-            self.learn(result, before, gained)
+        for trial in state.trials:
+            self.learn(trial)
 
     def forbids(self, candidate: Candidate) -> str | None:
         """Why an earlier failure says that a candidate would fail."""
-        settings = {**self._state.start, **self._state.changes, **candidate.changes}
+        settings = {**self._state.start, **self._state.stack.changes, **candidate.changes}
         return self._search.constraints.forbids(settings)
 
-    def learn(
-        self, result: ExperimentResult, before: Mapping[str, Setting], gained: Interval
-    ) -> None:
-        """Take a trial on top of changes that had gained so much over the start."""
-        changes = {**before, **result.candidate.changes}
+    def learn(self, trial: Trial) -> None:
+        """Take a trial, on top of changes that had gained something over the start."""
+        result, gained = trial.result, trial.before.gained
+        changes = {**trial.before.changes, **result.candidate.changes}
         known = {name: value for name, value in changes.items() if self._is_known(name, value)}
         if result.failure:
             self._search.tell(known, result.failure)
@@ -61,13 +59,13 @@ class JointSearch:
         if not self._space:
             return None
         while (asked := self._search.ask()) is not None:
-            now = {**self._state.start, **self._state.changes}
+            now = {**self._state.start, **self._state.stack.changes}
             wanted = {**self._state.start, **asked}
             changes = {knob: wanted[knob] for knob in self._space if wanted[knob] != now[knob]}
             if changes:
                 return self._joint(changes)
             # In force already: the search must learn that, or it would ask for ever.
-            self._search.tell(asked, self._state.gained)
+            self._search.tell(asked, self._state.stack.gained)
         return None
 
     def _joint(self, changes: Mapping[str, Setting]) -> Candidate:

@@ -10,7 +10,7 @@ from assay.improve.experiments.correctness import baseline_reference
 from assay.improve.experiments.noise import measure_noise
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.loop.allotment import Allotment
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import Control, RunState
 from assay.improve.loop.trials import verdict_data
 
 SHARE: Final = 0.12
@@ -27,8 +27,9 @@ EFFECT: Final = 0.03
 def noise_floor(state: RunState) -> Allotment:
     """Probe the start against itself, measure it against itself; how long trials take here."""
     state.progress.say("probing the start: does it repeat its own answers?")
-    state.reference = baseline_reference(state.engine)
-    gate = state.reference.gate
+    reference = baseline_reference(state.engine)
+    state.control = Control(reference)
+    gate = reference.gate
     if not gate.passed:
         raise NoDataError(
             f"the engine as it was found does not pass the correctness gate: {gate.statement}",
@@ -50,7 +51,7 @@ def noise_floor(state: RunState) -> Allotment:
         on_block=state.keep_block,
         clock=state.budget.clock,
     )
-    state.noise = result
+    state.control = replace(state.control, noise=result)
     state.journal.append("noise", **verdict_data(result))
     state.progress.result(result.reason)
     if result.verdict == "invalid":

@@ -25,24 +25,26 @@ def rerank(state: RunState, pending: Sequence[Candidate]) -> list[Candidate]:
     still one of the start: replays show both sides with the kept changes, and what kept levers saved
     is taken off the causes that they address.
     """
-    if state.known is None:
+    if state.chosen.known is None:
         state.degrade(
             "a resumed run has no trace at hand: candidates keep the predictions of its earlier part"
         )
         return list(pending)
-    known = on_top_of(state.known, state.kept, {**state.start, **state.changes})
+    known = on_top_of(
+        state.chosen.known, state.stack.results, {**state.start, **state.stack.changes}
+    )
     found, skipped = rank(
         pending,
         known,
-        history=state.past,
+        history=state.chosen.past,
         cost=TrialCost(restart_s=state.restart_s),
-        constraints=state.constraints,
+        constraints=state.chosen.constraints,
     )
     state.skipped += [(one.lever, one.reason) for one in skipped]
-    ranked = [replace(one, predicted_on=dict(state.changes)) for one in found]
+    ranked = [replace(one, predicted_on=dict(state.stack.changes)) for one in found]
     _note(state, pending, ranked)
     state.journal.append(
-        "ranking", on=dict(state.changes), candidates=[plain(one) for one in ranked]
+        "ranking", on=dict(state.stack.changes), candidates=[plain(one) for one in ranked]
     )
     return ranked
 
@@ -81,6 +83,6 @@ def _note(state: RunState, before: Sequence[Candidate], after: Sequence[Candidat
     if old == new:
         return
     state.notes.append(
-        f"after {state.kept[-1].candidate.name} was kept, the rest was ranked again: "
+        f"after {state.stack.results[-1].candidate.name} was kept, the rest was ranked again: "
         f"{new[0]} is next" + ("" if new[0] == old[0] else f", not {old[0]}")
     )

@@ -14,7 +14,7 @@ from assay.improve.journal.resume import ResumeState, resume_state
 from assay.improve.journal.run_folder import RunFolder
 from assay.improve.levers.lever import Candidate
 from assay.improve.loop.options import RunOptions
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import Captured, Chosen, RunState
 from assay.improve.loop.trials import adopt
 from assay.intervals import Interval
 from assay.load.workloads.reading import read_requests
@@ -91,18 +91,19 @@ def _ranked(state: RunState) -> bool:
         return False
     state.plan = state.folder.read_json(state.folder.plan.name)
     fingerprint = journals.read(state.folder.path).last("fingerprint")
-    state.fingerprint = {} if fingerprint is None else dict(fingerprint.data)
+    if fingerprint is not None:
+        state.captured = Captured(fingerprint=dict(fingerprint.data))
     state.skipped = [
         (str(one["lever"]), str(one["reason"])) for one in state.plan.get("skipped", ())
     ]
     decided = {one.candidate.name for one in state.results if one.verdict != "undecided"}
-    state.ranked = [_candidate(one) for one in state.plan.get("candidates", ())]
+    ranked = tuple(_candidate(one) for one in state.plan.get("candidates", ()))
     again = journals.read(state.folder.path).last("ranking")
     last = [] if again is None else [_candidate(one) for one in again.data["candidates"]]
     # What was ranked again comes in that order; undecided trials of before, then, are tried again.
     names = {one.name for one in last}
-    left = [*last, *(one for one in state.ranked if one.name not in names)]
-    state.candidates = [one for one in left if one.name not in decided]
+    left = [*last, *(one for one in ranked if one.name not in names)]
+    state.chosen = Chosen(tuple(one for one in left if one.name not in decided), ranked)
     return True
 
 

@@ -38,9 +38,90 @@ WriteReport = Callable[[Path, RunRecord, Journal], object]
 UNCHANGED: Final = Interval(1.0, 1.0, 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The start: what runs, and how fast."""
+
+    baseline: Measurement | None = None
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+    """Answers of the workload itself, as tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a step should take, and where the difference went."""
+
+    model: ModelSpec | None = None
+    hardware: HardwareSpec | None = None
+    trace: Trace | None = None
+    """The recorded trace with its structure recovered."""
+    diagnosis: Diagnosis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Whether to experiment, and with what."""
+
+    candidates: tuple[Candidate, ...] = ()
+    """Those to be tried, in order."""
+    ranked: tuple[Candidate, ...] = ()
+    """All candidates by rank, those too that an earlier part of the run decided."""
+    known: Known | None = None
+    """What they were ranked by; None in a resumed run, which has no trace at hand."""
+    past: History = field(default_factory=History)
+    """Trials of past runs on the same fingerprint."""
+    constraints: Constraints | None = None
+    """What failed trials forbid, past runs' too."""
+    stop: str = ""
+    """Why no experiment is made: a dry run, or an engine near its floor; empty where some are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The start against itself."""
+
+    reference: Reference | None = None
+    """Its answers to the probes of the correctness gate."""
+    noise: ExperimentResult | None = None
+    """The A/A experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStack:
+    """The kept levers, on which later trials build."""
+
+    results: tuple[ExperimentResult, ...] = ()
+    changes: Mapping[str, Setting] = field(default_factory=dict)
+    """What differs from the start."""
+    gained: Interval = UNCHANGED
+    """What they gain if their ratios multiply: an estimate until they are confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An experiment with a candidate on top of the changes that were kept before it."""
+
+    result: ExperimentResult
+    before: KeptStack
+
+
+@dataclass(frozen=True, slots=True)
+class Soaked:
+    """The kept stack measured again."""
+
+    left_out: Mapping[str, ExperimentResult] = field(default_factory=dict)
+    """The stack against the stack without each lever."""
+    confirmation: ExperimentResult | None = None
+    """The stack against the start."""
+
+
 @dataclass(slots=True)
 class RunState:
-    """A run under way."""
+    """A run under way: its parts, what each phase found so far, and what is to be reported.
+
+    What a phase found is frozen, and replaced as it grows: a run may be interrupted anywhere.
+    """
 
     engine: JournaledEngine
     """Its changes are journaled before they are made."""
@@ -57,60 +138,39 @@ class RunState:
     """Writes what the run came to; it hashes all files of the run, which are complete by then."""
     model: str | None = None
     """Where the planner finds the model's shapes: a file, a folder or a name."""
+    restart_s: float = 0.0
+    """Seconds until the engine serves again after a change that is not live."""
+    recording: Recording | None = None
+    spent_before_s: float = 0.0
+    """Seconds of earlier parts of the run."""
+
+    captured: Captured = Captured()
+    predicted: Predicted = Predicted()
+    chosen: Chosen = field(default_factory=Chosen)
+    control: Control = Control()
+    stack: KeptStack = KeptStack()
+    untried: int = 0
+    """Candidates that the budget left no time for."""
+    soaked: Soaked = Soaked()
+    interrupted: bool = False
+
+    trials: list[Trial] = field(default_factory=list)
+    """In order of time."""
+    names: set[str] = field(default_factory=set)
+    """Names of experiments, of earlier parts of the run too."""
+    plan: dict[str, Any] = field(default_factory=dict)
+    """What plan.json holds."""
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    """Levers that were not tried, and why."""
     degradations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     phases: list[tuple[str, float, float]] = field(default_factory=list)
     """Title, start (seconds since 1970) and seconds of each phase."""
-    baseline: Measurement | None = None
-    fingerprint: dict[str, Any] = field(default_factory=dict)
-    diagnosis: Diagnosis | None = None
-    trace: Trace | None = None
-    """The recorded trace with its structure recovered."""
-    model_spec: ModelSpec | None = None
-    hardware: HardwareSpec | None = None
-    samples: tuple[Sample, ...] = ()
-    """Answers of the workload itself, as tokens."""
-    constraints: Constraints | None = None
-    """What failed trials forbid, past runs' too."""
-    known: Known | None = None
-    """What the candidates were ranked by; None in a resumed run, which has no trace at hand."""
-    past: History = field(default_factory=History)
-    """Trials of past runs on the same fingerprint."""
-    plan: dict[str, Any] = field(default_factory=dict)
-    candidates: list[Candidate] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-    reference: Reference | None = None
-    """The start's answers to the probes of the correctness gate."""
-    noise: ExperimentResult | None = None
-    results: list[ExperimentResult] = field(default_factory=list)
-    """Every trial in order of time."""
-    history: list[tuple[ExperimentResult, dict[str, Setting], Interval]] = field(
-        default_factory=list
-    )
-    """The same with the changes in force before each, and what those had gained."""
-    names: set[str] = field(default_factory=set)
-    """Names of experiments, of earlier parts of the run too."""
-    ranked: list[Candidate] = field(default_factory=list)
-    """All candidates by rank; `candidates` are those to be tried."""
-    kept: list[ExperimentResult] = field(default_factory=list)
-    changes: dict[str, Setting] = field(default_factory=dict)
-    """What differs from the start in the stack of kept levers."""
-    gained: Interval = UNCHANGED
-    """What the kept levers gain if their ratios multiply: an estimate until they are confirmed."""
-    confirmation: ExperimentResult | None = None
-    left_out: dict[str, ExperimentResult] = field(default_factory=dict)
-    spent_before_s: float = 0.0
-    """Seconds of earlier parts of the run."""
-    restart_s: float = 0.0
-    """Seconds until the engine serves again after a change that is not live."""
-    recording: Recording | None = None
-    diagnosed_only: bool = False
-    """Whether no experiment is made: a dry run, or an engine near its floor."""
-    untried: int = 0
-    """Candidates that the budget left no time for."""
-    stop: str = ""
-    """Why no experiment is made, or why they ended early; empty where they did not."""
-    interrupted: bool = False
+
+    @property
+    def results(self) -> list[ExperimentResult]:
+        """Every trial's result in order of time."""
+        return [trial.result for trial in self.trials]
 
     def degrade(self, text: str) -> None:
         """Record something that was missing or done in another way, once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from assay.improve.experiments.experiment import run_experiment
@@ -11,14 +11,14 @@ from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.verdict import between, percent
 from assay.improve.journal.chain import plain
 from assay.improve.levers.lever import Candidate
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import KeptStack, RunState, Trial
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 
 def current(state: RunState) -> dict[str, Setting]:
     """The settings that the loop holds the engine at: the start with the kept changes."""
-    return {**state.start, **state.changes}
+    return {**state.start, **state.stack.changes}
 
 
 def bring_to(state: RunState, wanted: Mapping[str, Setting]) -> None:
@@ -75,7 +75,7 @@ def measured(
         candidate,
         settings,
         name=name,
-        reference=state.reference,
+        reference=state.control.reference,
         on_block=state.keep_block,
         on_look=lambda look: state.progress.say(_shown(candidate, look)),
         clock=state.budget.clock,
@@ -117,21 +117,22 @@ def verdict_data(result: ExperimentResult) -> dict[str, object]:
 
 def adopt(state: RunState, result: ExperimentResult, *, is_kept: bool) -> None:
     """Take a result into the state without touching the engine."""
-    state.results.append(result)
-    state.history.append((result, dict(state.changes), state.gained))
+    state.trials.append(Trial(result, state.stack))
     if is_kept:
-        _stack(state, result)
+        state.stack = _on_top_of(state.stack, result, state.start)
 
 
-def _stack(state: RunState, result: ExperimentResult) -> None:
-    """Put a proven change on top of what is kept."""
-    changes: Mapping[str, Setting] = result.candidate.changes
-    _supersede(state, changes)
-    state.kept.append(result)
-    now = {**state.changes, **changes}
-    state.changes = {name: value for name, value in now.items() if value != state.start[name]}
-    if result.ratio is not None:
-        state.gained = _times(state.gained, result.ratio)
+def _on_top_of(
+    stack: KeptStack, result: ExperimentResult, start: Mapping[str, Setting]
+) -> KeptStack:
+    """A proven change on top of what is kept."""
+    changes = result.candidate.changes
+    now = {**stack.changes, **changes}
+    return KeptStack(
+        (*_without(stack.results, changes), result),
+        {name: value for name, value in now.items() if value != start[name]},
+        stack.gained if result.ratio is None else _times(stack.gained, result.ratio),
+    )
 
 
 def keep(state: RunState, result: ExperimentResult) -> None:
@@ -140,24 +141,25 @@ def keep(state: RunState, result: ExperimentResult) -> None:
     The engine gets it with the next trial: one restart for several changes.
     """
     changes = result.candidate.changes
-    _stack(state, result)
+    state.stack = _on_top_of(state.stack, result, state.start)
     state.journal.append(
         "kept",
         experiment=result.experiment,
         levers=list(result.candidate.levers),
         changes=dict(changes),
     )
-    state.progress.best(state.gained, state.budget.remaining)
+    state.progress.best(state.stack.gained, state.budget.remaining)
 
 
-def _supersede(state: RunState, changes: Mapping[str, Setting]) -> None:
-    """Take knobs that are set anew out of what was kept before: one result owns each knob."""
-    still = []
-    for one in state.kept:
-        left = {name: value for name, value in one.candidate.changes.items() if name not in changes}
+def _without(
+    kept: Iterable[ExperimentResult], changes: Mapping[str, Setting]
+) -> Iterator[ExperimentResult]:
+    """What was kept before, without knobs that are set anew: one result owns each knob."""
+    for result in kept:
+        own = result.candidate
+        left = {name: value for name, value in own.changes.items() if name not in changes}
         if left:
-            still.append(replace(one, candidate=replace(one.candidate, changes=left)))
-    state.kept = still
+            yield replace(result, candidate=replace(own, changes=left))
 
 
 def _times(one: Interval, other: Interval) -> Interval:

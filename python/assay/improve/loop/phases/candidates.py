@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from assay.improve.levers import loading
 from assay.improve.levers.applicability import candidates
 from assay.improve.levers.lever import SAFETY, Candidate, Lever
 from assay.improve.loop.options import RunOptions
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import Chosen, RunState
 from assay.improve.policy import history
 from assay.improve.policy.constraints import Constraints
 from assay.improve.policy.fingerprint import fingerprint
@@ -35,25 +35,25 @@ def choose_candidates(state: RunState) -> None:
         state.engine.knobs(),
         state.start,
         state.workload,
-        state.diagnosis,
+        state.predicted.diagnosis,
     )
     state.skipped += [(one.lever, one.reason) for one in skipped]
-    state.known = known = _known(state, levers)
-    _qualify(state, known)
-    _rank(state, known, [one for one in found if _allowed(state, one)])
+    known = _known(state, levers)
+    stop = _qualify(state, known)
+    ranked = _rank(state, known, [one for one in found if _allowed(state, one)])
+    if state.options.dry_run:
+        stop = stop or "a dry run: no setting was changed"
+    state.chosen = replace(ranked, stop=stop)
     state.plan |= {
-        "candidates": [_data(one) for one in state.candidates],
+        "candidates": [_data(one) for one in ranked.candidates],
         "skipped": [{"lever": lever, "reason": reason} for lever, reason in state.skipped],
     }
     state.folder.write_json(state.folder.plan.name, state.plan)
     state.journal.append(
         "candidates",
-        candidates=[one.name for one in state.candidates],
+        candidates=[one.name for one in ranked.candidates],
         skipped=[list(one) for one in state.skipped],
     )
-    if state.options.dry_run:
-        state.diagnosed_only = True
-        state.stop = state.stop or "a dry run: no setting was changed"
 
 
 def _known(state: RunState, levers: list[Lever]) -> Known:
@@ -62,47 +62,46 @@ def _known(state: RunState, levers: list[Lever]) -> Known:
         state.start,
         state.workload,
         {one.name: one for one in levers},
-        state.baseline,
-        state.diagnosis,
-        state.trace,
-        state.model_spec,
-        state.hardware,
-        state.samples,
+        state.captured.baseline,
+        state.predicted.diagnosis,
+        state.predicted.trace,
+        state.predicted.model,
+        state.predicted.hardware,
+        state.captured.samples,
     )
 
 
-def _qualify(state: RunState, known: Known) -> None:
-    """Near its floor an engine is diagnosed only."""
+def _qualify(state: RunState, known: Known) -> str:
+    """Why an engine is diagnosed only, as it is near its floor; empty where it is not."""
     found = qualify(known)
     state.plan["qualification"] = found.to_data()
     state.progress.result(found.sentence)
     state.notes.append(found.sentence)
-    if not found.commit and not state.options.force:
-        state.diagnosed_only = True
-        state.stop = found.sentence
+    return "" if found.commit or state.options.force else found.sentence
 
 
-def _rank(state: RunState, known: Known, found: list[Candidate]) -> None:
+def _rank(state: RunState, known: Known, found: list[Candidate]) -> Chosen:
     """Order candidates by what they should gain; past runs on the same fingerprint count."""
+    past = history.History()
     if state.options.use_history:
-        state.past = history.read(
+        past = history.read(
             fingerprint(state.description, state.workload),
             root=state.folder.path.parent,
             leave_out=state.folder.id,
         )
-        for note in state.past.notes:
+        for note in past.notes:
             state.degrade(note)
-    state.constraints = Constraints(riskier(known))
+    constraints = Constraints(riskier(known))
     state.progress.say(f"ranking {len(found)} candidates")
-    state.candidates, skipped = rank(
+    ranked, skipped = rank(
         found,
         known,
-        history=state.past,
+        history=past,
         cost=TrialCost(restart_s=state.restart_s),
-        constraints=state.constraints,
+        constraints=constraints,
     )
-    state.ranked = list(state.candidates)
     state.skipped += [(one.lever, one.reason) for one in skipped]
+    return Chosen(tuple(ranked), tuple(ranked), known, past, constraints)
 
 
 def _wanted(state: RunState, levers: list[Lever]) -> list[Lever]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from assay.errors import AssayError, NoDataError
 from assay.http_client import ServerError
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import Captured, RunState
 from assay.improve.policy.fingerprint import fingerprint
 from assay.improve.policy.known import Sample
 from assay.load.workloads.measurement import Measurement
@@ -26,10 +27,9 @@ def capture(state: RunState) -> None:
     for text in state.description.degradations:
         state.degrade(text)
     state.progress.say(f"measuring {state.workload.name} as the engine is configured now")
-    state.baseline = _first_measurement(state)
-    found = fingerprint(state.description, state.workload)
-    state.fingerprint = found.to_data()
-    state.journal.append("fingerprint", **state.fingerprint)
+    baseline = _first_measurement(state)
+    state.captured = Captured(baseline, fingerprint(state.description, state.workload).to_data())
+    state.journal.append("fingerprint", **state.captured.fingerprint)
     _trace(state)
     _samples(state)
 
@@ -74,14 +74,21 @@ def _samples(state: RunState) -> None:
         return
     state.progress.say("reading a few answers")
     try:
-        state.samples = tuple(Sample(*one) for one in state.engine.answers(state.workload, count))
+        answers = state.engine.answers(state.workload, count)
     except ServerError as error:
         state.degrade(f"no answers to replay drafts on: {error.message}")
+        return
+    samples = tuple(Sample(*tokens) for tokens in answers)
+    state.captured = replace(state.captured, samples=samples)
 
 
 def _request_s(state: RunState) -> float | None:
     """How long a request took in the first window; None where it was not measured."""
-    found = None if state.baseline is None else state.baseline.figures.get("mean_e2el_ms")
+    found = (
+        None
+        if state.captured.baseline is None
+        else state.captured.baseline.figures.get("mean_e2el_ms")
+    )
     return found / 1e3 if found else None
 
 

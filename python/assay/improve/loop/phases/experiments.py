@@ -22,25 +22,24 @@ def experiment(state: RunState) -> Allotment:
     state.begin("experiments")
     allotment = noise_floor(state)
     search = JointSearch(state)
-    pending = list(state.candidates)
+    pending = list(state.chosen.candidates)
     trials = 0
     while not _is_over(state, trials):
         candidate = pending.pop(0) if pending else search.next()
         if candidate is None:
-            state.stop = "nothing is left that should gain"
             break
         if reason := search.forbids(candidate) or _pointless(state, candidate):
             state.skipped.append((candidate.name, reason))
             continue
         left = state.budget.left("experiments")
         if allotment.least_s(candidate) > left:
-            _out_of_time(state, allotment, candidate, len(pending))
+            _out_of_time(state, candidate, len(pending))
             break
-        seconds = allotment.budget_s(candidate, left, others_wait=len(state.candidates) > 1)
+        seconds = allotment.budget_s(candidate, left, others_wait=len(state.chosen.candidates) > 1)
         result = trial(state, candidate, replace(allotment.settings, budget_s=seconds))
         if result is not None:
             trials += 1
-            search.learn(*state.history[-1])
+            search.learn(state.trials[-1])
             if pending and result.verdict == "improved":
                 pending = rerank(state, pending)
     return allotment
@@ -54,9 +53,9 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     if prediction is not None and prediction.hi < HOPELESS:
         return f"predicted to lose: {prediction.value:.2f}x, at most {prediction.hi:.2f}x"
     # Of values of one lever those of the start compare: each is one change of it.
-    of_start = {one.name: one.prediction for one in state.ranked}
+    of_start = {one.name: one.prediction for one in state.chosen.ranked}
     own = of_start.get(candidate.name)
-    for one in state.kept:
+    for one in state.stack.results:
         other = of_start.get(one.candidate.name)
         if one.candidate.levers != candidate.levers or other is None or own is None:
             continue
@@ -65,13 +64,8 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     return ""
 
 
-def _out_of_time(state: RunState, allotment: Allotment, candidate: Candidate, more: int) -> None:
-    """Say what was not tried, and how long it would have taken."""
-    left = max(state.budget.left("experiments"), 0.0)
-    state.stop = (
-        f"{left:.0f} s are left for experiments, too short for {candidate.name}, which takes "
-        f"{allotment.least_s(candidate):.0f} s at least"
-    )
+def _out_of_time(state: RunState, candidate: Candidate, more: int) -> None:
+    """Say what was not tried."""
     state.untried = more + 1
     state.skipped.append((candidate.name, "not tried: the budget ended before its turn"))
     if more:
@@ -79,10 +73,8 @@ def _out_of_time(state: RunState, allotment: Allotment, candidate: Candidate, mo
 
 
 def _is_over(state: RunState, trials: int) -> bool:
-    """Whether to stop trying; the reason is kept for the report."""
+    """Whether as many candidates were tried as are allowed, or the target is gained."""
     options = state.options
     if options.top_n is not None and trials >= options.top_n:
-        state.stop = f"{trials} candidates were tried, as many as --top-n allows"
-    elif options.target is not None and state.gained.lo >= 1.0 + options.target:
-        state.stop = f"the kept levers gain {options.target:.0%} if their gains multiply"
-    return bool(state.stop)
+        return True
+    return options.target is not None and state.stack.gained.lo >= 1.0 + options.target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.diagnose.subject import ENGINES
 from assay.errors import AssayError
 from assay.improve.engines.protocol import EngineDescription
-from assay.improve.loop.state import RunState
+from assay.improve.loop.state import Predicted, RunState
 
 if TYPE_CHECKING:
     from assay.diagnose.diagnosis import Diagnosis
@@ -27,23 +27,24 @@ CALIBRATION: Final = "calibration.json"
 def predict(state: RunState, calibrate: Calibrate | None = None) -> None:
     """Compare the trace with a prediction of its steps; what is missing is noted."""
     state.begin("predict")
-    state.model_spec = _model(state)
-    state.hardware = _hardware(state, calibrate)
+    state.predicted = Predicted(_model(state), _hardware(state, calibrate))
     if not (state.folder.trace / "header.json").is_file():
         _write_plan(state)
         return
     state.progress.say("predicting the steps of the trace")
+    diagnosis: Diagnosis | None
     try:
-        state.diagnosis = _diagnose(state, state.model_spec, state.hardware)
+        diagnosis = _diagnose(state, state.predicted.model, state.predicted.hardware)
     except AssayError as error:
         state.degrade(f"the trace does not fit the prediction, which is left out: {error.message}")
         # Ceilings that the trace contradicts say nothing of the floor either.
-        state.hardware = _catalog_hardware(state)
-        state.diagnosis = _without_prediction(state)
-    if state.diagnosis is not None:
-        for text in state.diagnosis.degradations:
+        state.predicted = replace(state.predicted, hardware=_catalog_hardware(state))
+        diagnosis = _without_prediction(state)
+    state.predicted = replace(state.predicted, diagnosis=diagnosis)
+    if diagnosis is not None:
+        for text in diagnosis.degradations:
             state.degrade(text)
-        _write_residuals(state)
+        _write_residuals(state, diagnosis)
     _write_plan(state)
 
 
@@ -51,8 +52,8 @@ def _catalog_hardware(state: RunState) -> HardwareSpec | None:
     """The catalog's accelerator in place of a calibration that the trace contradicts."""
     from assay.planner import hardware_spec
 
-    name = _accelerator(state.description)
-    if name is None or state.hardware is None or state.hardware.source == "catalog":
+    name, contradicted = _accelerator(state.description), state.predicted.hardware
+    if name is None or contradicted is None or contradicted.source == "catalog":
         return None
     state.degrade(f"the calibration is set aside: the floor is that of the catalog's {name}")
     return hardware_spec(name)
@@ -60,9 +61,9 @@ def _catalog_hardware(state: RunState) -> HardwareSpec | None:
 
 def _without_prediction(state: RunState) -> Diagnosis | None:
     """The trace against the catalog's machine, else its gaps, critical path and causes alone."""
-    if state.hardware is not None:
+    if state.predicted.hardware is not None:
         try:
-            return _diagnose(state, state.model_spec, state.hardware)
+            return _diagnose(state, state.predicted.model, state.predicted.hardware)
         except AssayError as error:
             state.degrade(f"nor does it fit the catalog's machine: {error.message}")
     try:
@@ -85,7 +86,7 @@ def _diagnose(state: RunState, model: ModelSpec | None, hardware: HardwareSpec |
             f"operations of the trace follow from names and order: {error.message}"
         ),
     )
-    state.trace = recovered.trace
+    state.predicted = replace(state.predicted, trace=recovered.trace)
     details = state.description.details
     request = Request(
         model,
@@ -172,11 +173,10 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _write_residuals(state: RunState) -> None:
+def _write_residuals(state: RunState, diagnosis: Diagnosis) -> None:
     """residuals.parquet: a row for each step, a column for each term."""
-    assert state.diagnosis is not None
     content = BytesIO()
-    state.diagnosis.residuals.steps.write_parquet(content)
+    diagnosis.residuals.steps.write_parquet(content)
     state.folder.write(state.folder.residuals.name, content.getvalue())
 
 
@@ -185,10 +185,10 @@ def _write_plan(state: RunState) -> None:
     objective = state.workload.objective
     state.plan |= {
         "objective": {"metric": objective.metric, "better": objective.better},
-        "prediction": _prediction(state.diagnosis),
-        "waterfall": _waterfall(state.diagnosis),
-        "causes": _causes(state.diagnosis),
-        "nodes": _nodes(state.diagnosis),
+        "prediction": _prediction(state.predicted.diagnosis),
+        "waterfall": _waterfall(state.predicted.diagnosis),
+        "causes": _causes(state.predicted.diagnosis),
+        "nodes": _nodes(state.predicted.diagnosis),
     }
     state.folder.write_json(state.folder.plan.name, state.plan)
     state.journal.append(

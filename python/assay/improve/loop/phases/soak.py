@@ -26,11 +26,11 @@ CONFIRMATION: Final = "confirmation"
 def soak(state: RunState, allotment: Allotment) -> None:
     """Give credit where it is due, and prove the whole; what is not proven is taken back."""
     state.begin("soak")
-    if not state.kept:
+    if not state.stack.results:
         return
     seconds = state.budget.remaining - REPORT_S
     _leave_each_out(state, allotment, seconds - _confirmation_s(state, allotment))
-    if state.kept:
+    if state.stack.results:
         least = _confirmation_s(state, allotment)
         seconds = max(state.budget.remaining - REPORT_S, least)
         _confirm(state, _soaking(state, allotment, seconds))
@@ -44,7 +44,7 @@ def _soaking(state: RunState, allotment: Allotment, seconds: float) -> Experimen
     settings = allotment.settings
     if not stack_candidate(state).hot:
         return replace(settings, budget_s=seconds)
-    pair_s = settings.block_s * (1.0 + 1.0 / max(state.gained.value, 1.0))
+    pair_s = settings.block_s * (1.0 + 1.0 / max(state.stack.gained.value, 1.0))
     fitting = int(seconds / max(pair_s, 1e-9)) - SETTLING_BLOCKS
     pairs = min(max(fitting, settings.least_pairs), MOST_PAIRS)
     return replace(settings, budget_s=seconds, least_pairs=pairs)
@@ -66,11 +66,11 @@ class _Unit(NamedTuple):
 def _units(state: RunState) -> list[_Unit]:
     """The levers of the stack one by one, also those that were found together."""
     owners: dict[str, str] = {}
-    for candidate in state.ranked:
+    for candidate in state.chosen.ranked:
         for knob in candidate.changes:
             owners.setdefault(knob, ", ".join(candidate.levers))
     found = []
-    for one in state.kept:
+    for one in state.stack.results:
         candidate = one.candidate
         parts: dict[str, dict[str, Setting]] = {}
         for knob, value in candidate.changes.items():
@@ -88,7 +88,7 @@ def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> No
     if len(units) < 2:
         return
     # Blocks are as long as they were at the start; by now the engine is faster.
-    faster = max(state.gained.value, 1.0)
+    faster = max(state.stack.gained.value, 1.0)
     least = max(allotment.least_s(one.kept.candidate) for one in units) / faster
     if seconds < least * len(units):
         state.degrade(
@@ -100,7 +100,8 @@ def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> No
     for one in units:
         state.progress.say(f"leaving out {one.lever} once")
         result = _left_out(state, one, settings)
-        state.left_out[one.lever] = result
+        left_out = {**state.soaked.left_out, one.lever: result}
+        state.soaked = replace(state.soaked, left_out=left_out)
         if _is_worthless(result, settings.practical_threshold):
             _drop(state, one, result)
 
@@ -130,18 +131,24 @@ def _is_worthless(result: ExperimentResult, threshold: float) -> bool:
 
 def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
     """Take a lever out of the stack that gains nothing beside the others."""
-    for knob in unit.changes:
-        state.changes.pop(knob, None)
-    place = next(at for at, one in enumerate(state.kept) if one.experiment == unit.kept.experiment)
-    candidate = state.kept[place].candidate
-    left = {knob: value for knob, value in candidate.changes.items() if knob not in unit.changes}
-    if left:
-        levers = tuple(one for one in candidate.levers if one != unit.lever)
-        name = ", ".join(f"{knob}={value}" for knob, value in left.items())
-        candidate = replace(candidate, name=name, levers=levers, changes=left)
-        state.kept[place] = replace(state.kept[place], candidate=candidate)
-    else:
-        del state.kept[place]
+    results = []
+    for kept in state.stack.results:
+        if kept.experiment != unit.kept.experiment:
+            results.append(kept)
+            continue
+        candidate = kept.candidate
+        left = {
+            knob: value for knob, value in candidate.changes.items() if knob not in unit.changes
+        }
+        if left:
+            levers = tuple(lever for lever in candidate.levers if lever != unit.lever)
+            name = ", ".join(f"{knob}={value}" for knob, value in left.items())
+            candidate = replace(candidate, name=name, levers=levers, changes=left)
+            results.append(replace(kept, candidate=candidate))
+    changes = {
+        knob: value for knob, value in state.stack.changes.items() if knob not in unit.changes
+    }
+    state.stack = replace(state.stack, results=tuple(results), changes=changes)
     state.notes.append(
         f"{unit.lever} gains nothing beside the other levers and was taken back: {result.reason}"
     )
@@ -149,9 +156,9 @@ def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
 
 def stack_candidate(state: RunState) -> Candidate:
     """All kept changes as one candidate."""
-    parts = [one.candidate for one in state.kept]
+    parts = [one.candidate for one in state.stack.results]
     return replace(
-        joined(parts, state.changes), cost_s=max((one.cost_s for one in parts), default=0.0)
+        joined(parts, state.stack.changes), cost_s=max((one.cost_s for one in parts), default=0.0)
     )
 
 
@@ -161,5 +168,5 @@ def _confirm(state: RunState, settings: ExperimentSettings) -> None:
     candidate = stack_candidate(state)
     bring_to(state, state.start)
     result = measured(state, candidate, settings, CONFIRMATION)
-    state.confirmation = result
+    state.soaked = replace(state.soaked, confirmation=result)
     record(state, result, role=CONFIRMATION)
