@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
-from assay.stack import serving
+from assay.stack import serving, works
 from assay.stack.cluster import nodes
 from assay.stack.cluster import power as cluster_power
 from assay.stack.econ import capital
@@ -16,10 +16,10 @@ from assay.stack.training import run as training_run
 
 scope = Scope("carbon", "Emissions and water of a run and of a deployment")
 
-_SCOPE_2 = cited("GHG Protocol Scope 2 Guidance, 2015", "ch. 6, location-based and market-based methods")
-_RESIDUAL = cited("GHG Protocol Scope 2 Guidance, 2015", "Table 6.3, market-based emission factor hierarchy")
+_SCOPE_2 = cited(works.GHG_SCOPE_2, "ch. 6, location-based and market-based methods")
+_RESIDUAL = cited(works.GHG_SCOPE_2, "Table 6.3, market-based emission factor hierarchy")
 _CUE = cited("ISO/IEC 30134-8:2022, Carbon usage effectiveness", "definition of CUE")
-_LLAMA = cited("Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models", "sec. 6, carbon footprint")
+_LLAMA = cited(works.LLAMA, "sec. 6, carbon footprint")
 _BLOOM = cited(
     "Luccioni, Viguier and Ligozat 2023, Estimating the Carbon Footprint of BLOOM, a 176B Parameter Language Model",
     "embodied emissions of the computing equipment",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, cited, number
+from assay.stack import works
 
 scope = Scope("hbm", "Memory stacks of a GPU")
 
@@ -10,7 +11,7 @@ BITS_PER_BYTE = number("8 bit/byte")
 
 _HBM3 = "JEDEC JESD238, High Bandwidth Memory (HBM3) DRAM, 2022"
 _CHANNELS = cited(_HBM3, "channels and data rate")
-_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "HBM3 and HBM2e DRAM")
+_H100 = cited(works.H100, "HBM3 and HBM2e DRAM")
 ENERGY = cited("O'Connor et al. 2017, Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth Systems")
 
 stacks = scope.declare("stacks, n_st [1/GPU]: memory stacks on a GPU's package", reference=_H100, boundary="primitive")

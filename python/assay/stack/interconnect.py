@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import hbm
+from assay.stack import hbm, works
 from assay.stack.gpu import rates as gpu_rates
 
 scope = Scope("interconnect", "Links inside a node and the network between nodes")
 
 _SHARE = (0, 1)
-_COST_MODEL = cited(
-    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH", "cost model"
-)
-_DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
-_FAT_TREE = cited("Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture")
+_COST_MODEL = cited(works.COLLECTIVES_IN_MPICH, "cost model")
+_DGX = cited(works.DGX_H100, "hardware overview")
+_FAT_TREE = cited(works.FAT_TREE)
 _DALLY = "Dally and Towles 2004, Principles and Practices of Interconnection Networks"
 _BISECTION = cited(_DALLY, "ch. 3, topology basics")
 

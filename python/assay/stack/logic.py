@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
+from assay.stack import works
 
 scope = Scope("logic", "Gates, wires and clock period")
 
-_WESTE_HARRIS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
-_ELMORE = cited(_WESTE_HARRIS, "sec. 4.3, Elmore delay")
+_ELMORE = cited(works.CMOS_VLSI, "sec. 4.3, Elmore delay")
 
 on_resistance = scope.declare(
     "gate.on_resistance, R_on [ohm]: effective resistance of the driving gate",
@@ -75,6 +75,6 @@ scope.inequality(
     "clock.timing",
     delay <= period,
     "the gate settles within one clock period",
-    reference=cited(_WESTE_HARRIS, "ch. 10, sequencing"),
+    reference=cited(works.CMOS_VLSI, "ch. 10, sequencing"),
     library=True,
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from assay.model import Reference, Scope, Variable, cited
+from assay.stack import works
 
 scope = Scope("optimizer", "States of the optimizer")
 
 _MIXED = cited("Micikevicius et al. 2018, Mixed Precision Training", "sec. 3.1")
 _ADAM = cited("Kingma and Ba 2015, Adam: A Method for Stochastic Optimization", "algorithm 1")
-_ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 3.1"
-)
+_ZERO = cited(works.ZERO, "sec. 3.1")
 
 
 def _size(heading: str, reference: Reference) -> Variable:

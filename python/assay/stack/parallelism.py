@@ -22,32 +22,25 @@ from assay.model import (
     where,
 )
 from assay.model.language.expression import Operand
-from assay.stack import optimizer, software
+from assay.stack import optimizer, software, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.gpu import rates as gpu_rates
 
 scope = Scope("parallelism", "Parallelism and memory per GPU")
 
-_MEGATRON = "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM"
-_SPLIT = cited(_MEGATRON, "sec. 2 and 3")
-_BUBBLE = cited(_MEGATRON, "sec. 2.2")
+_SPLIT = cited(works.MEGATRON_CLUSTERS, "sec. 2 and 3")
+_BUBBLE = cited(works.MEGATRON_CLUSTERS, "sec. 2.2")
 _ZERO_BUBBLE = cited(
     "Qi, Wan, Huang and Lin 2024, Zero Bubble Pipeline Parallelism",
     "sec. 2; DeepSeek-AI 2024, DeepSeek-V3 Technical Report, Table 2",
 )
-_TENSOR = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
-    "sec. 3",
-)
-_RAJBHANDARI = "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
-_ZERO = cited(_RAJBHANDARI, "sec. 3.1 and 5")
-_BUFFERS = cited(_RAJBHANDARI, "sec. 3.2, temporary buffers")
-_ACTIVATIONS = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 4")
-_RECOMPUTE = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 5")
-_CONTEXT = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context")
-_EXPERTS = cited(
-    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding"
-)
+_TENSOR = cited(works.MEGATRON, "sec. 3")
+_ZERO = cited(works.ZERO, "sec. 3.1 and 5")
+_BUFFERS = cited(works.ZERO, "sec. 3.2, temporary buffers")
+_ACTIVATIONS = cited(works.ACTIVATION_RECOMPUTATION, "sec. 4")
+_RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 5")
+_CONTEXT = cited(works.RING_ATTENTION)
+_EXPERTS = cited(works.GSHARD)
 _EXPERT_TENSOR = cited(
     "Liu et al. 2025, MoE Parallel Folding: Heterogeneous Parallelism Mappings for Efficient "
     "Large-Scale MoE Model Training with Megatron Core",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
+from assay.stack import works
 
 scope = Scope("physics", "Constants of nature")
 
-_SI = "BIPM, The International System of Units (SI Brochure), 9th edition 2019"
 
 boltzmann = scope.constant(
-    "boltzmann", "k_B", "1.380649e-23 J/K", "Boltzmann constant", reference=cited(_SI, "sec. 2.2")
+    "boltzmann", "k_B", "1.380649e-23 J/K", "Boltzmann constant", reference=cited(works.SI_BROCHURE, "sec. 2.2")
 )
 elementary_charge = scope.constant(
-    "elementary_charge", "e", "1.602176634e-19 C", "elementary charge", reference=cited(_SI, "sec. 2.2")
+    "elementary_charge", "e", "1.602176634e-19 C", "elementary charge", reference=cited(works.SI_BROCHURE, "sec. 2.2")
 )
 light_speed = scope.constant(
-    "light_speed", "c", "299792458 m/s", "speed of light in vacuum", reference=cited(_SI, "sec. 2.2")
+    "light_speed", "c", "299792458 m/s", "speed of light in vacuum", reference=cited(works.SI_BROCHURE, "sec. 2.2")
 )
-planck = scope.constant("planck", "h", "6.62607015e-34 J*s", "Planck constant", reference=cited(_SI, "sec. 2.2"))
+planck = scope.constant(
+    "planck", "h", "6.62607015e-34 J*s", "Planck constant", reference=cited(works.SI_BROCHURE, "sec. 2.2")
+)
 avogadro = scope.constant(
-    "avogadro", "N_A", "6.02214076e23 1/mol", "entities in a mole", reference=cited(_SI, "sec. 2.2")
+    "avogadro", "N_A", "6.02214076e23 1/mol", "entities in a mole", reference=cited(works.SI_BROCHURE, "sec. 2.2")
 )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, exp, fitted, number
+from assay.stack import works
 from assay.stack.fits import approximate
 
 scope = Scope("software", "Features of training software")
 
 _FITTED = fitted("docs/design/training-model.md", "published steps")
-_FLASH = cited("Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness")
-_FUSION = cited("Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers")
-_OVERLAP = cited("Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel")
-_ZERO = cited("Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models")
-_ACCUMULATION = cited("NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "gradient accumulation fusion")
-_DROPOUT = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 4.1")
+_FLASH = cited(works.FLASH_ATTENTION)
+_FUSION = cited(works.DATA_MOVEMENT)
+_OVERLAP = cited(works.FSDP)
+_ZERO = cited(works.ZERO)
+_ACCUMULATION = cited(works.MEGATRON_CODE, "gradient accumulation fusion")
+_DROPOUT = cited(works.ACTIVATION_RECOMPUTATION, "sec. 4.1")
 _ALIBI = cited("Press, Smith and Lewis 2022, Train Short, Test Long: Attention with Linear Biases", "sec. 3")
 _TENSOR_OVERLAP = cited(
     "Wang et al. 2023, Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models"
@@ -22,10 +23,7 @@ _SELECTIVE = cited(
     "Liang et al. 2024, TorchTitan: One-stop PyTorch native solution for production ready LLM pre-training",
     "sec. 2.2.1, activation checkpointing",
 )
-_EXPERT_FUSION = cited(
-    "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM",
-    "MoE: fused permutation, padding, probabilities and quantization",
-)
+_EXPERT_FUSION = cited(works.MEGATRON_CODE, "MoE: fused permutation, padding, probabilities and quantization")
 
 
 def _feature(heading: str, reference: Reference) -> Variable:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from assay.model import Reference, Variable, cited, minimum, number, where
 from assay.model.language.expression import Operand
+from assay.stack import works
 from assay.stack.architecture import parameters as p
 from assay.stack.architecture import shapes as s
 
-_SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
-_MEGATRON = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "appendix, floating-point operations",
-)
+_SCALING = cited(works.SCALING_LAWS, "sec. 2.1")
+_MEGATRON = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _MULTIPLY_ADD = number("2 FLOP/token")
 
 

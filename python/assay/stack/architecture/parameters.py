@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, Reference, Variable, cited, where
 from assay.model.language.expression import Operand
+from assay.stack import works
 from assay.stack.architecture import shapes as s
 
-_SCALING = cited("Kaplan et al. 2020, Scaling Laws for Neural Language Models", "sec. 2.1")
+_SCALING = cited(works.SCALING_LAWS, "sec. 2.1")
 
 
 def _part(heading: str, equals: Operand, reference: Reference, library: bool = False) -> Variable:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited
+from assay.stack import works
 
 scope = Scope("architecture", "Shapes of a transformer decoder")
 
 ATTENTION = cited("Vaswani et al. 2017, Attention Is All You Need", "sec. 3.2")
-GROUPED = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
-    "sec. 2.2",
-)
-LATENT = cited(
-    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model", "sec. 2.1"
-)
+GROUPED = cited(works.GQA, "sec. 2.2")
+LATENT = cited(works.DEEPSEEK_V2, "sec. 2.1")
 GATED = cited("Shazeer 2020, GLU Variants Improve Transformer", "sec. 2")
 EXPERTS = cited(
     "Shazeer et al. 2017, Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer", "sec. 2"

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, where
-from assay.stack import optimizer
+from assay.stack import optimizer, works
 from assay.stack.architecture import parameters
 from assay.stack.cluster.nodes import DGX, node_gpus, scope
 from assay.stack.training import job as training_job
 from assay.stack.training import run as training_run
 
-_ZERO = cited(
-    "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 3.1"
-)
-_LLAMA_WORK = "Llama Team 2024, The Llama 3 Herd of Models"
-_LLAMA = cited(_LLAMA_WORK, "sec. 3.3.4 and Table 5")
-_STORAGE = cited(_LLAMA_WORK, "sec. 3.3.1, storage and checkpoints")
+_ZERO = cited(works.ZERO, "sec. 3.1")
+_LLAMA = cited(works.LLAMA_3, "sec. 3.3.4 and Table 5")
+_STORAGE = cited(works.LLAMA_3, "sec. 3.3.1, storage and checkpoints")
 _RELIABILITY = cited(
     "Kokolis et al. 2025, Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
     "mean time to failure by size of job",
 )
-_DALY_WORK = "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps"
-_DALY = cited(_DALY_WORK, "optimum interval by perturbation")
-_DALY_TIME = cited(_DALY_WORK, "wall time under Poisson failures")
+_DALY = cited(works.CHECKPOINT_INTERVAL, "optimum interval by perturbation")
+_DALY_TIME = cited(works.CHECKPOINT_INTERVAL, "wall time under Poisson failures")
 _YOUNG = cited("Young 1974, A first order approximation to the optimum checkpoint interval", "CACM 17(9)")
 
 

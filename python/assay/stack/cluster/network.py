@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from assay.model import ceil, cited, where
-from assay.stack import interconnect
+from assay.stack import interconnect, works
 from assay.stack.cluster.nodes import PARTS, gpus, node_gpus, nodes, scope
 
-_FAT_TREE = cited(
-    "Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture",
-    "sec. 2.2, Clos networks and fat trees",
-)
+_FAT_TREE = cited(works.FAT_TREE, "sec. 2.2, Clos networks and fat trees")
 _OPTICS = cited("NVIDIA MMS4X00-NS400 transceiver, product specifications", "overview")
 _SWITCH = cited("NVIDIA QM9700/QM9790 InfiniBand switch systems, user manual", "specifications")
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited
+from assay.stack import works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.manufacturing import packages
 
 scope = Scope("cluster", "Nodes, network, racks, failures")
 
-DGX = cited("NVIDIA DGX H100/H200 System User Guide", "hardware overview")
-_PROVISIONING = "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer"
-PARTS = cited(_PROVISIONING, "power of a server as the sum over its components")
-FLEET = cited(_PROVISIONING, "power of racks and clusters as the sum over their servers")
-_IDLE_BUSY = cited(_PROVISIONING, "power between idle and busy, by CPU utilization")
+DGX = cited(works.DGX_H100, "hardware overview")
+PARTS = cited(works.POWER_PROVISIONING, "power of a server as the sum over its components")
+FLEET = cited(works.POWER_PROVISIONING, "power of racks and clusters as the sum over their servers")
+_IDLE_BUSY = cited(works.POWER_PROVISIONING, "power between idle and busy, by CPU utilization")
 
 node_gpus = scope.declare(
     "node.gpus, n_node [GPU/node]: GPUs in a node", bounds=POSITIVE, reference=DGX, boundary="primitive", nature="count"

@@ -9,12 +9,13 @@ one is `interconnect.link.rate`; shares are of the links' rate.
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, Variable, by_definition, cited, fitted, number
+from assay.stack import works
 
 scope = Scope("collectives", "Time of collective operations")
 
 RING = cited("Patarasuk and Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations")
 TREE = cited("Sanders, Speck and Traeff 2009, Two-tree algorithms for full bandwidth broadcast, reduction and scan")
-MPICH = cited("Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH")
+MPICH = cited(works.COLLECTIVES_IN_MPICH)
 NCCL = cited("NVIDIA, NCCL source code, github.com/NVIDIA/nccl", "src/graph/tuning.cc")
 FITTED = fitted("docs/design/collectives-model.md", "measured collectives of four accelerators")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Variable, cited, where
+from assay.stack import works
 from assay.stack.cluster import network, nodes
 from assay.stack.cluster import power as cluster_power
 from assay.stack.econ.tariff import scope
 from assay.stack.manufacturing import packages
 
-_TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data Centers"
-_CAPITAL = cited(_TCO, "capital costs of IT and of the site")
-_ANNUAL = cited(_TCO, "total annualised costs")
+_CAPITAL = cited(works.DATA_CENTER_COST, "capital costs of IT and of the site")
+_ANNUAL = cited(works.DATA_CENTER_COST, "total annualised costs")
 _BILLING = cited(
     "Cui et al. 2017, Total Cost of Ownership Model for Data Center Technology Evaluation",
     "infrastructure, servers, network, power and maintenance",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, number
-from assay.stack import serving
+from assay.stack import serving, works
 from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
@@ -14,10 +14,7 @@ _SERVING = cited(
     "DeepSeek-AI 2025, DeepSeek-V3/R1 Inference System Overview", "cost of a day by nodes, GPUs and rental price"
 )
 
-_UTILIZATION = cited(
-    "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
-    "power as a straight line in utilization",
-)
+_UTILIZATION = cited(works.POWER_PROVISIONING, "power as a straight line in utilization")
 
 serving_load = scope.declare(
     "serving.load, u_s [1 as %]: demanded tokens over capacity: the share of time at full concurrency, idle for "

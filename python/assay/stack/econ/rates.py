@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from assay.model import cited, total, where
+from assay.stack import works
 from assay.stack.cluster import nodes
 from assay.stack.econ.capital import capital_rate, machine_capex, site_capex, year
 from assay.stack.econ.tariff import electricity_price, scope
 from assay.stack.thermal import site, water
 
-_TCO = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data Centers"
-_OPERATION = cited(_TCO, "annual operating expenses")
-_ANNUAL = cited(_TCO, "total annualised costs")
+_OPERATION = cited(works.DATA_CENTER_COST, "annual operating expenses")
+_ANNUAL = cited(works.DATA_CENTER_COST, "total annualised costs")
 _BURDEN = cited(
     "Patel and Shah 2005, Cost Model for Planning, Development and Operation of a Data Center",
     "amortization, maintenance and staff over utilized GPU time",
 )
-_RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
+_RENT = cited(works.DEEPSEEK_V3, "Table 1, rental price by GPU hour")
 
 maintenance_share = scope.declare(
     "maintenance.share, s_mnt [1 as %]: repairs, insurance and taxes in a year over capital",

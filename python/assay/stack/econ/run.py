@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, number
+from assay.stack import works
 from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
@@ -10,8 +11,8 @@ from assay.stack.thermal import site
 from assay.stack.training import job as training_job
 from assay.stack.training import run as training_run
 
-_RENT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "Table 1, rental price by GPU hour")
-_ENERGY = cited("Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models", "sec. 6, energy of a run")
+_RENT = cited(works.DEEPSEEK_V3, "Table 1, rental price by GPU hour")
+_ENERGY = cited(works.LLAMA, "sec. 6, energy of a run")
 _RUN = cited("Cottier et al. 2024, The Rising Costs of Training Frontier AI Models", "amortized hardware and energy")
 
 job_share = scope.declare(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
+from assay.stack import works
 
 scope = Scope("econ", "Costs of a run and of a deployment")
 
-_TARIFF = cited("EnergyPlus Engineering Reference", "Tariff computation, energy and demand charges")
+_TARIFF = cited(works.ENERGY_PLUS, "Tariff computation, energy and demand charges")
 
 electricity_energy_price = scope.declare(
     "electricity.energy_price, c_E [USD/J as USD/kWh]: energy charge", reference=_TARIFF, boundary="scenario"

@@ -9,22 +9,18 @@ falls on a second. The design page gpu-power.md derives the relations.
 from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, by_definition, cited, exp, maximum, minimum, number, total
-from assay.stack import hbm
+from assay.stack import hbm, works
 from assay.stack.gpu.rates import clock, memory_bandwidth, peak_flops, scope
 
 _SHARE = (0, 1)
-_CMOS = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
-_DYNAMIC = cited(_CMOS, "ch. 5, dynamic power")
-_STATIC = cited(_CMOS, "ch. 5, static power")
+_DYNAMIC = cited(works.CMOS_VLSI, "ch. 5, dynamic power")
+_STATIC = cited(works.CMOS_VLSI, "ch. 5, static power")
 _VOLTAGE = cited("Guerreiro et al. 2018, GPGPU Power Modeling for Multi-domain Voltage-Frequency Scaling, HPCA")
 _THERMAL = cited("Skadron et al. 2003, Temperature-aware microarchitecture, ISCA")
-_UTILIZATION = cited(
-    "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer",
-    "power as a straight line in utilization",
-)
+_UTILIZATION = cited(works.POWER_PROVISIONING, "power as a straight line in utilization")
 _COMPONENTS = cited(_VOLTAGE.work, "power as a sum over the utilization of components")
-_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
-_NVML = cited("NVIDIA Management Library (NVML) API Reference Guide", "power management limit")
+_ACTIVE = cited(works.DCGM, "profiling metrics")
+_NVML = cited(works.NVML, "power management limit")
 
 power_limit = scope.declare(
     "power.limit, P_lim [W/GPU]: board power limit", bounds=POSITIVE, reference=_NVML, boundary="primitive"

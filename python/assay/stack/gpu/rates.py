@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, Variable, by_definition, cited
-from assay.stack import hbm
+from assay.stack import hbm, works
 
 scope = Scope("gpu", "One GPU")
 
-_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 3")
+_H100 = cited(works.H100, "Table 3")
 _INT8 = cited(
     "Xiao et al. 2023, SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models",
     "W8A8 on INT8 tensor cores",
 )
-_NVLINK = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "NVLink")
+_NVLINK = cited(works.H100, "NVLink")
 
 multiprocessors = scope.declare(
     "multiprocessors, n_SM [1/GPU]: streaming multiprocessors", reference=_H100, boundary="primitive"

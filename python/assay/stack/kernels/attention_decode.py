@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, ceil, cited, floor, log2, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.attention_prefill import Attention
@@ -23,13 +24,8 @@ MOST_CONTEXT = 2.0**17
 """The longest context in the tables."""
 
 _FLASH_DECODING = cited("Dao, Haziza, Massa and Sizov 2023, Flash-Decoding for long-context inference")
-_COUNT = cited(
-    "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning", "sec. 4.1, FLOPs"
-)
-_GQA = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
-    "sec. 2.2",
-)
+_COUNT = cited(works.FLASH_ATTENTION_2, "sec. 4.1, FLOPs")
+_GQA = cited(works.GQA, "sec. 2.2")
 
 _BLOCK_KEYS = 128
 # Keys and values of 128 elements each.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, ceil, cited, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels.combine import SHARP, cold_share, declare_interval, exposed, sharp_maximum
@@ -20,15 +21,10 @@ scope = Scope("kernels.prefill", "Prefill attention")
 MOST_QUERIES = 2.0**14
 """The most queries of a sequence in the tables."""
 
-_FLASH2 = "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning"
-_TILING = cited(_FLASH2, "sec. 3")
-_COUNT = cited(_FLASH2, "sec. 4.1, FLOPs with the causal half")
+_TILING = cited(works.FLASH_ATTENTION_2, "sec. 3")
+_COUNT = cited(works.FLASH_ATTENTION_2, "sec. 4.1, FLOPs with the causal half")
 _GRAHAM = cited("Graham 1969, Bounds on multiprocessing timing anomalies")
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+_ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
 _YES = number("1 1")
 _SIXTEEN = number("16 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from assay.model import Expression, Scope, Variable, cited, exp, maximum, minimum, sqrt, total
+from assay.stack import works
 
 SHARP = 6
 """Exponent for limits of one pipeline: two equal ones cost 12 % more than one."""
@@ -12,9 +13,7 @@ SHARP = 6
 QUANTILE_95 = 1.645
 """Standard deviations between the median of a normal distribution and its 95 % quantile."""
 
-QUANTILES = cited(
-    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods", "sec. 1.3.6.6.9, quantiles of the lognormal distribution"
-)
+QUANTILES = cited(works.NIST_HANDBOOK, "sec. 1.3.6.6.9, quantiles of the lognormal distribution")
 """Where the ends of an interval come from."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, ceil, cited, maximum, number, where
+from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
@@ -19,23 +20,13 @@ scope = Scope("kernels.experts", "Grouped GEMM of experts")
 MOST_TOKENS = 2.0**16
 """The most tokens of one grouped GEMM in the tables."""
 
-_SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
-    "Simple and Efficient Sparsity",
-    "sec. 2.1",
-)
+_SWITCH = cited(works.SWITCH_TRANSFORMERS, "sec. 2.1")
 _OCCUPANCY = cited(
     "Feller 1968, An introduction to probability theory and its applications, vol. 1, 3rd edition",
     "ch. IV on occupancy",
 )
-_BLOCK_SCALES = cited(
-    "DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.3.2, partial sums are scaled outside the tensor cores"
-)
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+_BLOCK_SCALES = cited(works.DEEPSEEK_V3, "sec. 3.3.2, partial sums are scaled outside the tensor cores")
+_ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
 launch_time = fitted.constant(scope, "launch_time, t_0 [s as us]: time of a grouped GEMM without work", (0, None))
 sustained_share = fitted.constant(scope, "sustained_share, r_P: rate of full tiles, over the peak", fitted.EFFICIENCY)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, floor, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted, roofline
 from assay.stack.kernels import gemm_constants as constants
@@ -38,7 +39,7 @@ _STREAM_K = cited(
     "multiplication on the GPU",
     "sec. 3.2 and 3.3, data-parallel and fixed-split",
 )
-_FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning", "sec. 4, scaling")
+_FORMATS = cited(works.FP8_FORMATS, "sec. 4, scaling")
 _POWER = by_definition("operations over the rate that the power limit leaves")
 
 # Constant operands toggle fewer wires: at the power limit such GEMMs ran this much faster.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Scope, Variable, cited, number
+from assay.stack import works
 from assay.stack.fits import approximate
 from assay.stack.kernels import device, fitted
 from assay.stack.kernels.combine import cold_share, declare_interval
 
 scope = Scope("kernels.passes", "Passes over activations")
 
-_FUSION = cited("Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers")
+_FUSION = cited(works.DATA_MOVEMENT)
 MOST_BYTES = number("1.6e10 byte")
 """Bytes of one kernel up to which the form is used: twice the largest in the tables."""
 

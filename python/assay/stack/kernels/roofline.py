@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from assay.model import Expression, Scope, Variable, cited, maximum
+from assay.stack import works
 from assay.stack.kernels import device
 
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+_ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
 
 def declare(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, minimum, number
-from assay.stack import hbm
+from assay.stack import hbm, works
 from assay.stack.gpu import rates as gpu_rates
 from assay.stack.manufacturing.wafers import die_area, die_cost, good_dies, scope, sites_on_wafer
 
-_COST = cited(
-    "Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 5th edition 2011",
-    "sec. 1.6, cost of die, test and package over final test yield",
-)
+_COST = cited(works.COMPUTER_ARCHITECTURE, "sec. 1.6, cost of die, test and package over final test yield")
 _COWOS = cited("TSMC 3DFabric, CoWoS", "interposer with logic dies and memory stacks")
 _ASSEMBLY = cited(
     "Stow, Akgun, Barnes, Gu and Xie 2016, Cost Analysis and Cost-Driven IP Reuse Methodology for "
     "SoC Design Based on 2.5D/3D Integration",
     "2.5D cost: bonding yield of every chip",
 )
-_SITES = cited("de Vries 2005, Investigation of Gross Die per Wafer Formulas", "sites of a 300 mm wafer")
+_SITES = cited(works.DIES_PER_WAFER, "sites of a 300 mm wafer")
 _RATE = by_definition("what a line starts, times what it yields")
 
 ONE_GPU = number("1 GPU")

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 
 from assay.model import POSITIVE, Expression, Scope, by_definition, cited, exp, sqrt, where
+from assay.stack import works
 
 scope = Scope("manufacturing", "Wafers, yield, packages and what can be made of them")
 
-_COST = cited(
-    "Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 5th edition 2011",
-    "sec. 1.6, cost of an integrated circuit",
-)
-_GROSS = cited(
-    "de Vries 2005, Investigation of Gross Die per Wafer Formulas",
-    "first-order formula with the coefficient fitted to exact counts",
-)
+_COST = cited(works.COMPUTER_ARCHITECTURE, "sec. 1.6, cost of an integrated circuit")
+_GROSS = cited(works.DIES_PER_WAFER, "first-order formula with the coefficient fitted to exact counts")
 _BORDER = cited(
     "Flynn 1995, Computer Architecture: Pipelined and Parallel Processor Design",
     "ch. 2, die area and yield: the border of a wafer is lost",

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Reference, Scope, Variable, by_definition, cited, number, where
-from assay.stack import interconnect
+from assay.stack import interconnect, works
 
 scope = Scope("serving", "Serving of a model")
 
 _CHOICE = by_definition("a choice of the deployment")
-_MEGATRON = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
-    "sec. 3",
-)
+_MEGATRON = cited(works.MEGATRON, "sec. 3")
 _GPIPE = cited("Huang et al. 2019, GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism")
-_SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
-    "Simple and Efficient Sparsity",
-    "sec. 5",
-)
-_DATA_PARALLEL_ATTENTION = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4")
-_OVERLAPPED = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.4.1 and 3.4.2")
-_FORMATS = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
-_CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
-)
-_ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
-)
-_SPLITWISE = cited("Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting")
+_SWITCH = cited(works.SWITCH_TRANSFORMERS, "sec. 5")
+_DATA_PARALLEL_ATTENTION = cited(works.DEEPSEEK_V3, "sec. 3.4")
+_OVERLAPPED = cited(works.DEEPSEEK_V3, "sec. 3.4.1 and 3.4.2")
+_FORMATS = cited(works.FP8_FORMATS)
+_CHUNKED = cited(works.SARATHI_SERVE, "sec. 4")
+_ORCA = cited(works.ORCA, "sec. 3 and 4")
+_SPLITWISE = cited(works.SPLITWISE)
 
 ONE_TOKEN = number("1 token")
 ONE_REQUEST = number("1 request")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from assay.model import Variable, by_definition, cited, exp, fitted, log, number, where
+from assay.stack import works
 from assay.stack.architecture import shapes
 from assay.stack.serving.deployment import expert_bytes, scope, weight_bytes
 
 _FITTED = fitted("docs/design/serving-model.md", "measured serving figures")
 _SETTING = by_definition("a setting of the engine")
-_PAGED = cited(
-    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with PagedAttention", "sec. 4"
-)
-_GROUPED = cited(
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints"
-)
+_PAGED = cited(works.PAGED_ATTENTION, "sec. 4")
+_GROUPED = cited(works.GQA)
 _CLIENT = by_definition("a property of the client that sends the requests")
 
 

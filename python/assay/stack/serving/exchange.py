@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, minimum, number, where
-from assay.stack import alpha_beta, interconnect
+from assay.stack import alpha_beta, interconnect, works
 from assay.stack.alpha_beta import Medium, Span
 from assay.stack.architecture import shapes as model
 from assay.stack.collectives.spans import LINKS
@@ -14,7 +14,7 @@ from assay.stack.serving.load import BYTE, BYTES_16_BIT, Step
 _KERNELS = cited(
     "DeepSeek-AI 2025, DeepEP, docs/legacy.md", "low-latency kernels: 39 GB/s of 50 GB/s from 128 ranks on"
 )
-_DISPATCH = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2 and 3.4.2")
+_DISPATCH = cited(works.DEEPSEEK_V3, "sec. 3.2.2 and 3.4.2")
 
 share = scope.declare(
     "exchange.share, eta_x: share of the adapters' line rate that dispatch and combine kernels reach",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assay.model import Expression, Variable, cited, maximum, minimum, number, where
-from assay.stack import interconnect
+from assay.stack import interconnect, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.collectives import node, templates
 from assay.stack.kernels import device
@@ -18,16 +18,9 @@ from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 
-_MEGATRON = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
-    "sec. 3",
-)
-_FLASH = cited("Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness")
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+_MEGATRON = cited(works.MEGATRON, "sec. 3")
+_FLASH = cited(works.FLASH_ATTENTION)
+_ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 
 _DENSE_KERNELS = 7
 """Kernels of a layer besides the small ones: four GEMMs, attention, and two all-reduces or norms."""

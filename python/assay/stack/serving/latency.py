@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, maximum, number, where
-from assay.stack import interconnect
+from assay.stack import interconnect, works
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine, loads, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 
-_ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
-)
-_CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 3 and 4"
-)
-_LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
-_DISTSERVE = cited(
-    "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
-    "Large Language Model Serving",
-    "sec. 1 and 2.1",
-)
-_SPLITWISE = cited("Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting", "sec. 4.3")
-_ROOFLINE = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "The Roofline Model",
-)
+_ORCA = cited(works.ORCA, "sec. 3 and 4")
+_CHUNKED = cited(works.SARATHI_SERVE, "sec. 3 and 4")
+_LITTLE = cited(works.LITTLES_LAW)
+_DISTSERVE = cited(works.DIST_SERVE, "sec. 1 and 2.1")
+_SPLITWISE = cited(works.SPLITWISE, "sec. 4.3")
+_ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from assay.model import below, by_definition, cited
+from assay.stack import works
 from assay.stack.architecture import shapes as model
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
 from assay.stack.serving.deployment import scope
 
-_H100 = cited("NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022", "Table 3")
+_H100 = cited(works.H100, "Table 3")
 
 scope.inequality(
     "format_exists",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from assay.model import Expression, Reference, Variable, cited, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.kernels import gemm
 from assay.stack.serving import deployment as d
 from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 
-_ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
-)
-SUM = cited("NVIDIA CUDA C++ Programming Guide 12", "streams: commands execute in order")
+_ORCA = cited(works.ORCA, "sec. 3 and 4")
+SUM = cited(works.CUDA_GUIDE, "streams: commands execute in order")
 
 NOTHING = number("0")
 ONE = number("1")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from assay.model import cited, maximum, minimum
+from assay.stack import works
 from assay.stack.serving import deployment as d
 from assay.stack.serving import iteration, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 from assay.stack.serving.load import Load
 
-_CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
-)
-_ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
-)
-_LITTLE = cited("Little 1961, A Proof for the Queuing Formula: L = lambda W")
+_CHUNKED = cited(works.SARATHI_SERVE, "sec. 4")
+_ORCA = cited(works.ORCA, "sec. 3 and 4")
+_LITTLE = cited(works.LITTLES_LAW)
 
 budget = scope.declare(
     "iteration_budget, n_b: most tokens per iteration, all replicas",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Expression, ceil, cited, equal, floor, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.architecture import cache, parameters, shapes
 from assay.stack.gpu import rates as gpu_rates
 from assay.stack.serving import deployment as d
@@ -10,12 +11,8 @@ from assay.stack.serving import engine
 from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scope
 
 _POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "partitioning")
-_PAGED = cited(
-    "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with PagedAttention", "sec. 3 and 4"
-)
-_LATENT = cited(
-    "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model", "sec. 2.1"
-)
+_PAGED = cited(works.PAGED_ATTENTION, "sec. 3 and 4")
+_LATENT = cited(works.DEEPSEEK_V2, "sec. 2.1")
 _PROFILE = cited(
     "vLLM documentation, engine arguments, and source, gpu_worker.py",
     "determine_available_memory: KV cache in what a profiled step leaves",

@@ -23,17 +23,12 @@ from assay.model import (
     sqrt,
     total,
 )
+from assay.stack import works
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.latency import request_rate, time_per_output_token, time_to_first_token
 
-_DISTSERVE = cited(
-    "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized "
-    "Large Language Model Serving",
-    "sec. 1 and 2.1",
-)
-_LOGNORMAL = cited(
-    "NIST/SEMATECH 2012, e-Handbook of Statistical Methods", "sec. 1.3.6.6.9, the lognormal distribution"
-)
+_DISTSERVE = cited(works.DIST_SERVE, "sec. 1 and 2.1")
+_LOGNORMAL = cited(works.NIST_HANDBOOK, "sec. 1.3.6.6.9, the lognormal distribution")
 _FRECHET = cited(
     "Frechet 1951, Sur les tableaux de correlation dont les marges sont donnees",
     "bounds of a joint distribution by its margins",

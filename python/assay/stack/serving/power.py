@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.model import Expression, by_definition, cited, minimum, number, where
+from assay.stack import works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d
@@ -12,10 +13,8 @@ from assay.stack.serving import latency, loads
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.iteration import Iteration
 
-_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
-_CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
-)
+_ACTIVE = cited(works.DCGM, "profiling metrics")
+_CHUNKED = cited(works.SARATHI_SERVE, "sec. 4")
 
 
 def _per_step(of: Callable[[Iteration], Expression]) -> Expression:

@@ -7,6 +7,7 @@ declares the work of each operation of a layer, which the planner lays out as a 
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.architecture import shapes as model
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device, passes
@@ -21,14 +22,10 @@ _SPECULATION = cited(
     "eq. 1, expected tokens of a step",
 )
 _CONTEXT = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers", "sec. 3")
-_GRAPHS = cited("NVIDIA CUDA C++ Programming Guide 12", "CUDA graphs: launch cost on the host")
-_ORCA = cited(
-    "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models", "sec. 3 and 4"
-)
-_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
-_CHUNKED = cited(
-    "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", "sec. 4"
-)
+_GRAPHS = cited(works.CUDA_GUIDE, "CUDA graphs: launch cost on the host")
+_ORCA = cited(works.ORCA, "sec. 3 and 4")
+_ACTIVE = cited(works.DCGM, "profiling metrics")
+_CHUNKED = cited(works.SARATHI_SERVE, "sec. 4")
 _LOGITS = cited("vLLM source code, v1/sample/sampler.py", "logits in 32 bits, then argmax or top-p")
 
 sequences = scope.declare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Expression, Variable, cited, maximum, minimum, number, where
+from assay.stack import works
 from assay.stack.cluster import nodes
 from assay.stack.gpu import power as gpu_power
 from assay.stack.thermal.supply import air_heat, liquid_heat, scope
@@ -18,10 +19,7 @@ _ECONOMISER = cited(
     "center cooling system under water-side economization",
     "water-side economiser",
 )
-_LIQUID = cited(
-    "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition",
-    "facility water and technology cooling loops",
-)
+_LIQUID = cited(works.ASHRAE_LIQUID_COOLING, "facility water and technology cooling loops")
 _AIR = cited(
     "ASHRAE TC 9.9, Thermal Guidelines for Data Processing Environments, 5th edition 2021",
     "Table 2.1, recommended range",

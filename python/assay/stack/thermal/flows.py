@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, minimum, total
+from assay.stack import works
 from assay.stack.thermal.chillers import (
     air_chiller_power,
     air_rise,
@@ -15,15 +16,13 @@ from assay.stack.thermal.chillers import (
 from assay.stack.thermal.supply import air_heat, liquid_heat, scope
 from assay.stack.thermal.weather import Hour, over_the_year, sink_approach, sink_rise
 
-_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
-_HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
-_BALANCE = cited(_HEAT, "ch. 1, energy balance of steady-flow systems")
-_WATER = cited(_HEAT, "Table A-9, properties of saturated water")
-_AIR_TABLE = cited(_HEAT, "Table A-15, properties of air at 1 atm")
-_ENERGYPLUS = "EnergyPlus Engineering Reference"
-_PUMP = cited(_ENERGYPLUS, "Pumps, dynamic pump pressure head")
-_FAN = cited(_ENERGYPLUS, "Air system fans, fan power from pressure rise and efficiency")
-_TOWER = cited(_ENERGYPLUS, "Cooling towers, fan power and heat rejection")
+_PUE = cited(works.ISO_PUE, "definition of PUE")
+_BALANCE = cited(works.HEAT_AND_MASS_TRANSFER, "ch. 1, energy balance of steady-flow systems")
+_WATER = cited(works.HEAT_AND_MASS_TRANSFER, "Table A-9, properties of saturated water")
+_AIR_TABLE = cited(works.HEAT_AND_MASS_TRANSFER, "Table A-15, properties of air at 1 atm")
+_PUMP = cited(works.ENERGY_PLUS, "Pumps, dynamic pump pressure head")
+_FAN = cited(works.ENERGY_PLUS, "Air system fans, fan power from pressure rise and efficiency")
+_TOWER = cited(works.ENERGY_PLUS, "Cooling towers, fan power and heat rejection")
 
 water_heat_capacity = scope.constant(
     "water.heat_capacity",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, total
+from assay.stack import works
 from assay.stack.cluster import power as cluster_power
 from assay.stack.thermal.flows import cooling_power
 from assay.stack.thermal.supply import scope, ups_loss
 
-_PUE = cited("ISO/IEC 30134-2:2016, Power usage effectiveness", "definition of PUE")
+_PUE = cited(works.ISO_PUE, "definition of PUE")
 _TRANSFORMER = cited(
     "10 CFR 431 subpart K appendix A, Uniform Test Method for Distribution Transformers",
     "no-load loss, and load loss by the square of the load",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from assay.model import Scope, cited
+from assay.stack import works
 from assay.stack.cluster import nodes
 from assay.stack.cluster import power as cluster_power
 
 scope = Scope("thermal", "Cooling, losses, and power usage effectiveness")
 
-_HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
-_BALANCE = cited(_HEAT, "ch. 1, energy balance of steady-flow systems")
-_LIQUID = cited(
-    "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition",
-    "facility water and technology cooling loops",
-)
+_BALANCE = cited(works.HEAT_AND_MASS_TRANSFER, "ch. 1, energy balance of steady-flow systems")
+_LIQUID = cited(works.ASHRAE_LIQUID_COOLING, "facility water and technology cooling loops")
 _UPS = cited(
     "Avelar, Making Large UPS Systems More Efficient, Schneider Electric white paper 108",
     "no-load, proportional and square-law losses",

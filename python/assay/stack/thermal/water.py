@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, maximum, number, total
+from assay.stack import works
 from assay.stack.cluster import power as cluster_power
 from assay.stack.thermal.flows import air_heat_capacity, rejected_heat, sink_flow, water_density
 from assay.stack.thermal.supply import scope
 from assay.stack.thermal.weather import Hour, evaporative, over_the_year, sink_rise, vapor_pressure
 
 _WUE = cited("ISO/IEC 30134-9:2022, Water usage effectiveness", "definition of WUE")
-_HEAT = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
-_WATER = cited(_HEAT, "Table A-9, properties of saturated water")
-_ENERGYPLUS = "EnergyPlus Engineering Reference"
+_WATER = cited(works.HEAT_AND_MASS_TRANSFER, "Table A-9, properties of saturated water")
 _MERKEL = cited(
     "Kroger 2004, Air-Cooled Heat Exchangers and Cooling Towers", "ch. 4, Merkel's method: air leaves saturated"
 )
-_MAKEUP = cited(_ENERGYPLUS, "Cooling towers, makeup water usage")
+_MAKEUP = cited(works.ENERGY_PLUS, "Cooling towers, makeup water usage")
 
 water_latent_heat = scope.constant(
     "water.latent_heat", "h_fg", "2.442e6 J/kg", "heat of evaporation of water at 25 degrees Celsius", reference=_WATER

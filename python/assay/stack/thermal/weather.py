@@ -27,13 +27,13 @@ from assay.model import (
     total,
     where,
 )
+from assay.stack import works
 from assay.stack.thermal.supply import scope
 
 _STULL = cited("Stull 2011, Wet-Bulb Temperature from Relative Humidity and Air Temperature", "eq. 1")
 _NORMALS = cited("World Meteorological Organization, Guidelines on the Calculation of Climate Normals, WMO-No. 1203")
 _MAGNUS = cited("Alduchov and Eskridge 1996, Improved Magnus Form Approximation of Saturation Vapor Pressure", "eq. 21")
-_ENERGYPLUS = "EnergyPlus Engineering Reference"
-_TOWER = cited(_ENERGYPLUS, "Cooling towers, fan power and heat rejection")
+_TOWER = cited(works.ENERGY_PLUS, "Cooling towers, fan power and heat rejection")
 
 dry_bulb = scope.declare(
     "weather.dry_bulb, T_db [K as degC]: temperature of the outdoor air, yearly mean",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from assay.model import Expression, cited, fitted, maximum, minimum, number, where
-from assay.stack import parallelism, software
+from assay.stack import parallelism, software, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import attention_prefill, device, gemm, passes
 from assay.stack.training.job import scope
 from assay.stack.training.weights import stretched, wide_stretch
 
-_FLASH = cited("Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness")
-_FLASH2 = cited(
-    "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning", "sec. 4.1"
-)
-_UNFUSED = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 4")
+_FLASH = cited(works.FLASH_ATTENTION)
+_FLASH2 = cited(works.FLASH_ATTENTION_2, "sec. 4.1")
+_UNFUSED = cited(works.ACTIVATION_RECOMPUTATION, "sec. 4")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
-_RING = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context")
+_RING = cited(works.RING_ATTENTION)
 _HALF = number("2 byte")
 
 first_share = scope.declare(

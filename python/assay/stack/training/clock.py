@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from assay.model import cited, where
-from assay.stack import software
+from assay.stack import software, works
 from assay.stack.training import attention, experts, head, layer
 from assay.stack.training.experts import expert_share
 from assay.stack.training.job import scope
 from assay.stack.training.weights import wide_stretch
 
-_POWER = cited("NVIDIA Management Library (NVML) API Reference Guide", "clocks event reasons")
+_POWER = cited(works.NVML, "clocks event reasons")
 
 _fused = where(
     software.attention.is_("native"),

@@ -7,17 +7,13 @@ Each expert has a part of the rows; the GEMMs of all experts of a GPU fill waves
 from __future__ import annotations
 
 from assay.model import at_least, by_definition, cited, fitted, number, where
-from assay.stack import parallelism, software
+from assay.stack import parallelism, software, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.weights import Group, declare_weight, tensor, tokens
 
-_SWITCH = cited(
-    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with "
-    "Simple and Efficient Sparsity",
-    "sec. 2.1",
-)
-_DISPATCH = cited("NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM", "MoE all-to-all dispatcher")
+_SWITCH = cited(works.SWITCH_TRANSFORMERS, "sec. 2.1")
+_DISPATCH = cited(works.MEGATRON_CODE, "MoE all-to-all dispatcher")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF_TILE = 64
 """Rows of half a tile of 128: the last tile of an expert is half full on average."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from assay.model import cited, number, where
-from assay.stack import software
+from assay.stack import software, works
 from assay.stack.architecture import shapes
 from assay.stack.kernels import passes
 from assay.stack.training.job import scope
 from assay.stack.training.weights import declare_weight, tensor, tokens
 
-_HEAD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "appendix, floating-point operations",
-)
+_HEAD = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 
 _vocabulary = shapes.vocabulary / tensor
 logits = declare_weight("logits", _vocabulary, shapes.hidden, number("16"), "the output projection", is_repeated=False)

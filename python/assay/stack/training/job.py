@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, Scope, by_definition, cited, number
-from assay.stack import parallelism
+from assay.stack import parallelism, works
 from assay.stack.architecture import shapes
 
 scope = Scope("training", "Time, throughput and utilization of a training run")
 
-_SPLIT = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "sec. 2 and 3",
-)
-_FP8 = cited("Micikevicius et al. 2022, FP8 Formats for Deep Learning")
+_SPLIT = cited(works.MEGATRON_CLUSTERS, "sec. 2 and 3")
+_FP8 = cited(works.FP8_FORMATS)
 
 gpus = scope.declare(
     "gpus, n [GPU]: GPUs in the job",

@@ -6,7 +6,7 @@ Layers of different kinds are averaged: a stage has some of each.
 from __future__ import annotations
 
 from assay.model import cited, fitted, number, where
-from assay.stack import parallelism, software
+from assay.stack import parallelism, software, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import passes
 from assay.stack.training import experts
@@ -14,11 +14,8 @@ from assay.stack.training.experts import expert_share
 from assay.stack.training.job import compute_bits, scope
 from assay.stack.training.weights import declare_weight, is_low_precision, tensor, tokens
 
-_COUNTED = cited("Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers")
-_BACKWARD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "appendix, floating-point operations",
-)
+_COUNTED = cited(works.DATA_MOVEMENT)
+_BACKWARD = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, fitted
-from assay.stack import parallelism
+from assay.stack import parallelism, works
 from assay.stack.architecture import operations
 from assay.stack.gpu import rates as gpu_rates
 from assay.stack.kernels import device
@@ -13,12 +13,8 @@ from assay.stack.training.step import flops_per_step, peak_flops, step_time
 from assay.stack.training.weights import forward_passes_of
 
 _PALM = cited("Chowdhery et al. 2022, PaLM: Scaling Language Modeling with Pathways", "appendix B")
-_RUN = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", "sec. 5.1"
-)
-_RECOMPUTE = cited(
-    "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 6.3 and appendix A"
-)
+_RUN = cited(works.MEGATRON_CLUSTERS, "sec. 5.1")
+_RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 6.3 and appendix A")
 
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import by_definition, ceil, cited, fitted, maximum, minimum, number, where
-from assay.stack import interconnect, optimizer, parallelism, software
+from assay.stack import interconnect, optimizer, parallelism, software, works
 from assay.stack.architecture import operations, shapes
 from assay.stack.fits import approximate
 from assay.stack.gpu import power as gpu_power
@@ -14,11 +14,10 @@ from assay.stack.training.job import gpus, scope, tokens_per_step
 from assay.stack.training.model_error import attention_error, exchange_error, model_error
 from assay.stack.training.weights import forward_passes_of
 
-_MEGATRON = "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM"
-_STAGES = cited(_MEGATRON, "sec. 2.2")
-_FLOPS = cited(_MEGATRON, "appendix, floating-point operations")
-_RECOMPUTE = cited("Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models", "sec. 5")
-_FSDP = cited("Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", "sec. 3.3.1")
+_STAGES = cited(works.MEGATRON_CLUSTERS, "sec. 2.2")
+_FLOPS = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
+_RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 5")
+_FSDP = cited(works.FSDP, "sec. 3.3.1")
 _LARGEST = cited("David and Nagaraja 2003, Order Statistics, 3rd edition", "sec. 3.1")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _NONE = number("0 s")

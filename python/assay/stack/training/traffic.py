@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import cited, fitted, maximum, minimum, number, where
-from assay.stack import alpha_beta, interconnect, optimizer, parallelism, software
+from assay.stack import alpha_beta, interconnect, optimizer, parallelism, software, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.collectives import node, spans
 from assay.stack.training import attention, experts
@@ -11,20 +11,12 @@ from assay.stack.training.experts import expert_share
 from assay.stack.training.job import gpus, operand_bytes, scope
 from assay.stack.training.weights import tensor, tokens
 
-_TENSOR = cited(
-    "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism",
-    "sec. 3",
-)
-_PIPELINE = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "sec. 3.2 and 4.1",
-)
-_ZERO = cited("Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", "sec. 7")
-_CONTEXT = cited("Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context")
-_EXPERTS = cited(
-    "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding"
-)
-_NODE_LIMIT = cited("DeepSeek-AI 2024, DeepSeek-V3 Technical Report", "sec. 3.2.2")
+_TENSOR = cited(works.MEGATRON, "sec. 3")
+_PIPELINE = cited(works.MEGATRON_CLUSTERS, "sec. 3.2 and 4.1")
+_ZERO = cited(works.ZERO, "sec. 7")
+_CONTEXT = cited(works.RING_ATTENTION)
+_EXPERTS = cited(works.GSHARD)
+_NODE_LIMIT = cited(works.DEEPSEEK_V3, "sec. 3.2.2")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 _NONE = number("0 s")

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assay.model import Expression, Variable, below, by_definition, cited, fitted, maximum, number, where
-from assay.stack import optimizer, parallelism, software
+from assay.stack import optimizer, parallelism, software, works
 from assay.stack.kernels import gemm
 from assay.stack.training.job import compute_bits, operand_bytes, scope
 
-_BACKWARD = cited(
-    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-    "appendix, floating-point operations",
-)
+_BACKWARD = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _HALF = number("2 byte")
 _RANDOM = number("1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import by_definition, cited, minimum, where
-from assay.stack import software
+from assay.stack import software, works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
 from assay.stack.training import attention, experts, head, layer
@@ -23,12 +23,8 @@ from assay.stack.training.step import (
     update,
 )
 
-_COUNT = cited(
-    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model "
-    "for multicore architectures",
-    "operational intensity",
-)
-_ACTIVE = cited("NVIDIA Data Center GPU Manager User Guide", "profiling metrics")
+_COUNT = cited(works.ROOFLINE, "operational intensity")
+_ACTIVE = cited(works.DCGM, "profiling metrics")
 
 _is_unfused = software.attention.is_("unfused")
 

@@ -1,0 +1,61 @@
+"""Works that several relations cite, under the names that the field knows them by."""
+
+ACTIVATION_RECOMPUTATION = "Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models"
+ASHRAE_LIQUID_COOLING = "ASHRAE TC 9.9, Liquid Cooling Guidelines for Datacom Equipment Centers, 2nd edition"
+CHECKPOINT_INTERVAL = "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps"
+CMOS_VLSI = "Weste and Harris, CMOS VLSI Design, 4th edition 2011"
+COLLECTIVES_IN_MPICH = (
+    "Thakur, Rabenseifner and Gropp 2005, Optimization of Collective Communication Operations in MPICH"
+)
+COMPUTER_ARCHITECTURE = "Hennessy and Patterson, Computer Architecture: A Quantitative Approach, 5th edition 2011"
+CUDA_GUIDE = "NVIDIA CUDA C++ Programming Guide 12"
+DATA_CENTER_COST = "Koomey et al. 2008, A Simple Model for Determining True Total Cost of Ownership for Data Centers"
+DATA_MOVEMENT = "Ivanov et al. 2021, Data movement is all you need: a case study on optimizing transformers"
+DCGM = "NVIDIA Data Center GPU Manager User Guide"
+DEEPSEEK_V2 = "DeepSeek-AI 2024, DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model"
+DEEPSEEK_V3 = "DeepSeek-AI 2024, DeepSeek-V3 Technical Report"
+DGX_H100 = "NVIDIA DGX H100/H200 System User Guide"
+DIES_PER_WAFER = "de Vries 2005, Investigation of Gross Die per Wafer Formulas"
+DIST_SERVE = (
+    "Zhong et al. 2024, DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large "
+    "Language Model Serving"
+)
+ENERGY_PLUS = "EnergyPlus Engineering Reference"
+FAT_TREE = "Al-Fares, Loukissas and Vahdat 2008, A Scalable, Commodity Data Center Network Architecture"
+FLASH_ATTENTION = "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness"
+FLASH_ATTENTION_2 = "Dao 2023, FlashAttention-2: faster attention with better parallelism and work partitioning"
+FP8_FORMATS = "Micikevicius et al. 2022, FP8 Formats for Deep Learning"
+FSDP = "Zhao et al. 2023, PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"
+GHG_SCOPE_2 = "GHG Protocol Scope 2 Guidance, 2015"
+GQA = "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints"
+GSHARD = "Lepikhin et al. 2021, GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding"
+H100 = "NVIDIA H100 Tensor Core GPU Architecture, whitepaper 2022"
+HEAT_AND_MASS_TRANSFER = "Cengel and Ghajar, Heat and Mass Transfer: Fundamentals and Applications"
+ISO_PUE = "ISO/IEC 30134-2:2016, Power usage effectiveness"
+LITTLES_LAW = "Little 1961, A Proof for the Queuing Formula: L = lambda W"
+LLAMA = "Touvron et al. 2023, LLaMA: Open and Efficient Foundation Language Models"
+LLAMA_3 = "Llama Team 2024, The Llama 3 Herd of Models"
+MEGATRON = "Shoeybi et al. 2019, Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism"
+MEGATRON_CLUSTERS = (
+    "Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM"
+)
+MEGATRON_CODE = "NVIDIA Megatron-LM, github.com/NVIDIA/Megatron-LM"
+NIST_HANDBOOK = "NIST/SEMATECH 2012, e-Handbook of Statistical Methods"
+NVML = "NVIDIA Management Library (NVML) API Reference Guide"
+ORCA = "Yu et al. 2022, Orca: A Distributed Serving System for Transformer-Based Generative Models"
+PAGED_ATTENTION = "Kwon et al. 2023, Efficient Memory Management for Large Language Model Serving with PagedAttention"
+POWER_PROVISIONING = "Fan, Weber and Barroso 2007, Power Provisioning for a Warehouse-sized Computer"
+RING_ATTENTION = "Liu, Zaharia and Abbeel 2023, Ring Attention with Blockwise Transformers for Near-Infinite Context"
+ROOFLINE = (
+    "Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model for "
+    "multicore architectures"
+)
+SARATHI_SERVE = "Agrawal et al. 2024, Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve"
+SCALING_LAWS = "Kaplan et al. 2020, Scaling Laws for Neural Language Models"
+SI_BROCHURE = "BIPM, The International System of Units (SI Brochure), 9th edition 2019"
+SPLITWISE = "Patel et al. 2024, Splitwise: Efficient Generative LLM Inference Using Phase Splitting"
+SWITCH_TRANSFORMERS = (
+    "Fedus, Zoph and Shazeer 2022, Switch Transformers: Scaling to Trillion Parameter Models with Simple "
+    "and Efficient Sparsity"
+)
+ZERO = "Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
