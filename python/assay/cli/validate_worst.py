@@ -7,7 +7,7 @@ from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, wrapped
 
 if TYPE_CHECKING:
     from assay.validate.score import Row
-    from assay.validate.single_changes import Change
+    from assay.validate.single_changes import SingleChange
     from assay.validate.worst import Miss, TermChange
 
 _TERMS = 3
@@ -54,7 +54,7 @@ def _term_text(term: "TermChange") -> str:
     return f"{term.name}: {term.after:.3g} instead of {term.before:.3g} (x {factor:.3g})"
 
 
-def _change_text(change: "Change", row: "Row") -> str:
+def _change_text(change: "SingleChange", row: "Row") -> str:
     unit = "" if change.unit == "1" else f" {change.unit}"
     text = f"{change.name}: {change.after:.3g}{unit} instead of {change.before:.3g}"
     if change.ratio != 1:

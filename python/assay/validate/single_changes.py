@@ -41,7 +41,7 @@ _CLOSER = 0.5
 
 
 @dataclass(frozen=True)
-class Change:
+class SingleChange:
     """One input at another value, and what the figure is then over the observed one."""
 
     name: str
@@ -65,7 +65,7 @@ class Change:
         }  # fmt: skip
 
 
-def single_changes(inputs: Inputs, output: str, observed: float) -> list[Change]:
+def single_changes(inputs: Inputs, output: str, observed: float) -> list[SingleChange]:
     """Every change of one input that gives the observed output, the smallest first.
 
     Settings come first: they have no size, and one that explains the miss is the likelier cause.
@@ -86,7 +86,7 @@ def single_changes(inputs: Inputs, output: str, observed: float) -> list[Change]
         if spread is not None and spread.kind == "lognormal" and spread.parameters[1] > 0:
             spreads = abs(math.log(after / before)) / spread.parameters[1]
         changes.append(
-            Change(name, variable.display.text, variable.shown(before), variable.shown(after),
+            SingleChange(name, variable.display.text, variable.shown(before), variable.shown(after),
                    1.0, spreads)
         )  # fmt: skip
     return changes
@@ -94,7 +94,7 @@ def single_changes(inputs: Inputs, output: str, observed: float) -> list[Change]
 
 def _settings(
     function: Compiled, names: Sequence[str], values: Array, observed: float, predicted: float
-) -> list[Change]:
+) -> list[SingleChange]:
     """Settings at values that leave at most half of the miss."""
     tried = []
     for position, name in enumerate(names):
@@ -113,7 +113,7 @@ def _settings(
             name = names[position]
             unit = registry().variables[name].display.text
             ratio = float(figure) / observed
-            changes.append(Change(name, unit, float(values[position]), value, ratio))
+            changes.append(SingleChange(name, unit, float(values[position]), value, ratio))
     return sorted(changes, key=lambda change: abs(math.log(change.ratio)))
 
 

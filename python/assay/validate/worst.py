@@ -12,7 +12,7 @@ from assay.model.inputs import Inputs
 from assay.validate.cases import KINDS, Case
 from assay.validate.run import FOLDERS
 from assay.validate.score import Row
-from assay.validate.single_changes import Change, single_changes
+from assay.validate.single_changes import SingleChange, single_changes
 
 CHANGES = 4
 """Changes of one input listed for a figure."""
@@ -46,7 +46,7 @@ class Miss:
 
     row: Row
     terms: tuple[TermChange, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[SingleChange, ...]
 
     def to_data(self) -> dict[str, Any]:
         """The miss as plain data."""

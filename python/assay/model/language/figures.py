@@ -37,7 +37,7 @@ _WORDS: Final = {"h": "hour", "d": "day", "yr": "year", "min": "minute"}
 _LARGE_SUMS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
-class Figure(NamedTuple):
+class FigureText(NamedTuple):
     """A value and its interval as text; `unit` follows the value, `sign` precedes it."""
 
     value: str
@@ -59,7 +59,7 @@ class Figure(NamedTuple):
 
 def figure(
     value: float, unit: Unit, lower: float | None = None, upper: float | None = None
-) -> Figure:
+) -> FigureText:
     """Print a value in base units for people, in or near a display unit.
 
     >>> print(*figure(6.03e-8, parse_unit("USD/token"), 5.09e-8, 7.56e-8)[:3])
@@ -77,7 +77,7 @@ def figure(
     # Cents count in plain sums and prices, not in millions of dollars.
     texts = _round(shown, money=bool(chosen.sign) and chosen.factor >= 1)
     low, high = texts[1:] if ends else ("", "")
-    return Figure(texts[0], low, high, chosen.sign, chosen.suffix)
+    return FigureText(texts[0], low, high, chosen.sign, chosen.suffix)
 
 
 def _is_one(lower: float, upper: float) -> bool:

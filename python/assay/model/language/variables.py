@@ -13,7 +13,7 @@ from assay.model.language.references import UNSOURCED, Reference
 from assay.model.language.units import Unit
 
 if TYPE_CHECKING:
-    from assay.model.language.figures import Figure
+    from assay.model.language.figures import FigureText
     from assay.model.language.relations import Relation
 
 BOUNDARIES = ("decompose", "primitive", "scenario", "needs-source")
@@ -145,7 +145,7 @@ class Variable(Symbol):
 
     def figure(
         self, value: float, lower: float | None = None, upper: float | None = None
-    ) -> Figure:
+    ) -> FigureText:
         """A value in base units and its interval as people read them."""
         from assay.model.language.figures import figure
 
