@@ -89,12 +89,7 @@ def resolve_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        preset=preset,
-        assign=assign,
-        variant=variant,
-        includes=includes,
-        model_config=model_config,
-        correlate=correlate,
+        **options.given(preset, assign, variant, includes, model_config, correlate),
     )
     resolution = answer.resolution
 
@@ -157,12 +152,7 @@ def explain_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        preset=preset,
-        assign=assign,
-        variant=variant,
-        includes=includes,
-        model_config=model_config,
-        correlate=correlate,
+        **options.given(preset, assign, variant, includes, model_config, correlate),
     )
     return report_of(
         answer,

@@ -72,11 +72,7 @@ def solve_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
+            **options.given(preset, assign, variant, includes, model_config),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)
@@ -167,11 +163,7 @@ def minimize_command(
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
             progress=progress,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
+            **options.given(preset, assign, variant, includes, model_config),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)
@@ -274,11 +266,7 @@ def sweep_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
+            **options.given(preset, assign, variant, includes, model_config),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

@@ -66,11 +66,7 @@ def sensitivity_command(
             target,
             step=step,
             switch=not no_switch,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
+            **options.given(preset, assign, variant, includes, model_config),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

@@ -193,12 +193,7 @@ def root_debt_command(
             families=families,
             include_constraints=include_constraints,
             limit=limit or 0,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
-            correlate=correlate,
+            **options.given(preset, assign, variant, includes, model_config, correlate),
         )
     rows = answer.rows
     rows_at_most = options.rows_at_most(limit, as_json)

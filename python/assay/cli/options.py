@@ -1,11 +1,15 @@
 """Options that several commands share, each declared once."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli.completion import complete_entries, complete_presets, complete_variables
 from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.scenario.question import Given
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Assign = Annotated[
@@ -86,6 +90,27 @@ AllowConflicts = Annotated[
         help="Accept given values that contradict their own equations; they are still listed.",
     ),
 ]
+
+
+def given(
+    preset: Sequence[str] | None,
+    assign: Sequence[str] | None,
+    variant: Sequence[str] | None,
+    includes: Sequence[str] | None,
+    model_config: str | None,
+    correlate: Sequence[str] | None = None,
+) -> "Given":
+    """What these options give, as the questions take it."""
+    return {
+        "preset": preset,
+        "assign": assign,
+        "variant": variant,
+        "includes": includes,
+        "model_config": model_config,
+        "correlate": correlate,
+    }
+
+
 MAX_LISTED = 40
 """Rows of a list that are printed unless `--limit` says otherwise: a screen or two."""
 

@@ -51,11 +51,7 @@ def pareto_command(
             maximize=maximize or (),
             switch=not no_switch,
             allow_conflicts=allow_conflicts,
-            preset=preset,
-            assign=assign,
-            variant=variant,
-            includes=includes,
-            model_config=model_config,
+            **options.given(preset, assign, variant, includes, model_config),
         )
 
     def text(canvas: Canvas) -> Iterator[Line]:

@@ -69,12 +69,7 @@ def receipt_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        preset=preset,
-        assign=assign,
-        variant=variant,
-        includes=includes,
-        model_config=model_config,
-        correlate=correlate,
+        **options.given(preset, assign, variant, includes, model_config, correlate),
     )
     return report_of(
         answer,
