@@ -105,12 +105,12 @@ def layers(registry: Registry) -> list[Layer]:
     by_scope: dict[str, list[Relation]] = {name: [] for name in registry.scopes}
     for relation in registry.relations.values():
         by_scope[relation.scope].append(relation)
-    found = []
+    described = []
     for name, meaning in reversed(registry.scopes.items()):
         own = [v for v in registry.variables.values() if v.scope == name]
         roots = [v for v in own if v.is_root]
         relations = by_scope[name]
-        found.append(
+        described.append(
             Layer(
                 name=name,
                 meaning=meaning,
@@ -124,7 +124,7 @@ def layers(registry: Registry) -> list[Layer]:
                 targets=tuple(v.name for v in own if v.target),
             )
         )
-    return found
+    return described
 
 
 def crossings(registry: Registry, inside: Collection[str] | None = None) -> list[Crossing]:
@@ -151,13 +151,13 @@ def pressure(registry: Registry, target: str, known: Collection[str] | None = No
     registry.variable(target)
     distances = digraph.distances(target, registry.graph.predecessors)
     deepest = max(distances.values())
-    found = []
+    pressed = []
     for scope in reversed(registry.scopes):
         near = {n: d for n, d in distances.items() if registry.variable(n).scope == scope}
         roots = [n for n in near if n in registry.variables and registry.variables[n].is_root]
         counts = Counter(near.values())
         given = None if known is None else _count(roots, known)
-        found.append(
+        pressed.append(
             LayerPressure(
                 scope,
                 len(near),
@@ -167,7 +167,7 @@ def pressure(registry: Registry, target: str, known: Collection[str] | None = No
                 None if given is None else len(roots) - given,
             )
         )
-    return Pressure(target, tuple(found), tuple(crossings(registry, distances)))
+    return Pressure(target, tuple(pressed), tuple(crossings(registry, distances)))
 
 
 def _count(names: Iterable[str], known: Collection[str]) -> int:

@@ -235,19 +235,19 @@ def _references(variable: Variable) -> list[Reference]:
 
 
 def _weak_references(registry: Registry) -> list[WeakReference]:
-    found = []
+    weak = []
     for relation in registry.relations.values():
         if why := _weakness(relation.reference):
-            found.append(WeakReference(relation.name, "relation", why))
+            weak.append(WeakReference(relation.name, "relation", why))
         elif isinstance(relation, Approximation) and relation.reference.kind == "definition":
             why = "an approximation cannot hold by definition"
-            found.append(WeakReference(relation.name, "relation", why))
+            weak.append(WeakReference(relation.name, "relation", why))
     for variable in (*registry.constants.values(), *registry.variables.values()):
         # A computed variable is covered by the references of its relations.
         if variable.is_root and (why := _weakness(variable.reference)):
             of = "constant" if variable.name in registry.constants else "root"
-            found.append(WeakReference(variable.name, of, why))
-    return found
+            weak.append(WeakReference(variable.name, of, why))
+    return weak
 
 
 def _weakness(reference: Reference) -> str:

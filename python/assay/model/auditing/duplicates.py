@@ -105,18 +105,18 @@ class _CanonicalForms:
         return (relation.kind, relation.options.get("distribution"), parts)
 
     def of(self, expression: Expression) -> int:
-        found: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         for node in postorder(expression):
             if isinstance(node, Operation):
-                found[id(node)] = self._operation(
-                    node.operator, [found[id(o)] for o in node.operands]
+                numbers[id(node)] = self._operation(
+                    node.operator, [numbers[id(o)] for o in node.operands]
                 )
             elif isinstance(node, Symbol):
-                found[id(node)] = self._number("symbol", node.name)
+                numbers[id(node)] = self._number("symbol", node.name)
             else:
                 assert isinstance(node, Number)
-                found[id(node)] = self._number("number", node.value, node.unit.powers)
-        return found[id(expression)]
+                numbers[id(node)] = self._number("number", node.value, node.unit.powers)
+        return numbers[id(expression)]
 
     def _number(self, *form: Any) -> int:
         return self.numbers.setdefault(form, len(self.numbers))

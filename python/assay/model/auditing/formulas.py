@@ -34,7 +34,7 @@ def formulas(registry: Registry) -> list[Formula]:
 
     Those are instances of one template, so checking one is enough.
     """
-    found, shapes = [], set()
+    checked, shapes = [], set()
     for relation in registry.relations.values():
         expression = relation.expression
         if expression is None:
@@ -45,8 +45,8 @@ def formulas(registry: Registry) -> list[Formula]:
             if shape in shapes:
                 continue
             shapes.add(shape)
-        found.append(Formula(relation, expression, large))
-    return found
+        checked.append(Formula(relation, expression, large))
+    return checked
 
 
 def _expanded_size(expression: Expression) -> int:

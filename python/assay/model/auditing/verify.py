@@ -149,21 +149,21 @@ def _reference_fault(reference: Reference) -> str:
 
 
 def _boundaries(registry: Registry) -> RuleOutcome:
-    found = collect(load_checks.check_boundary, registry.variables.values())
+    findings = collect(load_checks.check_boundary, registry.variables.values())
     for name in registry.roots:
         boundary = registry.variables[name].boundary
         if boundary is None:
-            found.append(f"root {name} declares no boundary (one of: {', '.join(BOUNDARIES)})")
+            findings.append(f"root {name} declares no boundary (one of: {', '.join(BOUNDARIES)})")
         elif boundary not in BOUNDARIES:
-            found.append(f'root {name} has the unknown boundary "{boundary}"')
-    return RuleOutcome(len(registry.roots), found)
+            findings.append(f'root {name} has the unknown boundary "{boundary}"')
+    return RuleOutcome(len(registry.roots), findings)
 
 
 def _cycles(registry: Registry) -> RuleOutcome:
-    found = registry.graph.find_cycles()
-    findings = [" -> ".join([*cycle, cycle[0]]) for cycle in found]
-    if not found.complete:
-        findings.append(f"and more than these {len(found)}")
+    cycles = registry.graph.find_cycles()
+    findings = [" -> ".join([*cycle, cycle[0]]) for cycle in cycles]
+    if not cycles.complete:
+        findings.append(f"and more than these {len(cycles)}")
     return RuleOutcome(len(registry.equations), findings)
 
 
@@ -179,9 +179,11 @@ def _choices(registry: Registry) -> RuleOutcome:
 
 
 def _validity(registry: Registry) -> RuleOutcome:
-    found = [r for r in registry.relations.values() if isinstance(r, Approximation)]
-    missing = [f"{r.name} does not say where it is valid" for r in found if r.validity is None]
-    return RuleOutcome(len(found), missing)
+    approximations = [r for r in registry.relations.values() if isinstance(r, Approximation)]
+    missing = [
+        f"{r.name} does not say where it is valid" for r in approximations if r.validity is None
+    ]
+    return RuleOutcome(len(approximations), missing)
 
 
 def _reachability(registry: Registry) -> RuleOutcome:
@@ -201,13 +203,13 @@ def _duplicate_rules() -> tuple[Rule, Rule]:
     search = cache(duplicate_relations)
 
     def repeated(registry: Registry) -> RuleOutcome:
-        found = [f"{d} state the same" for d in search(registry) if d.same_variable]
-        return RuleOutcome(len(registry.relations), found)
+        findings = [f"{d} state the same" for d in search(registry) if d.same_variable]
+        return RuleOutcome(len(registry.relations), findings)
 
     def equal(registry: Registry) -> RuleOutcome:
-        found = [d for d in search(registry) if not d.same_variable]
+        duplicates = [d for d in search(registry) if not d.same_variable]
         return RuleOutcome(
-            len(registry.relations), [f"{d} have the same right-hand side" for d in found]
+            len(registry.relations), [f"{d} have the same right-hand side" for d in duplicates]
         )
 
     return (

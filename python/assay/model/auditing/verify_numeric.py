@@ -117,9 +117,9 @@ def _tapes(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome:
         compiled = lower(relation, expression)
         for point in points:
             count += 1
-            found, expected = float(compiled(point)[0]), evaluate(expression, point)
-            if not _agree(found, expected, expression, point):
-                findings.append(_mismatch(relation, "the tape", found, expected, point))
+            got, expected = float(compiled(point)[0]), evaluate(expression, point)
+            if not _agree(got, expected, expression, point):
+                findings.append(_mismatch(relation, "the tape", got, expected, point))
     return RuleOutcome(count, findings, notes)
 
 
@@ -136,20 +136,20 @@ def _sympy(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome:
         for point in points:
             count += 1
             if symbolic is not None:
-                found = _sympy_value(symbolic, point)
+                got = _sympy_value(symbolic, point)
             else:
-                found = _sympy_value(as_sympy(substitute(expression, _numbers(point))), {})
+                got = _sympy_value(as_sympy(substitute(expression, _numbers(point))), {})
             expected = evaluate(expression, point)
-            if not _agree(found, expected, expression, point):
-                findings.append(_mismatch(relation, "SymPy", found, expected, point))
+            if not _agree(got, expected, expression, point):
+                findings.append(_mismatch(relation, "SymPy", got, expected, point))
     return RuleOutcome(count, findings, notes)
 
 
-def _agree(found: float, expected: float, expression: Expression, point: Point) -> bool:
-    if math.isclose(found, expected, rel_tol=_TOLERANCE):
+def _agree(got: float, expected: float, expression: Expression, point: Point) -> bool:
+    if math.isclose(got, expected, rel_tol=_TOLERANCE):
         return True
     # Terms that cancel leave little but rounding.
-    return abs(found - expected) <= 4 * rounding_error(expression, point)
+    return abs(got - expected) <= 4 * rounding_error(expression, point)
 
 
 def _numbers(point: Mapping[str, float]) -> dict[str, Expression]:
@@ -178,7 +178,7 @@ def _derivatives(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome
         checked = set()
         for point in points:
             exact = compiled.jacobian(point, wrt=varying)[0]
-            for name, found, (expected, error) in zip(
+            for name, got, (expected, error) in zip(
                 varying,
                 map(float, exact),
                 difference_quotients(compiled, expression, point, varying),
@@ -188,10 +188,10 @@ def _derivatives(find_formulas: FindFormulas, registry: Registry) -> RuleOutcome
                     continue
                 checked.add(name)
                 count += 1
-                limit = error + _DERIVATIVE_TOLERANCE * max(abs(found), abs(expected))
-                if not abs(found - expected) <= limit:
+                limit = error + _DERIVATIVE_TOLERANCE * max(abs(got), abs(expected))
+                if not abs(got - expected) <= limit:
                     what = f"the derivative by {name}"
-                    findings.append(_mismatch(relation, what, found, expected, point))
+                    findings.append(_mismatch(relation, what, got, expected, point))
         if missing := [name for name in varying if name not in checked]:
             notes.append(f"{relation.name}: no difference quotient for {', '.join(missing)}")
     return RuleOutcome(count, findings, notes)
@@ -247,10 +247,10 @@ def _compare_cones(registry: Registry, targets: Sequence[str], read_only: bool) 
             notes.append(f"{target} has no finite value at {ATTEMPTS} random points")
             continue
         count += 1
-        expected, found, point = outcome
-        if not math.isclose(found, expected, rel_tol=_TOLERANCE):
+        expected, got, point = outcome
+        if not math.isclose(got, expected, rel_tol=_TOLERANCE):
             findings.append(
-                f"{target} resolves to {expected:.12g} and compiles to {found:.12g} at {_at(point)}"
+                f"{target} resolves to {expected:.12g} and compiles to {got:.12g} at {_at(point)}"
             )
     return RuleOutcome(count, findings, notes)
 
@@ -262,18 +262,18 @@ def _resolve_one(
     finite_first = sorted(
         zip(points, row, strict=True), key=lambda pair: not math.isfinite(pair[1])
     )
-    for point, found in finite_first[:_RESOLVED_POINTS]:
+    for point, got in finite_first[:_RESOLVED_POINTS]:
         given = {name: point[name] for name in roots}
         try:
             expected = registry.resolve(target, given).require_value()
-            if not math.isfinite(found):
+            if not math.isfinite(got):
                 # Evaluating one point raises if a block does not converge; else the tape is wrong.
-                found = float(
+                got = float(
                     Compiled(_lower_target(registry, target, roots), roots, [target], {})(given)[0]
                 )
         except (EvaluationError, ConvergenceError):
             continue
-        return expected, found, given
+        return expected, got, given
     return None
 
 
@@ -285,8 +285,8 @@ def _no_point(relation: Relation) -> str:
     return f"{relation.name} has no finite value at {ATTEMPTS} random points"
 
 
-def _mismatch(relation: Relation, what: str, found: float, expected: float, point: Point) -> str:
-    return f"{relation.name}: {what} gives {found:.12g}, expected {expected:.12g} at {_at(point)}"
+def _mismatch(relation: Relation, what: str, got: float, expected: float, point: Point) -> str:
+    return f"{relation.name}: {what} gives {got:.12g}, expected {expected:.12g} at {_at(point)}"
 
 
 def _at(point: Point) -> str:

@@ -146,23 +146,23 @@ def _resolve(registry: Registry, target: str, side: Side, switch: bool) -> tuple
 
 
 def _changes(before: Side, after: Side) -> list[Change]:
-    found = [
+    changes = [
         Change(name, before.values.get(name), after.values.get(name))
         for name in dict.fromkeys([*before.values, *after.values])
         if not _is_same(before.values.get(name), after.values.get(name))
     ]
     for name in dict.fromkeys([*before.variants, *after.variants]):
-        one, other = before.variants.get(name), after.variants.get(name)
-        if one != other:
-            found.append(Change(name, one, other))
-    return found
+        variant_before, variant_after = before.variants.get(name), after.variants.get(name)
+        if variant_before != variant_after:
+            changes.append(Change(name, variant_before, variant_after))
+    return changes
 
 
-def _is_same(one: float | None, other: float | None) -> bool:
+def _is_same(first: float | None, second: float | None) -> bool:
     """Whether two values agree; a result file states them rounded to its display unit."""
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-12)
+    if first is None or second is None:
+        return first is second
+    return math.isclose(first, second, rel_tol=1e-12)
 
 
 class _Coalitions:
@@ -239,19 +239,19 @@ def _evaluate(
     switch: bool,
 ) -> tuple[_Coalitions, list[tuple[str, list[Change]]]]:
     """Coalitions whose structures all have a value; groups that need each other are merged."""
-    found = _Coalitions(registry, target, before, after, groups, switch)
-    structural = sorted(found.structural)
+    coalitions = _Coalitions(registry, target, before, after, groups, switch)
+    structural = sorted(coalitions.structural)
     try:
         if len(structural) > 4:
             raise MissingInputsError("too many structures", [])
         for size in range(len(structural) + 1):
             for pattern in itertools.combinations(structural, size):
-                found.function(frozenset(pattern))
-        return found, groups
+                coalitions.function(frozenset(pattern))
+        return coalitions, groups
     except MissingInputsError:
         together = [groups[i] for i in structural]
         label = " and ".join(label for label, _ in together)
-        rest = [group for i, group in enumerate(groups) if i not in found.structural]
+        rest = [group for i, group in enumerate(groups) if i not in coalitions.structural]
         merged = [*rest, (label, [change for _, members in together for change in members])]
         return _Coalitions(registry, target, before, after, merged, switch), merged
 

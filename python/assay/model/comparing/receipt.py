@@ -133,8 +133,8 @@ def make_receipt(
     # The target has the interval that resolving it alone gives.
     sampled = find_intervals(resolver, list(dict.fromkeys([*names, target]))) if intervals else {}
     resolution = account(resolver, target, sampled)
-    found = shares(registry, resolution)
-    notes = [f"no share below {name}: its relation has no slope" for name in found.opaque]
+    carried = shares(registry, resolution)
+    notes = [f"no share below {name}: its relation has no slope" for name in carried.opaque]
     tree = explain(
         registry, resolution, variants=resolver.variants, sources=sources, depth=WHOLE_DEPTH
     )
@@ -148,8 +148,8 @@ def make_receipt(
             notes.append(f"no interval of {name}: {ends.message}")
             ends = (None, None, ())
         needed = resolution.taken.get(name, entry.relation.inputs) if entry.relation else ()
-        inputs = tuple(ReceiptInput(each, found.local.get((name, each))) for each in needed)
-        lines[name] = ReceiptLine(entry, ends[0], ends[1], found.of_target.get(name), inputs)
+        inputs = tuple(ReceiptInput(each, carried.local.get((name, each))) for each in needed)
+        lines[name] = ReceiptLine(entry, ends[0], ends[1], carried.of_target.get(name), inputs)
     return Receipt(resolution, lines, tuple(notes))
 
 

@@ -115,7 +115,7 @@ def sensitivities(
     for row in range(len(names)):
         columns[row, 2 * row : 2 * row + 2] = ends[row]
     reached = function(columns)[0] if names else np.empty(0)
-    found = [
+    effects = [
         InputSensitivity(
             registry.variables[name], float(point[row]), _elasticity(slopes[row], point[row], value),
             (float(ends[row, 0]), float(ends[row, 1])),
@@ -123,10 +123,10 @@ def sensitivities(
         )
         for row, name in enumerate(names)
     ]  # fmt: skip
-    moved = [item for item in found if item.swing > 0 or item.elasticity]
+    moved = [item for item in effects if item.swing > 0 or item.elasticity]
     return Sensitivities(
         variable, value, step, tuple(sorted(moved, key=lambda item: -item.swing)),
-        tuple(item.variable.name for item in found if item not in moved),
+        tuple(item.variable.name for item in effects if item not in moved),
         () if function.exact else (f"derivatives by differences: {function.note}",),
     )  # fmt: skip
 

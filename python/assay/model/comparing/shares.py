@@ -91,11 +91,11 @@ def _slopes(
     tape = store.cached_tape(key, lambda: _lower(formulas, edges))
     # An input without a value belongs to a branch that is not taken, whose slope is zero.
     inputs = [values.get(needed, math.nan) for _, needed in edges]
-    found = array("d", [0.0] * len(edges))
-    out = memoryview(found).cast("B").cast("d", (len(edges), 1))
+    slopes = array("d", [0.0] * len(edges))
+    out = memoryview(slopes).cast("B").cast("d", (len(edges), 1))
     # Every edge is an input of its own: one pass backward has the slopes of all of them.
     tape.vjp(inputs, 1, [1.0] * len(formulas), out)
-    return dict(zip(edges, found, strict=True))
+    return dict(zip(edges, slopes, strict=True))
 
 
 def _lower(formulas: Mapping[str, Expression], edges: Sequence[Edge]) -> Tape:

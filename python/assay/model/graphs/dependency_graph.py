@@ -130,17 +130,17 @@ class DependencyGraph:
         on it.
         """
         affected = {name} | self.descendants(name)
-        found = {relation.name for node in affected for relation in self.users[node]}
+        names = {relation.name for node in affected for relation in self.users[node]}
         if conditions:
-            found.update(relation.name for relation in self.conditions_on(affected))
-        return found
+            names.update(relation.name for relation in self.conditions_on(affected))
+        return names
 
     def conditions_on(self, names: Iterable[str]) -> list[Relation]:
         """Inequalities and approximations whose condition mentions one of the variables."""
-        found = {
+        by_position = {
             r.position: r for name in dict.fromkeys(names) for r in self._conditions.get(name, ())
         }
-        return [found[position] for position in sorted(found)]
+        return [by_position[position] for position in sorted(by_position)]
 
     def dependent_counts(self) -> dict[str, int]:
         """For every variable and constant, the number of its downstream relations."""
@@ -167,10 +167,10 @@ class DependencyGraph:
 
     def families(self) -> dict[str, tuple[str, ...]]:
         """Variables by family, both in the order of declaration."""
-        found: dict[str, list[str]] = {}
+        members: dict[str, list[str]] = {}
         for name, variable in self.registry.variables.items():
-            found.setdefault(variable.family, []).append(name)
-        return {family: tuple(names) for family, names in found.items()}
+            members.setdefault(variable.family, []).append(name)
+        return {family: tuple(names) for family, names in members.items()}
 
     def paths(self, source: str, target: str, limit: int = 1000) -> PathList:
         """Paths from one variable to one that is computed from it, none visiting a name twice."""
@@ -187,9 +187,9 @@ class DependencyGraph:
         and, where that is another, the member it leaves by.
         """
         cut = _limited(digraph.cycles(self._contracted), limit)
-        found = PathList(self._expanded(cycle) for cycle in cut)
-        found.complete = cut.complete
-        return found
+        cycles = PathList(self._expanded(cycle) for cycle in cut)
+        cycles.complete = cut.complete
+        return cycles
 
     def topological_sort(self) -> list[str]:
         """Constants and variables, each after all it is computed from; blocks stay together."""
@@ -235,14 +235,14 @@ class DependencyGraph:
     @cached_property
     def _conditions(self) -> dict[str, list[Relation]]:
         """Relations with a condition, by each variable it mentions."""
-        found: dict[str, list[Relation]] = {}
+        by_name: dict[str, list[Relation]] = {}
         for relation in self.registry.relations.values():
             mentioned = relation.part_variables("valid")
             if relation.name in self.registry.constraints:
                 mentioned = relation.inputs
             for name in mentioned:
-                found.setdefault(name, []).append(relation)
-        return found
+                by_name.setdefault(name, []).append(relation)
+        return by_name
 
     @cached_property
     def _block(self) -> dict[str, str]:
@@ -253,13 +253,13 @@ class DependencyGraph:
     @cached_property
     def _crossing(self) -> dict[tuple[str, str], tuple[str, str]]:
         """For two blocks edges by an edge, the first edge that joins them."""
-        found: dict[tuple[str, str], tuple[str, str]] = {}
+        edges: dict[tuple[str, str], tuple[str, str]] = {}
         for source in self.nodes:
             for target in self.successors[source]:
                 ends = (self._block[source], self._block[target])
                 if ends[0] != ends[1] or source not in self.registry.block_of:
-                    found.setdefault(ends, (source, target))
-        return found
+                    edges.setdefault(ends, (source, target))
+        return edges
 
     @cached_property
     def _contracted(self) -> dict[str, list[str]]:
@@ -302,10 +302,10 @@ class DependencyGraph:
         return {name: index for index, name in enumerate(names)}
 
 
-def _limited(found: Iterable[list[str]], limit: int) -> PathList:
+def _limited(every: Iterable[list[str]], limit: int) -> PathList:
     if limit < 0:
         raise InputError(f"limit: expected 0 or more, got {limit}")
-    paths = PathList(islice(found, limit + 1))
+    paths = PathList(islice(every, limit + 1))
     if len(paths) > limit:
         paths.pop()
         paths.complete = False

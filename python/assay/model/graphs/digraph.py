@@ -28,17 +28,17 @@ def reachable_from(starts: Iterable[str], successors: Successors) -> set[str]:
 
 def distances(start: str, successors: Successors, limit: int | None = None) -> dict[str, int]:
     """The number of edges to each node within the limit, nearest nodes first."""
-    found = {start: 0}
+    reached = {start: 0}
     frontier = [start]
-    while frontier and (limit is None or found[frontier[0]] < limit):
+    while frontier and (limit is None or reached[frontier[0]] < limit):
         following = []
         for node in frontier:
             for successor in successors[node]:
-                if successor not in found:
-                    found[successor] = found[node] + 1
+                if successor not in reached:
+                    reached[successor] = reached[node] + 1
                     following.append(successor)
         frontier = following
-    return found
+    return reached
 
 
 def strongly_connected_components(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
@@ -47,7 +47,7 @@ def strongly_connected_components(successors: Mapping[Node, Sequence[Node]]) -> 
     >>> strongly_connected_components({"a": ["b"], "b": ["a", "c"], "c": []})
     [['c'], ['a', 'b']]
     """
-    found: list[list[Node]] = []
+    components: list[list[Node]] = []
     number: dict[Node, int] = {}
     lowest: dict[Node, int] = {}
     path: list[Node] = []
@@ -80,8 +80,8 @@ def strongly_connected_components(successors: Mapping[Node, Sequence[Node]]) -> 
                     while component[-1] != node:
                         component.append(path.pop())
                     on_path.difference_update(component)
-                    found.append(component[::-1])
-    return found
+                    components.append(component[::-1])
+    return components
 
 
 def topological_order(successors: Successors) -> list[str]:

@@ -77,10 +77,10 @@ def relation_symbols(registry: Declarations, relation: Relation) -> dict[str, st
     for part in relation.parts:
         names.update(dict.fromkeys(relation.part_variables(part)))
     known = [name for name in names if name in registry.units]
-    found = latex_names.symbols(registry.variable(name) for name in known)
+    symbols = latex_names.symbols(registry.variable(name) for name in known)
     for bound in relation.own_symbols:
-        found.setdefault(bound, latex_names.symbol(bound.rpartition(".")[2]))
-    return found
+        symbols.setdefault(bound, latex_names.symbol(bound.rpartition(".")[2]))
+    return symbols
 
 
 def relation_sides(relation: Relation, symbols: Mapping[str, str]) -> tuple[str, str]:

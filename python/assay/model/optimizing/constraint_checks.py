@@ -54,7 +54,7 @@ def find_constraint_checks(
     Besides the graph's inequalities these are the bounds of every computed variable in their cones
     and in those of the targets. What does not depend on the choices is judged here, once.
     """
-    found = ConstraintChecks()
+    checks = ConstraintChecks()
     involved = dict.fromkeys(cones.upstream(targets))
     chosen = set(choices)
     known = {name: value for name, value in given.items() if name not in chosen}
@@ -62,33 +62,33 @@ def find_constraint_checks(
         Resolver(cones.registry, Inputs(known), cones.variants, switch=cones.switch)
     )
     verdicts = {verdict.name: verdict for verdict in judged.verdicts}
-    found.fixed.extend(judged.broken_bounds)
+    checks.fixed.extend(judged.broken_bounds)
     for constraint in cones.registry.constraints.values():
         facts = (constraint.name, constraint.text)
         try:
             below = cones.upstream(constraint.inputs)
             if chosen.isdisjoint(below) and verdicts[constraint.name].status != "unknown":
-                found.fixed.append(verdicts[constraint.name])
+                checks.fixed.append(verdicts[constraint.name])
                 continue
             gaps = cones.missing_inputs(constraint.inputs)
         except AssayError as error:
-            found.unknown.append(
+            checks.unknown.append(
                 ConditionVerdict(*facts, "unknown", constraint.meaning, reason=error.message)
             )
             continue
         if gaps:
-            found.unknown.append(
+            checks.unknown.append(
                 ConditionVerdict(*facts, "unknown", constraint.meaning, missing=tuple(gaps))
             )
             continue
         involved.update(dict.fromkeys(below))
         condition = constraint.part("expression")
         depends = frozenset(chosen.intersection(below))
-        found.checks.append(ConstraintCheck(*facts, constraint.meaning, condition, depends))
+        checks.checks.append(ConstraintCheck(*facts, constraint.meaning, condition, depends))
     settled = {verdict.name for verdict in judged.broken_bounds}
     bounds = _bound_checks(cones, involved, chosen)
-    found.checks.extend(check for check in bounds if check.name not in settled)
-    return found
+    checks.checks.extend(check for check in bounds if check.name not in settled)
+    return checks
 
 
 def _bound_checks(cones: Cones, names: Iterable[str], chosen: set[str]) -> list[ConstraintCheck]:

@@ -146,6 +146,6 @@ def _accumulate(
         violated = np.where(defined, np.count_nonzero(~holds, axis=0), len(holds) + 1)
         fewest = int(violated.min())
         at = int(np.argmin(np.where(violated == fewest, values, np.inf)))
-        found = (fewest, float(values[at]), int(indexes[at]))
-        if result.least_violating is None or found < result.least_violating:
-            result.least_violating = found
+        candidate = (fewest, float(values[at]), int(indexes[at]))
+        if result.least_violating is None or candidate < result.least_violating:
+            result.least_violating = candidate

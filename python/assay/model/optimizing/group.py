@@ -130,15 +130,15 @@ class Group:
         combinations = [index // block for _, index in enumerated.best]
         if self.grid.combinations <= _REFINE_ALL:
             combinations = list(range(self.grid.combinations))
-        found = []
+        candidates = []
         for combination in combinations:
             fixed = self._column(combination * block)[:discrete]
             refined = refiner.refine(fixed, self.shares)
             if refined is not None:
                 values = refiner.values_at(refined.shares[:, None])[:, 0]
                 named = self._named(np.concatenate([fixed, values]))
-                found.append(Candidate(refined.value, named, refined.active))
-        return sorted(found, key=lambda candidate: candidate.value)
+                candidates.append(Candidate(refined.value, named, refined.active))
+        return sorted(candidates, key=lambda candidate: candidate.value)
 
     def _binding(self, best: Candidate, enumerated: EnumerationResult) -> list[BindingConstraint]:
         """Binding constraints: active checks, ends of ranges, and what rules out better values.
@@ -161,7 +161,7 @@ class Group:
             broken = np.flatnonzero(~(rows[1:, column] > 0))
             names.update(dict.fromkeys(self.checks[row].name for row in broken))
         prices = {} if self.refiner is None else self.refiner.prices(columns[0], best.active)
-        found = [
+        binding = [
             BindingConstraint(
                 check.name, check.text, check.meaning,
                 self._gain(best, float(enumerated.relaxed[row])), prices.get(check.name),
@@ -169,7 +169,7 @@ class Group:
             for row, check in enumerate(self.checks)
             if check.name in names
         ]  # fmt: skip
-        return found + self._range_ends(best)
+        return binding + self._range_ends(best)
 
     def _gain(self, best: Candidate, relaxed: float) -> float | None:
         """Improvement without one constraint; None where ranges are only sampled."""

@@ -98,8 +98,8 @@ class Refiner:
             # is feasible.
             inside = np.array(descend(_DISTANCE)).reshape(-1, len(samples)).T
             if inside.shape[1]:
-                found, holds = self._evaluate(fixed, inside)
-                anchor = _best(inside, found, np.isfinite(found) & holds)
+                reached, holds = self._evaluate(fixed, inside)
+                anchor = _best(inside, reached, np.isfinite(reached) & holds)
         if anchor is None:
             return None
         candidates = [anchor, self._zoom(fixed, anchor)]
@@ -264,8 +264,8 @@ def _finite(values: Array, undefined: float, infinite: float) -> Array:
 def _best(points: Array, values: Array, feasible: NDArray[np.bool_]) -> Array | None:
     if not feasible.any():
         return None
-    found: Array = points[:, int(np.argmin(np.where(feasible, values, np.inf)))]
-    return found
+    best: Array = points[:, int(np.argmin(np.where(feasible, values, np.inf)))]
+    return best
 
 
 def _is_logical(check: ConstraintCheck) -> bool:

@@ -81,7 +81,7 @@ class Sweep:
         """The rows that violate each constraint, for those that some row violates."""
         defined = self._defined()
         rows = {name: np.flatnonzero(~column & defined) for name, column in self.holds.items()}
-        return {name: found for name, found in rows.items() if len(found)}
+        return {name: points for name, points in rows.items() if len(points)}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows as mappings, with `constraints` and `violated` besides the columns."""
@@ -202,8 +202,8 @@ def _conflicts(
     except AssayError:
         # Without a value at the first point there is nothing to compare; the rows will say so.
         return []
-    found = [conflict for conflict in resolution.conflicts if conflict.variable.name in known]
-    return [f"at the first point, {conflict.text}" for conflict in found]
+    conflicts = [conflict for conflict in resolution.conflicts if conflict.variable.name in known]
+    return [f"at the first point, {conflict.text}" for conflict in conflicts]
 
 
 def _evaluate(function: PointFunction, grid: Grid) -> Array:

@@ -53,9 +53,9 @@ def judge_constraints(resolver: Resolver) -> ConstraintVerdicts:
     verdicts = []
     inputs: dict[str, None] = {}
     for constraint in resolver.registry.constraints.values():
-        found = judge.lacking(constraint) or judge.verdict_on(constraint.name, constraint)
-        verdicts.append(found)
-        if found.status != "unknown":
+        verdict = judge.lacking(constraint) or judge.verdict_on(constraint.name, constraint)
+        verdicts.append(verdict)
+        if verdict.status != "unknown":
             inputs.update(dict.fromkeys(constraint.inputs))
     reached = judge.cone(*inputs)
     broken = tuple(_broken_bounds(judge, reached))

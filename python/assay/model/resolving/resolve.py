@@ -69,10 +69,10 @@ def account(
     cone = resolver.cone(target)
     if intervals is None:
         intervals = find_intervals(resolver, [target])
-    found = intervals.get(target, NOT_SAMPLED)
-    if isinstance(found, AssayError):
-        raise found
-    lower, upper, degradations = found
+    sampled = intervals.get(target, NOT_SAMPLED)
+    if isinstance(sampled, AssayError):
+        raise sampled
+    lower, upper, degradations = sampled
     if verdicts is None:
         verdicts = judge_constraints(resolver)
     constraints, unjudged = verdicts.around(resolver, cone)
@@ -88,7 +88,7 @@ def account(
         constraints=constraints,
         validity=resolver.validities(cone),
         conflicts=resolver.conflicts(),
-        switches=[found for name, found in resolver.switches.items() if name in cone],
+        switches=[switch for name, switch in resolver.switches.items() if name in cone],
         unjudged=unjudged,
         taken={
             name: resolver.needs[name]
@@ -101,26 +101,26 @@ def account(
 
 def resolvable(resolver: Resolver, targets: Iterable[str]) -> list[str]:
     """The targets whose value can be computed, or lacks no more than inputs."""
-    found = []
+    computed = []
     for target in targets:
         try:
             resolver.value(target)
         except AssayError:
             continue
-        found.append(target)
-    return found
+        computed.append(target)
+    return computed
 
 
 def target_value(
     resolver: Resolver, target: str, intervals: Mapping[str, Interval]
 ) -> TargetValue | None:
     """The value and interval of a further target; None where sampling it fails."""
-    found = intervals.get(target, NOT_SAMPLED)
-    if isinstance(found, AssayError):
+    sampled = intervals.get(target, NOT_SAMPLED)
+    if isinstance(sampled, AssayError):
         return None
     gaps = len(resolver.missing(target))
     variable = resolver.registry.variable(target)
-    return TargetValue(variable, resolver.value(target), found[0], found[1], gaps)
+    return TargetValue(variable, resolver.value(target), sampled[0], sampled[1], gaps)
 
 
 def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Interval]:
@@ -129,11 +129,11 @@ def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Inte
     Both are the value itself where no source of uncertainty reaches the target.
     """
     values = {target: resolver.value(target) for target in targets}
-    found: dict[str, Interval] = {name: (value, value, ()) for name, value in values.items()}
+    exact: dict[str, Interval] = {name: (value, value, ()) for name, value in values.items()}
     drawn = any(isinstance(relation, Stochastic) for relation in resolver.chosen.values())
     known = tuple(name for name, value in values.items() if value is not None)
     if not known or not (drawn or resolver.inputs.distributions):
-        return found
+        return exact
     from assay.model.uncertainty.sources import UncertaintyQuery, find_sources
 
     query = UncertaintyQuery(
@@ -143,13 +143,13 @@ def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Inte
     sources = find_sources(query)
     uncertain = tuple(name for name in known if name in sources.varying)
     if not uncertain:
-        return found
+        return exact
     from assay.model.uncertainty.propagate import intervals
 
     if uncertain != known:
         query = replace(query, targets=uncertain)
         sources = find_sources(query)
-    return found | intervals(query, sources, resolver.known_values)
+    return exact | intervals(query, sources, resolver.known_values)
 
 
 def find_conflicts(

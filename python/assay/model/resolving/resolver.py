@@ -138,7 +138,7 @@ class Resolver:
         choices: dict[str, list[Relation]] = {}
         for member in members:
             choices[member] = yield from self._usable(member, members)
-        relations = {member: combined(found) for member, found in choices.items()}
+        relations = {member: combined(chosen) for member, chosen in choices.items()}
         needed = dict.fromkeys(n for r in relations.values() for n in r.inputs if n not in members)
         values = yield from self._collect(tuple(needed))
         solved = None
@@ -236,12 +236,12 @@ class Resolver:
             gaps = (self._missing_below(needed) for needed in values if needed not in known)
             missing = tuple(dict.fromkeys(gaps))
             return ConditionVerdict(name, text, "unknown", meaning, missing=missing)
-        found = tuple((self.registry.variable(needed), value) for needed, value in known.items())
+        at = tuple((self.registry.variable(needed), value) for needed, value in known.items())
         holds = verdict(condition, known)
         if holds is None:
             reason = "a side of it is not a number"
-            return ConditionVerdict(name, text, "unknown", meaning, reason=reason, values=found)
-        return ConditionVerdict(name, text, "true" if holds else "false", meaning, values=found)
+            return ConditionVerdict(name, text, "unknown", meaning, reason=reason, values=at)
+        return ConditionVerdict(name, text, "true" if holds else "false", meaning, values=at)
 
     def _missing_below(self, name: str) -> str:
         """The first missing input that a variable without a value needs.
@@ -274,7 +274,7 @@ class Resolver:
         """Pinned values that contradict their own equation."""
         if self._conflicts is not None:
             return self._conflicts
-        found = []
+        conflicts = []
         for name, pinned in self.inputs.values.items():
             variable = self.registry.variables[name]
             if variable.is_root:
@@ -284,9 +284,9 @@ class Resolver:
                 continue
             relation, value = computed
             if abs(value - pinned) > CONFLICT_TOLERANCE * max(abs(value), abs(pinned)):
-                found.append(Conflict(variable, pinned, value, relation))
-        self._conflicts = found
-        return found
+                conflicts.append(Conflict(variable, pinned, value, relation))
+        self._conflicts = conflicts
+        return conflicts
 
     def _recompute(self, name: str) -> tuple[Relation, float] | None:
         variable = self.registry.variables[name]

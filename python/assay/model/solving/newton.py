@@ -124,8 +124,8 @@ class _Coordinates:
                 residual = self._residual(*self.equations.sides(trial), scale)
                 better = np.sum(residual**2, axis=0) < (1.0 - 1e-4 * lengths) * here
                 if better.any():
-                    found: Array = trial[:, int(np.argmax(better))]
-                    return found
+                    point: Array = trial[:, int(np.argmax(better))]
+                    return point
         return None
 
     def _moved(self, point: Array, moves: Array) -> Array:

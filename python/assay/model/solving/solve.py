@@ -101,35 +101,35 @@ class _Search:
 
     def run(self) -> Solution:
         """The first verified solution, with the others that were found."""
-        found: list[_VerifiedSolution] = []
+        solutions: list[_VerifiedSolution] = []
         full_stage = Stage(self.system.unknown, tuple(self.system.user_statements))
         full_function = self.solver.function(full_stage, ())
         for plan in self.system.plans():
             for branch, (point, stages) in enumerate(self._branches(plan)):
                 candidate = self._verify(full_stage, full_function, point, stages)
-                if candidate and (not found or self._is_further_solution(candidate, found)):
-                    found.append(candidate)
-                if len(found) == _MOST_SOLUTIONS or branch == _MOST_BRANCHES:
+                if candidate and (not solutions or self._is_further_solution(candidate, solutions)):
+                    solutions.append(candidate)
+                if len(solutions) == _MOST_SOLUTIONS or branch == _MOST_BRANCHES:
                     break
-            if found:
+            if solutions:
                 break
-        if not found:
+        if not solutions:
             raise self._failure()
-        if len(found) > 1:
-            self.notes[f"{len(found)} solutions were found; this is the first of them"] = None
+        if len(solutions) > 1:
+            self.notes[f"{len(solutions)} solutions were found; this is the first of them"] = None
         self.notes.update(self.solver.notes)
-        for resolution in found[0].resolutions.values():
+        for resolution in solutions[0].resolutions.values():
             self.notes.update(dict.fromkeys(conflict.text for conflict in resolution.conflicts))
         return Solution(
             unknowns=tuple(self.registry.variables[name] for name in self.system.unknown),
-            values=found[0].point,
+            values=solutions[0].point,
             required=dict(self.system.equal),
-            resolutions=found[0].resolutions,
-            stages=tuple(found[0].stages),
-            others=tuple(other.point for other in found[1:]),
+            resolutions=solutions[0].resolutions,
+            stages=tuple(solutions[0].stages),
+            others=tuple(other.point for other in solutions[1:]),
             whole=find_whole_neighbors(
                 self.registry,
-                found[0].point,
+                solutions[0].point,
                 self.system.given,
                 self.system.equal,
                 self.variants,
@@ -139,14 +139,14 @@ class _Search:
         )
 
     def _is_further_solution(
-        self, candidate: _VerifiedSolution, found: list[_VerifiedSolution]
+        self, candidate: _VerifiedSolution, solutions: list[_VerifiedSolution]
     ) -> bool:
         """Whether it differs from the solutions found and is no artifact of rounding.
 
         Where an unknown is so large that the step to the next float changes the outcome, rounding
         makes the residual change sign without a root.
         """
-        if any(_same(candidate.point, other.point) for other in found):
+        if any(_same(candidate.point, other.point) for other in solutions):
             return False
         return all(
             abs(candidate.resolutions[name].require_value() - required)

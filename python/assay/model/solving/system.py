@@ -230,7 +230,7 @@ class System:
 
     def _overdetermined(self) -> OverdeterminedError:
         conflicts = [self.matching.overdetermined_set(s) for s in self.matching.surplus_equations]
-        statements, variables = min(conflicts, key=lambda found: _users(found[0]))
+        statements, variables = min(conflicts, key=lambda conflict: _users(conflict[0]))
         required = [s.variable for s in statements if s.kind == "requirement"]
         own = [s.variable for s in statements if s.kind == "own"]
         if not variables:
@@ -267,8 +267,8 @@ class System:
         )
 
     def _underdetermined(self) -> UnderdeterminedError:
-        found = [self.matching.underdetermined_set(name) for name in self.matching.free_unknowns]
-        variables, statements = min(found, key=lambda pair: len(pair[0]))
+        sets = [self.matching.underdetermined_set(name) for name in self.matching.free_unknowns]
+        variables, statements = min(sets, key=lambda pair: len(pair[0]))
         names = [name for name in self.unknown if name in variables]
         if not statements:
             return UnderdeterminedError(

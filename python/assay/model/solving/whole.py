@@ -46,7 +46,7 @@ class WholeNeighbor:
 
 def find_whole_neighbors(
     registry: Declarations,
-    found: Mapping[str, float],
+    solved: Mapping[str, float],
     given: Mapping[str, float],
     required: Mapping[str, float],
     variants: Mapping[str, str],
@@ -54,15 +54,15 @@ def find_whole_neighbors(
     switch: bool,
 ) -> tuple[WholeNeighbor, ...]:
     """The nearest whole values on either side of each count that is not whole."""
-    counts = [n for n, v in found.items() if registry.variables[n].is_count]
-    broken = [name for name in counts if nearest_whole(found[name]) is None]
+    counts = [n for n, v in solved.items() if registry.variables[n].is_count]
+    broken = [name for name in counts if nearest_whole(solved[name]) is None]
     if not broken:
         return ()
-    sides = [_sides(registry, name, found[name]) for name in broken[:MOST_COUNTS]]
-    sides += [[float(round(found[name]))] for name in broken[MOST_COUNTS:]]
+    sides = [_sides(registry, name, solved[name]) for name in broken[:MOST_COUNTS]]
+    sides += [[float(round(solved[name]))] for name in broken[MOST_COUNTS:]]
     neighbors = []
     for chosen in product(*sides):
-        values = {**found, **dict(zip(broken, chosen, strict=True))}
+        values = {**solved, **dict(zip(broken, chosen, strict=True))}
         inputs = Inputs({**given, **values})
         try:
             resolutions = {

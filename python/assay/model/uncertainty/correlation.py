@@ -29,9 +29,9 @@ class CorrelatedBlock(NamedTuple):
     factor: tuple[tuple[float, ...], ...]
 
 
-def pair_of(one: str, other: str) -> tuple[str, str]:
+def pair_of(first: str, second: str) -> tuple[str, str]:
     """The key of a pair of names, in either order."""
-    return (one, other) if one < other else (other, one)
+    return (first, second) if first < second else (second, first)
 
 
 def read_correlation(text: str, option: str = "--correlate") -> tuple[tuple[str, str], float]:
@@ -51,15 +51,15 @@ def read_correlation(text: str, option: str = "--correlate") -> tuple[tuple[str,
             f'malformed {option} "{text}": expected two variables and a number',
             f"write {option} name,other=0.8",
         )
-    one, other = parts
-    if one == other:
-        raise InputError(f"{one} cannot be correlated with itself", "name two variables")
+    first, second = parts
+    if first == second:
+        raise InputError(f"{first} cannot be correlated with itself", "name two variables")
     if not -1 < value < 1:
         raise InputError(
-            f"correlation of {one} and {other}: expected a number between -1 and 1, got {value:g}",
+            f"correlation of {first} and {second}: expected a number between -1 and 1, got {value:g}",
             "inputs that move as one are one input and a relation",
         )
-    return pair_of(one, other), value
+    return pair_of(first, second), value
 
 
 def check_correlations(
@@ -67,13 +67,13 @@ def check_correlations(
 ) -> None:
     """Refuse unknown names, inputs without a distribution, and impossible combinations."""
     known = set(uncertain)
-    for one, other in correlations:
-        for name in (one, other):
+    for first, second in correlations:
+        for name in (first, second):
             if name not in registry.variables:
                 raise unknown_name("variable", name, registry.variables)
             if name not in known:
                 raise InputError(
-                    f"correlation of {one} and {other}: {name} is not given as a distribution",
+                    f"correlation of {first} and {second}: {name} is not given as a distribution",
                     f'give it one, such as {name}="90..110 UNIT", or leave the correlation out',
                 )
     correlated_blocks(sorted({name for pair in correlations for name in pair}), correlations)
@@ -83,10 +83,10 @@ def correlated_blocks(names: Sequence[str], correlations: Correlations) -> list[
     """The blocks of correlated inputs among `names`; pairs with other names are left out."""
     position = {name: index for index, name in enumerate(names)}
     neighbors: dict[int, set[int]] = {}
-    for one, other in correlations:
-        if one in position and other in position:
-            neighbors.setdefault(position[one], set()).add(position[other])
-            neighbors.setdefault(position[other], set()).add(position[one])
+    for first, second in correlations:
+        if first in position and second in position:
+            neighbors.setdefault(position[first], set()).add(position[second])
+            neighbors.setdefault(position[second], set()).add(position[first])
     blocks = []
     seen: set[int] = set()
     for start in sorted(neighbors):

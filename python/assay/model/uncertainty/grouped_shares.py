@@ -54,7 +54,7 @@ def shares_by_group(
     first, second = evaluator.point_pairs(count, seed)
     start, end = evaluator(first), evaluator(second)
     variance = np.nanvar(np.concatenate([start, end], axis=1), axis=1)
-    found: dict[str, dict[str, float]] = {name: {} for name in query.targets}
+    by_target: dict[str, dict[str, float]] = {name: {} for name in query.targets}
     for label in dict.fromkeys(labels):
         rows = [row for row, other in enumerate(labels) if other == label]
         crossed = first.copy()
@@ -62,8 +62,8 @@ def shares_by_group(
         moved = np.nanmean((start - evaluator(crossed)) ** 2, axis=1) / 2
         for row, name in enumerate(query.targets):
             if variance[row] > 0 and moved[row] > 0:
-                found[name][label] = float(min(1.0, moved[row] / variance[row]))
+                by_target[name][label] = float(min(1.0, moved[row] / variance[row]))
     return {
         name: dict(sorted(shares.items(), key=lambda item: -item[1]))
-        for name, shares in found.items()
+        for name, shares in by_target.items()
     }

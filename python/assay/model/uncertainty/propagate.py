@@ -152,8 +152,8 @@ def interval(
     query: UncertaintyQuery, nominal: Mapping[str, float]
 ) -> PercentileInterval | EvaluationError:
     """The range that holds the central 90 % of the only target of a query."""
-    (found,) = intervals(query, find_sources(query), nominal).values()
-    return found
+    (sampled,) = intervals(query, find_sources(query), nominal).values()
+    return sampled
 
 
 def _percentiles(
@@ -273,10 +273,10 @@ def _crossed_outcomes(
 
 
 def _indices(names: Sequence[str], outcomes: Array, seed: int) -> tuple[VarianceShare, ...]:
-    found = sobol_indices(outcomes, seed + 1)
+    indices = sobol_indices(outcomes, seed + 1)
     return tuple(
         VarianceShare(name, first, total, max(first_width, total_width))
-        for name, (first, total, first_width, total_width) in zip(names, found, strict=True)
+        for name, (first, total, first_width, total_width) in zip(names, indices, strict=True)
     )
 
 

@@ -74,18 +74,18 @@ def find_cone(query: UncertaintyQuery) -> UncertainCone:
     They depend on which inputs are given, and not on their values or distributions.
     """
     needs: dict[str, tuple[str, ...]] = {}
-    found: dict[str, list[Stochastic]] = {}
+    drawn_by: dict[str, list[Stochastic]] = {}
     drawn: list[Stochastic] = []
     stack = list(reversed(query.targets))
     while stack:
         name = stack[-1]
         if name in needs:
             stack.pop()
-            drawn += found.pop(name, ())
+            drawn += drawn_by.pop(name, ())
             continue
         relations = _possible(query, name)
         needs[name] = _needs(relations)
-        found[name] = [r for r in relations if isinstance(r, Stochastic)]
+        drawn_by[name] = [r for r in relations if isinstance(r, Stochastic)]
         stack += needs[name]
     needed_by: dict[str, list[str]] = {}
     for name, needed_names in needs.items():
