@@ -5,7 +5,7 @@ import pytest
 
 from assay.engine import Engine, SamplingParams
 from assay.engine.loading.synthetic import synthetic_model
-from assay.errors import InputError
+from assay.errors import DTypeError
 from assay.runtime import Device, cuda
 from kv_cache_reference import errors
 
@@ -46,7 +46,7 @@ def test_decode_attention_writes_the_new_token(
 
 
 def test_a_fused_write_of_int8_is_refused(device: Device) -> None:
-    with pytest.raises(InputError, match="keys"):
+    with pytest.raises(DTypeError, match="keys"):
         errors(device, "int8", 64, fused=True)
 
 
