@@ -48,10 +48,13 @@ class Module:
     exported: set[str] = field(default_factory=set)
 
 
-def unreachable(source: Path, package: str, entries: Iterable[str]) -> list[str]:
+def unreachable(
+    source: Path, package: str, entries: Iterable[str], methods: Iterable[str] = ()
+) -> list[str]:
     """Places of the definitions below `source/package` that nothing reaches, in order.
 
-    An entry is a module whose `__all__` is public, or with `.*` a package whose every definition is.
+    `methods` are names of methods that users call. An entry is a definition, a module whose
+    `__all__` is public, or with `.*` a package whose every definition is.
     """
     modules = {
         module.name: module
@@ -59,13 +62,15 @@ def unreachable(source: Path, package: str, entries: Iterable[str]) -> list[str]
         if (module := _read(path, source))
     }
     search = _Search(modules)
+    search.words.update(methods)
     for entry in entries:
         name = entry.removesuffix(".*")
+        search.publish([entry])
         for module in modules.values():
             if module.name == name and not entry.endswith(".*"):
                 search.publish(f"{name}.{word}" for word in module.exported)
             elif entry.endswith(".*") and f"{module.name}.".startswith(f"{name}."):
-                search.refer(f"{module.name}.{word}" for word in module.definitions)
+                search.publish(f"{module.name}.{word}" for word in module.definitions)
     for module in modules.values():
         search.visit(module.body, module)
         for definition in module.definitions.values():
@@ -110,11 +115,11 @@ class _Search:
         for place in places:
             module_name, _, name = place.rpartition(".")
             module = self.modules.get(module_name)
-            if module is None or place in self.modules:
+            if module is None:
                 continue
             if definition := module.definitions.get(name):
                 self._revive(definition)
-            elif name in module.imported:
+            elif module.imported.get(name, place) != place:
                 self.refer([module.imported[name]])
 
     def publish(self, places: Iterable[str]) -> None:
@@ -219,6 +224,10 @@ def _read_class(statement: ast.ClassDef, module: Module) -> None:
     for child in statement.body:
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             registered = _is_registered(child) or child.name.startswith("__")
+            if module.methods and module.methods[-1].place == f"{place}.{child.name}":
+                # The setter of a property.
+                module.methods[-1].code.append(child)
+                continue
             module.methods.append(
                 Definition(
                     f"{place}.{child.name}",

@@ -1,5 +1,7 @@
 """Everything in the package is reached by a command, a page or the public interface."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,37 @@ ENTRIES = (
     # Each declares equations, which the registry collects.
     "assay.stack.*",
     *("assay.engine", "assay.jit", "assay.model", "assay.ops", "assay.runtime"),
-    *("assay.xp", "assay.xp.fft", "assay.xp.linalg"),
+    # What `registry.graph` offers.
+    "assay.model.graphs.dependency_graph.*",
+    *("assay.xp", "assay.xp.fft", "assay.xp.linalg", "assay.xp.inspection.*"),
 )
+_IMPORT = re.compile(r"^from (assay[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+_CALL = re.compile(r"\w\.(\w+)\(")
+_NAME = re.compile(r"\bassay(?:\.\w+)+")
+
+
+def documented(root: Path) -> Iterator[str]:
+    """Names that documents and examples tell users to use."""
+    for text in _documents(root):
+        yield from _NAME.findall(text)
+        for module, names in _IMPORT.findall(text):
+            yield from (f"{module}.{name.strip()}" for name in names.split(","))
+
+
+def documented_methods(root: Path) -> set[str]:
+    """Methods that Python code in documents and examples calls."""
+    return {name for text in _documents(root) for name in _CALL.findall(text)}
+
+
+def _documents(root: Path) -> Iterator[str]:
+    """The Python code of documents, and names in their prose."""
+    for path in (*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/*.py")):
+        yield path.read_text("utf-8")
 
 
 def test_no_definition_is_called_by_tests_only(root: Path) -> None:
-    assert unreachable(root / "python", "assay", ENTRIES) == []
+    entries = [*ENTRIES, *sorted(set(documented(root)))]
+    assert unreachable(root / "python", "assay", entries, documented_methods(root)) == []
 
 
 SOURCES = {

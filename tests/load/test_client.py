@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from load_windows import run_window
 from streaming_server import Behavior, streaming_server
 
 from assay.errors import InputError
 from assay.http_client import ServerError
-from assay.load.client import ClientOptions, LoadClient, Progress, run_window
+from assay.load.client import ClientOptions, LoadClient, Progress
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.openai_api.address import KEY_VARIABLE
 

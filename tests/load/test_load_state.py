@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from queues import queue_records
 
-from assay.load.load_state import label_window, queue_trend, scored
+from assay.load.load_state import queue_trend, scored
 from assay.load.window import summarize
 from assay.load.workloads.measurement import RequestRecord
 from assay.load.workloads.workload import ServiceLevel, Workload
@@ -15,9 +15,9 @@ from assay.load.workloads.workload import ServiceLevel, Workload
 def share_overloaded(load: float, servers: int, variation: float, count: int) -> float:
     rng = np.random.default_rng(7)
     states = [
-        label_window(
+        queue_trend(
             queue_records(rng, load=load, servers=servers, variation=variation, count=count)
-        )
+        ).state
         for _ in range(40)
     ]
     return states.count("overloaded") / len(states)
@@ -72,13 +72,13 @@ def closed_loop(concurrency: int, count: int) -> list[RequestRecord]:
 
 
 def test_a_closed_loop_is_never_overloaded() -> None:
-    assert label_window(closed_loop(1, 60)) == "stable"
-    assert label_window(closed_loop(8, 60)) == "backlogged"
+    assert queue_trend(closed_loop(1, 60)).state == "stable"
+    assert queue_trend(closed_loop(8, 60)).state == "backlogged"
 
 
 def test_all_at_once_is_a_backlog() -> None:
     batch = [RequestRecord(i, 0.0, i / 10 + 0.05, i / 10 + 0.1, 10, 10) for i in range(30)]
-    assert label_window(batch) == "backlogged"
+    assert queue_trend(batch).state == "backlogged"
 
 
 def test_requests_that_the_client_gave_up_never_left() -> None:
@@ -89,7 +89,7 @@ def test_requests_that_the_client_gave_up_never_left() -> None:
         RequestRecord(2 * i + 1, i + 0.5, None, i + 1.5, 0, 0, error="timeout after 1 s")
         for i in range(60)
     ]
-    assert label_window(answered + given_up) == "overloaded"
+    assert queue_trend(answered + given_up).state == "overloaded"
 
 
 def test_nothing_sent() -> None:

@@ -5,7 +5,7 @@ import pytest
 from assay.errors import InputError
 from assay.model import Registry, Scope, by_definition, cited
 from assay.model.resolving.provenance import READABLE_ENTRIES, Provenance, explain
-from assay.model.resolving.provenance_text import print_tree, to_text
+from assay.model.resolving.provenance_text import print_sources, print_tree
 
 
 def diamond() -> Registry:
@@ -131,7 +131,8 @@ def test_text_of_the_tree_matches_exactly() -> None:
         sources={"d.base": "measured"},
         depth=3,
     )
-    assert to_text(provenance, width=60) == (
+    lines = [*print_tree(provenance, 60), (), *print_sources(provenance, 60)]
+    assert "\n".join("".join(text for text, _ in line).rstrip() for line in lines) == (
         "d.top ........................................... 9 s  [1]\n"
         "|  = d.left + d.right\n"
         "|- d.left ....................................... 3 s  [2]\n"

@@ -56,16 +56,6 @@ NATIVE = (
 EXPERTS_ONLY = ("mxfp4", "int4_wo")
 """Formats of experts only: gpt-oss and Kimi keep attention and shared parts in 16 bits."""
 
-KEYS_OF_NVIDIA = (
-    "NVIDIA 2025, cards of the FP8 and FP4 models and hf_quant_config.json: kv_cache_quant_algo FP8"
-)
-"""NVIDIA's quantized checkpoints, which TensorRT-LLM publishes its figures with, store 8-bit keys."""
-
-LATENT_KEPT = (
-    "NVIDIA 2025, DeepSeek-R1-FP4 card: only linear operators of the experts' layers are quantized"
-)
-"""4-bit checkpoints of models with latent attention keep attention in 16 bits."""
-
 
 DRAFTING = ("deepseek-v3", "glm-5", "qwen3.5")
 """Families with layers that draft tokens (num_nextn_predict_layers, mtp_num_hidden_layers in their

@@ -118,7 +118,7 @@ def chosen_device(given: str | None) -> str:
     """The given device, else `cpu` with a note about an idle GPU."""
     if given is not None:
         return given
-    from assay.engine.loading.notes import idle_gpu_note
+    from assay.engine.core.notes import idle_gpu_note
 
     if note := idle_gpu_note():
         show_note(note)
@@ -137,7 +137,7 @@ def load(
 
 def show_notes(engine: "Engine | Encoder") -> None:
     """Print notes about synthetic weights and substituted formats."""
-    from assay.engine.loading.notes import model_notes
+    from assay.engine.core.notes import model_notes
 
     for note in model_notes(engine):
         show_note(note)

@@ -374,15 +374,3 @@ def check_window(workload: Workload, window: Window) -> None:
         raise InputError(f"window: expected seconds above 0, got {window.seconds:g}")
     if window.requests is not None and window.requests < 1:
         raise InputError(f"window: expected at least 1 request, got {window.requests}")
-
-
-def run_window(
-    url: str,
-    workload: Workload,
-    window: Window,
-    settings: Mapping[str, Setting] | None = None,
-    options: ClientOptions | None = None,
-) -> Measurement:
-    """Measure one window of a workload against a server."""
-    with LoadClient(url, options) as client:
-        return client.run_window(workload, window, settings)

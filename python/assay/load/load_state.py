@@ -65,16 +65,6 @@ class QueueTrend:
         }
 
 
-def label_window(records: Sequence[RequestRecord]) -> LoadState:
-    """The load state of a window.
-
-    >>> closed = [RequestRecord(i, float(i), i + 0.1, i + 1.0, 8, 4) for i in range(30)]
-    >>> label_window(closed)
-    'stable'
-    """
-    return queue_trend(records).state
-
-
 def queue_trend(records: Sequence[RequestRecord]) -> QueueTrend:
     """Test whether the queue grew during the sending period of a window."""
     if not records:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay.engine.loading.notes import idle_gpu_note, model_notes
+from assay.engine.core.notes import idle_gpu_note, model_notes
 from assay.engine.loading.user_knobs import knob_texts, read_knobs
 from assay.errors import InputError, unknown_name
 from assay.improve.engines.opening import open_engine

@@ -16,8 +16,6 @@ from assay.model.language.quantity import parse_quantity
 from assay.scenario.includes import Include
 
 ACCELERATORS = "accelerators"
-GROUPS = ("prices", "nodes", "networks", "manufacturing")
-"""Groups whose entries an accelerator names as companions."""
 JUDGED = ("prices", "nodes", "rents", "manufacturing")
 """Groups whose entries belong to one accelerator or another."""
 PRICED = (

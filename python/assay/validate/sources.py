@@ -7,7 +7,6 @@ it are the same source: one team wrote them, with one benchmark and often one ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from assay.validate.cases import Case
@@ -44,11 +43,3 @@ def _unreleased(name: str) -> str:
     stem = name.rstrip("0123456789.")
     shorter = stem.removesuffix("v").rstrip("-_.")
     return shorter if shorter and stem != name and shorter != stem else name
-
-
-def by_source(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Cases of each source, in the order of the files."""
-    grouped: dict[str, list[Case]] = {}
-    for case in cases:
-        grouped.setdefault(source_of(case), []).append(case)
-    return grouped

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from load_windows import run_window
 
 from assay.bench.harness.case import Absent, Settings
 from assay.bench.rivals import vllm_client
 from assay.bench.suites import load
-from assay.load.client import run_window
 from assay.load.workloads.workload import PlannedRequest, Window, Workload
 from assay.runtime.hardware import Device
 

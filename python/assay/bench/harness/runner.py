@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,8 +11,6 @@ from assay.bench.harness.case import UNITS, Absent, Case, PreparedCase, Subject
 from assay.bench.harness.clocks import SelfTimedClock
 from assay.bench.harness.quiescence import wait_until_idle
 from assay.bench.harness.result import Figure, Series, Verification
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

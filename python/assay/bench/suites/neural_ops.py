@@ -19,7 +19,6 @@ HEAD: Final = 64
 TOLERANCE: Final = 1e-5
 """Relative to the largest value: FP32 sums over a row, and an exponential."""
 
-InTorch = Callable[[Any, Callable[[Any], Any]], Call]
 Formula = Callable[[NumPyArray], NumPyArray]
 
 

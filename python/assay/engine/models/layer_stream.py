@@ -52,11 +52,6 @@ class LayerStream:
         """Bytes that are copied in every step."""
         return sum(one.host.nbytes for layer in self._layers.values() for one in layer)
 
-    @property
-    def slot_bytes(self) -> int:
-        """Device memory of the slots."""
-        return sum(slot.nbytes for slot in self._slots.values())
-
     def take(self, index: int, block: Block) -> Block:
         """Move the matrices of a layer to host memory; returns the layer over its slots."""
         turn = len(self._layers) % NUM_SLOTS

@@ -83,11 +83,6 @@ class ModelShape(NamedTuple):
     splits: tuple[tuple[int, ...], ...] = ()
     """Outputs of the parts of layers whose matrices have several formats, each once."""
 
-    @property
-    def kv_planes(self) -> int:
-        """Arrays of the KV cache for each layer: keys and values, or latents alone."""
-        return 2 if self.latent is None else 1
-
     def block_extents(self, block_tokens: int) -> list[tuple[int, ...]]:
         """The shape of a block in each array of a layer; a sequence's states are one block."""
         if (state := self.state) is not None:
@@ -98,13 +93,6 @@ class ModelShape(NamedTuple):
         if self.latent is not None:
             return [(block_tokens, self.head_dim)]
         return [(block_tokens, self.kv_heads, self.head_dim)] * 2
-
-    @property
-    def kv_values(self) -> int:
-        """Elements that one token adds to the KV cache."""
-        if self.state is not None:
-            return 0
-        return self.kv_planes * self.layers * self.kv_heads * self.head_dim
 
 
 def model_shape(decoder: Decoder) -> ModelShape:

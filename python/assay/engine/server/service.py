@@ -22,7 +22,8 @@ from assay.engine.server.request_schemas import Inputs, Sampling
 from assay.engine.server.tools import Family
 
 if TYPE_CHECKING:
-    from assay.engine import Encoder, Engine
+    from assay.engine.core.encoder import Encoder
+    from assay.engine.core.engine import Engine
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.improve.engines.protocol import Engine
@@ -12,9 +12,6 @@ from assay.load.workloads.measurement import Setting
 
 if TYPE_CHECKING:
     from assay.engine import Engine as AssayEngine
-
-NAMES: Final = ("assay", "vllm")
-"""Engines by name; others by URL."""
 
 
 def open_engine(

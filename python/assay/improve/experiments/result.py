@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from assay.improve.levers.lever import Candidate
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 Verdict = Literal["improved", "regressed", "undecided", "invalid"]
-VERDICTS: Final[tuple[Verdict, ...]] = ("improved", "regressed", "undecided", "invalid")
 
 Arm = Literal["control", "treatment"]
 

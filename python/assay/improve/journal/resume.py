@@ -46,13 +46,6 @@ class ResumeState:
         """The blocks of an experiment."""
         return tuple(one for one in self.blocks if one.experiment == experiment)
 
-    @property
-    def unfinished(self) -> str | None:
-        """The experiment that was under way; its blocks are kept, and it is measured again."""
-        ended = {one.get("experiment") for one in self.verdicts}
-        name = self.blocks[-1].experiment if self.blocks else None
-        return None if name in ended else name
-
 
 def resume_state(run: RunFolder) -> ResumeState:
     """Read how far a run came; raises where its journal does not verify or it never began."""

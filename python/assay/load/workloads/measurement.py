@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 Setting = int | float | str | bool | None
 """The value of a knob."""
 
 LoadState = Literal["stable", "backlogged", "overloaded"]
-LOAD_STATES: Final[tuple[LoadState, ...]] = ("stable", "backlogged", "overloaded")
 """Stable: as much left as arrived. Backlogged: a queue that does not grow. Overloaded: it grows;
 latencies of such a window are never scored."""
 

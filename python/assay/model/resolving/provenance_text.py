@@ -60,12 +60,6 @@ def print_sources(provenance: Provenance, width: int = 80) -> Iterator[tuple[Par
             yield ((" " * 6 + other, "plain"),)
 
 
-def to_text(provenance: Provenance, width: int = 80) -> str:
-    """Tree and sources as plain text."""
-    lines = [*print_tree(provenance, width), (), *print_sources(provenance, width)]
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
-
-
 def _last_flags(entries: tuple[ProvenanceEntry, ...]) -> list[bool]:
     """Whether each entry is the last input of its parent."""
     flags = [True] * len(entries)

@@ -68,14 +68,6 @@ class Solution:
         return ", ".join(dict.fromkeys(stage.method for stage in self.stages))
 
     @property
-    def all_values(self) -> dict[str, float]:
-        """Every value that was given, found or computed on the way, in base units."""
-        values = dict(self.values)
-        for resolution in self.resolutions.values():
-            values.update(resolution.values)
-        return values
-
-    @property
     def constraints(self) -> list[ConditionVerdict]:
         """Verdicts on the constraints that the solution determines, each once."""
         verdicts = [v for r in self.resolutions.values() for v in r.constraints]

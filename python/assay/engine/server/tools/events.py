@@ -36,18 +36,6 @@ class ToolParser(Protocol):
         """The events of the text that was held back, at the end of the output."""
 
 
-class PlainText:
-    """A parser that finds no calls."""
-
-    def push(self, text: str) -> list[Event]:
-        """The text as it is."""
-        return [Content(text)] if text else []
-
-    def finish(self) -> list[Event]:
-        """Nothing is held back."""
-        return []
-
-
 def held_back(text: str, markers: tuple[str, ...]) -> int:
     """Characters at the end of a text that may be the beginning of a marker.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assay.engine import Encoder, Engine
+    from assay.engine.core.encoder import Encoder
+    from assay.engine.core.engine import Engine
 
 
 def idle_gpu_note() -> str:
