@@ -238,7 +238,9 @@ def make_extra_parts(
         made[name] = [describe(wheel, EXTRAS[extra]) for wheel in sorted(moved)]
         # The ranges, not the versions carried: what the host has is kept where it suffices.
         carried = {entry["name"] for entry in made[name]}
-        stated = [one for one in requirements if requirement_name(one) in carried]
+        stated = [
+            requirement for requirement in requirements if requirement_name(requirement) in carried
+        ]
         write_lines(folder.parent / "requirements.txt", stated)
     everything.rmdir()
     return made

@@ -43,12 +43,12 @@ def _lines() -> Iterator[str]:
         "[levers](../guides/levers.md)."
     )
     yield ""
-    for engine in dict.fromkeys(one.engine for one in levers):
+    for engine in dict.fromkeys(lever.engine for lever in levers):
         yield f"## {engine}"
         yield ""
-        for one in levers:
-            if one.engine == engine:
-                yield from _lever(one)
+        for lever in levers:
+            if lever.engine == engine:
+                yield from _lever(lever)
     yield from _table("Keys of a lever", ("key", "value"), schema.KEYS)
     yield from _table("Facts of a workload", ("workload.NAME", "meaning"), facts.WORKLOAD)
     yield from _table("Facts of the machine", ("hardware.NAME", "meaning"), facts.HARDWARE)
@@ -67,11 +67,11 @@ def _lever(lever: Lever) -> Iterator[str]:
         yield f"- `{knob.knob}`: {values}{risk}"
     yield f"- Changes {change}; risk: {lever.safety}; outputs: {lever.correctness}."
     if lever.applies:
-        yield f"- Applies where {' and '.join(f'`{one}`' for one in lever.applies)}."
+        yield f"- Applies where {' and '.join(f'`{apply}`' for apply in lever.applies)}."
     if lever.addresses:
         yield f"- Addresses {', '.join(lever.addresses)}."
     if lever.changes:
-        yield f"- Replayed as {', '.join(f'`{one}`' for one in lever.changes)}."
+        yield f"- Replayed as {', '.join(f'`{change}`' for change in lever.changes)}."
     yield f"- {lever.reference}"
     yield ""
 

@@ -82,11 +82,11 @@ LOADS = {
 
 def spreads() -> str:
     """The spreads of the model error as Markdown."""
-    found = constants.find(UNSEEN)
-    gpus = found.values["training.model_error.fitted_gpus"]
+    constant = constants.find(UNSEEN)
+    gpus = constant.values["training.model_error.fitted_gpus"]
     lines = ["| term | log spread | of |", "|---|---|---|"]
     for name, what in TERMS.items():
-        spread = found.log_standard_errors.get(name, 0.0)
+        spread = constant.log_standard_errors.get(name, 0.0)
         lines.append(f"| `{name}` | {spread:.3g} | {what.format(gpus=gpus)} |")
     by_client = {client: engines.find("vllm", client) for client in engines.clients()}
     for name, what in LOADS.items():

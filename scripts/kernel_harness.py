@@ -171,7 +171,7 @@ class Kernel:
             count += 1
         extents = [[given] if isinstance(given, int) else list(given) for given in (grid, block)]
         configuration = LaunchConfiguration(
-            *((ctypes.c_uint * 3)(*one, *[1] * (3 - len(one))) for one in extents),
+            *((ctypes.c_uint * 3)(*extent, *[1] * (3 - len(extent))) for extent in extents),
             shared,
             torch.cuda.current_stream().cuda_stream,
             ctypes.addressof(attributes) if count else None,

@@ -44,18 +44,18 @@ def run_all(
         )
     made = batches.batches(chosen, workers)
     outcomes, unstarted = batches.run_batches(tool, made, workers, limits)
-    failed = [one for one in outcomes if one.status not in (0, None)]
+    failed = [outcome for outcome in outcomes if outcome.status not in (0, None)]
     return {
         "tool": tool,
-        "findings": sum(one.findings for one in outcomes),
-        "cases": sum(len(one.finished) for one in outcomes),
-        "slow": sorted(case for one in outcomes for case in one.slow),
+        "findings": sum(outcome.findings for outcome in outcomes),
+        "cases": sum(len(outcome.finished) for outcome in outcomes),
+        "slow": sorted(case for outcome in outcomes for case in outcome.slow),
         "unstarted": sorted(unstarted),
         "exit_status": failed[0].status if failed else 0,
         "workers": workers,
         "seconds": round(time.perf_counter() - start, 1),
-        "kernels": sorted({name for one in outcomes for name in one.kernels}),
-        "report": [line for one in outcomes for line in batches.report(one.output)],
+        "kernels": sorted({name for outcome in outcomes for name in outcome.kernels}),
+        "report": [line for outcome in outcomes for line in batches.report(outcome.output)],
         "tail": [line for one in failed for line in one.output.splitlines()[-30:]],
     }
 

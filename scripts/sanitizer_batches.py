@@ -122,9 +122,9 @@ def run_batch(tool: str, batch: Batch, limits: Limits) -> Outcome:
         events = list(_events(progress))
     finished = tuple(str(event["end"]) for event in events if "end" in event)
     started = {str(event["start"]) for event in events if "start" in event}
-    found = SUMMARY[tool].search(output)
+    matched = SUMMARY[tool].search(output)
     return Outcome(
-        findings=int(found.group(1)) if found else len(REPORTED.findall(output)),
+        findings=int(matched.group(1)) if matched else len(REPORTED.findall(output)),
         finished=finished,
         slow=tuple(sorted(started - set(finished))),
         left=tuple(case for case in batch.cases if case not in started),

@@ -35,7 +35,7 @@ class Answer:
 
     def to_json(self) -> Any:
         """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
-        own = (one.name for one in fields(self) if one.name not in ("notes", "problem"))
+        own = (field.name for field in fields(self) if field.name not in ("notes", "problem"))
         return {name: getattr(self, name) for name in own}
 
 

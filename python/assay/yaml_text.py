@@ -81,15 +81,15 @@ class _Reader:
         return self._mapping(depth)
 
     def _mapping(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for event in self._until(yaml.MappingEndEvent):
             name = self._value(event, depth + 1)
             if not isinstance(name, str):
                 raise self._refused(event, "a word as key", repr(name)[:40])
-            if name in found:
+            if name in mapping:
                 raise self._refused(event, "each key once", f"{name} again")
-            found[name] = self._value(next(self._events), depth + 1)
-        return found
+            mapping[name] = self._value(next(self._events), depth + 1)
+        return mapping
 
     def _until(self, end: type) -> Iterator[Any]:
         while not isinstance(event := next(self._events), end):

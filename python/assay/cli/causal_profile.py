@@ -115,13 +115,13 @@ def _rows(delays: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
     titles = ("delayed", "nodes", "slope", "interval", "verdict", "runs")
     cells: list[tuple[Part, ...]] = [
         (
-            (one.name, NAME),
-            str(len(one.nodes)),
-            (f"{one.slope:.2f}", VALUE),
-            f"{one.lo:.2f} to {one.hi:.2f}",
-            (one.verdict, _STYLES[one.verdict]),
-            f"{one.runs}",
+            (delay.name, NAME),
+            str(len(delay.nodes)),
+            (f"{delay.slope:.2f}", VALUE),
+            f"{delay.lo:.2f} to {delay.hi:.2f}",
+            (delay.verdict, _STYLES[delay.verdict]),
+            f"{delay.runs}",
         )
-        for one in delays
+        for delay in delays
     ]
     yield from table(titles, cells, canvas, right=(1, 2, 3, 5))

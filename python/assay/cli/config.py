@@ -33,24 +33,24 @@ def config_command(
     rows: list[dict[str, Any]] = [
         {
             "command": "",
-            "option": f"--{one.option}",
-            "value": _shown(one.value),
-            "source": str(one.path),
+            "option": f"--{setting.option}",
+            "value": _shown(setting.value),
+            "source": str(setting.path),
         }
-        for one in settings
-        if not one.command
+        for setting in settings
+        if not setting.command
     ]
     for name in names:
-        found = configuration.sources(known[name], name, settings)
-        for option, (value, source) in found.items():
+        sources = configuration.sources(known[name], name, settings)
+        for option, (value, source) in sources.items():
             if command is not None or source != "default":
                 shown = None if value is None else _shown(value)
                 rows.append({"command": name, "option": option, "value": shown, "source": source})
     files = [{"path": str(path), "exists": path.is_file()} for path in configuration.paths()]
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        for one in files:
-            yield f"{one['path']}{'' if one['exists'] else ' (does not exist)'}"
+        for file in files:
+            yield f"{file['path']}{'' if file['exists'] else ' (does not exist)'}"
         yield ""
         if not rows:
             yield "no option is set by a file or the environment"

@@ -173,9 +173,9 @@ def diagnose_command(
             data["html"] = html
     # In JSON they are violations.
     unmeasured = [
-        f"{one.invariant} of {one.where} not measured: {one.reason}"
-        for one in diagnosis.violations
-        if one.verdict == "not measured"
+        f"{violation.invariant} of {violation.where} not measured: {violation.reason}"
+        for violation in diagnosis.violations
+        if violation.verdict == "not measured"
     ]
     shown = options.MAX_LISTED if limit is None else limit
     hidden = cut(shown, operations=data["operations"], kernels=data["kernels"])

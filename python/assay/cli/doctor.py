@@ -40,8 +40,8 @@ def doctor_command(as_json: options.Json = False) -> Report:
 
 
 def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
-    found = check.survey
-    program, processor = found.program, found.processor
+    survey = check.survey
+    program, processor = survey.program, survey.processor
     yield from facts(
         [
             ("assay", f"{program['version']}, {program['build']}"),
@@ -57,16 +57,16 @@ def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
     )
     yield ""
     yield from table(
-        ("device", "works", "memory", "description"), _devices(found), canvas, right=(2,)
+        ("device", "works", "memory", "description"), _devices(survey), canvas, right=(2,)
     )
     yield ""
     yield from table(
-        ("driver", "version", "devices", "detail"), _drivers(found), canvas, right=(2,)
+        ("driver", "version", "devices", "detail"), _drivers(survey), canvas, right=(2,)
     )
     yield ""
-    yield from table(("library", "found", "required", "for"), _libraries(found), canvas)
+    yield from table(("library", "found", "required", "for"), _libraries(survey), canvas)
     yield ""
-    yield from table(("folder", "state", "free", "path"), _folders(found), canvas, right=(2,))
+    yield from table(("folder", "state", "free", "path"), _folders(survey), canvas, right=(2,))
     yield ""
     if check.ceilings:
         yield from table(
@@ -77,10 +77,10 @@ def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
         )
     else:
         yield (("ceilings", FAINT), "  not measured yet: assay calibrate")
-    if found.missing:
+    if survey.missing:
         yield ""
         yield "missing:"
-    for one in found.missing:
+    for one in survey.missing:
         style = BAD if one.required else WARN
         yield ("    ", (one.what, style), f", for {one.needed_for}")
         yield from wrapped(one.how, canvas, "        ", FAINT)
@@ -93,43 +93,43 @@ def _size(number: int | None) -> str:
 def _devices(found: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (one.name, NAME),
-            ("yes", GOOD) if one.works else ("no", BAD),
-            _size(one.memory_bytes),
-            one.problem or one.description,
+            (device.name, NAME),
+            ("yes", GOOD) if device.works else ("no", BAD),
+            _size(device.memory_bytes),
+            device.problem or device.description,
         )
-        for one in found.devices
+        for device in found.devices
     ]
 
 
 def _drivers(found: "Survey") -> list[tuple[Part, ...]]:
     return [
-        ((one.name, NAME), one.version or "none", str(one.devices), one.detail)
-        for one in found.drivers
+        ((driver.name, NAME), driver.version or "none", str(driver.devices), driver.detail)
+        for driver in found.drivers
     ]
 
 
 def _libraries(found: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (one.name, NAME),
-            one.found or ("no", WARN if one.extra else BAD),
-            one.wanted,
-            f"extra {one.extra}" if one.extra else "everything",
+            (library.name, NAME),
+            library.found or ("no", WARN if library.extra else BAD),
+            library.wanted,
+            f"extra {library.extra}" if library.extra else "everything",
         )
-        for one in found.libraries
+        for library in found.libraries
     ]
 
 
 def _folders(found: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (one.name, NAME),
-            ("writable", GOOD) if one.writable else ("not writable", BAD),
-            _size(one.free_bytes),
-            f"{one.path} ({one.set_by})",
+            (place.name, NAME),
+            ("writable", GOOD) if place.writable else ("not writable", BAD),
+            _size(place.free_bytes),
+            f"{place.path} ({place.set_by})",
         )
-        for one in found.places
+        for place in found.places
     ]
 
 

@@ -102,8 +102,8 @@ def _embedded(engine: "Encoder | Engine", texts: Sequence[str]) -> list[list[flo
     from assay.engine import Encoder
 
     if isinstance(engine, Encoder):
-        found: list[list[float]] = engine.embed_batch(texts).tolist()
-        return found
+        embedded: list[list[float]] = engine.embed_batch(texts).tolist()
+        return embedded
     return [engine.embed(text).tolist() for text in texts]
 
 

@@ -39,8 +39,8 @@ def levers_show_command(
 
 def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
     knobs = "; ".join(
-        f"{one.knob}: {', '.join(lever_text.value(value) for value in one.values)}"
-        for one in lever.knobs
+        f"{knob.knob}: {', '.join(lever_text.value(value) for value in knob.values)}"
+        for knob in lever.knobs
     )
     together = " (values go together, in this order)" if len(lever.knobs) > 1 else ""
     yield from facts(
@@ -48,7 +48,7 @@ def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
             ("lever", f"{lever.engine}/{lever.name}"),
             ("mechanism", lever.mechanism),
             ("knobs", knobs + together),
-            ("applies", " and ".join(f"[{one}]" for one in lever.applies) or "always"),
+            ("applies", " and ".join(f"[{apply}]" for apply in lever.applies) or "always"),
             ("addresses", ", ".join(lever.addresses)),
             ("what-if", ", ".join(lever.changes)),
             ("change", "live" if lever.hot else "by a restart"),

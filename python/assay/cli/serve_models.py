@@ -105,10 +105,10 @@ def load(
     from assay.runtime import device as device_named
 
     place = device_named(sampling.chosen_device(device))
-    shares = [one.share for one in models if one.share is not None]
+    shares = [model.share for model in models if model.share is not None]
     sharing = DeviceSharing(place, shares) if shares else None
-    settings = _knobs_by_model(knobs, [one.name for one in models])
-    folders = _adapters_by_model(adapters, [one.name for one in models])
+    settings = _knobs_by_model(knobs, [model.name for model in models])
+    folders = _adapters_by_model(adapters, [model.name for model in models])
     for share in shares:
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
     engines: list[Engine | Encoder] = []
@@ -144,7 +144,7 @@ def load(
         ]
         # The application closes the engines from here on.
         stack.pop_all()
-    return Served(hosted, place.name, any(one.files.synthetic for one in engines), sharing)
+    return Served(hosted, place.name, any(engine.files.synthetic for engine in engines), sharing)
 
 
 def _engine(
@@ -213,7 +213,7 @@ def _knobs_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
 
 def _adapters_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The adapters of each model, from NAME=FOLDER, or MODEL:NAME=FOLDER where there are several."""
-    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    adapters: dict[str, dict[str, str]] = {name: {} for name in names}
     taken = set(names)
     form = "NAME=FOLDER" if len(names) == 1 else "MODEL:NAME=FOLDER"
     for text in given:
@@ -221,12 +221,12 @@ def _adapters_by_model(given: Sequence[str], names: Sequence[str]) -> dict[str, 
         if len(names) == 1:
             model, colon, rest = names[0], ":", text
         named = _NAMED.fullmatch(rest)
-        if not colon or model not in found or named is None:
+        if not colon or model not in adapters or named is None:
             raise InputError(f'--lora: expected {form}, got "{text}"')
         if named[1] in taken:
             raise InputError(
                 f'--lora: expected a name that no model or adapter has, got "{named[1]}"'
             )
         taken.add(named[1])
-        found[model][named[1]] = named[2]
-    return found
+        adapters[model][named[1]] = named[2]
+    return adapters

@@ -131,7 +131,7 @@ def _text(recording: "Recording", canvas: Canvas) -> Iterator[Line]:
     yield ""
     yield from table(
         ("source", "device", "name"),
-        [(one["source"], one["device"], one["name"]) for one in recording.devices],
+        [(device["source"], device["device"], device["name"]) for device in recording.devices],
         canvas,
     )
     yield ""

@@ -97,7 +97,7 @@ def attribute(
                 causes.append(cause)
         elif isinstance(finding, MechanismEstimate):
             causes.append(_estimated(mechanism, finding))
-    causes = [_tested(one, experiments) for one in causes]
+    causes = [_tested(cause, experiments) for cause in causes]
     notes += _unclaimed(view, claimed)
     causes.sort(key=lambda one: -one.ns_per_token)
     return RankedHypotheses(tuple(causes), tuple(notes))
@@ -169,7 +169,11 @@ def _estimated(mechanism: Mechanism, estimate: MechanismEstimate) -> Hypothesis:
 def _tested(cause: Hypothesis, experiments: Sequence[DelayExperiment]) -> Hypothesis:
     """The cause with what experiments say of it: one that the step waits for is established."""
     subjects = _SUBJECTS.get(cause.name, frozenset())
-    about = [one for one in experiments if any(part in subjects for part in parts(one.operation))]
+    about = [
+        experiment
+        for experiment in experiments
+        if any(part in subjects for part in parts(experiment.operation))
+    ]
     if not about:
         return cause
     evidence = (*cause.evidence, *(Evidence(_outcome(one), (), "experiment") for one in about))

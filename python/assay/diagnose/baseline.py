@@ -99,10 +99,10 @@ def compare_to_baseline(
 def _steps(traces: Sequence[Residuals], phase: str) -> pl.DataFrame:
     return pl.concat(
         [
-            one.steps.filter((pl.col("phase") == phase) & pl.col("is_whole")).select(
+            trace.steps.filter((pl.col("phase") == phase) & pl.col("is_whole")).select(
                 "observed_ns", *TERMS
             )
-            for one in traces
+            for trace in traces
         ]
     )
 
@@ -189,13 +189,13 @@ def _compare(name: str, kind: str, observed: Floats, before: Floats, how: str) -
     typical = np.nanmedian(np.concatenate([observed, before]), axis=0)
     logs = [np.log(np.maximum(one, 1.0) / typical) for one in (observed, before)]
     spread = np.nanmedian(
-        np.abs(np.concatenate([one - np.nanmedian(one, axis=0) for one in logs])), axis=0
+        np.abs(np.concatenate([log - np.nanmedian(log, axis=0) for log in logs])), axis=0
     )
     precision = 1.0 / (1.4826 * spread + RESOLUTION) ** 2
-    ours, theirs = (_weighted(one, precision) for one in logs)
+    ours, theirs = (_weighted(log, precision) for log in logs)
     slower = float(stats.mannwhitneyu(ours, theirs, alternative="greater").pvalue)
     faster = float(stats.mannwhitneyu(ours, theirs, alternative="less").pvalue)
-    timed = [_weighted(one, typical) for one in logs]
+    timed = [_weighted(log, typical) for log in logs]
     ratio = float(np.exp(np.median(timed[0][:, None] - timed[1][None, :])))
     noise = float(np.hypot(_deviation(ours), _deviation(theirs)) / np.sqrt(2))
     totals = [float(np.median(np.nansum(one, axis=1))) for one in (before, observed)]
@@ -209,8 +209,8 @@ def _compare(name: str, kind: str, observed: Floats, before: Floats, how: str) -
 def _weighted(logs: Floats, weight: Floats) -> Floats:
     present = np.isfinite(logs)
     total = np.where(present, logs, 0.0) @ weight
-    found: Floats = total / np.maximum(present @ weight, 1e-300)
-    return found
+    weighted: Floats = total / np.maximum(present @ weight, 1e-300)
+    return weighted
 
 
 def _deviation(values: Floats) -> float:

@@ -37,12 +37,12 @@ def infer(observed_ns: float, predict: Callable[[int], Graph]) -> ContextLength 
     def at(tokens: int) -> tuple[float, float, float]:
         if tokens not in times:
             nodes = [
-                one for one in predict(tokens).nodes if "attention" in one.operation.split("+")
+                node for node in predict(tokens).nodes if "attention" in node.operation.split("+")
             ]
             times[tokens] = (
-                sum(one.expected_ns for one in nodes),
-                sum(one.lo_ns for one in nodes),
-                sum(one.hi_ns for one in nodes),
+                sum(node.expected_ns for node in nodes),
+                sum(node.lo_ns for node in nodes),
+                sum(node.hi_ns for node in nodes),
             )
         return times[tokens]
 
@@ -64,7 +64,7 @@ def infer(observed_ns: float, predict: Callable[[int], Graph]) -> ContextLength 
 def _solve(times: dict[int, tuple[float, float, float]], observed: float, which: int) -> int:
     """Where the line through the predicted times meets the observed one."""
     tokens = np.array(sorted(times), np.float64)
-    values = np.maximum.accumulate([times[int(one)][which] for one in tokens])
+    values = np.maximum.accumulate([times[int(token)][which] for token in tokens])
     if observed <= values[0]:
         return int(tokens[0])
     return max(round(float(np.interp(observed, values, tokens))), 1)

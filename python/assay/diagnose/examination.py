@@ -183,7 +183,7 @@ def _changes(
     """What became slower or faster than in healthy traces."""
     if not baselines:
         return ()
-    healthy = [residuals(one.trace, graphs, telemetry) for one in baselines]
+    healthy = [residuals(baseline.trace, graphs, telemetry) for baseline in baselines]
     return tuple(compare_to_baseline(found, healthy))
 
 
@@ -224,7 +224,7 @@ def check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
     if not steps:
         return
     layers = int(model.architecture["layers"])
-    counts = [one["layers"] for one in steps if one["layers"]]
+    counts = [step["layers"] for step in steps if step["layers"]]
     usual = max(dict.fromkeys(counts), key=counts.count, default=layers)
     if counts and layers not in counts:
         raise InputError(
@@ -322,22 +322,22 @@ def _lacking(
     model: ModelSpec | None, hardware: HardwareSpec | None, engine: str | None, trace: Trace
 ) -> list[str]:
     """Why no step can be predicted."""
-    found = []
+    lacking = []
     if model is None:
-        found.append("no prediction: no model given; --model names a configuration")
+        lacking.append("no prediction: no model given; --model names a configuration")
     if hardware is None:
         named = ", ".join(subject.gpu_names(trace)) or "none"
-        found.append(
+        lacking.append(
             f"no prediction: no GPU given, and the trace names {named}; --gpu names one of the "
             "catalog or a calibration"
         )
     if engine not in subject.ENGINES:
-        found.append(
+        lacking.append(
             f"no prediction: the engine is {engine or 'not recognized'}; --engine says whose "
             f"kernels to assume: {', '.join(subject.ENGINES)}"
         )
     if not trace.steps.height:
-        found.append(
+        lacking.append(
             "no prediction: no step found in the trace; the waterfall is of its whole time"
         )
-    return found
+    return lacking

@@ -77,7 +77,7 @@ def residuals(
     (`assay.observe.telemetry.reading.read`) tell throttled clocks.
     """
     graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
-    if not all(len(one) for one in graphs):
+    if not all(len(graph) for graph in graphs):
         raise InputError("residuals: expected a graph with nodes, got an empty one")
     decoding = graphs[0] if graphs else NO_PREDICTION
     device = lanes.device_events(trace)
@@ -124,7 +124,7 @@ def _about_steps(steps: pl.DataFrame, graphs: Sequence[Graph]) -> list[str]:
         ).unique(maintain_order=True)
         listed = ", ".join(f"{phase} of batch {batch}" for phase, batch in kinds.head(4).rows())
         given = ", ".join(
-            f"{graph_phase(one)} of batch {one.batch.get('sequences')}" for one in graphs
+            f"{graph_phase(graph)} of batch {graph.batch.get('sequences')}" for graph in graphs
         )
         notes.append(
             f"{without.height} of {steps.height} steps ({listed}) have no prediction, which is for "

@@ -98,26 +98,26 @@ def _inferred(
 ) -> ContextLength | None:
     """The context of the most frequent decode steps from their attention."""
     observed = _attention_ns(trace, group)
-    found = None
+    inferred = None
     if observed:
-        found = infer(observed, lambda tokens: _predict(request, situation, group, tokens))
+        inferred = infer(observed, lambda tokens: _predict(request, situation, group, tokens))
     least = _least_context(trace)
     unstated = "the trace does not state the context of its steps: taken as"
-    if found is None:
+    if inferred is None:
         notes.append(f"{unstated} {least:,}, the tokens that it shows; --context gives it")
         return ContextLength(least, least, least, "trace")
-    if found.tokens <= least:
+    if inferred.tokens <= least:
         notes.append(
             f"{unstated} {least:,}, the tokens that it shows: attention takes {observed / 1e3:,.0f} "
             "us, no longer than predicted for them; --context gives it"
         )
-        return ContextLength(least, least, max(found.hi, least), "trace")
+        return ContextLength(least, least, max(inferred.hi, least), "trace")
     notes.append(
-        f"{unstated} {found.tokens:,} tokens, at which attention is predicted to take the "
-        f"{observed / 1e3:,.0f} us that it did (its interval allows {max(found.lo, least):,} to "
-        f"{found.hi:,}); attention is then not predicted independently; --context gives it"
+        f"{unstated} {inferred.tokens:,} tokens, at which attention is predicted to take the "
+        f"{observed / 1e3:,.0f} us that it did (its interval allows {max(inferred.lo, least):,} to "
+        f"{inferred.hi:,}); attention is then not predicted independently; --context gives it"
     )
-    return found
+    return inferred
 
 
 def _least_context(trace: Trace) -> int:

@@ -63,7 +63,7 @@ def engine_of(trace: Trace) -> str | None:
 def gpu_of(trace: Trace) -> str | None:
     """The accelerator of the catalog that the header names; None where it names none, or several."""
     devices = trace.header.hardware.get("devices")
-    named = [_device_name(one) for one in _members(devices)]
+    named = [_device_name(member) for member in _members(devices)]
     found = set()
     for name in dict.fromkeys(named):
         try:
@@ -75,7 +75,7 @@ def gpu_of(trace: Trace) -> str | None:
 
 def gpu_names(trace: Trace) -> list[str]:
     """Devices as the header has them."""
-    named = [_device_name(one) for one in _members(trace.header.hardware.get("devices"))]
+    named = [_device_name(member) for member in _members(trace.header.hardware.get("devices"))]
     return [name for name in dict.fromkeys(named) if name]
 
 

@@ -191,7 +191,9 @@ class LoadClient:
                 reporting.cancel()
         cpu_s = time.thread_time() - cpu_s
         found = disturbances() if disturbances else ()
-        records = [to_record(one, start_s) if isinstance(one, Sent) else one for one in answers]
+        records = [
+            to_record(answer, start_s) if isinstance(answer, Sent) else answer for answer in answers
+        ]
         records.sort(key=lambda record: record.number)
         seconds = max((record.end_s for record in records), default=time.monotonic() - start_s)
         return summarize(

@@ -211,7 +211,7 @@ class _Search:
     def _newest(self) -> list[Point]:
         """The newest point of each load of this search's kind."""
         unit = AT_ONCE if self._kind == "max-concurrency" else A_SECOND
-        return list({one.load: one for one in self._points if one.unit == unit}.values())
+        return list({point.load: point for point in self._points if point.unit == unit}.values())
 
     def _at(self, load: float, longer: int = 1) -> Point:
         if self._kind == "max-concurrency":

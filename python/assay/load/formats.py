@@ -59,14 +59,15 @@ def to_vllm(measurement: Measurement, workload: Workload, burstiness: float = 1.
             figures[name] = int(figures[name])
     data |= figures
     data |= {
-        "input_lens": [one.prompt_tokens for one in records],
-        "output_lens": [one.output_tokens if succeeded(one) else 0 for one in records],
+        "input_lens": [record.prompt_tokens for record in records],
+        "output_lens": [record.output_tokens if succeeded(record) else 0 for record in records],
         "ttfts": [
-            0.0 if one.first_token_s is None else one.first_token_s - one.sent_s for one in records
+            0.0 if record.first_token_s is None else record.first_token_s - record.sent_s
+            for record in records
         ],
-        "itls": [list(one.itls_s) for one in records],
-        "start_times": [one.sent_s for one in records],
-        "errors": [one.error or "" for one in records],
+        "itls": [list(record.itls_s) for record in records],
+        "start_times": [record.sent_s for record in records],
+        "errors": [record.error or "" for record in records],
     }
     return json.dumps(data, indent=1) + "\n"
 
@@ -74,7 +75,7 @@ def to_vllm(measurement: Measurement, workload: Workload, burstiness: float = 1.
 def to_records(measurement: Measurement, workload: Workload) -> str:
     """One line of JSON for each request; times are seconds from the window's start."""
     del workload
-    return "".join(json.dumps(dataclasses.asdict(one)) + "\n" for one in measurement.records)
+    return "".join(json.dumps(dataclasses.asdict(record)) + "\n" for record in measurement.records)
 
 
 def to_llm_d(measurement: Measurement, workload: Workload) -> str:
@@ -83,7 +84,7 @@ def to_llm_d(measurement: Measurement, workload: Workload) -> str:
 
     start = datetime.fromtimestamp(measurement.started_at, UTC)
     end = datetime.fromtimestamp(measurement.started_at + measurement.seconds, UTC)
-    done = [one for one in measurement.records if succeeded(one)]
+    done = [record for record in measurement.records if succeeded(record)]
     lengths = np.array([one.prompt_tokens for one in done], dtype=np.float64)
     outputs = np.array([request.max_tokens for request in workload.requests], dtype=np.float64)
     standardized: dict[str, Any] = {
@@ -194,7 +195,7 @@ def _sequence_length(values: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def _identity(measurement: Measurement) -> str:
-    ends = ",".join(f"{one.number}:{one.end_s!r}" for one in measurement.records)
+    ends = ",".join(f"{record.number}:{record.end_s!r}" for record in measurement.records)
     return f"{measurement.workload}|{measurement.started_at!r}|{ends}"
 
 

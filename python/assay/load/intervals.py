@@ -25,7 +25,7 @@ _LEAST: Final = 10
 
 def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Interval]:
     """Intervals of `output_throughput` and of the means of TTFT, TPOT and E2EL."""
-    done = sorted((one for one in records if succeeded(one)), key=lambda one: one.sent_s)
+    done = sorted((record for record in records if succeeded(record)), key=lambda one: one.sent_s)
     if len(done) < _LEAST or seconds <= 0:
         return {}
     found = {"output_throughput": _figure(_throughputs(done, seconds))}

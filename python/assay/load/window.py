@@ -65,5 +65,7 @@ def summarize(
 
 def lateness_ms(records: Sequence[RequestRecord]) -> float | None:
     """How late 99 % of the requests of an open loop were sent at most; None in a closed loop."""
-    late = [one.sent_s - one.scheduled_s for one in records if one.scheduled_s is not None]
+    late = [
+        record.sent_s - record.scheduled_s for record in records if record.scheduled_s is not None
+    ]
     return 1e3 * float(np.percentile(late, 99)) if late else None

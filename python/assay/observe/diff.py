@@ -145,7 +145,7 @@ def _sides(trace: Trace) -> dict[str, Side]:
     steps = trace.steps.filter(pl.col("phase").is_not_null() & (pl.col("dur_ns") >= 0))
     steps = steps.with_columns(pl.col("phase").cast(pl.String))
     events = _device_events(trace).filter(pl.col("step").is_not_null())
-    found = {}
+    sides = {}
     for (phase,), chosen in steps.group_by(["phase"], maintain_order=True):
         windows = chosen.with_row_index("place").select(
             "rank",
@@ -159,13 +159,13 @@ def _sides(trace: Trace) -> dict[str, Side]:
             # A trace of one process may name the rank in one of its tables only.
             inside = events.join(windows.drop("rank"), on="step", how="inner")
         batch = chosen["batch"].median()
-        found[str(phase)] = _side(
+        sides[str(phase)] = _side(
             str(phase),
             chosen["dur_ns"].to_numpy(),
             inside,
             float(batch) if isinstance(batch, (int, float)) else None,
         )
-    return found
+    return sides
 
 
 def _side(phase: str, durations: np.ndarray, events: pl.DataFrame, batch: float | None) -> Side:

@@ -61,7 +61,7 @@ def stored() -> Iterator[StoredTrace]:
         files = [one.stat() for one in path.rglob("*") if one.is_file()]
         modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         yield StoredTrace(
-            path.name, path, _header(path / HEADER), sum(one.st_size for one in files), modified
+            path.name, path, _header(path / HEADER), sum(file.st_size for file in files), modified
         )
 
 

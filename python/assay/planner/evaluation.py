@@ -192,16 +192,20 @@ def _formats(
 ) -> tuple[formats.Execution, formats.Execution]:
     """How projections and experts are stored and multiplied."""
     if batch.engine == "assay":
-        found = formats.own_execution(batch.weight_dtype, plan.load.tokens, plan.load.on_gpu)
-        notes += [found.note] if found.note else []
-        return found, found
-    found = formats.weight_execution(batch.weight_dtype, hardware.given)
-    if found.note:
-        notes.append(f"{hardware.name}: {found.note}")
-    if model.architecture["experts"] and found.weight_bytes < 1:
-        notes.append(f"{found.format} experts; attention and shared parts stay in 16 bits")
-        return formats.Execution("bf16", 2.0, 16), found
-    return found, found
+        weight_execution = formats.own_execution(
+            batch.weight_dtype, plan.load.tokens, plan.load.on_gpu
+        )
+        notes += [weight_execution.note] if weight_execution.note else []
+        return weight_execution, weight_execution
+    weight_execution = formats.weight_execution(batch.weight_dtype, hardware.given)
+    if weight_execution.note:
+        notes.append(f"{hardware.name}: {weight_execution.note}")
+    if model.architecture["experts"] and weight_execution.weight_bytes < 1:
+        notes.append(
+            f"{weight_execution.format} experts; attention and shared parts stay in 16 bits"
+        )
+        return formats.Execution("bf16", 2.0, 16), weight_execution
+    return weight_execution, weight_execution
 
 
 def _head_bytes(

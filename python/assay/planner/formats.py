@@ -54,10 +54,10 @@ def names() -> tuple[str, ...]:
 def canonical(name: str) -> str:
     """A format by any of its usual names."""
     lower = name.strip().lower()
-    found = _ALIASES.get(lower, lower)
-    if found not in names():
+    alias = _ALIASES.get(lower, lower)
+    if alias not in names():
         raise unknown_name("weight format", name, (*names(), *_ALIASES))
-    return found
+    return alias
 
 
 def weight_execution(name: str, given: Mapping[str, float]) -> Execution:
@@ -111,10 +111,10 @@ def _stored_bytes(format: str) -> float:
 def kv_format(name: str) -> str:
     """The name of a format of the KV cache in `KV_FORMATS`."""
     lower = name.strip().lower()
-    found = _ALIASES.get(lower, lower)
-    if found not in KV_FORMATS:
+    alias = _ALIASES.get(lower, lower)
+    if alias not in KV_FORMATS:
         raise unknown_name("KV-cache format", name, KV_FORMATS)
-    return found
+    return alias
 
 
 def kv_bytes(name: str) -> float:

@@ -177,7 +177,7 @@ class _Shares:
     """How the operations of a layer share one equation."""
 
     def __init__(self, layout: Layout, item: str, operations: Sequence[Operation]) -> None:
-        self.members = [one for one in operations if one.items == (item,)]
+        self.members = [operation for operation in operations if operation.items == (item,)]
         if not self.members:
             return
         self.whole = layout.item(item)
@@ -189,8 +189,8 @@ class _Shares:
         if item == "routing":
             launched += len(_EXPERTS) * layout.glue
         self.launch = min(launched, self.whole.time)
-        self.kernels = sum(one.kernels for one in self.members)
-        self.weight = math.fsum(one.weight for one in self.members)
+        self.kernels = sum(member.kernels for member in self.members)
+        self.weight = math.fsum(member.weight for member in self.members)
 
     def of(self, operation: Operation) -> _Work:
         """The share of one operation."""

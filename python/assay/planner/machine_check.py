@@ -31,7 +31,9 @@ def check_machine() -> MachineCheck:
     surveyed = survey()
     ceilings: dict[str, Headline] = {}
     unreadable: list[str] = []
-    for name in (one.name for one in surveyed.devices if one.works and one.name != "sim"):
+    for name in (
+        device.name for device in surveyed.devices if device.works and device.name != "sim"
+    ):
         try:
             calibration = stored(name)
         except InputError as error:
@@ -51,7 +53,7 @@ def headline(measured: Calibration) -> Headline:
         """The one of the largest working set on the most threads, or the highest rate."""
         ceilings = [one for one in measured.select(operation) if one.unit == unit]
         if unit == "FLOP/s":
-            return max((one.value for one in ceilings), default=None)
+            return max((ceiling.value for ceiling in ceilings), default=None)
         ceilings.sort(
             key=lambda one: (one.parameters.get("threads", 1), one.parameters.get("bytes"))
         )

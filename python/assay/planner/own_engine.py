@@ -60,14 +60,14 @@ def _attention(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation
 def _dense(model: ModelSpec, load: Load) -> list[Operation]:
     hidden, gate = model.architecture["hidden"], model.architecture["ffn"] / load.tensor
     _, last = _norms(model, load)
-    found = [
+    dense = [
         *_pass("post_attention_norm", last, 3 * hidden),
         Operation(_gate_name(load, last), ("ffn_up",), depth=hidden),
     ]
     if not _fuses(load):
-        found.append(Operation("activation", ("passes",), weight=3 * gate, written=1 / 3))
-    found.append(Operation("down_proj", ("ffn_down",), depth=gate))
-    return found
+        dense.append(Operation("activation", ("passes",), weight=3 * gate, written=1 / 3))
+    dense.append(Operation("down_proj", ("ffn_down",), depth=gate))
+    return dense
 
 
 def _experts(model: ModelSpec, load: Load) -> list[Operation]:

@@ -116,8 +116,8 @@ def _grouped(
     if batch.prefill_tokens:
         return {}
     kind = "experts_gemv" if combines(plan.load, shapes["experts_per_token"]) else "experts"
-    found: dict[str, float] = own[kind]
-    return found
+    grouped: dict[str, float] = own[kind]
+    return grouped
 
 
 def _restated(hardware: HardwareSpec) -> float:
@@ -143,7 +143,9 @@ def _cpu_values(
             "assay calibrate --device cpu",
         )
     format, shapes = canonical(batch.weight_dtype), model.architecture
-    threads = max(int(one.parameters.get("threads", 1)) for one in hardware.ceilings.values())
+    threads = max(
+        int(ceiling.parameters.get("threads", 1)) for ceiling in hardware.ceilings.values()
+    )
     gemv = affine(select(hardware.ceilings, "linear", dtype=format, rows=1, threads=threads))
     overhead = gemv.overhead if gemv is not None else 0.0
 
@@ -155,7 +157,7 @@ def _cpu_values(
 
     rate = rate_of(max(round(plan.load.tokens), 1), shapes["ffn"] or shapes["expert_ffn"])
     peak = max(hardware.given["gpu.peak_flops"], rate)
-    found = {
+    cpu_values = {
         **dict.fromkeys(_SPREADS, _spread(hardware)),
         "gpu.peak_flops": peak,
         "kernels.gemm.launch_time": overhead,
@@ -167,14 +169,14 @@ def _cpu_values(
         / peak,
     }
     if not shapes["experts"]:
-        return found
+        return cpu_values
     # An expert's rows are a linear layer of their own; the equation adds half a tile to each.
     assignments = plan.load.tokens * shapes["experts_per_token"]
     share = shapes["experts_per_token"] / shapes["experts"]
     touched = shapes["experts"] * (1.0 - (1.0 - share) ** plan.load.tokens)
     expert_rate = rate_of(assignments / touched, shapes["expert_ffn"])
     padded = assignments + touched * _CPU_TILE_ROWS / 2
-    return found | {
+    return cpu_values | {
         "kernels.experts.launch_time": overhead * touched,
         "kernels.experts.read_share": _NEVER_BOUND,
         "kernels.experts.tile_rows": _CPU_TILE_ROWS,
@@ -184,5 +186,5 @@ def _cpu_values(
 
 def _spread(hardware: HardwareSpec) -> float:
     """Log spread of measured ceilings: the median over them."""
-    widths = sorted(math.log(one.hi / one.lo) for one in hardware.ceilings.values())
+    widths = sorted(math.log(ceiling.hi / ceiling.lo) for ceiling in hardware.ceilings.values())
     return max(widths[len(widths) // 2] / _TAILS, _LEAST_SPREAD)

@@ -112,10 +112,10 @@ def _iterations(
     )  # fmt: skip
     prefills = [tokens * units for units in range(at_once + 1)]
     table = np.zeros((len(numbers), len(prefills)))
-    found = sweep(
+    step_ns = sweep(
         model, hardware, chosen, {"sequences": numbers[1:], "prefill_tokens": prefills}
     ).step_ns
-    table[1:] = np.reshape(found, (len(numbers) - 1, len(prefills))) * 1e-9
+    table[1:] = np.reshape(step_ns, (len(numbers) - 1, len(prefills))) * 1e-9
     alone = sweep(
         model, hardware, replace(chosen, sequences=0, prefill_tokens=tokens),
         {"prefill_tokens": prefills[1:]},

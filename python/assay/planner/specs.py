@@ -77,7 +77,7 @@ class HardwareSpec:
     @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU: one of the catalog, or a calibrated one that it does not have."""
-        by_threads = any("threads" in one.parameters for one in self.ceilings.values())
+        by_threads = any("threads" in ceiling.parameters for ceiling in self.ceilings.values())
         return bool(self.accelerator) or not by_threads
 
 

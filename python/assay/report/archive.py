@@ -54,12 +54,12 @@ def archive(folder: Path, store: str | None = None) -> Archived | None:
 
 def _names(folder: Path) -> list[str]:
     """Every file of the run: rows, journal, report, traces, telemetry, logs."""
-    found = []
+    names = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if path.is_file() and not path.is_symlink() and not name.name.startswith("."):
-            found.append(name.as_posix())
-    return found
+            names.append(name.as_posix())
+    return names
 
 
 def sums_text(sums: dict[str, str]) -> bytes:

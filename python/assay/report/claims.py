@@ -58,7 +58,9 @@ class _Builder:
         self.metric = words.metric_name(record.outcome.metric)
         self.unit = words.metric_unit(record.outcome.metric)
         self.compared = {"better": record.better, "confidence": record.confidence}
-        self.measured = {one["experiment"] for one in files.blocks} if self._has_blocks() else set()
+        self.measured = (
+            {block["experiment"] for block in files.blocks} if self._has_blocks() else set()
+        )
 
     def _has_blocks(self) -> bool:
         return self.files.has(EXPERIMENTS)
@@ -281,8 +283,8 @@ def _of_result(result: ExperimentResult, role: str) -> dict[str, Any]:
         "reason": result.reason,
         "failure": result.failure,
         "gates": [
-            {"gate": one.gate, "passed": one.passed, "statement": one.statement}
-            for one in result.gates
+            {"gate": gate.gate, "passed": gate.passed, "statement": gate.statement}
+            for gate in result.gates
         ],
         "dropped": dropped,
         "seconds": result.seconds,

@@ -78,10 +78,10 @@ def _median(files: RunFiles, evidence: Evidence) -> Interval:
 
 def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
     rows = _blocks(files, evidence)
-    found = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence))
-    if found is None:
+    ratio = ratio_of(rows, str(evidence.parameters["better"]), 1 - _confidence(evidence))
+    if ratio is None:
         raise InputError(f"{evidence.file}: expected a complete pair of blocks, got none")
-    return found
+    return ratio
 
 
 def _confidence(evidence: Evidence) -> float:
@@ -201,10 +201,12 @@ def _energy(files: RunFiles, evidence: Evidence) -> Interval:
 def _throughput(files: RunFiles, evidence: Evidence) -> Interval:
     """Output tokens a second: the blocks' own, whatever metric the experiment compared."""
     rows = [row for row in _blocks(files, evidence) if not row["dropped"] and row["seconds"] > 0]
-    found = level([row["output_tokens"] / row["seconds"] for row in rows], _confidence(evidence))
-    if found is None or found.lo <= 0:
+    throughput = level(
+        [row["output_tokens"] / row["seconds"] for row in rows], _confidence(evidence)
+    )
+    if throughput is None or throughput.lo <= 0:
         raise InputError(f"{evidence.file}: expected blocks with output tokens, got none")
-    return found
+    return throughput
 
 
 def _falling(rate: Interval, of: Callable[[float], float]) -> Interval:

@@ -54,9 +54,9 @@ def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
                     class_=f"amount {kind}"),
         ]  # fmt: skip
         shapes += [
-            element("line", x1=LEFT + one * scale, x2=LEFT + one * scale, y1=y - 11, y2=y + 11,
+            element("line", x1=LEFT + tick * scale, x2=LEFT + tick * scale, y1=y - 11, y2=y + 11,
                     class_=f"tick {kind}")
-            for one in ticks[claim.name]
+            for tick in ticks[claim.name]
         ]  # fmt: skip
         shapes += [
             titled(_whisker(LEFT, scale, figure, y, kind), words.shown(figure, claim.unit)),
@@ -127,8 +127,8 @@ def trials(claims: Sequence[Claim], threshold: float) -> str:
         shapes.append(element("line", x1=x, x2=x, y1=0, y2=tall, class_=kind))
     for place, claim in enumerate(rows):
         shapes += _trial(claim, place, across, (low, high))
-    for one in _ratio_ticks(low, high):
-        shapes.append(text(f"{one:g}x", across(one), tall + 15, "axis", "middle"))
+    for ratio_tick in _ratio_ticks(low, high):
+        shapes.append(text(f"{ratio_tick:g}x", across(ratio_tick), tall + 15, "axis", "middle"))
     note = f"dashed: the practical threshold, {words.amount(1 + threshold, 'x')}"
     shapes.append(text(note, LEFT, tall + 34, "axis"))
     return picture("".join(shapes), WIDTH, tall + 40, "ratio of every trial with its interval")
@@ -157,7 +157,7 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     ):
         if ticks[0] <= low * 1.05 and ticks[-1] >= high / 1.1:
             break
-    return [one for one in ticks if low <= one <= high]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _trial(claim: Claim, place: int, across: Any, limits: tuple[float, float]) -> list[str]:
@@ -221,14 +221,14 @@ def sequences(
     looks: Mapping[str, Sequence[Interval]], claims: Sequence[Claim], threshold: float
 ) -> str:
     """The confidence sequence of each experiment, look by look."""
-    drawn = [one for one in claims if len(looks.get(one.name, ())) >= 2]
+    drawn = [claim for claim in claims if len(looks.get(claim.name, ())) >= 2]
     if not drawn:
         return ""
     shapes = []
     for place, claim in enumerate(drawn):
         x, y = (place % ACROSS) * CELL[0], (place // ACROSS) * CELL[1]
-        found = _sequence(claim, looks[claim.name], threshold)
-        shapes.append(element("g", found, transform=f"translate({x:g} {y:g})"))
+        sequence = _sequence(claim, looks[claim.name], threshold)
+        shapes.append(element("g", sequence, transform=f"translate({x:g} {y:g})"))
     rows = (len(drawn) + ACROSS - 1) // ACROSS
     return picture(
         "".join(shapes), WIDTH, rows * CELL[1], "confidence sequences of the experiments"
@@ -325,9 +325,9 @@ def _bands(claims: Sequence[Claim], rows: Sequence[Row], across: Any, tall: floa
         for place, one in enumerate(starting(claims, "experiment."))
     }
     others = {"noise": "A/A", "confirmation": "confirm", "left out": "without"}
-    for one in claims:
-        if (role := one.details.get("role")) in others:
-            numbers.setdefault(one.details["experiment"], others[role])
+    for claim in claims:
+        if (role := claim.details.get("role")) in others:
+            numbers.setdefault(claim.details["experiment"], others[role])
     spans: dict[str, tuple[float, float]] = {}
     for row in rows:
         low, high = spans.get(row["experiment"], (math.inf, -math.inf))
@@ -372,13 +372,13 @@ def waterfall(claims: Sequence[Claim], prediction: Mapping[str, Any] | None) -> 
     data = {
         "waterfall": [
             {
-                "name": one.name.removeprefix("waterfall."),
-                "ns": 1e3 * one.figure.value,
-                "lo": 1e3 * one.figure.lo,
-                "hi": 1e3 * one.figure.hi,
+                "name": term.name.removeprefix("waterfall."),
+                "ns": 1e3 * term.figure.value,
+                "lo": 1e3 * term.figure.lo,
+                "hi": 1e3 * term.figure.hi,
             }
-            for one in terms
-            if one.figure is not None and one.name != "waterfall.observed"
+            for term in terms
+            if term.figure is not None and term.name != "waterfall.observed"
         ],
         "step_ns": 1e3 * observed.figure.value,
         "predicted_ns": None,

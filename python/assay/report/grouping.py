@@ -9,12 +9,12 @@ from assay.report.claim import Claim
 
 def named(claims: Sequence[Claim]) -> Mapping[str, Claim]:
     """Claims by their names."""
-    return {one.name: one for one in claims}
+    return {claim.name: claim for claim in claims}
 
 
 def starting(claims: Sequence[Claim], prefix: str) -> list[Claim]:
     """Claims whose names start so."""
-    return [one for one in claims if one.name.startswith(prefix)]
+    return [claim for claim in claims if claim.name.startswith(prefix)]
 
 
 def prices(claims: Sequence[Claim], trial: str | None = None) -> list[Claim]:
@@ -25,4 +25,4 @@ def prices(claims: Sequence[Claim], trial: str | None = None) -> list[Claim]:
 
 def by_role(claims: Sequence[Claim], *roles: str) -> list[Claim]:
     """Claims on experiments that ended in one of these ways."""
-    return [one for one in claims if one.details.get("role") in roles]
+    return [claim for claim in claims if claim.details.get("role") in roles]

@@ -41,7 +41,7 @@ def ran_on(provenance: Provenance) -> str:
         _machine(provenance.details.get("machine") or {}) or str(fingerprint.get("device") or ""),
         f"workload {workload['name']}" if workload.get("name") else "",
     ]
-    return ", ".join(one for one in parts if one)
+    return ", ".join(part for part in parts if part)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
     if causes:
         yield "Causes that the diagnosis found, with the time that each explains:"
         yield ""
-        yield from (f"- {_text(one.statement)}" for one in causes)
+        yield from (f"- {_text(cause.statement)}" for cause in causes)
         yield ""
     share = named(claims).get("waterfall.share")
     yield f"{_sentence(share.statement)}." if share else "No floor: nothing predicts this step."
@@ -226,7 +226,10 @@ def _check_it(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     yield f"`assay verify-report {_code(provenance.run)}` derives every claim again from these rows,"
     yield "and checks the journal's chain and the SHA-256 of every file."
     yield ""
-    rows = [(one.name, "; ".join(evidence_text(proof) for proof in one.evidence)) for one in claims]
+    rows = [
+        (claim.name, "; ".join(evidence_text(proof) for proof in claim.evidence))
+        for claim in claims
+    ]
     yield from _table(("claim", "rows and rule"), rows)
     yield f"- journal head: `{_code(provenance.journal_head)}`"
     for name, digest in provenance.files.items():

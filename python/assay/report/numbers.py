@@ -31,7 +31,7 @@ def unexplained(text: str, claim: Claim) -> list[str]:
         )
     )
     allowed = set(_tokens(known))
-    return [one for one in _tokens(text) if one not in allowed]
+    return [token for token in _tokens(text) if token not in allowed]
 
 
 def _tokens(text: str) -> list[str]:

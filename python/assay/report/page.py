@@ -73,7 +73,7 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
         and details.get("launch") == details.get("launch_start"),
         patches=patches(details.get("launch_start") or "", details.get("launch") or ""),
         settings=words.settings(details.get("settings") or {}),
-        claims=[{"claim": one, "evidence": _evidence(one.evidence)} for one in claims],
+        claims=[{"claim": claim, "evidence": _evidence(claim.evidence)} for claim in claims],
         written=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(provenance.created_at)),
     )
 

@@ -30,13 +30,13 @@ def read_price(text: str) -> Price:
     """
     if text.startswith(RENTS):
         return _rent(text)
-    found = _AMOUNT.match(text.strip())
-    if not found:
+    matched = _AMOUNT.match(text.strip())
+    if not matched:
         raise InputError(
             f"price: expected USD an hour such as 2.50, or a rent of the catalog, got {text!r}",
             "assay catalog rents lists those of the catalog, such as rents/h200_aws_2026",
         )
-    return Price(float(found[1]), "given with the run")
+    return Price(float(matched[1]), "given with the run")
 
 
 def _rent(name: str) -> Price:

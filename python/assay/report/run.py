@@ -134,7 +134,7 @@ def _details(record: RunRecord, gaps: list[str]) -> dict[str, Any]:
         "launch": outcome.launch_command,
         "launch_start": record.launch_start,
         "skipped": [list(one) for one in record.skipped],
-        "phases": [list(one) for one in record.phases],
+        "phases": [list(phase) for phase in record.phases],
         "budget_s": record.budget_s,
         "seed": record.seed,
         "notes": _portable(outcome.run, outcome.notes),

@@ -75,7 +75,10 @@ class RunFiles:
     @cached_property
     def journal(self) -> Sequence[Row]:
         """Records of the journal in order, up to the first that breaks the chain."""
-        return [{"kind": one.kind, "data": one.data} for one in journals.read(self.folder).records]
+        return [
+            {"kind": record.kind, "data": record.data}
+            for record in journals.read(self.folder).records
+        ]
 
     def has(self, name: str) -> bool:
         """Whether the folder has this file."""

@@ -26,7 +26,7 @@ def to_data(claims: Sequence[Claim], provenance: Provenance) -> dict[str, Any]:
             "degradations": list(provenance.degradations),
             "details": dict(provenance.details),
         },
-        "claims": [_claim(one) for one in claims],
+        "claims": [_claim(claim) for claim in claims],
     }
 
 

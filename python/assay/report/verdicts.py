@@ -21,9 +21,9 @@ def verdict_problem(files: RunFiles, claim: Claim, threshold: float) -> str:
         if claim.figure is None:
             is_open = claim.verdict == "undecided"
             return "" if is_open else f"{claim.verdict} is claimed without a ratio"
-        found = decide(claim.figure, threshold).verdict
-        if found != claim.verdict:
-            return f"{claim.verdict} is claimed, the ratio gives {found}"
+        verdict = decide(claim.figure, threshold).verdict
+        if verdict != claim.verdict:
+            return f"{claim.verdict} is claimed, the ratio gives {verdict}"
     return _recorded(files, claim)
 
 

@@ -64,12 +64,12 @@ class Verification(Answer):
     @property
     def is_verified(self) -> bool:
         """Whether everything holds."""
-        return bool(self.checks) and all(one.passed for one in self.checks)
+        return bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
     def failures(self) -> list[Check]:
         """What does not hold."""
-        return [one for one in self.checks if not one.passed]
+        return [check for check in self.checks if not check.passed]
 
     def to_json(self) -> dict[str, Any]:
         """Every check, passed or not."""
@@ -139,13 +139,13 @@ def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterat
             gone = name == MAY_BE_GONE
             yield Check(name, gone, "given up on a full disk" if gone else "the file is missing")
             continue
-        found = files.digest(name)
-        if found == expected:
-            yield Check(name, True, f"SHA-256 {found[:16]}")
+        digest = files.digest(name)
+        if digest == expected:
+            yield Check(name, True, f"SHA-256 {digest[:16]}")
         elif name == MAY_CHANGE and undone:
             yield Check(name, True, "changed by a rollback after the report; see the journal")
         else:
-            yield Check(name, False, f"SHA-256: expected {expected[:16]}.., got {found[:16]}..")
+            yield Check(name, False, f"SHA-256: expected {expected[:16]}.., got {digest[:16]}..")
 
 
 def _chain(record: Any, reading: Any, provenance: Provenance) -> Iterator[Check]:
@@ -210,9 +210,9 @@ def _checked(files: RunFiles, claim: Claim, threshold: Any) -> Check:
 
 def _problem(files: RunFiles, claim: Claim, threshold: float) -> str:
     """What is wrong with a claim; empty where it holds."""
-    found = _derived(files, claim)
-    if claim.figure is not None and (found is None or not _equal(found, claim.figure)):
-        return f"claimed {claim.figure}, the rows give {found}"
+    derived = _derived(files, claim)
+    if claim.figure is not None and (derived is None or not _equal(derived, claim.figure)):
+        return f"claimed {claim.figure}, the rows give {derived}"
     text = str(claim.details.get("text", ""))
     if stated(text, claim.figure, claim.unit) != claim.statement:
         return f"the statement is not that of its figure: {claim.statement}"
@@ -223,10 +223,10 @@ def _problem(files: RunFiles, claim: Claim, threshold: float) -> str:
 
 def _derived(files: RunFiles, claim: Claim) -> Interval | None:
     rules = [one for one in claim.evidence if one.rule != "verdict"]
-    figures = [derivations.derive(files, one) for one in rules]
+    figures = [derivations.derive(files, rule) for rule in rules]
     if not claim.evidence:
         raise InputError("no evidence is named")
-    if any(not _equal(one, figures[0]) for one in figures[1:]):
+    if any(not _equal(figure, figures[0]) for figure in figures[1:]):
         raise InputError("its evidence disagrees")
     return figures[0] if figures else None
 

@@ -29,8 +29,8 @@ def metric_name(metric: str) -> str:
     >>> metric_name("p99_ttft_ms"), metric_name("output_throughput")
     ('p99 TTFT', 'output throughput')
     """
-    if found := _LATENCY.match(metric):
-        return f"{found[1]} {found[2].upper()}"
+    if matched := _LATENCY.match(metric):
+        return f"{matched[1]} {matched[2].upper()}"
     return _RATES.get(metric, (metric.replace("_", " "), ""))[0]
 
 

@@ -30,12 +30,12 @@ def start_ending_abandoned(note: Progress) -> None:
 
 def _abandoned() -> list[ActiveRun]:
     left = []
-    for one in active.active_runs():
-        if one.is_attended:
+    for active_run in active.active_runs():
+        if active_run.is_attended:
             continue
-        if (one.run.path / journals.NAME).is_file():
-            left.append(one)
+        if (active_run.run.path / journals.NAME).is_file():
+            left.append(active_run)
         else:
             # The run folder was deleted, and with it what could be restored.
-            active.unmark(one.run)
+            active.unmark(active_run.run)
     return left

@@ -192,7 +192,10 @@ def changes(kept: Mapping[str, Any]) -> str:
 
 
 def _status(run: RunFolder, reading: JournalReading) -> str:
-    if any(one.run.id == run.id and one.is_attended for one in active.active_runs()):
+    if any(
+        active_run.run.id == run.id and active_run.is_attended
+        for active_run in active.active_runs()
+    ):
         return "under way"
     if reading.problems:
         return "damaged"

@@ -29,14 +29,14 @@ class Asset(NamedTuple):
 
 def read_assets(folder: Path = FOLDER) -> dict[str, Asset]:
     """Every file of the front end by its address; `/` is the page."""
-    found = {}
+    assets = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix not in _TYPES or not path.is_file():
             continue
         content = path.read_bytes()
         etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
         name = path.relative_to(folder).as_posix()
-        found[f"/{name}"] = Asset(content, _TYPES[path.suffix], etag)
-    if page := found.get("/index.html"):
-        found["/"] = page
-    return found
+        assets[f"/{name}"] = Asset(content, _TYPES[path.suffix], etag)
+    if page := assets.get("/index.html"):
+        assets["/"] = page
+    return assets

@@ -64,7 +64,7 @@ async def state_events() -> AsyncIterator[str]:
             yield event(
                 "state",
                 {
-                    "panels": [panel_data(one) for one in view.panels()],
+                    "panels": [panel_data(panel) for panel in view.panels()],
                     "served": compared,
                     "missing": [str(one) for one in state.missing],
                     "cost": state.cost(),

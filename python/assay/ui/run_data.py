@@ -48,7 +48,7 @@ def sequences(run: RunFolder) -> dict[str, Any]:
                 "statement": claim.statement,
                 "verdict": claim.verdict,
                 "details": dict(claim.details),
-                "looks": [{"value": one.value, "lo": one.lo, "hi": one.hi} for one in looks],
+                "looks": [{"value": look.value, "lo": look.lo, "hi": look.hi} for look in looks],
             }
         )
     return {
@@ -112,17 +112,20 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_under_way(run: RunFolder) -> bool:
     """Whether a process still looks after the run."""
-    return any(one.run.id == run.id and one.is_attended for one in active.active_runs())
+    return any(
+        active_run.run.id == run.id and active_run.is_attended
+        for active_run in active.active_runs()
+    )
 
 
 def stop(run: RunFolder) -> dict[str, Any]:
     """Interrupt a run as ctrl-c would: it restores the configuration and ends."""
-    for one in active.active_runs():
-        if one.run.id != run.id or one.controller is None:
+    for active_run in active.active_runs():
+        if active_run.run.id != run.id or active_run.controller is None:
             continue
         # A process id alone may be another process by now.
-        if one.controller.pid is not None and is_running(one.controller):
-            os.kill(one.controller.pid, signal.SIGINT)
+        if active_run.controller.pid is not None and is_running(active_run.controller):
+            os.kill(active_run.controller.pid, signal.SIGINT)
             return {
                 "run": run.id,
                 "statement": "interrupted: it restores the configuration, then ends",

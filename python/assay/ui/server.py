@@ -79,9 +79,9 @@ def leave_busy_threads() -> None:
     Python would join the thread, so that ctrl-c took as long as the slowest answer.
     """
     workers = [one for one in threading.enumerate() if one.name == _WORKERS]
-    for one in workers:
-        one.join(_GRACE_SECONDS / max(1, len(workers)))
-    if any(one.is_alive() for one in workers):
+    for worker in workers:
+        worker.join(_GRACE_SECONDS / max(1, len(workers)))
+    if any(worker.is_alive() for worker in workers):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -110,7 +110,7 @@ class _Layer:
             ops.linear(x, one, out=out)
 
         counted = counting.count(device, lambda _: multiply(weights[0]))
-        operations = [functools.partial(multiply, one) for one in weights]
+        operations = [functools.partial(multiply, weight) for weight in weights]
         call, times = batch_into_graphs(device, operations, counted.bytes)
         checked = np.unique(np.linspace(0, rows - 1, _CHECKED_ROWS).astype(int))
         given = inputs.download(x)[checked]

@@ -83,10 +83,10 @@ def calibrate(
 
 def _chosen(device: Device, formats: Collection[str] | None) -> Iterator[Measurement]:
     """The measurements of some formats; those that have none are always among them."""
-    for one in measurements(device):
-        format = one.parameters.get("dtype")
+    for measurement in measurements(device):
+        format = measurement.parameters.get("dtype")
         if formats is None or format is None or format in formats:
-            yield one
+            yield measurement
 
 
 def _disturbances(sampled: dict[str, Sampled], other_cores: float | None) -> list[str]:

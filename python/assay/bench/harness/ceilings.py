@@ -148,7 +148,7 @@ def _operate(
     device = arrays[0].device
     device.operate(
         name,
-        [(one.buffer, one.offset, one.nbytes, _F32) for one in arrays],
+        [(array.buffer, array.offset, array.nbytes, _F32) for array in arrays],
         numbers,
         label=name,
         bytes=nbytes,

@@ -54,7 +54,7 @@ class Comparison:
         """As plain data."""
         return {
             "tolerance": self.tolerance,
-            "verdicts": [one.to_data() for one in self.verdicts],
+            "verdicts": [verdict.to_data() for verdict in self.verdicts],
             "only_now": list(self.only_now),
             "only_then": list(self.only_then),
         }

@@ -21,7 +21,8 @@ def count(device: Device, call: Call) -> WorkCounts:
     device.take_records()
     call(0)
     device.synchronize()
-    launches = [one for one in device.take_records().records if one.kind == "launch"]
+    launches = [record for record in device.take_records().records if record.kind == "launch"]
     return WorkCounts(
-        float(sum(one.bytes for one in launches)), float(sum(one.flops for one in launches))
+        float(sum(launch.bytes for launch in launches)),
+        float(sum(launch.flops for launch in launches)),
     )

@@ -243,9 +243,9 @@ def _figure(data: Mapping[str, Any]) -> Figure:
     check = data["check"]
     own = _series(data["own"])
     others = [one for one in (data["ceiling"], *data["rivals"]) if one is not None]
-    if not own.values or any(len(one["rounds"]) != len(own.rounds) for one in others):
+    if not own.values or any(len(other["rounds"]) != len(own.rounds) for other in others):
         raise ValueError(f"figure {data['name']!r} lacks rounds")
-    if any(value == 0.0 for one in others for value in one["rounds"]):
+    if any(value == 0.0 for other in others for value in other["rounds"]):
         raise ValueError(f"figure {data['name']!r} is held against nothing")
     return Figure(
         name=str(data["name"]),

@@ -51,7 +51,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
     present = [rival for rival in prepared.rivals if isinstance(rival, Subject)]
     subjects = [prepared.own, *([prepared.ceiling] if prepared.ceiling else []), *present]
     error = prepared.check.error(0)
-    samplers = [Sampler(one, plan) for one in subjects]
+    samplers = [Sampler(subject, plan) for subject in subjects]
     _rounds(samplers, plan)
     # The last call is checked too: the first check would miss a buffer that later calls corrupt.
     error = _worse(error, prepared.check.error(samplers[0].made - 1))
@@ -60,8 +60,8 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
         Series(
             sampler.subject.name,
             tuple(
-                None if one is None else unit.value(sampler.subject.amount, one)
-                for one in sampler.values
+                None if value is None else unit.value(sampler.subject.amount, value)
+                for value in sampler.values
             ),
             sampler.calls,
         )
@@ -75,7 +75,7 @@ def measure(case: Case, plan: SamplingPlan, cache_bytes: int | None) -> Figure:
         own=series[0],
         ceiling=series[1] if has_ceiling else None,
         rivals=tuple(series[1 + has_ceiling :]),
-        absent={one.name: one.reason for one in prepared.rivals if isinstance(one, Absent)},
+        absent={rival.name: rival.reason for rival in prepared.rivals if isinstance(rival, Absent)},
         check=Verification(prepared.check.against, float(error), float(prepared.check.tolerance)),
         bytes=prepared.bytes,
         flops=prepared.flops,

@@ -22,7 +22,7 @@ BUSY: Final = 0.1
 
 def rows(result: Result, comparison: Comparison | None = None) -> tuple[list[str], list[list[str]]]:
     """The header and the cells; a comparison adds a column."""
-    verdicts = {one.name: one for one in comparison.verdicts} if comparison else {}
+    verdicts = {verdict.name: verdict for verdict in comparison.verdicts} if comparison else {}
     header = [*HEADER, *(["now over then"] if comparison else []), "over rivals"]
     lines = []
     for figure in result.figures:
@@ -64,8 +64,8 @@ def _times(ratio: float) -> str:
 def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not in the file"
-    found = _ratio(verdict.ratio, verdict.interval)
-    return f"{verdict.verdict} {found}" if found else f"{verdict.verdict}: {verdict.by}"
+    ratio = _ratio(verdict.ratio, verdict.interval)
+    return f"{verdict.verdict} {ratio}" if ratio else f"{verdict.verdict}: {verdict.by}"
 
 
 def _share(figure: Figure) -> str:

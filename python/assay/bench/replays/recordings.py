@@ -78,7 +78,7 @@ class RecordedGrid:
     def truth(self, point: Point, without: int) -> float:
         """The rate of a point by the repetitions that a search did not see."""
         others = [one for one in range(self.repetitions) if one != without]
-        return math.fsum(self.rate(one, point) for one in others) / len(others)
+        return math.fsum(self.rate(other, point) for other in others) / len(others)
 
 
 def noise(path: Path) -> RecordedNoise:

@@ -49,7 +49,7 @@ class Trials:
 
     def regret(self, point: Point) -> float:
         """How far the true rate of a point is below that of the best, as a share."""
-        best = max(self.grid.truth(one, self.repetition) for one in self.grid.points)
+        best = max(self.grid.truth(point, self.repetition) for point in self.grid.points)
         return 1.0 - self.grid.truth(point, self.repetition) / best
 
 

@@ -38,7 +38,7 @@ def block_spread(trials: Trials) -> float:
         if repetition == trials.repetition:
             logs = [math.log(rate) for rate in rates]
             mean = math.fsum(logs) / len(logs)
-            total += math.fsum((one - mean) ** 2 for one in logs)
+            total += math.fsum((log - mean) ** 2 for log in logs)
             count += len(logs) - 1
             blocks = len(logs)
     return math.sqrt(total / max(count, 1) / blocks)

@@ -29,9 +29,9 @@ NAME: Final = "vllm bench serve"
 
 def is_installed() -> bool:
     """Whether vLLM has its benchmarks; nothing is imported for it, as that takes half a minute."""
-    found = importlib.util.find_spec("vllm")
-    folders = [] if found is None else found.submodule_search_locations or []
-    return any((Path(one) / "benchmarks" / "serve.py").is_file() for one in folders)
+    spec = importlib.util.find_spec("vllm")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    return any((Path(folder) / "benchmarks" / "serve.py").is_file() for folder in folders)
 
 
 class VllmClient:

@@ -82,7 +82,7 @@ class LoadedModels:
         def entry(decoder: Decoder) -> Subject:
             return Subject(decoder.name, lambda i: call(decoder, i), _SELF_TIMED, amount)
 
-        rivals = [one if isinstance(one, Absent) else entry(one) for one in self.rivals]
+        rivals = [rival if isinstance(rival, Absent) else entry(rival) for rival in self.rivals]
         return entry(self.own), rivals
 
     def encode(self, text: str) -> list[int]:
@@ -137,9 +137,9 @@ def _decode(models: LoadedModels, count: int) -> PreparedCase:
     own, rivals = models.subjects(lambda one, _: one.decode(prompt, count)[0], 1.0)
     nbytes = models.engine.describe()["streamed_bytes"]
     agreement = [
-        _agreement(models.own, one, prompt, count)
-        for one in models.rivals
-        if not isinstance(one, Absent)
+        _agreement(models.own, rival, prompt, count)
+        for rival in models.rivals
+        if not isinstance(rival, Absent)
     ]
     return PreparedCase(
         own,
@@ -262,13 +262,13 @@ def _start(models: LoadedModels, device: str) -> PreparedCase:
         )
 
     rivals: list[Subject | Absent] = []
-    for one in models.rivals:
-        if isinstance(one, Absent):
-            rivals.append(one)
-        elif one.name in commands:
-            rivals.append(subject(one.name))
+    for rival in models.rivals:
+        if isinstance(rival, Absent):
+            rivals.append(rival)
+        elif rival.name in commands:
+            rivals.append(subject(rival.name))
         else:
-            rivals.append(Absent(one.name, "its start is not measured"))
+            rivals.append(Absent(rival.name, "its start is not measured"))
     return PreparedCase(
         subject("assay"),
         Check(

@@ -81,7 +81,7 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
         ops.linear(x, one, out=out)
 
     counted = counting.count(device, lambda _: multiply(weights[0]))
-    operations = [functools.partial(multiply, one) for one in weights]
+    operations = [functools.partial(multiply, weight) for weight in weights]
     call, times = batch_into_graphs(device, operations, counted.bytes)
     # Rows repeat, so outputs do.
     given = inputs.download(x)

@@ -98,7 +98,7 @@ def cases(settings: Settings) -> list[Case]:
 def _regrets(race: _Race, label: str) -> list[Case]:
     size = {"configurations": len(race.grid.points), "repetitions": race.grid.repetitions}
     arrival = functools.partial(_raced, race, lambda one: float(one.arrived))
-    found = [
+    regrets = [
         Case(
             f"{label}trials to within {WITHIN:.0%} of the best",
             "trials",
@@ -109,7 +109,7 @@ def _regrets(race: _Race, label: str) -> list[Case]:
     ]
     for share in SHARES:
         trials = race.trials(share)
-        found.append(
+        regrets.append(
             Case(
                 f"{label}true rate of the choice after {trials} trials, of the best",
                 "%",
@@ -118,7 +118,7 @@ def _regrets(race: _Race, label: str) -> list[Case]:
                 rounds=race.seeds,
             )
         )
-    return found
+    return regrets
 
 
 def _share_of_best(trials: int, one: Curve) -> float:

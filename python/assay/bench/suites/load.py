@@ -77,9 +77,9 @@ class _Block:
         if self._client is None:
             self._client = LoadClient(self.server().url)
             weakref.finalize(self, self._client.close)
-        found = self._client.run_window(self._workload, Window(requests=self.requests))
-        self.failed += found.errors
-        return found
+        window = self._client.run_window(self._workload, Window(requests=self.requests))
+        self.failed += window.errors
+        return window
 
     def error(self, number: int) -> float:
         """How far the tokens of a window are from those that were asked for."""
@@ -162,7 +162,7 @@ def _prepared(
 def finish(result: Result, device: Device) -> str:
     """Whether the throughput is within the bar of vLLM's client."""
     del device
-    figure = next(one for one in result.figures if one.name == PACED)
+    figure = next(figure for figure in result.figures if figure.name == PACED)
     return beside(figure)
 
 

@@ -27,7 +27,7 @@ from assay.bench.suites.operation import Operation, OperationSetup, PreparedOper
 from assay.runtime.hardware import Device
 
 OPERATIONS: Final[tuple[Operation, ...]] = (*array_ops.OPERATIONS, *neural_ops.OPERATIONS)
-DTYPES: Final = tuple(dict.fromkeys(name for one in OPERATIONS for name in one.dtypes))
+DTYPES: Final = tuple(dict.fromkeys(name for operation in OPERATIONS for name in operation.dtypes))
 SIZES: Final[tuple[Size, ...]] = ((1, 4096), (1024, 4096))
 GPU_SIZES: Final[tuple[Size, ...]] = ((8192, 4096),)
 GPU_COPY_BYTES: Final = 1 << 30

@@ -90,9 +90,9 @@ def _share(models: _Models, guaranteed: bool, seconds: float) -> PreparedCase:
     pair = models.get(guaranteed=guaranteed)
 
     def share() -> float:
-        found = pair.shares(seconds)
+        shares = pair.shares(seconds)
         # A reserved rate is device time a second; weights divide what is used.
-        return found.of_wall_time if guaranteed else found.of_device_time
+        return shares.of_wall_time if guaranteed else shares.of_device_time
 
     return PreparedCase(
         Subject("assay", lambda _: share(), _SELF_TIMED),

@@ -175,9 +175,15 @@ class WeightedTenants:
         """Each tenant's share of the measured device time, and device time over wall time."""
         with flooding([tenant.flood for tenant in self.tenants]):
             time.sleep(seconds / 10)
-            before, start = [one.device_time_ns() for one in self.tenants], time.perf_counter_ns()
+            before, start = (
+                [tenant.device_time_ns() for tenant in self.tenants],
+                time.perf_counter_ns(),
+            )
             time.sleep(seconds)
-            after, end = [one.device_time_ns() for one in self.tenants], time.perf_counter_ns()
+            after, end = (
+                [tenant.device_time_ns() for tenant in self.tenants],
+                time.perf_counter_ns(),
+            )
         gained = [late - early for early, late in zip(before, after, strict=True)]
         return [one / max(sum(gained), 1) for one in gained], sum(gained) / (end - start)
 

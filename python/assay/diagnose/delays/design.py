@@ -72,7 +72,7 @@ def selected(nodes: Sequence[TargetNode], patterns: Sequence[str] | None) -> lis
                 f'nodes: expected nodes or operations of the step, got "{pattern}"',
                 f"operations: {names}",
             )
-    return [node for node in nodes if any(_matches(node, one) for one in patterns)]
+    return [node for node in nodes if any(_matches(node, pattern) for pattern in patterns)]
 
 
 def groups(nodes: Sequence[TargetNode]) -> list[Group]:

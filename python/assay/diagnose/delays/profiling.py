@@ -240,7 +240,11 @@ class _Profiler:
                 self._progress(f"block {blocks}: {len(open_groups)} of {len(groups)} undecided")
             for group in open_groups:
                 found[group.name] = trials[group.name].experiment(doses_ns, self._alpha)
-            open_groups = [one for one in open_groups if found[one.name].verdict == "undecided"]
+            open_groups = [
+                open_group
+                for open_group in open_groups
+                if found[open_group.name].verdict == "undecided"
+            ]
             if not open_groups or self._left() <= 0:
                 break
         return [found[group.name] for group in groups]

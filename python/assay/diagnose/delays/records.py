@@ -93,7 +93,9 @@ class DelayProfile:
     @property
     def critical(self) -> tuple[DelayExperiment, ...]:
         """Those that the step waits for."""
-        return tuple(one for one in self.experiments if one.verdict == "critical")
+        return tuple(
+            experiment for experiment in self.experiments if experiment.verdict == "critical"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The profile as plain data."""
@@ -110,7 +112,7 @@ class DelayProfile:
 
     def of(self, node: str) -> DelayExperiment:
         """The finest experiment on a node."""
-        found = [one for one in self.experiments if node in one.nodes]
+        found = [experiment for experiment in self.experiments if node in experiment.nodes]
         if not found:
             raise KeyError(node)
         return min(found, key=lambda one: len(one.nodes))

@@ -35,16 +35,16 @@ def check_invariants(
     >>> mine = (*DEFAULT, Invariant("no unknown", "every nanosecond is explained", no_unknown))
     """
     found: list[Violation] = []
-    for one in invariants:
-        if not isinstance(one, Invariant):
+    for invariant in invariants:
+        if not isinstance(invariant, Invariant):
             raise InputError(
-                f"check_invariants: expected an Invariant, got {type(one).__name__}",
+                f"check_invariants: expected an Invariant, got {type(invariant).__name__}",
                 "assay.diagnose.violation.Invariant(name, statement, check)",
             )
-        for violation in one.check(residuals):
+        for violation in invariant.check(residuals):
             if not isinstance(violation, Violation) or violation.verdict not in VERDICTS:
                 raise InputError(
-                    f'invariant "{one.name}": expected violations with a verdict of '
+                    f'invariant "{invariant.name}": expected violations with a verdict of '
                     f"{' or '.join(VERDICTS)}, got {str(violation)[:80]}"
                 )
             found.append(violation)

@@ -29,7 +29,7 @@ def check(residuals: Residuals) -> list[Violation]:
         ]  # fmt: skip
     # Less than the step's own uncertainty cannot be told from its prediction.
     hi = uncovered_ns(graph) + (step.hi - step.value)
-    term = next(one for one in residuals.waterfall.terms if one.name == "lost_overlap")
+    term = next(term for term in residuals.waterfall.terms if term.name == "lost_overlap")
     if term.ns <= hi:
         return []
     rows = residuals.intervals.filter(

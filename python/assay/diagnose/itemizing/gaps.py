@@ -114,28 +114,28 @@ def classify(gaps: Gaps, device: DeviceSide, host: HostActivity, others: Spans) 
     base.add(gaps.start[rest], gaps.end[rest], STALL if has_sections else UNKNOWN, rest)
     start, end, term, gap = base.arrays()
     cause = np.where(late[gap] | queued[gap], host.calls.row[after][gap], -1)
-    found = Idle(start, end, term, gap, cause)
+    idle = Idle(start, end, term, gap, cause)
     if has_sections:
         unlaunched = ~(queued | late)
-        found = _overlay(found, host.sections.where(host.is_launch), LAUNCH, unlaunched)
-        found = _overlay(found, host.blocking, SYNC, unlaunched)
+        idle = _overlay(idle, host.sections.where(host.is_launch), LAUNCH, unlaunched)
+        idle = _overlay(idle, host.blocking, SYNC, unlaunched)
     for number in np.unique(thread[late]).tolist():
-        found = _overlay(found, host.blocking.of_thread(number), SYNC, late & (thread == number))
+        idle = _overlay(idle, host.blocking.of_thread(number), SYNC, late & (thread == number))
     held = np.zeros(count, bool)
-    held[found.gap[found.term == UNKNOWN]] = True
+    held[idle.gap[idle.term == UNKNOWN]] = True
     held &= queued | late
     if held.any():
         # From when on the device had its work and did not begin.
         ready = replace(gaps, start=np.where(late, np.maximum(call_end, gaps.start), gaps.start))
-        found = _overlay(found, _begins_in(ready, host.blocking), SYNC, held, only=UNKNOWN)
+        idle = _overlay(idle, _begins_in(ready, host.blocking), SYNC, held, only=UNKNOWN)
         silent = _is_silent(ready, host, held)
-        term = np.where((found.term == UNKNOWN) & silent[found.gap], STALL, found.term)
-        found = replace(found, term=term)
-    found = _overlay(found, others, QUEUE, held, only=UNKNOWN)
-    found = _overlay(found, host.profiler, PROFILER, ~queued)
-    found = _less_records(found, gaps, host, late)
-    assert len(np.unique(found.gap)) == count
-    return found
+        term = np.where((idle.term == UNKNOWN) & silent[idle.gap], STALL, idle.term)
+        idle = replace(idle, term=term)
+    idle = _overlay(idle, others, QUEUE, held, only=UNKNOWN)
+    idle = _overlay(idle, host.profiler, PROFILER, ~queued)
+    idle = _less_records(idle, gaps, host, late)
+    assert len(np.unique(idle.gap)) == count
+    return idle
 
 
 class _Base:
@@ -241,8 +241,8 @@ def _usual_host_time(place: Ints, length: Ints) -> Ints:
     is_known = (places["count"].to_numpy() >= FEW) & (median <= long)
     typical = np.where(is_known, median, overall)
     odd = is_known & (length > high + STALL_NS)
-    found: Ints = np.where(odd | (length > long), typical.astype(np.int64), length)
-    return found
+    usual_host_time: Ints = np.where(odd | (length > long), typical.astype(np.int64), length)
+    return usual_host_time
 
 
 def _less_records(found: Idle, gaps: Gaps, host: HostActivity, late: Flags) -> Idle:

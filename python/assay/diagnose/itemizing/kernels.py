@@ -102,8 +102,8 @@ def levels(events: DeviceEvents) -> list[tuple[Ints, Ints, Ints]]:
         events.is_collective,
         ~events.is_kernel & ~events.is_collective,
     ]
-    places = [np.flatnonzero(one) for one in ranks]
-    return [(events.start[one], events.end[one], one) for one in places]
+    places = [np.flatnonzero(rank) for rank in ranks]
+    return [(events.start[place], events.end[place], place) for place in places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,11 @@ class Prediction:
     ) -> None:
         """Tables for the operations of a lane; `graph_of_step` lacks steps without a graph."""
         self.sites = Sites(operations, graphs)
-        self.names = tuple(dict.fromkeys(self.sites.of(one) for one in operations))
+        self.names = tuple(dict.fromkeys(self.sites.of(operation) for operation in operations))
         number = {name: code for code, name in enumerate(self.names)}
-        self.site_codes = np.array([*(number[self.sites.of(one)] for one in operations), -1])
+        self.site_codes = np.array(
+            [*(number[self.sites.of(operation)] for operation in operations), -1]
+        )
         self.by_graph = [self.sites.predicted(graph) for graph in graphs]
         self._steps = np.array(sorted(graph_of_step), np.int64)
         self._graphs = np.array([graph_of_step[one] for one in self._steps.tolist()], np.int64)

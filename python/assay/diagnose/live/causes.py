@@ -87,7 +87,7 @@ def _queueing(scene: Scene) -> Found:
         return None
     per_token = waited / tokens * _NS
     ratios = scene.load.ratios("engine_queue_seconds_sum", "engine_generation_tokens")
-    lo, hi = _quantiles([_NS * one for one in ratios] or [per_token])
+    lo, hi = _quantiles([_NS * ratio for ratio in ratios] or [per_token])
     seen = f"; {max(waiting):.0f} requests waited at most" if waiting else ""
     return Hypothesis(
         "queueing",
@@ -153,13 +153,13 @@ def _preemption(scene: Scene) -> Found:
 
 def _prefill_interference(scene: Scene) -> Found:
     """An experiment: the prefill is the treatment, and which stream of a pair has it is drawn."""
-    pairs = [one for one in scene.probes.pairs if one.prompt_tokens]
+    pairs = [pair for pair in scene.probes.pairs if pair.prompt_tokens]
     if len(pairs) < 3:
         return Unknown("at least 3 pairs of streams with and without a prefill beside them")
     extra = np.array(
         [
-            (one.beside_s - one.alone_s) * (one.output_tokens - 1) / one.prompt_tokens
-            for one in pairs
+            (pair.beside_s - pair.alone_s) * (pair.output_tokens - 1) / pair.prompt_tokens
+            for pair in pairs
         ]
     )
     mean, error = float(extra.mean()), float(extra.std(ddof=1) / len(extra) ** 0.5)
@@ -291,7 +291,7 @@ def _throttling(scene: Scene) -> Found:
     highest = scene.load.state("gpu_sm_clock_max_hz")
     if not masks:
         return Unknown("throttle reasons of the server's GPU")
-    limited = [one for one in masks if throttle.is_limited(int(one))]
+    limited = [mask for mask in masks if throttle.is_limited(int(mask))]
     if not limited:
         return None
     reasons = sorted({word for one in limited for word in throttle.words(int(one))})
@@ -341,7 +341,7 @@ def _known(name: str, ns: float, lo: float, hi: float, statement: str) -> Hypoth
 
 
 def _mechanism(name: str) -> Mechanism:
-    return next(one for one in MECHANISMS if one.name == name)
+    return next(mechanism for mechanism in MECHANISMS if mechanism.name == name)
 
 
 def _telemetry(statement: str) -> Evidence:

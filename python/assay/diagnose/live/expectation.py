@@ -137,21 +137,21 @@ def expect(
     is_local: bool,
 ) -> Expectation:
     """What can be predicted of a server; what the caller does not say is asked of the server."""
-    found = Expectation(tensor=tensor or 1)
-    found.engine = engine or _ENGINES.get(server or "")
-    spec = model or _model(served, found.notes, is_local=is_local)
-    hardware = hardware or _hardware(seen, found.notes)
-    found.model = spec.name if spec else None
-    found.gpu = hardware.name if hardware else None
-    if found.engine is None:
-        found.notes.append(
+    expectation = Expectation(tensor=tensor or 1)
+    expectation.engine = engine or _ENGINES.get(server or "")
+    spec = model or _model(served, expectation.notes, is_local=is_local)
+    hardware = hardware or _hardware(seen, expectation.notes)
+    expectation.model = spec.name if spec else None
+    expectation.gpu = hardware.name if hardware else None
+    if expectation.engine is None:
+        expectation.notes.append(
             f"no prediction: the server is {server or 'not recognized'}; --engine says whose kernels to "
             f"assume: {', '.join(ENGINES)}"
         )
-    if spec is None or hardware is None or found.engine is None:
-        return found
-    found._assume(spec, hardware, dtype, kv_dtype)
-    return found
+    if spec is None or hardware is None or expectation.engine is None:
+        return expectation
+    expectation._assume(spec, hardware, dtype, kv_dtype)
+    return expectation
 
 
 def _model(served: ServedModel, notes: list[str], *, is_local: bool) -> ModelSpec | None:

@@ -22,7 +22,7 @@ def host_launch(
     eager = expected.step(sequences, context, cuda_graphs=False)
     if eager is None or not eager["lo"] <= step_ns <= eager["hi"]:
         return None
-    base = next(one for one in MECHANISMS if one.name == NAME)
+    base = next(mechanism for mechanism in MECHANISMS if mechanism.name == NAME)
     return Hypothesis(
         base.name,
         base.sentence,

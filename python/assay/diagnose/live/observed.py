@@ -42,7 +42,7 @@ def with_claims(window: Window, causes: Sequence[Hypothesis]) -> tuple[list[Hypo
         if claim is not None:
             cause = dataclasses.replace(cause, evidence=(*cause.evidence, claim.evidence()))
         kept.append(cause)
-    known = {one.name: one for one in MECHANISMS}
+    known = {mechanism.name: mechanism for mechanism in MECHANISMS}
     for name, claim in claims.items():
         effect = claim.effect
         added = (effect.attributable, effect.attributable_lo, effect.attributable_hi)

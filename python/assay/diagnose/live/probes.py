@@ -48,20 +48,20 @@ class Probe:
     @property
     def ttft_s(self) -> float:
         """Median time to first token."""
-        return statistics.median(one.ttft_s for one in self.answers)
+        return statistics.median(answer.ttft_s for answer in self.answers)
 
     @property
     def tpot_s(self) -> float | None:
         """Median time per output token."""
-        found = [tpot for one in self.answers if (tpot := one.tpot_s) is not None]
+        found = [tpot for answer in self.answers if (tpot := answer.tpot_s) is not None]
         return statistics.median(found) if found else None
 
     @property
     def tokens_per_second(self) -> float:
         """Tokens of all of them over the time from the first to the last."""
-        first = min(one.sent_s for one in self.answers)
-        last = max(one.arrivals_s[-1] for one in self.answers)
-        return sum(one.completion_tokens for one in self.answers) / max(last - first, 1e-9)
+        first = min(answer.sent_s for answer in self.answers)
+        last = max(answer.arrivals_s[-1] for answer in self.answers)
+        return sum(answer.completion_tokens for answer in self.answers) / max(last - first, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,16 +228,16 @@ class Prober:
             except ServerError as error:
                 failed.append(error)
 
-        threads = [threading.Thread(target=send, args=(one,), daemon=True) for one in prompts]
+        threads = [threading.Thread(target=send, args=(prompt,), daemon=True) for prompt in prompts]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         if failed:
             raise failed[0]
-        for one in answers:
-            self._count(one)
-        mean = round(statistics.mean(one.prompt_tokens for one in answers))
+        for answer in answers:
+            self._count(answer)
+        mean = round(statistics.mean(answer.prompt_tokens for answer in answers))
         self._found.done.append(Probe(kind, len(prompts), mean, tuple(answers)))
 
     def _count(self, answer: Completion) -> None:
@@ -248,7 +248,9 @@ class Prober:
         """Lengths that fit the context beside an output."""
         limit = self._model.context_limit
         room = None if limit is None else max(limit - 2 * OUTPUT_TOKENS - 8, 16)
-        return sorted({one if room is None else min(one, room * 3 // 4) for one in LONG_PROMPTS})
+        return sorted(
+            {min(tokens, room * 3 // 4) if room is not None else tokens for tokens in LONG_PROMPTS}
+        )
 
     def _sized(self, tokens: int) -> str:
         return self._prompt(max(round(tokens * self._words_per_token), 1))

@@ -229,16 +229,16 @@ def _waterfall(
 
 
 def _violations(step_ns: float, lo: float | None, hi: float | None) -> list[Violation]:
-    found = []
+    violations = []
     if lo is not None and hi is not None and not lo <= step_ns <= hi:
-        found.append(Violation("step time", "violated", "decode step", step_ns, lo, hi, "ns"))
+        violations.append(Violation("step time", "violated", "decode step", step_ns, lo, hi, "ns"))
     for name in ("kernel time", "memory traffic", "stream concurrency"):
-        found.append(
+        violations.append(
             Violation(
                 name, "not measured", "decode step", None, None, None, "", (), "needs a trace"
             )
         )
-    return found
+    return violations
 
 
 def _cause(cause: Hypothesis) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _cause(cause: Hypothesis) -> dict[str, Any]:
 def _median_single(probes: list[Probe]) -> Probe:
     """The probe whose time per output token is the median of those sent one at a time."""
     timed = sorted(
-        (one for one in probes if one.tpot_s is not None), key=lambda one: one.tpot_s or 0
+        (probe for probe in probes if probe.tpot_s is not None), key=lambda one: one.tpot_s or 0
     )
     return timed[(len(timed) - 1) // 2]
 
@@ -266,11 +266,11 @@ def _context(probe: Probe) -> int:
 def _distinct(probes: list[Probe]) -> list[Probe]:
     """The fastest probe of each length of the prompt, shortest first."""
     found: dict[int, Probe] = {}
-    for one in probes:
-        near = next((size for size in found if abs(size - one.prompt_tokens) < 0.2 * size), None)
-        key = one.prompt_tokens if near is None else near
-        if key not in found or one.ttft_s < found[key].ttft_s:
-            found[key] = one
+    for probe in probes:
+        near = next((size for size in found if abs(size - probe.prompt_tokens) < 0.2 * size), None)
+        key = probe.prompt_tokens if near is None else near
+        if key not in found or probe.ttft_s < found[key].ttft_s:
+            found[key] = probe
     return [found[size] for size in sorted(found)]
 
 

@@ -79,9 +79,9 @@ class Watch:
         """The kind of server by its metrics; None where it has none."""
         with self._lock:
             kinds = [
-                one.reading.name
-                for one in self._samples
-                if one.reading.source == "endpoint" and one.reading.values.get("endpoint_up")
+                sample.reading.name
+                for sample in self._samples
+                if sample.reading.source == "endpoint" and sample.reading.values.get("endpoint_up")
             ]
         return kinds[-1] if kinds else None
 
@@ -134,7 +134,7 @@ class Window:
 
     def gauge(self, field: str) -> list[float]:
         """A gauge of the server at each scrape."""
-        return [float(one) for one in self.endpoint[field].drop_nulls()]
+        return [float(drop_null) for drop_null in self.endpoint[field].drop_nulls()]
 
     def settings(self) -> dict[str, str]:
         """The engine's settings, as far as its metrics state them (vLLM: `cache_config_info`)."""
@@ -147,7 +147,7 @@ class Window:
 
     def state(self, field: str) -> list[float]:
         """A field of the machine at each sample."""
-        return [float(one) for one in self.machine[field].drop_nulls()]
+        return [float(drop_null) for drop_null in self.machine[field].drop_nulls()]
 
     def summary(self) -> dict[str, Any]:
         """What is worth printing, by our field names; absent ones are absent."""

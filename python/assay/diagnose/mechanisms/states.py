@@ -35,7 +35,7 @@ def samples(view: MechanismView, source: str, *fields: str) -> pl.DataFrame | No
     if clock not in ("realtime", "monotonic"):
         return NotExamined(f'a trace on a clock that telemetry has, this one is on "{clock}"')
     chosen = view.telemetry.filter(pl.col("source") == source)
-    present = chosen.filter(pl.all_horizontal(pl.col(one).is_not_null() for one in fields))
+    present = chosen.filter(pl.all_horizontal(pl.col(field).is_not_null() for field in fields))
     if not present.height:
         return NotExamined(f"{' and '.join(fields)}, which the telemetry lacks")
     steps = view.steps.select("step", "start_ns", pl.col("observed_ns").alias("dur_ns"))

@@ -120,8 +120,8 @@ class MechanismView:
     def _terms(self) -> Ints:
         """The place of each interval's term in `TERMS`."""
         enum = pl.Enum(list(TERMS))
-        found: Ints = self.intervals["term"].cast(enum).to_physical().cast(pl.Int64).to_numpy()
-        return found
+        terms: Ints = self.intervals["term"].cast(enum).to_physical().cast(pl.Int64).to_numpy()
+        return terms
 
     @cached_property
     def _operations(self) -> tuple[Ints, tuple[str, ...]]:

@@ -16,10 +16,10 @@ def weighed(view: MechanismView, name: str, finding: Finding) -> Finding:
     """
     if not isinstance(finding, MechanismEstimate) or name not in COMPARED:
         return finding
-    found = view.telemetry_claims
-    claim = None if found is None else found.claims.get(name)
+    telemetry_claims = view.telemetry_claims
+    claim = None if telemetry_claims is None else telemetry_claims.claims.get(name)
     if claim is None:
-        reasons = () if found is None else found.degradations
+        reasons = () if telemetry_claims is None else telemetry_claims.degradations
         why = next((note for note in reasons if note.startswith(f"{name}:")), None)
         said = f"not adjusted for load: {why or 'too few intervals of telemetry'}"
         return dataclasses.replace(finding, statements=(*finding.statements, said))
@@ -28,10 +28,10 @@ def weighed(view: MechanismView, name: str, finding: Finding) -> Finding:
         return Refuted(str(claim))
     if claim.status != "supported" or effect.attributable is None or effect.attributable <= 0.0:
         return None
-    assert found is not None
+    assert telemetry_claims is not None
     assert effect.attributable_lo is not None
     assert effect.attributable_hi is not None
-    moves = tuple(str(one) for one in found.dependences(name))
+    moves = tuple(str(dependence) for dependence in telemetry_claims.dependences(name))
     return dataclasses.replace(
         finding,
         ns_per_token=1e3 * effect.attributable,

@@ -41,16 +41,16 @@ def waterfall(data: Row) -> str:
     left, right = SPACE
     scale = (right - left) / longest
     shapes, begun, y = [], 0.0, 0.0
-    for one in terms:
-        x, width = left + begun * scale, max(one["ns"] * scale, 0.5)
-        bar = element("rect", x=x, y=y + 4, width=width, height=ROW - 8, class_=f"t {one['name']}")
-        spread = f"{duration(one['lo'])} to {duration(one['hi'])} over the steps"
+    for term in terms:
+        x, width = left + begun * scale, max(term["ns"] * scale, 0.5)
+        bar = element("rect", x=x, y=y + 4, width=width, height=ROW - 8, class_=f"t {term['name']}")
+        spread = f"{duration(term['lo'])} to {duration(term['hi'])} over the steps"
         shapes += [
-            text(one["name"].replace("_", " "), left - 10, y + 17, "label", "end"),
-            titled(bar, f"{one['name']}: {duration(one['ns'])}, {spread}"),
-            text(f"{duration(one['ns'])}  {one['ns'] / total:.1%}", right + 10, y + 17, "value"),
+            text(term["name"].replace("_", " "), left - 10, y + 17, "label", "end"),
+            titled(bar, f"{term['name']}: {duration(term['ns'])}, {spread}"),
+            text(f"{duration(term['ns'])}  {term['ns'] / total:.1%}", right + 10, y + 17, "value"),
         ]
-        begun += one["ns"]
+        begun += term["ns"]
         y += ROW
         shapes.append(
             element("line", x1=left + begun * scale, x2=left + begun * scale, y1=y - 4, y2=y + 4,
@@ -89,18 +89,18 @@ def step(data: Row) -> str:
     intervals = joined(data["intervals"], data["step_ns"])
     if not intervals:
         return ""
-    begin = min(one["start_ns"] for one in intervals)
-    end = max(one["start_ns"] + one["dur_ns"] for one in intervals)
+    begin = min(interval["start_ns"] for interval in intervals)
+    end = max(interval["start_ns"] + interval["dur_ns"] for interval in intervals)
     scale = WIDTH / max(end - begin, 1)
     shapes = []
-    for one in intervals:
-        x, width = (one["start_ns"] - begin) * scale, max(one["dur_ns"] * scale, 0.2)
-        where = "" if one["layer"] is None else f", layer {one['layer']}"
-        words = f"{one['term']}: {duration(one['dur_ns'])}, {one['operation'] or 'idle'}{where}"
-        kind = "idle" if one["row"] is None else f"f-{family(one['operation'] or '')}"
+    for interval in intervals:
+        x, width = (interval["start_ns"] - begin) * scale, max(interval["dur_ns"] * scale, 0.2)
+        where = "" if interval["layer"] is None else f", layer {interval['layer']}"
+        words = f"{interval['term']}: {duration(interval['dur_ns'])}, {interval['operation'] or 'idle'}{where}"
+        kind = "idle" if interval["row"] is None else f"f-{family(interval['operation'] or '')}"
         shapes.append(
             titled(
-                element("rect", x=x, y=0, width=width, height=34, class_=f"t {one['term']}")
+                element("rect", x=x, y=0, width=width, height=34, class_=f"t {interval['term']}")
                 + element("rect", x=x, y=38, width=width, height=18, class_=f"t {kind}"),
                 words,
             )
@@ -137,7 +137,7 @@ def operations(data: Row) -> str:
     if not rows:
         return ""
     left, right = SPACE
-    longest = max(max(one["observed_ns"], one["expected_ns"] or 0.0) for one in rows)
+    longest = max(max(row["observed_ns"], row["expected_ns"] or 0.0) for row in rows)
     scale = (right - left) / longest
     shapes = []
     for place, one in enumerate(rows):
@@ -174,7 +174,7 @@ def _beside(one: Row) -> str:
 def steps(data: Row) -> str:
     """Every step of the trace; the band is the prediction's interval, the line the floor."""
     rows = data["steps"]
-    usual = sorted(one["observed_ns"] for one in rows if one["phase"] == data["phase"])
+    usual = sorted(row["observed_ns"] for row in rows if row["phase"] == data["phase"])
     if not usual:
         return ""
     high: float = 1.25 * max(usual[len(usual) * 9 // 10], data.get("hi") or 0.0)
@@ -222,7 +222,7 @@ def critical_path(data: Row) -> str:
         return ""
     left, right = SPACE
     shown = parts[:MOST_PARTS]
-    total = sum(one["ns"] for one in parts)
+    total = sum(part["ns"] for part in parts)
     scale = (right - left) / max(one["ns"] for one in shown)
     shapes = []
     for place, one in enumerate(shown):

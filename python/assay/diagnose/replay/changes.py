@@ -84,11 +84,11 @@ def parse(text: str) -> WhatIfChange:
     """
     name, separator, value = text.partition("=")
     kind, colon, target = name.partition(":")
-    known = {one.partition("=")[0].partition(":")[0] for one in MEANINGS}
+    known = {meaning.partition("=")[0].partition(":")[0] for meaning in MEANINGS}
     if kind not in known:
         raise unknown_name("change", kind, sorted(known))
     if not separator or not value:
-        usage = next(one for one in MEANINGS if one.split(":")[0].split("=")[0] == kind)
+        usage = next(meaning for meaning in MEANINGS if meaning.split(":")[0].split("=")[0] == kind)
         raise InputError(f'change "{text}": expected {usage}')
     if kind in ("op", "kernel"):
         if not colon or not target:
@@ -106,10 +106,10 @@ def parse_all(texts: Iterable[str]) -> tuple[WhatIfChange, ...]:
     """Several changes at once; one kind may not be given two values."""
     changes = tuple(parse(text) for text in texts)
     seen: dict[tuple[str, str], str] = {}
-    for one in changes:
-        before = seen.setdefault((one.kind, one.target), one.text)
-        if before != one.text:
-            raise InputError(f'change "{one.text}": "{before}" changes the same already')
+    for change in changes:
+        before = seen.setdefault((change.kind, change.target), change.text)
+        if before != change.text:
+            raise InputError(f'change "{change.text}": "{before}" changes the same already')
     return changes
 
 
@@ -117,12 +117,12 @@ def amount(value: str, text: str) -> Amount:
     """A factor (`0.8x`, `-20%`, `0`) or a time for each event (`12us`)."""
     if value == "0":
         return Amount(factor=0.0)
-    found = _AMOUNT.fullmatch(value)
-    if found is None:
+    matched = _AMOUNT.fullmatch(value)
+    if matched is None:
         raise InputError(
             f'change "{text}": expected an amount such as 0.8x, -20% or 12us, got {value}'
         )
-    number, unit = float(found.group(1)), found.group(2)
+    number, unit = float(matched.group(1)), matched.group(2)
     if unit == "%":
         number = 1 + number / 100
     if number < 0:
@@ -173,8 +173,8 @@ def _value(kind: str, value: str, text: str) -> str | float:
             raise InputError(f'change "{text}": expected requests a second above 0, got {value}')
         return rate
     if kind == "clock":
-        found = _CLOCK.fullmatch(value.lower())
-        if found is None or float(found.group(1)) <= 0:
+        matched = _CLOCK.fullmatch(value.lower())
+        if matched is None or float(matched.group(1)) <= 0:
             raise InputError(f'change "{text}": expected 1200MHz, 1.2GHz or 0.8x, got {value}')
         return value.lower()
     return value
@@ -182,9 +182,9 @@ def _value(kind: str, value: str, text: str) -> str | float:
 
 def clock_ratio(value: str, clock_hz: float | None, text: str) -> float:
     """What a changed clock is of the one before."""
-    found = _CLOCK.fullmatch(value)
-    assert found is not None
-    number, unit = float(found.group(1)), found.group(2)
+    matched = _CLOCK.fullmatch(value)
+    assert matched is not None
+    number, unit = float(matched.group(1)), matched.group(2)
     if unit == "x":
         return number
     if clock_hz is None:

@@ -58,7 +58,7 @@ def run(
 def _times(values: list[int]) -> NDArray[np.int64]:
     """Times as an array; what damaged durations carry beyond its range ends at its border."""
     if values and not -_FAR < min(values) <= max(values) < _FAR:
-        values = [min(max(one, -_FAR), _FAR) for one in values]
+        values = [min(max(value, -_FAR), _FAR) for value in values]
     return np.array(values, np.int64)
 
 

@@ -87,7 +87,7 @@ class LoadResult:
 
     def percentile(self, name: str, percent: float) -> float:
         """A percentile over requests of ttft_s, tpot_s or e2el_s (linear interpolation)."""
-        values = sorted(float(getattr(one, name)) for one in self.requests)
+        values = sorted(float(getattr(request, name)) for request in self.requests)
         place = (len(values) - 1) * percent / 100
         low = int(place)
         high = min(low + 1, len(values) - 1)
@@ -95,18 +95,18 @@ class LoadResult:
 
     def mean(self, name: str) -> float:
         """The mean over requests."""
-        return sum(float(getattr(one, name)) for one in self.requests) / len(self.requests)
+        return sum(float(getattr(request, name)) for request in self.requests) / len(self.requests)
 
     @property
     def output_throughput(self) -> float:
         """Output tokens a second."""
-        return sum(one.tokens for one in self.requests) / self.duration_s
+        return sum(request.tokens for request in self.requests) / self.duration_s
 
     def goodput(self, slo: Mapping[str, float]) -> float:
         """Requests a second that meet every objective: ttft, tpot, e2el in seconds."""
         met = sum(
-            all(getattr(one, f"{name}_s") <= bound for name, bound in slo.items())
-            for one in self.requests
+            all(getattr(request, f"{name}_s") <= bound for name, bound in slo.items())
+            for request in self.requests
         )
         return met / self.duration_s
 
@@ -193,7 +193,7 @@ def _requests(arrivals: Sequence[Arrival], config: SchedulerConfig, seed: int) -
 
     source = random.Random(seed)
     shared = [source.randrange(_VOCABULARY) for _ in range(max(a.shared_prefix for a in arrivals))]
-    found = []
+    requests = []
     for order, one in enumerate(arrivals):
         total = one.prompt_tokens + one.output_tokens
         if total > config.kv_tokens:
@@ -204,7 +204,7 @@ def _requests(arrivals: Sequence[Arrival], config: SchedulerConfig, seed: int) -
         # Prompts differ, unless they are said to share their beginning.
         own = one.prompt_tokens - one.shared_prefix
         tokens = shared[: one.shared_prefix] + [source.randrange(_VOCABULARY) for _ in range(own)]
-        found.append(
+        requests.append(
             Request(
                 request_id=str(order), tokens=tokens, num_prompt_tokens=one.prompt_tokens,
                 params=SamplingParams(max_tokens=one.output_tokens, temperature=0.0),
@@ -212,7 +212,7 @@ def _requests(arrivals: Sequence[Arrival], config: SchedulerConfig, seed: int) -
                 stop_token_ids=frozenset(), text=OutputText(), arrival_time=one.time_s,
             )
         )  # fmt: skip
-    return found
+    return requests
 
 
 def _refuse(scheduler: BatchScheduler, config: SchedulerConfig) -> None:

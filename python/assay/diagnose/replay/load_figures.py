@@ -40,13 +40,13 @@ class Load:
     def changed(self, changes: Sequence[WhatIfChange]) -> Load:
         """The load under changes of the scheduler and of the rate."""
         found, fields = self, {}
-        for one in changes:
-            if one.kind == "rate":
-                found = dataclasses.replace(found, rate=float(one.value))
-            elif one.kind == "policy":
-                fields["policy"] = str(one.value)
-            elif one.kind in LOAD_KINDS:
-                fields[one.kind] = int(one.value)  # type: ignore[assignment]
+        for change in changes:
+            if change.kind == "rate":
+                found = dataclasses.replace(found, rate=float(change.value))
+            elif change.kind == "policy":
+                fields["policy"] = str(change.value)
+            elif change.kind in LOAD_KINDS:
+                fields[change.kind] = int(change.value)  # type: ignore[assignment]
         config = dataclasses.replace(found.config, **fields)  # type: ignore[arg-type]
         return dataclasses.replace(found, config=config)
 
@@ -124,21 +124,21 @@ def simulated(what: Load, cost: StepCost) -> dict[str, Interval]:
         ]
     found = {}
     for name in runs[0.0][0]:
-        every = [one[name] for rows in runs.values() for one in rows]
-        expected = sum(one[name] for one in runs[0.0]) / SEEDS
+        every = [row[name] for rows in runs.values() for row in rows]
+        expected = sum(run[name] for run in runs[0.0]) / SEEDS
         found[name] = Interval(expected, min(every), max(every))
     return found
 
 
 def _summary(result: LoadResult, slo: Mapping[str, float]) -> dict[str, float]:
-    found = {
+    summary = {
         f"p{percent}_{name}": 1e3 * result.percentile(attribute, percent)
         for name, attribute in _METRICS.items()
         for percent in PERCENTILES
     }
-    found["request_throughput"] = len(result.requests) / result.duration_s
-    found["output_throughput"] = result.output_throughput
-    found["preemptions"] = float(result.preemptions)
+    summary["request_throughput"] = len(result.requests) / result.duration_s
+    summary["output_throughput"] = result.output_throughput
+    summary["preemptions"] = float(result.preemptions)
     if slo:
-        found["request_goodput"] = result.goodput(slo)
-    return found
+        summary["request_goodput"] = result.goodput(slo)
+    return summary

@@ -42,9 +42,9 @@ class Setting:
     def changed(self, changes: tuple[WhatIfChange, ...]) -> Setting:
         """The setting under changes of batch, context, formats, clock and accelerator."""
         hardware, fields = self.hardware, dict[str, int | str]()
-        for one in changes:
-            if one.kind == "gpu":
-                hardware = hardware_spec(str(one.value))
+        for change in changes:
+            if change.kind == "gpu":
+                hardware = hardware_spec(str(change.value))
         for one in changes:
             if one.kind == "clock":
                 ratio = clock_ratio(str(one.value), _clock_hz(hardware), one.text)

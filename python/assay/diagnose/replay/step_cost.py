@@ -158,7 +158,7 @@ class ObservedCost:
         """The factor of an operation; a fused one takes that of its first part that has one."""
         if operation in self.factors:
             return self.factors[operation]
-        return next((self.factors[one] for one in parts(operation) if one in self.factors), 1.0)
+        return next((self.factors[part] for part in parts(operation) if part in self.factors), 1.0)
 
 
 def _rows_of(operation: str, shape: StepShape) -> int:

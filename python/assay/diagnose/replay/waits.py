@@ -169,14 +169,14 @@ def _event_waits(
             f"the copies of {'the same step' if not behind else f'{behind} steps before'}, as "
             "those at the end of the trace do"
         )
-    found: dict[int, int] = {}
+    event_waits: dict[int, int] = {}
     previous = -1
     for call, first, last in zip(calls.tolist(), asked.tolist(), latest.tolist(), strict=True):
         place = min(max(first - 1 - behind, previous + 1), last)
         if place >= 0:
-            found[call] = int(groups[place])
+            event_waits[call] = int(groups[place])
             previous = max(previous, place)
-    return found
+    return event_waits
 
 
 def _copy_groups(columns: Columns, device: NDArray[np.int64]) -> NDArray[np.int64]:

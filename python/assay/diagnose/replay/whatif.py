@@ -95,7 +95,7 @@ def whatif(
     node_gap_ns: float | None = None,
 ) -> WhatIf:
     """Replay a trace under changes; `setting` is what its decode steps ran, for the planner."""
-    under_load = [one for one in changes if one.kind in LOAD_KINDS]
+    under_load = [change for change in changes if change.kind in LOAD_KINDS]
     if under_load and load is None:
         raise InputError(
             f'change "{under_load[0].text}": expected a load that meets the scheduler, got none',
@@ -111,14 +111,14 @@ def whatif(
     after = step_times.step_times(changed)
     batch, context = _known(base.batch), _known(base.context)
     new_batch = after_setting.batch.sequences if after_setting else batch
-    for one in changes:
-        if one.kind == "batch":
-            new_batch = int(one.value)
+    for change in changes:
+        if change.kind == "batch":
+            new_batch = int(change.value)
     compared = (
         figures.figures(base.ns, batch, 0.0, plain),
         figures.figures(after.ns, new_batch, changed.log_error, changed),
     )
-    modeled = any(one.kind not in (*NODE_KINDS, *LOAD_KINDS) for one in changes)
+    modeled = any(change.kind not in (*NODE_KINDS, *LOAD_KINDS) for change in changes)
     if modeled and compared[1].pop("ttft_ms", None) is not None:
         changed.notes.append(
             "TTFT after the change is not known from prefill steps before it; --rate simulates it"
@@ -129,7 +129,7 @@ def whatif(
         under = (simulated(load, costs[0]), simulated(load.changed(changes), costs[1]))
     observed = _observed_step(trace, base)
     return WhatIf(
-        tuple(one.text for one in changes),
+        tuple(change.text for change in changes),
         *compared,
         figures.ratio(base.ns, after.ns, changed.log_error),
         figures.operations(plain, changed),
@@ -171,24 +171,24 @@ def _apply(
     node_gap_ns: float | None,
 ) -> Setting | None:
     """Apply every change to a scenario; returns the setting of the planner under them."""
-    modeled = tuple(one for one in changes if one.kind not in (*NODE_KINDS, *LOAD_KINDS))
+    modeled = tuple(change for change in changes if change.kind not in (*NODE_KINDS, *LOAD_KINDS))
     after_setting = setting
     if modeled:
         after_setting = _scale_by_model(changed, modeled, setting, trace, base)
-    kinds = {one.kind: one for one in changes}
+    kinds = {change.kind: change for change in changes}
     if "launch" in kinds:
         _capture(changed, node_gap_ns)
     if "host" in kinds:
         scenario.scale_host(changed, kinds["host"].amount or Amount(1.0))
     if "overlap" in kinds:
         scenario.overlap_copies(changed)
-    for one in changes:
-        if one.kind == "op":
-            chosen = scenario.of_operation(changed, one.target, one.text)
-            scenario.scale(changed, chosen, one.amount or Amount(1.0))
-        elif one.kind == "kernel":
-            chosen = scenario.of_name(changed, one.target, one.text)
-            scenario.scale(changed, chosen, one.amount or Amount(1.0))
+    for change in changes:
+        if change.kind == "op":
+            chosen = scenario.of_operation(changed, change.target, change.text)
+            scenario.scale(changed, chosen, change.amount or Amount(1.0))
+        elif change.kind == "kernel":
+            chosen = scenario.of_name(changed, change.target, change.text)
+            scenario.scale(changed, chosen, change.amount or Amount(1.0))
     return after_setting
 
 
@@ -295,8 +295,8 @@ def _costs(
             f"and the trace gives none ({error})"
         ) from error
     factors = {
-        one.target: one.amount.factor
-        for one in changes
-        if one.kind == "op" and one.amount is not None and one.amount.factor is not None
+        change.target: change.amount.factor
+        for change in changes
+        if change.kind == "op" and change.amount is not None and change.amount.factor is not None
     }
     return cost, cost.scaled(factors)

@@ -39,7 +39,7 @@ class CausalClaim:
         """supported, refuted, or not shown (the interval holds zero)."""
         if not self.effect.excludes_zero:
             return "not shown"
-        failed = any(one.passed is False for one in self.refutations)
+        failed = any(refutation.passed is False for refutation in self.refutations)
         return "refuted" if failed else "supported"
 
     def __str__(self) -> str:
@@ -54,12 +54,12 @@ class CausalClaim:
             f"[{effect.lo:+.4g}, {effect.hi:+.4g}], observed, {adjusted} ({groups})"
         )
         if self.status == "refuted":
-            failed = [one for one in self.refutations if one.passed is False]
+            failed = [refutation for refutation in self.refutations if refutation.passed is False]
             text += "; refuted by " + "; ".join(f"{one.name}: {one.statement}" for one in failed)
         elif self.status == "not shown":
             text += "; not shown: the interval holds zero"
         else:
-            passed = [one.name for one in self.refutations if one.passed]
+            passed = [refutation.name for refutation in self.refutations if refutation.passed]
             text += f"; stood up to: {', '.join(passed) or 'nothing that could be tried'}"
         return "; ".join([text, *effect.flags])
 

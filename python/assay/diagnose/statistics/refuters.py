@@ -99,7 +99,7 @@ def permuted(treatment: Array, random: np.random.Generator) -> Array:
     count = len(treatment)
     number = blocks(count, block_length(count))
     pieces = [treatment[number == one] for one in random.permutation(int(number[-1]) + 1)]
-    return np.concatenate([np.roll(one, int(random.integers(len(one)))) for one in pieces])
+    return np.concatenate([np.roll(piece, int(random.integers(len(piece)))) for piece in pieces])
 
 
 def _placebo(case: _Case) -> Refutation:
@@ -177,14 +177,14 @@ def _future(case: _Case) -> Refutation:
         )
     now = case.treatment[:-ahead]
     covariates = np.concatenate([case.covariates[:-ahead], now[:, None]], axis=1)
-    found = case.estimate(case.outcome[:-ahead], case.treatment[ahead:], covariates)
-    strong = abs(found.value) > _strict_quantile(found.samples) * found.standard_error
-    passed = not (strong and abs(found.value) > 0.25 * abs(case.effect.value))
+    estimate = case.estimate(case.outcome[:-ahead], case.treatment[ahead:], covariates)
+    strong = abs(estimate.value) > _strict_quantile(estimate.samples) * estimate.standard_error
+    passed = not (strong and abs(estimate.value) > 0.25 * abs(case.effect.value))
     return Refutation(
         "future treatment",
         passed,
-        f"the treatment {ahead} samples later has an effect of {found.value:.3g} "
-        f"(standard error {found.standard_error:.3g}) on the outcome before it",
+        f"the treatment {ahead} samples later has an effect of {estimate.value:.3g} "
+        f"(standard error {estimate.standard_error:.3g}) on the outcome before it",
     )
 
 

@@ -144,7 +144,7 @@ def _screen(observed: Observations, notes: list[str]) -> Screen | None:
     table = observed.table.drop("at").select(
         pl.col(observed.outcome), pl.exclude(observed.outcome).forward_fill()
     )
-    lacking = [one for one in table.columns if table[one].count() < table.height // 2]
+    lacking = [column for column in table.columns if table[column].count() < table.height // 2]
     table = table.drop(one for one in lacking if one != observed.outcome)
     try:
         return lagged_screen(table, observed.outcome, LAGS)

@@ -255,7 +255,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 def _adapter(path: Path) -> Adapter:
     table = _Table(f"adapter {path}", read_yaml("adapter", path))
-    found = Adapter(
+    adapter = Adapter(
         name=table.take("name", str),
         description=table.take("description", str, ""),
         always=tuple(shlex.split(table.take("always", str, ""))),
@@ -285,7 +285,7 @@ def _adapter(path: Path) -> Adapter:
         },
     )
     table.end()
-    return found
+    return adapter
 
 
 def _knob(name: str, table: _Table) -> AdapterKnob:
@@ -314,7 +314,7 @@ def _knob(name: str, table: _Table) -> AdapterKnob:
     table.end()
     knob.check(knob.default)
     values = (True, False) if kind == "boolean" else knob.choices or ()
-    if lacking := [spell(one) for one in values if arguments and spell(one) not in arguments]:
+    if lacking := [spell(value) for value in values if arguments and spell(value) not in arguments]:
         raise InputError(f"{table.what}: expected arguments for {', '.join(lacking)}, got none")
     if not (environment or arguments or kind == "boolean" or VALUE in knob.argument):
         raise InputError(f"{table.what}: expected {VALUE} in argument, got {knob.argument}")

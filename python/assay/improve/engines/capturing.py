@@ -45,7 +45,10 @@ def capture(
 
 def shortened(workload: Workload, tokens: int) -> Workload:
     """The workload with shorter outputs."""
-    requests = (replace(one, max_tokens=min(one.max_tokens, tokens)) for one in workload.requests)
+    requests = (
+        replace(request, max_tokens=min(request.max_tokens, tokens))
+        for request in workload.requests
+    )
     return replace(workload, requests=tuple(requests))
 
 
@@ -87,7 +90,7 @@ def _imported(source: Path, before: dict[Path, tuple[int, int]], folder: Path) -
         time.sleep(_SETTLE_S)
     # The front end of a server writes a trace of its own, without kernels.
     traces = [open_trace(path) for path in sorted(now)]
-    useful = [one for one in traces if (one.events["kind"] == "kernel").any()] or traces
+    useful = [trace for trace in traces if (trace.events["kind"] == "kernel").any()] or traces
     trace = (
         useful[0] if len(useful) == 1 else ranks.merge(useful, [str(n) for n in range(len(useful))])
     )

@@ -40,9 +40,9 @@ def of_server(address: ServerAddress) -> str | None:
     listed = _json(address, "/v1/models")
     models = listed.get("data") if isinstance(listed, dict) else None
     if isinstance(models, list):
-        owners = {one.get("owned_by") for one in models if isinstance(one, dict)}
-        if found := next((one for one in ("vllm", "sglang") if one in owners), None):
-            return found
+        owners = {model.get("owned_by") for model in models if isinstance(model, dict)}
+        if server := next((one for one in ("vllm", "sglang") if one in owners), None):
+            return server
         if "llamacpp" in owners:
             return "llama.cpp"
     try:

@@ -214,7 +214,7 @@ class HttpEngine(Engine):
         body = {"model": self._served().name, self.adapter.tokenize: text}
         data = exchange_json(self.address, "/tokenize", body)
         tokens = data.get("tokens") if isinstance(data, Mapping) else None
-        if not isinstance(tokens, list) or not all(isinstance(one, int) for one in tokens):
+        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
             raise ServerError(f"/tokenize: expected a list of tokens, got {str(data)[:100]}")
         return tuple(tokens)
 
@@ -332,15 +332,15 @@ class HttpEngine(Engine):
 
     def _explicit(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
         """Settings that differ from what the command gives by itself."""
-        found: dict[str, Setting] = {}
+        explicit: dict[str, Setting] = {}
         followed = {} if self.adapter.pins or not settings else self._read().settings
         for name, value in settings.items():
             knob = self.adapter.knob(name)
             if name in followed and name not in self._chosen and value == followed[name]:
                 continue
             if value is not None and value != self._in_template.get(name, knob.default):
-                found[name] = value
-        return found
+                explicit[name] = value
+        return explicit
 
     def _read(self) -> ReadBack:
         # Values do not change while a process lives: endpoints and log are read once for each.
@@ -396,7 +396,9 @@ class HttpEngine(Engine):
                 self._note(f"the prefix cache was not emptied: {error.message}")
         if "prefix-cache" not in self.adapter.capabilities:
             return workload
-        if self.adapter.uncached and not any(one.prefix_tokens for one in workload.requests):
+        if self.adapter.uncached and not any(
+            request.prefix_tokens for request in workload.requests
+        ):
             # Nothing is shared inside a window either: the cache would only hold earlier windows.
             return _with_fields(workload, self.adapter.uncached)
         asked = _numbers(workload, window)
@@ -429,5 +431,7 @@ def _numbers(workload: Workload, window: Window) -> set[int]:
 
 
 def _with_fields(workload: Workload, fields: Mapping[str, Any]) -> Workload:
-    requests = (replace(one, sampling={**one.sampling, **fields}) for one in workload.requests)
+    requests = (
+        replace(request, sampling={**request.sampling, **fields}) for request in workload.requests
+    )
     return replace(workload, requests=tuple(requests))

@@ -101,43 +101,51 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     def member(enumeration: str, prefix: str, name: str) -> Any:
         return getattr(xllamacpp, enumeration)[f"{prefix}_{name.upper().replace('-', '_')}"]
 
-    found = xllamacpp.CommonParams()
-    found.model.path = str(options.model)
-    found.hostnames = [options.host]
-    found.port = options.port
+    common_params = xllamacpp.CommonParams()
+    common_params.model.path = str(options.model)
+    common_params.hostnames = [options.host]
+    common_params.port = options.port
     if options.alias:
-        found.model_alias = {options.alias}
+        common_params.model_alias = {options.alias}
     if options.api_key:
-        found.api_keys = [options.api_key]
-    found.n_ctx = options.ctx_size
-    found.cpuparams.n_threads = options.threads
+        common_params.api_keys = [options.api_key]
+    common_params.n_ctx = options.ctx_size
+    common_params.cpuparams.n_threads = options.threads
     batch_threads = options.threads_batch if options.threads_batch > 0 else options.threads
-    found.cpuparams_batch.n_threads = batch_threads
-    for threads in (found.cpuparams, found.cpuparams_batch):
+    common_params.cpuparams_batch.n_threads = batch_threads
+    for threads in (common_params.cpuparams, common_params.cpuparams_batch):
         threads.poll = options.poll
         threads.priority = xllamacpp.ggml_sched_priority(options.prio)
-    found.n_batch, found.n_ubatch = options.batch_size, options.ubatch_size
-    found.n_parallel = options.parallel or 4
+    common_params.n_batch, common_params.n_ubatch = options.batch_size, options.ubatch_size
+    common_params.n_parallel = options.parallel or 4
     unified = options.parallel is None if options.kv_unified is None else options.kv_unified
-    found.kv_unified = unified
-    found.cache_type_k = member("ggml_type", "GGML_TYPE", options.cache_type_k)
-    found.cache_type_v = member("ggml_type", "GGML_TYPE", options.cache_type_v)
-    found.flash_attn_type = member(
+    common_params.kv_unified = unified
+    common_params.cache_type_k = member("ggml_type", "GGML_TYPE", options.cache_type_k)
+    common_params.cache_type_v = member("ggml_type", "GGML_TYPE", options.cache_type_v)
+    common_params.flash_attn_type = member(
         "llama_flash_attn_type", "LLAMA_FLASH_ATTN_TYPE", _FLASH_ATTENTION[options.flash_attn]
     )
-    found.load_mode = member("llama_load_mode", "LLAMA_LOAD_MODE", _LOAD_MODES[options.load_mode])
+    common_params.load_mode = member(
+        "llama_load_mode", "LLAMA_LOAD_MODE", _LOAD_MODES[options.load_mode]
+    )
     drafts = member("common_speculative_type", "COMMON_SPECULATIVE_TYPE", options.spec_type)
-    found.speculative.types = [drafts]
+    common_params.speculative.types = [drafts]
     if options.numa:
-        found.numa = member("ggml_numa_strategy", "GGML_NUMA_STRATEGY", options.numa)
-    found.n_gpu_layers = options.gpu_layers
-    found.n_cache_reuse, found.cache_ram_mib = options.cache_reuse, options.cache_ram
-    found.cont_batching, found.no_extra_bufts = options.cont_batching, not options.repack
-    found.cache_prompt, found.warmup = options.cache_prompt, options.warmup
-    found.endpoint_metrics, found.endpoint_props = options.metrics, options.props
-    found.verbosity = options.log_verbosity
-    found.ui = False
-    return found
+        common_params.numa = member("ggml_numa_strategy", "GGML_NUMA_STRATEGY", options.numa)
+    common_params.n_gpu_layers = options.gpu_layers
+    common_params.n_cache_reuse, common_params.cache_ram_mib = (
+        options.cache_reuse,
+        options.cache_ram,
+    )
+    common_params.cont_batching, common_params.no_extra_bufts = (
+        options.cont_batching,
+        not options.repack,
+    )
+    common_params.cache_prompt, common_params.warmup = options.cache_prompt, options.warmup
+    common_params.endpoint_metrics, common_params.endpoint_props = options.metrics, options.props
+    common_params.verbosity = options.log_verbosity
+    common_params.ui = False
+    return common_params
 
 
 if __name__ == "__main__":

@@ -146,7 +146,9 @@ class OwnEngine(EngineProtocol):
             if answer.error is not None:
                 raise answer.error
             found.append(
-                _probe_answer([one for one in answer.logprobs or () if one.token_id is not None])
+                _probe_answer(
+                    [logprob for logprob in answer.logprobs or () if logprob.token_id is not None]
+                )
             )
         return found
 
@@ -158,11 +160,11 @@ class OwnEngine(EngineProtocol):
         """Tokens of the first prompts of a workload and of what the model answers."""
         requests = workload.requests[:count]
         tokenizer = self.engine.files.tokenizer
-        params = [sampling_params(one) for one in requests]
-        found = self.engine.generate([one.prompt for one in requests], params)
+        params = [sampling_params(request) for request in requests]
+        generate = self.engine.generate([request.prompt for request in requests], params)
         return [
             (tuple(tokenizer.encode(request.prompt)), answer.token_ids)
-            for request, answer in zip(requests, found, strict=True)
+            for request, answer in zip(requests, generate, strict=True)
             if answer.error is None
         ]
 
@@ -195,7 +197,9 @@ class OwnEngine(EngineProtocol):
 
     def _reserve(self, workload: Workload) -> None:
         """Grow the KV cache before the window: growing inside it would rebuild graphs."""
-        longest = sorted(_tokens_bound(one.prompt) + one.max_tokens for one in workload.requests)
+        longest = sorted(
+            _tokens_bound(request.prompt) + request.max_tokens for request in workload.requests
+        )
         at_once = min(workload.concurrency or len(longest), self.engine.settings.max_batch)
         block = self.engine.settings.block_tokens
         needed = sum(-(-one // block) * block + block for one in longest[-at_once:])
@@ -254,9 +258,9 @@ def _knob(knob: Knob) -> EngineKnob:
 def _probe_answer(chunks: Sequence[Chunk]) -> ProbeAnswer:
     tops = [chunk.top_logprobs for chunk in chunks]
     return ProbeAnswer(
-        token_ids=tuple(one.token_id for one in chunks if one.token_id is not None),
-        texts=tuple(one.text for one in chunks),
-        logprobs=tuple(one.logprob for one in chunks if one.logprob is not None),
+        token_ids=tuple(chunk.token_id for chunk in chunks if chunk.token_id is not None),
+        texts=tuple(chunk.text for chunk in chunks),
+        logprobs=tuple(chunk.logprob for chunk in chunks if chunk.logprob is not None),
         margins=tuple(top[0][1] - top[1][1] for top in tops if len(top) > 1),
         top_logprobs=tuple({str(token): value for token, value in top} for top in tops),
     )

@@ -131,7 +131,7 @@ class OwnWindow:
             for request_id in self._under_way:
                 if self._engine.is_under_way(request_id):
                     self._engine.abort(request_id)
-        self.seconds = max((one.end_s for one in self.records), default=clock() - self._begun)
+        self.seconds = max((record.end_s for record in self.records), default=clock() - self._begun)
         self.records.sort(key=lambda one: one.number)
 
     def _is_over(self, now: float) -> bool:

@@ -14,8 +14,8 @@ _NVIDIA: Final = "/dev/nvidia"
 def gpu_of(pid: int) -> int | None:
     """The first NVIDIA GPU that a process or its children hold open; None for a CPU server."""
     found = []
-    for one in descendants(pid):
-        for name in _open_files(one):
+    for descendant in descendants(pid):
+        for name in _open_files(descendant):
             number = name.removeprefix(_NVIDIA)
             if name != number and number.isdecimal():
                 found.append(int(number))
@@ -44,13 +44,13 @@ def hardware(gpu: int | None) -> dict[str, Any]:
 
 def _open_files(pid: int) -> list[str]:
     folder = f"/proc/{pid}/fd"
-    found = []
+    files = []
     try:
         for name in os.listdir(folder):
             try:
-                found.append(os.readlink(f"{folder}/{name}"))
+                files.append(os.readlink(f"{folder}/{name}"))
             except OSError:
                 continue
     except OSError:
-        return found
-    return found
+        return files
+    return files

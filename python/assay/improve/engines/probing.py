@@ -43,7 +43,7 @@ class Prober:
             self.notes.append(f"the server refuses {refused}: probes may end early")
             self._optional = {}
         answer = parse(data)
-        if not answer.logprobs and not any("log-probabilities" in one for one in self.notes):
+        if not answer.logprobs and not any("log-probabilities" in note for note in self.notes):
             self.notes.append("the server gives no log-probabilities: answers are compared as text")
         return answer
 
@@ -76,18 +76,18 @@ def _of_lists(given: Mapping[str, Any], choice: Mapping[str, Any]) -> ProbeAnswe
 
 
 def _of_records(records: Sequence[Any], choice: Mapping[str, Any]) -> ProbeAnswer:
-    rows = [one for one in records if isinstance(one, Mapping)]
-    texts = tuple(str(one.get("token", "")) for one in rows)
+    rows = [record for record in records if isinstance(record, Mapping)]
+    texts = tuple(str(row.get("token", "")) for row in rows)
     tops = []
-    for one in rows:
-        listed = one.get("top_logprobs") or ()
+    for row in rows:
+        listed = row.get("top_logprobs") or ()
         # Tokens that are no whole characters have equal texts: their ids tell them apart.
         tops.append({str(top.get("id", top.get("token"))): float(top["logprob"]) for top in listed})
-    ids = tuple(one["id"] for one in rows if isinstance(one.get("id"), int))
+    ids = tuple(row["id"] for row in rows if isinstance(row.get("id"), int))
     return ProbeAnswer(
         ids if len(ids) == len(rows) else _ids(choice, texts),
         texts,
-        tuple(float(one["logprob"]) for one in rows),
+        tuple(float(row["logprob"]) for row in rows),
         _margins(tops),
         tuple(tops),
     )

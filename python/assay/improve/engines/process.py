@@ -197,14 +197,14 @@ def _members(record: ServerRecord) -> dict[int, int]:
 
 def descendants(pid: int) -> list[int]:
     """A process and all that it started, as far as they run."""
-    return _descendants(pid, {one: fields for one in _pids() if (fields := _stat(one)) is not None})
+    return _descendants(pid, {pid: fields for pid in _pids() if (fields := _stat(pid)) is not None})
 
 
 def cpu_seconds(pid: int) -> float:
     """CPU time of a process and its descendants, ended children included."""
     ticks = 0
-    for one in descendants(pid):
-        if (fields := _stat(one)) is not None:
+    for descendant in descendants(pid):
+        if (fields := _stat(descendant)) is not None:
             ticks += sum(int(value) for value in fields[_CPU_TICKS])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -213,7 +213,7 @@ def _descendants(pid: int, table: Mapping[int, Sequence[str]]) -> list[int]:
     found, seen = [pid], {pid}
     for parent in found:
         children = [one for one, fields in table.items() if int(fields[1]) == parent]
-        found += [one for one in children if one not in seen]
+        found += [child for child in children if child not in seen]
         seen.update(children)
     return found
 
@@ -301,17 +301,17 @@ def wait_until(check: Callable[[], bool], timeout_s: float, poll_s: float = 0.05
 
 
 def _sockets(pid: int) -> set[str]:
-    found = set()
+    sockets = set()
     try:
         for path in (_PROC / str(pid) / "fd").iterdir():
             try:
-                found.add(os.readlink(path))
+                sockets.add(os.readlink(path))
             except OSError:
                 continue
     except OSError:
         # A process of another user, or one that just ended.
         return set()
-    return found
+    return sockets
 
 
 def _stat(pid: int) -> list[str] | None:

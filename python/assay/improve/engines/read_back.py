@@ -189,11 +189,11 @@ def _argument(knob: AdapterKnob, argv: Sequence[str]) -> str | None:
     """The value that follows a flag: `--threads 2`, `--threads=2`, `--knob threads=2`."""
     flag, _, pattern = knob.argument.rpartition(" ")
     prefix = pattern.partition(VALUE)[0]
-    found = None
+    argument = None
     for name in (flag, *knob.aliases):
         for at, word in enumerate(argv):
             if word == name and at + 1 < len(argv) and argv[at + 1].startswith(prefix):
-                found = argv[at + 1][len(prefix) :]
+                argument = argv[at + 1][len(prefix) :]
             elif word.startswith(f"{name}={prefix}"):
-                found = word[len(name) + 1 + len(prefix) :]
-    return found
+                argument = word[len(name) + 1 + len(prefix) :]
+    return argument

@@ -115,12 +115,12 @@ def interpreter_of(program: str | None) -> str:
     """The Python that runs a program: itself, or the first line of its script."""
     if program is None:
         return sys.executable
-    found = shutil.which(program)
-    if found is None:
+    interpreter = shutil.which(program)
+    if interpreter is None:
         raise InputError(f'"{program}": expected a program, got no such file')
-    if Path(found).name.startswith("python"):
-        return found
-    with Path(found).open("rb") as file:
+    if Path(interpreter).name.startswith("python"):
+        return interpreter
+    with Path(interpreter).open("rb") as file:
         first = file.readline(1024).decode("utf-8", "replace").strip()
     words = first.removeprefix("#!").split()
     if not first.startswith("#!") or not words:

@@ -25,15 +25,15 @@ def read(vllm: Any) -> dict[str, Any]:
         # Names that are imported for type checkers only: those fields are told by their defaults.
         hints = {}
     fields = []
-    for one in dataclasses.fields(arguments):
-        if one.name.startswith("_"):
+    for field in dataclasses.fields(arguments):
+        if field.name.startswith("_"):
             continue
-        default = default_of(one)
-        kinds = parts(hints.get(one.name, one.type))
+        default = default_of(field)
+        kinds = parts(hints.get(field.name, field.type))
         described = describe(kinds, default)
         if described is not None:
-            fields.append({"name": one.name, "default": plain(default), **described})
-    names = [one.name for one in dataclasses.fields(arguments)]
+            fields.append({"name": field.name, "default": plain(default), **described})
+    names = [field.name for field in dataclasses.fields(arguments)]
     return {"release": str(vllm.__version__), "fields": fields, "names": names}
 
 
@@ -55,14 +55,14 @@ def parts(hint: Any) -> list[Any]:
     if origin is typing.Annotated:
         return parts(typing.get_args(hint)[0])
     if origin in (typing.Union, types.UnionType):
-        return [part for one in typing.get_args(hint) for part in parts(one)]
+        return [part for argument in typing.get_args(hint) for part in parts(argument)]
     return [hint]
 
 
 def describe(kinds: list[Any], default: Any) -> dict[str, Any] | None:
     """Type and choices of a field; None for what is neither a scalar nor JSON text."""
-    literals = [value for one in kinds for value in literal(one)]
-    known = [one for one in kinds if one in SCALARS]
+    literals = [value for kind in kinds for value in literal(kind)]
+    known = [kind for kind in kinds if kind in SCALARS]
     optional = type(None) in kinds
     if bool in known or isinstance(default, bool):
         return {"type": "boolean", "choices": None, "optional": optional}
@@ -75,7 +75,7 @@ def describe(kinds: list[Any], default: Any) -> dict[str, Any] | None:
     for kind, name in ((int, "integer"), (float, "number"), (str, "text")):
         if kind in known or type(default) is kind:
             return {"type": name, "choices": None, "optional": optional}
-    if any(typing.get_origin(one) is dict or one is dict for one in kinds) and default is None:
+    if any(typing.get_origin(kind) is dict or kind is dict for kind in kinds) and default is None:
         return {"type": "text", "choices": None, "optional": True, "json": True}
     return None
 

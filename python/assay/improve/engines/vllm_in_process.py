@@ -188,7 +188,7 @@ class VllmInProcess(Engine):
             logprobs=PROBE_ALTERNATIVES,
             detokenize=False,
         )
-        asked = [stepper.prompt(one) for one in prompts]
+        asked = [stepper.prompt(prompt) for prompt in prompts]
         return [_answer(one.outputs[0]) for one in self.llm.generate(asked, params, use_tqdm=False)]
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
@@ -303,8 +303,8 @@ def _answer(output: Any) -> ProbeAnswer:
         {str(token): float(one.logprob) for token, one in position.items()}
         for position in output.logprobs or ()
     ]
-    ranked = [sorted(one.values(), reverse=True) for one in tops]
-    ids = tuple(int(one) for one in output.token_ids)
+    ranked = [sorted(top.values(), reverse=True) for top in tops]
+    ids = tuple(int(token_identifier) for token_identifier in output.token_ids)
     chosen = zip(ids, tops, strict=False)
     return ProbeAnswer(
         token_ids=ids,

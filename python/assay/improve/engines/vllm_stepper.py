@@ -69,7 +69,7 @@ class VllmStepper:
 
     def step(self) -> list[StepOutput]:
         """One step; what it added."""
-        return [found for one in self._engine.step() if (found := self._output(one)) is not None]
+        return [output for one in self._engine.step() if (output := self._output(one)) is not None]
 
     def _output(self, output: Any) -> StepOutput | None:
         name = output.request_id

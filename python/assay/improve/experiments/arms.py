@@ -20,8 +20,8 @@ class Arms:
 
     def __init__(self, engine: Engine, changes: Mapping[str, Setting]) -> None:
         """Start in the control; a knob that cannot be read back cannot be changed."""
-        found = engine.settings()
-        missing = [name for name in changes if name not in found]
+        settings = engine.settings()
+        missing = [name for name in changes if name not in settings]
         if missing:
             raise RefusedError(
                 f"knob {', '.join(missing)}: expected one that the engine reads back, got none"
@@ -31,7 +31,7 @@ class Arms:
         """The arm that the engine is in or was last asked to go to."""
         self.switches = 0
         self.asked: Mapping[Arm, Mapping[str, Setting]] = {
-            "control": {name: found[name] for name in changes},
+            "control": {name: settings[name] for name in changes},
             "treatment": dict(changes),
         }
         self.hot = all(knob.hot for name, knob in engine.knobs().items() if name in changes)

@@ -61,9 +61,13 @@ def baseline_reference(engine: Engine, max_tokens: int = 12) -> Reference:
         *map(compare, answers, again),
         *map(compare, answers, alone),
     ]
-    known = [one.logprob_difference for one in comparisons if one.logprob_difference is not None]
+    known = [
+        comparison.logprob_difference
+        for comparison in comparisons
+        if comparison.logprob_difference is not None
+    ]
     difference = max(known) if known else None
-    repeats = all(one.first_difference is None for one in comparisons)
+    repeats = all(comparison.first_difference is None for comparison in comparisons)
     gate = _baseline_gate(answers, comparisons, difference, synthetic)
     settings = dict(engine.settings())
     return Reference(tuple(answers), difference, repeats, synthetic, gate, settings)
@@ -143,11 +147,13 @@ def _baseline_gate(
     if problem:
         return GateResult(BASELINE_GATE, False, f"the baseline gives garbage: {problem}", evidence)
     tie = max(difference or 0.0, LEAST_NEAR_TIE)
-    for one in comparisons:
-        if one.first_difference is not None and (one.margin is None or one.margin > tie):
-            margin = "unknown" if one.margin is None else f"{one.margin:.4f}"
+    for comparison in comparisons:
+        if comparison.first_difference is not None and (
+            comparison.margin is None or comparison.margin > tie
+        ):
+            margin = "unknown" if comparison.margin is None else f"{comparison.margin:.4f}"
             statement = (
-                f"the baseline does not repeat itself: token {one.first_difference} differs with "
+                f"the baseline does not repeat itself: token {comparison.first_difference} differs with "
                 f"a top-2 margin of {margin} nats, A/A difference {tie:.4f}"
             )
             return GateResult(BASELINE_GATE, False, statement, evidence)
@@ -203,8 +209,8 @@ def _lossy(
     comparisons: Sequence[Comparison],
     evidence: dict[str, Any],
 ) -> GateResult:
-    positions = sum(one.positions for one in comparisons)
-    agreeing = sum(one.agreeing for one in comparisons)
+    positions = sum(comparison.positions for comparison in comparisons)
+    agreeing = sum(comparison.agreeing for comparison in comparisons)
     agreement = agreeing / positions if positions else 0.0
     pairs = zip(reference.answers, answers, strict=False)
     values = [value for before, after in pairs for value in divergence(before, after)]
@@ -230,6 +236,6 @@ def _lossy(
 def _evidence(reference: Reference, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return {
         "logprob_difference": reference.logprob_difference,
-        "first_differences": [one.first_difference for one in comparisons],
-        "margins": [one.margin for one in comparisons],
+        "first_differences": [comparison.first_difference for comparison in comparisons],
+        "margins": [comparison.margin for comparison in comparisons],
     }

@@ -187,7 +187,7 @@ def floor_of(
 ) -> NoiseFloor:
     """The floor of measured A/A blocks."""
     pairs = pairs_of(blocks)
-    ratios = [log_ratio(one, better) for one in pairs]
+    ratios = [log_ratio(pair, better) for pair in pairs]
     first = {block.pair: block.arm for block in reversed(blocks) if block.pair >= 0}
     later = [
         value if first[one.pair] == "control" else -value

@@ -65,7 +65,7 @@ class WorkLedger:
         if [one.number for one in before] != [one.number for one in after]:
             return f"{len(before)} requests in the control, {len(after)} in the treatment"
         if treatment.errors > control.errors:
-            message = next(one.error for one in treatment.records if one.error is not None)
+            message = next(record.error for record in treatment.records if record.error is not None)
             return (
                 f"{treatment.errors} of {len(after)} requests fail in the treatment, "
                 f"{control.errors} in the control: {message}"

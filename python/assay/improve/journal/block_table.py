@@ -51,8 +51,8 @@ def block_of(data: Mapping[str, Any]) -> Block:
 def write_blocks(run: RunFolder, blocks: Iterable[Block]) -> Path:
     """Write experiments.parquet, whole or not at all."""
     rows = [
-        {**plain(one), "settings": canonical(plain(one.settings)), "figures": _figures(one)}
-        for one in blocks
+        {**plain(block), "settings": canonical(plain(block.settings)), "figures": _figures(block)}
+        for block in blocks
     ]
     schema = {name: getattr(pl, kind) for name, kind in _COLUMNS.items()}
     content = BytesIO()

@@ -53,11 +53,11 @@ class JournalReading:
 
     def of(self, *kinds: str) -> list[Record]:
         """The records of these kinds in order."""
-        return [one for one in self.records if one.kind in kinds]
+        return [record for record in self.records if record.kind in kinds]
 
     def last(self, *kinds: str) -> Record | None:
         """The latest record of these kinds."""
-        return next((one for one in reversed(self.records) if one.kind in kinds), None)
+        return next((record for record in reversed(self.records) if record.kind in kinds), None)
 
     @property
     def is_finished(self) -> bool:
@@ -256,10 +256,10 @@ def inspect(content: bytes, head: bytes) -> tuple[ChainReading, list[str], int]:
     """
     chain = read_chain(content)
     problems = list(chain.problems)
-    if (found := _HEAD.fullmatch(head)) is None:
+    if (matched := _HEAD.fullmatch(head)) is None:
         problems.append(f"{HEAD_NAME} cannot be read: lines missing at the end are not excluded")
         return chain, problems, len(chain.tail)
-    count, own = int(found[1]), found[2].decode()
+    count, own = int(matched[1]), matched[2].decode()
     left = len(chain.records)
     if left < count:
         problems.append(f"{count:,} records were written, {left:,} are left")

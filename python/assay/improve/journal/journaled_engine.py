@@ -228,7 +228,7 @@ class JournaledEngine(Engine):
 
     def _revert(self, changes: list[JournaledChange], why: str, automatic: bool) -> None:
         target = changes[0].before if changes else configuration_hash(self._safe or {})
-        numbers = [one.number for one in reversed(changes)]
+        numbers = [change.number for change in reversed(changes)]
         self._record("reverting", changes=numbers, why=why, automatic=automatic, to=target)
         with self._calling("revert"):
             self._take_back(changes)
@@ -250,17 +250,19 @@ class JournaledEngine(Engine):
             self._set(self._safe or {})
             return
         knobs = self.knobs()
-        if not all(knobs[name].hot for one in changes for name in one.changes if name in knobs):
+        if not all(
+            knobs[name].hot for change in changes for name in change.changes if name in knobs
+        ):
             # One restart, not one for each change.
             self._set(composed_inverse(changes))
             return
-        for one in reversed(changes):
+        for change in reversed(changes):
             # The engine's own undo knows best; after a failed change there is none.
-            undo = self._undos.get(one.number)
+            undo = self._undos.get(change.number)
             if undo is not None:
                 undo()
             else:
-                self._set(one.inverse)
+                self._set(change.inverse)
 
     def _record(self, kind: str, **data: Any) -> None:
         """Record a rollback; one that cannot be recorded is made all the same."""

@@ -64,8 +64,8 @@ def recover(
         safe = _safe(reading, first=to_start)
         if safe is None:
             done = _stop_all(run, reading, journal, problems, by, why)
-        elif (found := _nothing_to_do(run, reading, safe, to_start=to_start)) is not None:
-            done = found
+        elif (nothing := _nothing_to_do(run, reading, safe, to_start=to_start)) is not None:
+            done = nothing
         else:
             numbers = [one.number for one in reversed(outstanding(reading.records))]
             _append(journal, problems, "reverting", changes=numbers, why=why, to=safe["hash"])
@@ -99,7 +99,11 @@ def _stop_all(
     users = {
         one.data["server"]["pid"] for one in reading.of("engine") if one.data.get("found") is True
     }
-    found = [one for one in running_servers(run, reading) if one.pid not in users]
+    found = [
+        running_server
+        for running_server in running_servers(run, reading)
+        if running_server.pid not in users
+    ]
     for server in found:
         processes.stop(server)
     action = "stopped" if found else "nothing"

@@ -44,7 +44,7 @@ class ResumeState:
 
     def blocks_of(self, experiment: str) -> tuple[Block, ...]:
         """The blocks of an experiment."""
-        return tuple(one for one in self.blocks if one.experiment == experiment)
+        return tuple(block for block in self.blocks if block.experiment == experiment)
 
 
 def resume_state(run: RunFolder) -> ResumeState:

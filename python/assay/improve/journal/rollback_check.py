@@ -39,9 +39,9 @@ def check_rollback(
     blocks = [_block(engine, workload, window, index) for index in range(taken)]
     for block in blocks:
         journal.append("block", **block_data(block))
-    found = equivalent(values, [one.value for one in blocks if not one.dropped], margin)
-    journal.append("equivalence", **found._asdict(), blocks=taken)
-    return found
+    rollback = equivalent(values, [block.value for block in blocks if not block.dropped], margin)
+    journal.append("equivalence", **rollback._asdict(), blocks=taken)
+    return rollback
 
 
 def _block(engine: Engine, workload: Workload, window: Window, index: int) -> Block:

@@ -154,13 +154,13 @@ def find(name: str, root: Path | None = None) -> RunFolder:
     if name == LATEST and known:
         return known[0]
     matches = [one for one in known if name and one.id.startswith(name)]
-    exact = [one for one in matches if one.id == name]
+    exact = [match for match in matches if match.id == name]
     if len(exact or matches) == 1:
         return (exact or matches)[0]
     if matches:
         raise InputError(
             f'run "{name}" is not unique: {len(matches)} runs start with it',
-            f"one of: {', '.join(one.id for one in matches[:6])}",
+            f"one of: {', '.join(match.id for match in matches[:6])}",
         )
     if not known:
         raise InputError(

@@ -47,7 +47,7 @@ def candidates(
         fresh = [row for row in rows if tuple(sorted(row.items())) not in proposed]
         if not fresh:
             already = "every value is tried by another lever" if rows else "nothing to change"
-            current = ", ".join(f"{one.knob}={settings[one.knob]}" for one in lever.knobs)
+            current = ", ".join(f"{knob.knob}={settings[knob.knob]}" for knob in lever.knobs)
             skipped.append(Skipped(lever.name, f"{already}: {current}"))
         for row in fresh:
             proposed.add(tuple(sorted(row.items())))
@@ -70,11 +70,11 @@ def _applies(
     lever: Lever, knobs: Mapping[str, EngineKnob], settings: Mapping[str, Setting], facts: Facts
 ) -> tuple[str, tuple[str, ...]]:
     """Why a lever cannot be tried; and of one that can, what was not known."""
-    for one in lever.knobs:
-        if one.knob not in knobs:
-            return f"the engine has no knob {one.knob}", ()
-        if one.knob not in settings:
-            return f"{one.knob} cannot be read back, so a change could not be undone", ()
+    for knob in lever.knobs:
+        if knob.knob not in knobs:
+            return f"the engine has no knob {knob.knob}", ()
+        if knob.knob not in settings:
+            return f"{knob.knob} cannot be read back, so a change could not be undone", ()
     notes = []
     for text in lever.applies:
         expression = predicates.parse(text, f"lever {lever.name}: applies")
@@ -95,7 +95,7 @@ def _applies(
 
 def _present(expression: predicates.Expression, settings: Mapping[str, Setting]) -> str:
     """The settings that an expression reads, in words."""
-    names = [one for one in dict.fromkeys(expression.knobs()) if one in settings]
+    names = [fromkey for fromkey in dict.fromkeys(expression.knobs()) if fromkey in settings]
     if not names:
         return ""
     return f" ({', '.join(f'{name} is {_word(settings[name])}' for name in names)})"
@@ -109,15 +109,15 @@ def _rows(
     lever: Lever, knobs: Mapping[str, EngineKnob], facts: Facts
 ) -> Iterator[dict[str, Setting]]:
     """The values that go together, one row a candidate."""
-    count = max(len(one.values) for one in lever.knobs)
+    count = max(len(knob.values) for knob in lever.knobs)
     seen = []
     for place in range(count):
         row: dict[str, Setting] | None = {}
-        for one in lever.knobs:
-            value = one.values[place % len(one.values)]
-            made = _computed(lever, one, value, knobs[one.knob], facts)
+        for knob in lever.knobs:
+            value = knob.values[place % len(knob.values)]
+            made = _computed(lever, knob, value, knobs[knob.knob], facts)
             if row is not None and made is not _DROPPED:
-                row[one.knob] = made  # type: ignore[assignment]
+                row[knob.knob] = made  # type: ignore[assignment]
             else:
                 row = None
         if row is not None and row not in seen:

@@ -97,7 +97,7 @@ def workload_facts(workload: Workload) -> dict[str, Any]:
         "prompt_tokens": found.input_mean,
         "output_tokens": found.output_mean,
         "prefix_share": found.prefix_share,
-        "greedy": not any(one.sampling for one in workload.requests),
+        "greedy": not any(request.sampling for request in workload.requests),
         "latency": workload.objective.better == "lower",
     }
 
@@ -107,6 +107,6 @@ def _shares(diagnosis: Diagnosis) -> tuple[dict[str, float], dict[str, float]]:
     waterfall = diagnosis.residuals.waterfall
     whole = waterfall.observed_ns or 1.0
     return (
-        {one.name: one.ns_per_token / whole for one in diagnosis.causes},
-        {one.name: one.ns / whole for one in waterfall.terms},
+        {cause.name: cause.ns_per_token / whole for cause in diagnosis.causes},
+        {term.name: term.ns / whole for term in waterfall.terms},
     )

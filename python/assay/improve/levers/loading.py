@@ -54,9 +54,12 @@ def load(engine: str | None = None, files: Iterable[Path] = ()) -> list[Lever]:
 
 def find(levers: Sequence[Lever], name: str) -> list[Lever]:
     """Levers of a name, such as cuda-graphs or vllm/cuda-graphs."""
-    chosen = [one for one in levers if name in (one.name, f"{one.engine}/{one.name}")]
+    chosen = [lever for lever in levers if name in (lever.name, f"{lever.engine}/{lever.name}")]
     if not chosen:
-        names = [*(one.name for one in levers), *(f"{one.engine}/{one.name}" for one in levers)]
+        names = [
+            *(lever.name for lever in levers),
+            *(f"{lever.engine}/{lever.name}" for lever in levers),
+        ]
         raise unknown_name(
             "lever", name, list(dict.fromkeys(names)), "assay levers list shows them"
         )

@@ -108,7 +108,7 @@ def _check(node: ast.expr, text: str, where: str, depth: int) -> None:
             return
         case ast.Name(id=name):
             if name not in _WORDS:
-                known = ", ".join((*_WORDS, *(f"{one}.NAME" for one in _NAMESPACES)))
+                known = ", ".join((*_WORDS, *(f"{namespace}.NAME" for namespace in _NAMESPACES)))
                 raise refuse(f"unknown name {name}", f"names: {known}; words are in quotes")
             return
         case ast.Attribute(value=ast.Name(id=space), attr=name) if space in _NAMESPACES:
@@ -171,7 +171,7 @@ def _evaluate(node: ast.expr, facts: Facts) -> Value:
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
             return facts.ask(name, str(args[0].value))  # type: ignore[attr-defined]
         case ast.Call(func=ast.Name(id=name), args=args):
-            values = [_evaluate(one, facts) for one in args]
+            values = [_evaluate(argument, facts) for argument in args]
             return None if None in values else _CHOICES[name](values)
         case ast.BoolOp(op=op, values=parts):
             return _joined([_truth(part, facts) for part in parts], isinstance(op, ast.And))

@@ -89,10 +89,10 @@ def _lever(row: Any, engine: str, source: str, number: int) -> Lever:
     for text in applies:
         _known_names(predicates.parse(text, f"{where}: applies"), where)
     addresses = _texts(row.get("addresses"), f"{where}: addresses")
-    for one in addresses:
-        if one not in _causes_and_terms():
+    for address in addresses:
+        if address not in _causes_and_terms():
             raise _at(
-                f"{where}: addresses", unknown_name("cause or term", one, _causes_and_terms())
+                f"{where}: addresses", unknown_name("cause or term", address, _causes_and_terms())
             )
     changes = _texts(row.get("changes"), f"{where}: changes")
     _check_changes(changes, knobs, where)
@@ -126,7 +126,7 @@ def _knobs(given: Any, riskier: Mapping[str, Any], where: str) -> tuple[KnobRang
         direction = riskier.get(knob)
         if direction is not None:
             _one_of(direction, RISKIER, f"{where}: riskier: {knob}")
-        found.append(KnobRange(knob, tuple(_value(one, place) for one in values), direction))
+        found.append(KnobRange(knob, tuple(_value(value, place) for value in values), direction))
     for knob in riskier:
         if knob not in rows:
             raise _at(f"{where}: riskier", unknown_name("knob", knob, rows))
@@ -163,7 +163,7 @@ def _check_changes(changes: Sequence[str], knobs: Sequence[KnobRange], where: st
     """Changes must be such that the replay takes, whichever value is tried."""
     from assay.diagnose.replay.changes import parse
 
-    names = [one.knob for one in knobs]
+    names = [knob.knob for knob in knobs]
     for text in changes:
         for name in _PLACEHOLDER.findall(text):
             if name not in names:
@@ -188,7 +188,7 @@ def filled(change: str, values: Mapping[str, Setting]) -> str:
 def _causes() -> tuple[str, ...]:
     from assay.diagnose.mechanisms.catalog import MECHANISMS
 
-    return tuple(one.name for one in MECHANISMS)
+    return tuple(mechanism.name for mechanism in MECHANISMS)
 
 
 def _terms() -> tuple[str, ...]:

@@ -42,8 +42,8 @@ def finish(state: RunState, failure: tuple[RunVerdict, str] | None = None) -> Ou
 
 
 def _judged(state: RunState) -> tuple[RunVerdict, str]:
-    kept = {one.experiment for one in state.stack.results}
-    others = [one for one in state.results if one.experiment not in kept]
+    kept = {result.experiment for result in state.stack.results}
+    others = [result for result in state.results if result.experiment not in kept]
     verdict, reason = run_verdict(
         diagnosed_only=bool(state.chosen.stop),
         confirmation=state.soaked.confirmation,
@@ -82,9 +82,9 @@ def _check_rollback(state: RunState) -> None:
         return
     before = state.control.noise.blocks
     window = Window(requests=max((one.requests for one in before), default=1))
-    found = check_rollback(state.engine, state.workload, window, before, state.journal)
-    if found is not None:
-        state.notes.append(f"after the rollback: {found.statement}")
+    rollback = check_rollback(state.engine, state.workload, window, before, state.journal)
+    if rollback is not None:
+        state.notes.append(f"after the rollback: {rollback.statement}")
 
 
 def _outcome(state: RunState, verdict: RunVerdict, reason: str) -> Outcome:
@@ -163,7 +163,11 @@ def _levels(state: RunState) -> tuple[Interval | None, Interval | None]:
 
 
 def _values(blocks: Iterable[Block], arm: str) -> list[float]:
-    return [one.value for one in blocks if one.arm == arm and not one.dropped and one.pair >= 0]
+    return [
+        block.value
+        for block in blocks
+        if block.arm == arm and not block.dropped and block.pair >= 0
+    ]
 
 
 def _write_files(state: RunState) -> None:

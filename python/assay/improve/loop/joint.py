@@ -22,9 +22,9 @@ class JointSearch:
         self._candidates = list(state.chosen.ranked)
         self._space = domain(self._candidates, state.start)
         predictions = {
-            next(iter(one.changes.items())): one.prediction
-            for one in self._candidates
-            if one.prediction is not None and len(one.changes) == 1
+            next(iter(candidate.changes.items())): candidate.prediction
+            for candidate in self._candidates
+            if candidate.prediction is not None and len(candidate.changes) == 1
         }
         self._search = Search(
             self._space,
@@ -71,9 +71,9 @@ class JointSearch:
     def _joint(self, changes: Mapping[str, Setting]) -> Candidate:
         """Changes of several levers as one candidate, of the strictest classes among them."""
         owners = [
-            one
-            for one in self._candidates
-            if any(changes.get(knob) == value for knob, value in one.changes.items())
+            candidate
+            for candidate in self._candidates
+            if any(changes.get(knob) == value for knob, value in candidate.changes.items())
         ] or self._candidates
         return replace(joined(owners, changes), predicted_by="joint search over the trials so far")
 

@@ -35,7 +35,7 @@ def run_verdict(
         return "undecided", f"the kept levers together are not proven: {confirmation.reason}"
     if kept:
         return "undecided", "the kept levers were not measured again together"
-    open_ones = [one for one in others if _leaves_room(one, threshold)]
+    open_ones = [other for other in others if _leaves_room(other, threshold)]
     if untried and not open_ones:
         return "undecided", f"the budget ended before {untried} candidates were tried"
     if not open_ones:
@@ -62,7 +62,7 @@ def split(
 ) -> tuple[tuple[ExperimentResult, ...], tuple[ExperimentResult, ...]]:
     """Undecided and rejected trials, without those that were kept."""
     kept_names = {one.experiment for one in kept}
-    others = [one for one in results if one.experiment not in kept_names]
-    undecided = tuple(one for one in others if one.verdict == "undecided")
-    rejected = tuple(one for one in others if one.verdict != "undecided")
+    others = [result for result in results if result.experiment not in kept_names]
+    undecided = tuple(other for other in others if other.verdict == "undecided")
+    rejected = tuple(other for other in others if other.verdict != "undecided")
     return undecided, rejected

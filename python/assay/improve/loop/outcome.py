@@ -48,12 +48,12 @@ class Outcome(Answer):
         def names(results: tuple[ExperimentResult, ...]) -> list[dict[str, Any]]:
             return [
                 {
-                    "lever": list(one.candidate.levers),
-                    "changes": dict(one.candidate.changes),
-                    "ratio": figure(one.ratio),
-                    "reason": one.reason,
+                    "lever": list(result.candidate.levers),
+                    "changes": dict(result.candidate.changes),
+                    "ratio": figure(result.ratio),
+                    "reason": result.reason,
                 }
-                for one in results
+                for result in results
             ]
 
         return {

@@ -70,9 +70,11 @@ def on_top_of(
 
 def _measured(result: ExperimentResult) -> dict[str, float]:
     """Mean figures of the treatment, over the blocks that count."""
-    blocks = [one.figures for one in result.blocks if one.arm == "treatment" and not one.dropped]
-    names = set.intersection(*(set(one) for one in blocks)) if blocks else set()
-    return {name: sum(one[name] for one in blocks) / len(blocks) for name in sorted(names)}
+    blocks = [
+        block.figures for block in result.blocks if block.arm == "treatment" and not block.dropped
+    ]
+    names = set.intersection(*(set(block) for block in blocks)) if blocks else set()
+    return {name: sum(block[name] for block in blocks) / len(blocks) for name in sorted(names)}
 
 
 def _note(state: RunState, before: Sequence[Candidate], after: Sequence[Candidate]) -> None:

@@ -26,13 +26,13 @@ WORKLOAD = "workload.jsonl"
 
 def subject_of(folder: RunFolder) -> dict[str, Any]:
     """Which engine a run tuned, as its command named it."""
-    found = resume_state(folder).started.get("subject")
-    if not isinstance(found, dict) or not found:
+    subject = resume_state(folder).started.get("subject")
+    if not isinstance(subject, dict) or not subject:
         raise InputError(
             f"run {folder.id} cannot be resumed from the command line: a program started it",
             "resume it from that program: assay.optimize(engine, resume=...)",
         )
-    return found
+    return subject
 
 
 def options_of(folder: RunFolder, budget_s: float) -> RunOptions:
@@ -57,7 +57,9 @@ def restore(state: RunState) -> bool:
     past = resume_state(state.folder)
     _check(state, past)
     state.spent_before_s = past.elapsed_s
-    state.degradations += [one for one in past.degradations if one not in state.degradations]
+    state.degradations += [
+        degradation for degradation in past.degradations if degradation not in state.degradations
+    ]
     if past.start is not None:
         state.start = dict(past.start)
     better = state.workload.objective.better
@@ -67,9 +69,9 @@ def restore(state: RunState) -> bool:
         if data.get("role", "trial") == "trial"
     ]
     kept = {str(one.get("experiment")) for one in past.kept}
-    for one in results:
-        adopt(state, one, is_kept=one.experiment in kept)
-    state.names |= {str(one["experiment"]) for one in past.verdicts}
+    for result in results:
+        adopt(state, result, is_kept=result.experiment in kept)
+    state.names |= {str(verdict["experiment"]) for verdict in past.verdicts}
     return _ranked(state)
 
 
@@ -96,7 +98,7 @@ def _ranked(state: RunState) -> bool:
     state.skipped = [
         (str(one["lever"]), str(one["reason"])) for one in state.plan.get("skipped", ())
     ]
-    decided = {one.candidate.name for one in state.results if one.verdict != "undecided"}
+    decided = {result.candidate.name for result in state.results if result.verdict != "undecided"}
     ranked = tuple(_candidate(one) for one in state.plan.get("candidates", ()))
     again = journals.read(state.folder.path).last("ranking")
     last = [] if again is None else [_candidate(one) for one in again.data["candidates"]]

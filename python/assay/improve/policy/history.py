@@ -59,9 +59,11 @@ class History:
     ) -> list[Interval]:
         """Measured ratios of these changes."""
         return [
-            one.ratio
-            for one in self.trials
-            if one.ratio is not None and one.verdict != "invalid" and one.is_of(changes, settings)
+            trial.ratio
+            for trial in self.trials
+            if trial.ratio is not None
+            and trial.verdict != "invalid"
+            and trial.is_of(changes, settings)
         ]
 
     def failures(self) -> list[Failure]:
@@ -70,14 +72,16 @@ class History:
         A hang or a timeout may have been the machine's load: the lever's score remembers it.
         """
         return [
-            Failure(one.changes, {**one.control, **one.changes}, one.failure, f"run {one.run}")
-            for one in self.trials
-            if one.failure in LASTING
+            Failure(
+                trial.changes, {**trial.control, **trial.changes}, trial.failure, f"run {trial.run}"
+            )
+            for trial in self.trials
+            if trial.failure in LASTING
         ]
 
     def failure_rate(self, lever: str) -> tuple[int, int]:
         """How many trials of a lever failed, and how many there were."""
-        of_lever = [one for one in self.trials if lever in one.levers]
+        of_lever = [trial for trial in self.trials if lever in trial.levers]
         return sum(bool(one.failure) for one in of_lever), len(of_lever)
 
 
@@ -106,13 +110,13 @@ def _trials(run: str, reading: journals.JournalReading) -> list[PastTrial]:
         record.data.get("name"): record.data.get("control") or {}
         for record in reading.of(_EXPERIMENT)
     }
-    found = []
+    trials = []
     for record in reading.of(_VERDICT):
         data = record.data
         candidate = data.get("candidate") or {}
         if data.get("role", "trial") != "trial" or not candidate.get("changes"):
             continue
-        found.append(
+        trials.append(
             PastTrial(
                 run=run,
                 levers=tuple(candidate.get("levers") or ()),
@@ -124,7 +128,7 @@ def _trials(run: str, reading: journals.JournalReading) -> list[PastTrial]:
                 prediction=_figure(candidate.get("prediction")),
             )
         )
-    return found
+    return trials
 
 
 def _figure(data: Any) -> Interval | None:

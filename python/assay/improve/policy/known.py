@@ -80,9 +80,11 @@ class Known:
         from assay.improve.levers.facts import workload_facts
 
         records = (
-            [] if self.baseline is None else [one.prompt_tokens for one in self.baseline.records]
+            []
+            if self.baseline is None
+            else [record.prompt_tokens for record in self.baseline.records]
         )
-        known = [one for one in records if one > 0]
+        known = [record for record in records if record > 0]
         if known:
             return sum(known) / len(known)
         return float(workload_facts(self.workload)["prompt_tokens"])
@@ -90,7 +92,7 @@ class Known:
     def mean_output(self) -> float:
         """Mean output tokens of a request."""
         requests = self.workload.requests
-        return sum(one.max_tokens for one in requests) / max(len(requests), 1)
+        return sum(request.max_tokens for request in requests) / max(len(requests), 1)
 
     def mean_context(self) -> int:
         """Tokens in the KV cache of a request, halfway through its output."""
@@ -99,7 +101,7 @@ class Known:
     def batch(self) -> int:
         """Requests that run in one batch as the engine is configured."""
         limits = [self.settings.get(knob) for knob in BATCH_LIMITS]
-        return self.at_once(next((one for one in limits if one is not None), None))
+        return self.at_once(next((limit for limit in limits if limit is not None), None))
 
     def decode_share(self) -> float | None:
         """The share of the time in decode steps; None where it was not measured.

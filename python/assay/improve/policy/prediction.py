@@ -86,7 +86,9 @@ def amdahl(figure: Interval, share: float) -> Interval:
 
 def pooled(figures: Iterable[Interval], least_error: float) -> Interval:
     """Several figures of one ratio, each weighed by its certainty."""
-    weights = [(math.log(one.value), 1 / max(log_error(one), least_error) ** 2) for one in figures]
+    weights = [
+        (math.log(figure.value), 1 / max(log_error(figure), least_error) ** 2) for figure in figures
+    ]
     total = sum(weight for _, weight in weights)
     mean = sum(log * weight for log, weight in weights) / total
     return spread(math.exp(mean), math.sqrt(1 / total))

@@ -70,7 +70,7 @@ def _floor_share(known: Known) -> tuple[float | None, str, str]:
         return min(planned, 1.0), "planner", ""
     if known.diagnosis is not None:
         waterfall = known.diagnosis.residuals.waterfall
-        floor = next((one.ns for one in waterfall.terms if one.name == "floor"), 0.0)
+        floor = next((term.ns for term in waterfall.terms if term.name == "floor"), 0.0)
         if floor > 0 and waterfall.observed_ns > 0:
             return min(floor / waterfall.observed_ns, 1.0), "waterfall of the traced step", ""
     return None, "", missing

@@ -93,10 +93,10 @@ def rank(
 def riskier(known: Known) -> dict[str, tuple[Riskier, tuple[Setting, ...]]]:
     """Knobs whose larger (or smaller) values need more memory, as the levers declare it."""
     return {
-        one.knob: (one.riskier, one.values)
+        knob.knob: (knob.riskier, knob.values)
         for lever in known.levers.values()
-        for one in lever.knobs
-        if one.riskier is not None
+        for knob in lever.knobs
+        if knob.riskier is not None
     }
 
 
@@ -112,7 +112,9 @@ def predicted(
         if isinstance(answer, Unpredictable):
             return answer.reason
         reasons.append(answer)
-    return "; ".join(dict.fromkeys(one for one in reasons if not one.startswith("not a change of")))
+    return "; ".join(
+        dict.fromkeys(reason for reason in reasons if not reason.startswith("not a change of"))
+    )
 
 
 def _ranked(
@@ -132,7 +134,7 @@ def _ranked(
     elif figure is None:
         by = f"no prediction: {by}"
     seconds = cost.seconds(candidate)
-    works = 1.0 - max(_failure_share(one, history) for one in candidate.levers)
+    works = 1.0 - max(_failure_share(lever, history) for lever in candidate.levers)
     gain = expected_gain(figure if figure is not None else _UNKNOWN)
     score = works * gain / max(seconds, 1e-9)
     return replace(candidate, prediction=figure, predicted_by=by, cost_s=seconds, score=score)

@@ -121,14 +121,14 @@ class Search:
     def _singles(self) -> Iterator[Changes]:
         """One change of each knob: the value with the best prediction, else the first to try."""
         for axis in self._axes:
-            others = [one for one in axis.values if one != self.start[axis.knob]]
+            others = [value for value in axis.values if value != self.start[axis.knob]]
             if others:
                 yield {axis.knob: max(others, key=lambda one: self._predicted(axis.knob, one))}
 
     def _predicted(self, knob: str, value: Setting) -> float:
         """The logarithm of the ratio that is predicted of a single change; 0 where none is."""
-        found = self._predictions.get((knob, value))
-        return 0.0 if found is None or found.value <= 0 else math.log(found.value)
+        prediction = self._predictions.get((knob, value))
+        return 0.0 if prediction is None or prediction.value <= 0 else math.log(prediction.value)
 
     def _prior(self, keys: Sequence[Key]) -> NDArray[np.float64]:
         """Predictions of single changes, as if they multiplied."""
@@ -179,10 +179,10 @@ class Search:
         """Settings that differ in one knob or two."""
         places = range(len(self._axes))
         for first, second in itertools.combinations_with_replacement(places, 2):
-            for one in self._axes[first].values:
+            for value in self._axes[first].values:
                 for other in self._axes[second].values:
                     changed = list(key)
-                    changed[first], changed[second] = one, other
+                    changed[first], changed[second] = value, other
                     yield tuple(changed)
 
     def _posterior(self, keys: Sequence[Key]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -210,12 +210,12 @@ class Search:
 
     def _key(self, changes: Mapping[str, Setting]) -> Key:
         for knob, value in changes.items():
-            axis = next((one for one in self._axes if one.knob == knob), None)
+            axis = next((axis for axis in self._axes if axis.knob == knob), None)
             if axis is None:
                 raise unknown_name("knob", knob, self.start)
             if value not in axis.values:
                 raise InputError(
-                    f"{knob}: expected one of {', '.join(str(one) for one in axis.values)}, "
+                    f"{knob}: expected one of {', '.join(str(value) for value in axis.values)}, "
                     f"got {value}"
                 )
         return tuple({**self.start, **changes}[knob] for knob in self.start)

@@ -31,7 +31,7 @@ def kernel_share(known: Known) -> float | None:
     if known.diagnosis is None or not whole:
         return None
     waterfall = known.diagnosis.residuals.waterfall
-    busy = sum(one.ns for one in waterfall.terms if one.name in KERNEL_TERMS)
+    busy = sum(term.ns for term in waterfall.terms if term.name in KERNEL_TERMS)
     grown = whole - waterfall.observed_ns
     if grown > 0 or related(known.diagnosis, KERNEL_TERMS) & _kept_names(known):
         # More rows lengthen kernels; what shortens them shortens the step by as much.
@@ -56,28 +56,30 @@ def addressed(known: Known, names: Collection[str]) -> dict[str, float]:
 def related(diagnosis: Diagnosis, names: Collection[str]) -> frozenset[str]:
     """Causes and terms that share time with the named ones: themselves, their wholes, their parts."""
     found = set(names)
-    for one in diagnosis.causes:
-        around = {*one.part_of, *([one.within] if one.within else [])}
-        if one.name in names:
+    for cause in diagnosis.causes:
+        around = {*cause.part_of, *([cause.within] if cause.within else [])}
+        if cause.name in names:
             found |= around
         elif around & set(names):
-            found.add(one.name)
+            found.add(cause.name)
     return frozenset(found)
 
 
 def _diagnosed(diagnosis: Diagnosis, names: Collection[str]) -> dict[str, float]:
     """The diagnosed time of causes, and of terms that none of those causes explains."""
-    causes = [one for one in diagnosis.causes if one.name in names]
-    counted = {one.name for one in causes}
-    explained = {term for one in causes for term in one.part_of}
-    found = {one.name: 0.0 if one.within in counted else one.ns_per_token for one in causes}
+    causes = [cause for cause in diagnosis.causes if cause.name in names]
+    counted = {cause.name for cause in causes}
+    explained = {term for cause in causes for term in cause.part_of}
+    diagnosed = {
+        cause.name: 0.0 if cause.within in counted else cause.ns_per_token for cause in causes
+    }
     for term in diagnosis.residuals.waterfall.terms:
         if term.name in names and term.name not in explained:
-            found[term.name] = term.ns
-    return found
+            diagnosed[term.name] = term.ns
+    return diagnosed
 
 
 def _kept_names(known: Known) -> frozenset[str]:
     """Causes and terms that the kept levers address."""
     levers = [known.levers.get(name) for one in known.kept for name in one.levers]
-    return frozenset(name for one in levers if one is not None for name in one.addresses)
+    return frozenset(name for lever in levers if lever is not None for name in lever.addresses)

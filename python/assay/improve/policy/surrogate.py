@@ -44,7 +44,7 @@ class Axis:
     def similarities(self) -> NDArray[np.float64]:
         """The kernel of this knob alone, between any two of its values."""
         count = len(self.values)
-        if not all(type(one) in (int, float) for one in self.values):
+        if not all(type(value) in (int, float) for value in self.values):
             return np.eye(count)
         ranks = np.argsort(np.argsort(np.array(self.values, float)))
         places = ranks / max(count - 1, 1)
@@ -81,7 +81,10 @@ class Surrogate:
     def codes(self, settings: Sequence[Mapping[str, Setting]]) -> NDArray[np.int64]:
         """Each setting as places in the values of the knobs."""
         return np.array(
-            [[axis.values.index(one[axis.knob]) for axis in self._axes] for one in settings],
+            [
+                [axis.values.index(setting[axis.knob]) for axis in self._axes]
+                for setting in settings
+            ],
             dtype=np.int64,
         ).reshape(len(settings), len(self._axes))
 

@@ -153,16 +153,16 @@ def parse_lengths(what: str, text: str | int) -> Lengths:
     text = str(text).strip()
     if _FIXED.fullmatch(text):
         return Fixed(_tokens(what, text))
-    if found := _RANGE.fullmatch(text):
-        return Uniform(*_bounds(what, *found.groups()))
-    if found := _LOGNORMAL.fullmatch(text):
-        median, sigma = float(found[1]), float(found[2])
+    if matched := _RANGE.fullmatch(text):
+        return Uniform(*_bounds(what, *matched.groups()))
+    if matched := _LOGNORMAL.fullmatch(text):
+        median, sigma = float(matched[1]), float(matched[2])
         if not 1 <= median <= MAX_TOKENS or not 0 < sigma <= 5:
             raise InputError(
                 f"{what}: expected a median from 1 to {MAX_TOKENS:,} and a sigma above 0 and up to "
                 f"5, got {text!r}"
             )
-        bounds = _bounds(what, found[3], found[4]) if found[3] else (1, MAX_TOKENS)
+        bounds = _bounds(what, matched[3], matched[4]) if matched[3] else (1, MAX_TOKENS)
         return LogNormal(median, sigma, *bounds)
     if text and Path(text).is_file():
         return read_lengths(Path(text))

@@ -58,9 +58,9 @@ class Measurement:
     @property
     def output_tokens(self) -> int:
         """Output tokens of all requests."""
-        return sum(one.output_tokens for one in self.records)
+        return sum(record.output_tokens for record in self.records)
 
     @property
     def errors(self) -> int:
         """Requests that failed."""
-        return sum(one.error is not None for one in self.records)
+        return sum(record.error is not None for record in self.records)

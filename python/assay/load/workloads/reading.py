@@ -57,7 +57,7 @@ def read_requests(
     )
     if requests[0].arrival_s is None:
         return workload
-    return replayed(workload, [one.arrival_s or 0.0 for one in requests], time_scale)
+    return replayed(workload, [request.arrival_s or 0.0 for request in requests], time_scale)
 
 
 def _recorded(
@@ -103,7 +103,7 @@ def _recorded(
 
 def _of_one_kind(requests: list[Recorded], left_out: Counter[str]) -> list[Recorded]:
     """Requests with times in their order, or, where none has a time, as they stand."""
-    timed = [one for one in requests if one.arrival_s is not None]
+    timed = [request for request in requests if request.arrival_s is not None]
     if not timed:
         return requests
     if len(timed) < len(requests):
@@ -135,7 +135,7 @@ def _text_notes(
         return ()
     how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
     note = f"the recording has lengths, not texts: prompts are generated English, {how}"
-    if any(one.blocks for one in requests):
+    if any(request.blocks for request in requests):
         note += "; equal hash_ids are equal texts"
     return (note,)
 

@@ -33,9 +33,9 @@ def parse_duration(what: str, text: str | float, *, unit: str = "s") -> float:
         seconds = float(given) * _SECONDS[unit]
     else:
         seconds, end = 0.0, 0
-        while found := _PART.match(given, end):
-            seconds += float(found[1]) * _SECONDS[found[2]]
-            end = found.end()
+        while matched := _PART.match(given, end):
+            seconds += float(matched[1]) * _SECONDS[matched[2]]
+            end = matched.end()
         if not given or end < len(given):
             raise InputError(
                 f"{what}: expected a duration, got {given[:40]!r}",
@@ -85,13 +85,13 @@ def parse_rate(what: str, text: str | float) -> float | None:
     given = str(text).strip().lower()
     if given == "inf":
         return None
-    found = _RATE.fullmatch(given)
-    if not found or float(found[1]) <= 0:
+    matched = _RATE.fullmatch(given)
+    if not matched or float(matched[1]) <= 0:
         raise InputError(
             f"{what}: expected requests per second above 0, got {given[:40]!r}",
             "write 4, 0.5/s or 120/min; inf sends all at once",
         )
-    return float(found[1]) / _SECONDS[found[2] or "s"]
+    return float(matched[1]) / _SECONDS[matched[2] or "s"]
 
 
 def parse_bursts(what: str, text: str) -> tuple[float, float]:
@@ -115,13 +115,13 @@ def parse_share(what: str, text: str | float) -> float:
     >>> parse_share("--target", "15%")
     0.15
     """
-    found = _SHARE.fullmatch(str(text).strip())
-    share = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    matched = _SHARE.fullmatch(str(text).strip())
+    share = float(matched[1]) / (100 if matched[2] else 1) if matched else 0.0
     if share <= 0:
         raise InputError(
             f"{what}: expected a share above 0, got {str(text)[:40]!r}", "write 15% or 0.15"
         )
-    if found is not None and not found[2] and share > 1:
+    if matched is not None and not matched[2] and share > 1:
         raise InputError(
             f"{what}: expected a percentage, or a number of at most 1, got {str(text)[:40]!r}",
             f"write {share:g}% or {100 * share:g}%",

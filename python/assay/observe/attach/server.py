@@ -137,8 +137,8 @@ class _Client:
         if text is None:
             return None
         for name in STEP_COUNTS.values():
-            if found := _values(text, name):
-                return int(sum(found))
+            if values := _values(text, name):
+                return int(sum(values))
         return None
 
     def await_steps(

@@ -78,7 +78,7 @@ class OperationNames:
         self._fuses_mlp_norm = _is_fused(block.mlp_norm)
         self._fuses_final_norm = not model.norm.is_layer_norm
         self._cache_write = _cache_write(attention) if isinstance(attention, Attention) else []
-        dense = [one.mlp for one in model.blocks if isinstance(one.mlp, Mlp)]
+        dense = [block.mlp for block in model.blocks if isinstance(block.mlp, Mlp)]
         self._activates = not dense or dense[0].up.activation is not None
 
     def meaning(self, label: str, operation: str | None, kernel: str | None) -> Meaning:

@@ -55,14 +55,18 @@ def store(
         header.degradations = [line for line in header.degradations if line != NO_ENGINE]
     events = CapturedEvents()
     device_times: dict[int, DeviceTime] = {}
-    phases = {step.number: step.phase for one in engines for step in one.steps}
+    phases = {step.number: step.phase for engine in engines for step in engine.steps}
     for recorder in engines:
         device = recorder.engine.device
         events.add_host(
             recorder.log,
             [
-                (one.name, one.kind, (one.copy, COPIES[one.copy]) if one.copy else None)
-                for one in SECTIONS
+                (
+                    section.name,
+                    section.kind,
+                    (section.copy, COPIES[section.copy]) if section.copy else None,
+                )
+                for section in SECTIONS
             ],
             phases,
             offset_ns=_monotonic_offset(recorder.log),
@@ -70,7 +74,7 @@ def store(
             device=device.ordinal,
         )
     for device, work in works.items():
-        users = [one for one in engines if one.engine.device is device]
+        users = [engine for engine in engines if engine.engine.device is device]
         log = users[0].log
         device_times |= events.add_work(
             work,
@@ -83,7 +87,7 @@ def store(
             # On a CPU the call runs the work: the section "launch" is the same time.
             host_calls=device.capabilities.executes_asynchronously,
         )
-    rows = [row for one in engines for row in _steps(one, device_times)]
+    rows = [row for engine in engines for row in _steps(engine, device_times)]
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:

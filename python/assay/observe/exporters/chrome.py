@@ -123,7 +123,7 @@ def _names(
 ) -> Iterator[dict[str, Any]]:
     """The events that name processes and threads."""
     said = set()
-    for track, pid, tid in zip(found, *(one.tolist() for one in numbers), strict=True):
+    for track, pid, tid in zip(found, *(number.tolist() for number in numbers), strict=True):
         event = {"ph": "M", "ts": 0, "pid": pid, "tid": tid}
         if pid not in said:
             said.add(pid)

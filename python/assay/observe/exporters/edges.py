@@ -37,7 +37,9 @@ def edges(events: pl.DataFrame, drawn: Layout) -> Edges:
     is_device = events["kind"].cast(pl.String).is_in(list(schema.DEVICE_KINDS)).to_numpy()
     # A stream runs in order, also where the ends of its kernels overlap: its lanes are one.
     first: dict[tuple[object, ...], int] = {}
-    streams = np.array([first.setdefault(one[:4], len(first)) for one in drawn.tracks], np.int64)
+    streams = np.array(
+        [first.setdefault(track[:4], len(first)) for track in drawn.tracks], np.int64
+    )
     rows = np.flatnonzero(is_device)
     order = rows[np.lexsort((rows, drawn.start[rows], streams[drawn.track[rows]]))]
     same = streams[drawn.track[order[1:]]] == streams[drawn.track[order[:-1]]]

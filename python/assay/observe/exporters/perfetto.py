@@ -134,25 +134,25 @@ def _interned_data(interned: dict[str, _Interned]) -> bytes:
 def _descriptors(trace: Trace, drawn: tracks.Layout, lane: np.ndarray) -> list[bytes]:
     """Descriptors of processes and devices, then of the threads and streams inside."""
     parents: dict[tuple[Any, ...], int] = {}
-    found: list[bytes] = []
+    descriptors: list[bytes] = []
     used = set(np.unique(lane).tolist())
     for index, track in enumerate(drawn.tracks):
         if len(drawn.tracks) + index in used:
             name = "steps" if track.rank is None else f"steps, rank {track.rank}"
             uuid = wire.field(1, _uuid(len(drawn.tracks) + index))
-            found.append(uuid + wire.field(2, name))
+            descriptors.append(uuid + wire.field(2, name))
         if index not in used:
             continue
         key = track[:3]
         if key not in parents:
             parents[key] = 2 * (len(parents) + 1)
             name = tracks.process_name(trace.header, track)
-            found.append(wire.field(1, parents[key]) + _process(track, name))
+            descriptors.append(wire.field(1, parents[key]) + _process(track, name))
         name = tracks.thread_name(trace.header, track)
-        found.append(
+        descriptors.append(
             wire.field(1, _uuid(index)) + wire.field(5, parents[key]) + _thread(track, name)
         )
-    return found
+    return descriptors
 
 
 def _is_number(value: int | None) -> bool:

@@ -141,13 +141,13 @@ def _own_events(
 
 def _words(buffer: np.ndarray, fields: Fields) -> np.ndarray:
     """Length and first 16 bytes of each text as numbers: no column has a longer name."""
-    found = np.zeros((len(fields.message), 3), np.uint64)
-    found[:, 0] = fields.value
+    words = np.zeros((len(fields.message), 3), np.uint64)
+    words[:, 0] = fields.value
     for place in range(16):
         inside = np.flatnonzero(fields.value > place)
         byte = buffer[fields.start[inside] + place].astype(np.uint64)
-        found[inside, 1 + place // 8] |= byte << np.uint64(8 * (place % 8))
-    return found
+        words[inside, 1 + place // 8] |= byte << np.uint64(8 * (place % 8))
+    return words
 
 
 def _word(name: str) -> np.ndarray:
@@ -237,8 +237,8 @@ def _kind(label: str, name: str, values: dict[str, Any]) -> str:
         return "range"
     if values.get("is_cpu_op", not label.startswith("COMM")):
         return "host"
-    found = re.match("(?i)(memcpy|memset)", name)
-    return found[1].lower() if found else "kernel"
+    matched = re.match("(?i)(memcpy|memset)", name)
+    return matched[1].lower() if matched else "kernel"
 
 
 def _plain(value: Any) -> Any:
@@ -345,7 +345,7 @@ def _list(content: bytes, number: int, where: str) -> list[Any]:
             found += [one[0] for one in struct.iter_unpack(form, content[start : start + whole])]
         else:
             numbers = _varints(content[start : start + value], where)
-            found += [_value(memoryview(b""), kind, one, 0, where) for one in numbers]
+            found += [_value(memoryview(b""), kind, number, 0, where) for number in numbers]
     return found
 
 

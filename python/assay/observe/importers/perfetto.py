@@ -77,7 +77,7 @@ def _interned(buffer: np.ndarray, packet: Fields, where: str) -> dict[int, dict[
     """Texts by id, of categories (1), names (2), names (3) and values (29) of annotations."""
     outer = packet.select(12, LENGTH)
     inner = split(buffer, outer.start, outer.end(), where)
-    found: dict[int, dict[int, str]] = {}
+    interned: dict[int, dict[int, str]] = {}
     for number in (1, 2, 3, 29):
         entries = inner.select(number, LENGTH)
         fields = split(buffer, entries.start, entries.end(), where)
@@ -85,8 +85,8 @@ def _interned(buffer: np.ndarray, packet: Fields, where: str) -> dict[int, dict[
         values = fields.select(2, LENGTH)
         if not np.array_equal(ids.message, values.message):
             raise InputError(f"{where}: expected an id and a text in interned data")
-        found[number] = dict(zip(ids.value.tolist(), texts(buffer, values, where), strict=True))
-    return found
+        interned[number] = dict(zip(ids.value.tolist(), texts(buffer, values, where), strict=True))
+    return interned
 
 
 def _events(
@@ -170,7 +170,7 @@ def _text(
 ) -> pl.Series:
     ids = fields.value.tolist()
     try:
-        values = [names[one] for one in ids]
+        values = [names[identifier] for identifier in ids]
     except KeyError as error:
         raise InputError(
             f"{where}: expected an interned text, got the unknown id {error}"

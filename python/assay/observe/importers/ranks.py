@@ -61,7 +61,7 @@ def _merged_header(headers: Sequence[TraceHeader], names: Sequence[str]) -> Trac
     for name, header in zip(names, headers, strict=True):
         merged.processes |= {key: merged.processes.get(key, value)
                              for key, value in header.processes.items()}  # fmt: skip
-        merged.degradations += [f"{name}: {one}" for one in header.degradations]
+        merged.degradations += [f"{name}: {degradation}" for degradation in header.degradations]
     if merged.clock != "realtime":
         merged.degradations.append("the clocks of the files are not known to agree")
     else:

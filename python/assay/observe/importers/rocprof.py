@@ -95,8 +95,8 @@ def _is_json(path: Path) -> bool:
 def _integer(value: Any, bits: int = 64) -> int | None:
     """A number of so many bits, also where it is text; None for anything else."""
     if isinstance(value, str):
-        found = re.fullmatch(r"(?:Agent\s+)?(-?\d{1,20})", value.strip())
-        value = int(found[1]) if found else None
+        matched = re.fullmatch(r"(?:Agent\s+)?(-?\d{1,20})", value.strip())
+        value = int(matched[1]) if matched else None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
@@ -262,14 +262,14 @@ def _names(buffers: dict[str, Any], tool: dict[str, Any]) -> dict[tuple[int, int
     """Kind and operation of a record by their numbers."""
     listed = _object(tool.get("strings")).get("buffer_records")
     kinds = listed if isinstance(listed, list) else list(buffers.values())
-    found = {}
+    names = {}
     for number, kind in enumerate(kinds):
         if isinstance(kind, dict):
             label = str(kind.get("kind", number))
             operations = kind.get("operations")
             for place, name in enumerate(operations if isinstance(operations, list) else []):
-                found[number, place] = (label, str(name))
-    return found
+                names[number, place] = (label, str(name))
+    return names
 
 
 def _markers(listed: Any) -> dict[int, str]:
@@ -290,7 +290,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
     items = value if isinstance(value, list) else list(_object(value).values())
-    return (one for one in items if isinstance(one, dict))
+    return (item for item in items if isinstance(item, dict))
 
 
 def _handle(value: Any) -> int | None:

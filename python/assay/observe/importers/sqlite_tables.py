@@ -123,7 +123,7 @@ class SqliteTables:
             wrong = sum(value is not None and not isinstance(value, wanted) for value in values)
             if wrong:
                 repairs[WRONG_TYPE] += wrong
-                values = tuple(one if isinstance(one, wanted) else None for one in values)
+                values = tuple(value if isinstance(value, wanted) else None for value in values)
             columns[name] = pl.Series(name, values, kind)
         return pl.DataFrame(columns)
 

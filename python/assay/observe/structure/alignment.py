@@ -124,15 +124,15 @@ class Aligner:
     def align(self, sequence: Sequence, passes: list[list[Run]]) -> Alignment:
         """Decode a sequence whose forward passes are known."""
         self._check_names(sequence, passes)
-        scales = [self._scale(sequence, one) for one in passes]
-        layer_ns = [self._layer_ns(sequence, one) for one in passes]
+        scales = [self._scale(sequence, pass_) for pass_ in passes]
+        layer_ns = [self._layer_ns(sequence, pass_) for pass_ in passes]
         inside = self._inside(len(sequence), passes)
         of_layers = np.zeros(int(sequence.codes.max()) + 1, bool)
         of_layers[sequence.codes[inside]] = True
         recurs = of_layers[sequence.codes]
         stretches = self._stretches(len(sequence), passes)
         sizes = [round(float(np.log2(max(ns, 1.0)))) for ns in layer_ns]
-        kinds = [self._kind(sequence, one, sizes) for one in stretches]
+        kinds = [self._kind(sequence, stretch, sizes) for stretch in stretches]
         typical = self._typical(sequence, stretches, kinds)
         tiles = {
             run: self._tile(sequence, run, scale, ns)
@@ -189,8 +189,8 @@ class Aligner:
     def _inside(self, length: int, passes: list[list[Run]]) -> Flags:
         """Kernels that are of a layer for certain: all of a run but its first and last period."""
         inside = np.zeros(length, bool)
-        for one in passes:
-            for run in one:
+        for pass_ in passes:
+            for run in pass_:
                 inside[run.start + run.period : run.stop - run.period] = True
         return inside
 

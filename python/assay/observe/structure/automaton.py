@@ -155,17 +155,17 @@ def _closed(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
 
 
 def _ends(make: _Builder, closure: Floats, node: int) -> Floats:
-    found = np.full(len(make.states), FAR)
+    ends = np.full(len(make.states), FAR)
     for state, leave, cost in make.exits:
-        found[state] = min(found[state], cost + closure[leave, node])
-    return found
+        ends[state] = min(ends[state], cost + closure[leave, node])
+    return ends
 
 
 def _starts(make: _Builder, closure: Floats, node: int) -> Floats:
-    found = np.full(len(make.states), FAR)
+    starts = np.full(len(make.states), FAR)
     for enter, state, cost in make.entries:
-        found[state] = min(found[state], cost + closure[node, enter])
-    return found
+        starts[state] = min(starts[state], cost + closure[node, enter])
+    return starts
 
 
 class Transitions:

@@ -65,7 +65,7 @@ def find_captures(events: pl.DataFrame) -> list[Capture]:
     launches = calls.filter(
         ~pl.col("name").str.contains("Capture") & ~pl.col("correlation").is_in(ran.implode())
     )
-    found = []
+    captures = []
     for tid, begin in begins.select("tid", "start_ns").iter_rows():
         after = ends.filter((pl.col("tid") == tid) & (pl.col("start_ns") > begin))
         if not after.height:
@@ -75,8 +75,8 @@ def find_captures(events: pl.DataFrame) -> list[Capture]:
         )
         if inside.height:
             kernels = inside["name"].str.contains("Launch").to_numpy()
-            found.append(Capture(_callers(events, tid, inside["start_ns"].to_numpy(), kernels)))
-    return found
+            captures.append(Capture(_callers(events, tid, inside["start_ns"].to_numpy(), kernels)))
+    return captures
 
 
 def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: NDArray[np.bool_]) -> Ints:
@@ -89,7 +89,7 @@ def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: NDArray[np.
     starts = operations["start_ns"].to_numpy()
     stops = starts + operations["dur_ns"].to_numpy()
     names = operations["name"].to_list()
-    found = np.full(len(moments), -1, np.int64)
+    callers = np.full(len(moments), -1, np.int64)
     last = -1
     for number in np.flatnonzero(kernels).tolist():
         moment = int(moments[number])
@@ -98,10 +98,10 @@ def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: NDArray[np.
             if stops[one] >= moment and (kind := _class(names[one])) not in _SAYS_LITTLE:
                 # What a GEMM launches after its first kernel is its reduction.
                 follows = kind == "gemm" and one == last
-                found[number] = CLASS_CODES["splitk" if follows else kind]
+                callers[number] = CLASS_CODES["splitk" if follows else kind]
                 last = one
                 break
-    return found
+    return callers
 
 
 def _class(operation: str) -> str:
@@ -117,7 +117,7 @@ def merge(
     both are compared once operations are known.
     """
     callers = np.full(len(sequence), -1, np.int64)
-    sizes = {len(one.classes): one for one in captures}
+    sizes = {len(capture.classes): capture for capture in captures}
     edges = np.flatnonzero(np.diff(sequence.replay)) + 1
     for members in np.split(np.arange(len(sequence)), edges):
         if len(members) and sequence.replay[members[0]] >= 0 and len(members) in sizes:

@@ -154,7 +154,7 @@ def _gemm(layout: Layout, operation: str, parameters: str = "", skip: float = NE
 
 
 def _collective(*operations: str) -> Choice:
-    return Choice(tuple((0.0, (Slot(one, one),)) for one in operations))
+    return Choice(tuple((0.0, (Slot(operation, operation),)) for operation in operations))
 
 
 def _attention(layout: Layout) -> Chain:
@@ -302,8 +302,8 @@ def layer_chain(layout: Layout) -> Chain:
     mixers = dict.fromkeys(kind.mixer for kind in layout.kinds)
     mlps = dict.fromkeys(kind.mlp for kind in layout.kinds)
     return (
-        Choice(tuple((0.0, _MIXERS[one](layout)) for one in mixers)),
-        Choice(tuple((0.0, _MLPS[one](layout)) for one in mlps)),
+        Choice(tuple((0.0, _MIXERS[mixer](layout)) for mixer in mixers)),
+        Choice(tuple((0.0, _MLPS[mlp](layout)) for mlp in mlps)),
     )
 
 

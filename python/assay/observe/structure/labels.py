@@ -85,9 +85,9 @@ def _fuse(
 
 
 def _present(places: Ints, count: int) -> NDArray[np.bool_]:
-    found = np.zeros(count, bool)
-    found[places] = True
-    return found
+    present = np.zeros(count, bool)
+    present[places] = True
+    return present
 
 
 def _fusions(
@@ -108,10 +108,10 @@ def _fusions(
         (used & possible).reshape(-1, width).sum(axis=1), 1
     )
     left = missing & np.repeat(share > 0.5, width)
-    found = []
+    fusions = []
     for name in candidates:
         here = left & has[name]
         if here.any():
-            found.append((name, here))
+            fusions.append((name, here))
             left = left & ~here
-    return found
+    return fusions

@@ -82,25 +82,25 @@ def _tokens(
     votes: list[dict[int, set[int]]] = [{} for _ in range(count)]
     for one in packed.tolist():
         votes[one >> 40].setdefault((one >> 8) & 0xFFFFFFFF, set()).add(one & 0xFF)
-    found: list[int | None] = []
+    tokens: list[int | None] = []
     for vote in votes:
         agreed = {
             size: len(which) for size, which in vote.items() if len(which) > 1 and which & _SURE
         }
-        found.append(max(agreed, key=lambda size: (agreed[size], size)) if agreed else None)
-    return found
+        tokens.append(max(agreed, key=lambda size: (agreed[size], size)) if agreed else None)
+    return tokens
 
 
 def _replayed(replay: Ints, number: Ints, count: int) -> NDArray[np.bool_]:
     """Whether nearly all layers of a step are in the replay of its middle kernel."""
-    found = np.zeros(count, bool)
+    replayed = np.zeros(count, bool)
     edges = np.searchsorted(number, np.arange(count + 1))
     for step in range(count):
         mine = replay[edges[step] : edges[step + 1]]
         if len(mine):
             middle = mine[len(mine) // 2]
-            found[step] = middle >= 0 and (mine == middle).mean() > 0.95
-    return found
+            replayed[step] = middle >= 0 and (mine == middle).mean() > 0.95
+    return replayed
 
 
 def _attention(
@@ -129,12 +129,12 @@ def _sequences(
     rows = np.flatnonzero(is_after & (number >= 0))
     is_copy = np.array(names.classes == CLASS_CODES["copy_out"])[sequence.names[rows]]
     edges = np.searchsorted(number[rows], np.arange(len(tokens) + 1))
-    found: list[int | None] = []
+    sequences: list[int | None] = []
     for step, rows_of_step in enumerate(tokens):
         mine = slice(edges[step], edges[step + 1])
         sizes = sequence.bytes[rows[mine]][is_copy[mine]].tolist()
-        found.append(_agreed(sizes, sequence.grid[rows[mine]], rows_of_step))
-    return found
+        sequences.append(_agreed(sizes, sequence.grid[rows[mine]], rows_of_step))
+    return sequences
 
 
 def _agreed(sizes: list[int], grids: NDArray[np.int32], tokens: int | None) -> int | None:

@@ -108,7 +108,7 @@ def _with_callers(
     if not passes or not (callers >= 0).any():
         return sequence, known
     aligned = _aligned(sequence, known.aligners, passes)
-    kinds = np.array([grammar.KIND_CODES[one.kind] for one in aligned.automaton.states])
+    kinds = np.array([grammar.KIND_CODES[state.kind] for state in aligned.automaton.states])
     rows = np.flatnonzero(callers >= 0)
     costs = grammar.name_costs()[callers[rows], kinds[aligned.states[rows]]]
     before = result.captured or {"kernels": 0, "agreeing": 0}
@@ -187,7 +187,7 @@ def _recover_sequence(
               for code, name in enumerate(table)}  # fmt: skip
     renumber = np.array([*offset.values(), -1], np.int32)
     bounds = _bounds(aligned)
-    whole = [_is_pass(aligned, one) for one in bounds]
+    whole = [_is_pass(aligned, bound) for bound in bounds]
     kept = [one for one, keep in zip(bounds, whole, strict=True) if keep]
     numbers = np.cumsum(whole) - 1
     ordinal = np.cumsum(np.diff(aligned.passes, prepend=aligned.passes[:1]) != 0)
@@ -202,9 +202,9 @@ def _recover_sequence(
 
 def _passes(sequence: Sequence, layout: Layout | None) -> list[list[Run]]:
     count = len(layout.layers) if layout else None
-    found = find_passes(sequence.codes, count, layout.period if layout else 1)
+    passes = find_passes(sequence.codes, count, layout.period if layout else 1)
     # Where nothing repeats as often as the model has layers, something may repeat less often.
-    return found or find_passes(sequence.codes, None)
+    return passes or find_passes(sequence.codes, None)
 
 
 def _silent_share(names: Names, sequence: Sequence) -> float:
@@ -226,7 +226,7 @@ def _aligners(names: Names, layout: Layout | None) -> list[Aligner]:
 
 def _aligned(sequence: Sequence, aligners: list[Aligner], passes: list[list[Run]]) -> Alignment:
     """The alignment by the grammar that fits best."""
-    return min((one.align(sequence, passes) for one in aligners), key=lambda one: one.cost)
+    return min((aligner.align(sequence, passes) for aligner in aligners), key=lambda one: one.cost)
 
 
 def _bounds(aligned: Alignment) -> list[slice]:
@@ -256,7 +256,7 @@ def _describe(
     result: Recovery,
 ) -> list[str | None]:
     """Add the steps of one sequence to the table; returns their phases."""
-    scales = [_scale(aligned, one) for one in steps]
+    scales = [_scale(aligned, step) for step in steps]
     shapes = phases.shapes_of(sequence, names, aligned, steps, scales)
     decided, notes = phases.decide(shapes)
     annotated = _annotations(trace, sequence, aligned, steps)
@@ -268,7 +268,7 @@ def _describe(
         ]
     else:
         result.degradations += [f"{where}: {note}" for note in notes]
-    layers = [_layer_count(aligned.layers[one]) for one in steps]
+    layers = [_layer_count(aligned.layers[step]) for step in steps]
     expected = len(layout.layers) if layout else max(set(layers), key=layers.count)
     if odd := [number for number, count in enumerate(layers) if count != expected]:
         listed = ", ".join(f"{number} ({layers[number]})" for number in odd[:5])
@@ -305,8 +305,8 @@ def _describe(
 
 def _layer_count(layers: Ints) -> int:
     """Layers of a step; those of a first step that is cut off are numbered from the last."""
-    found = layers[layers >= 0]
-    return int(found.max() - found.min()) + 1
+    layer = layers[layers >= 0]
+    return int(layer.max() - layer.min()) + 1
 
 
 def _sizes(
@@ -336,20 +336,22 @@ def _annotations(
     if ranges is None:
         return None
     middles = []
-    for one in steps:
-        inside = np.flatnonzero(aligned.layers[one] >= 0) + one.start
+    for step in steps:
+        inside = np.flatnonzero(aligned.layers[step] >= 0) + step.start
         middles.append(int(inside[len(inside) // 2]))
     rows = sequence.rows[middles]
     correlations = trace.events["correlation"].gather(pl.Series(rows.astype(np.uint32))).to_list()
     calls = trace.events.filter(
         (pl.col("kind") == "api")
-        & pl.col("correlation").is_in([one for one in correlations if one is not None])
+        & pl.col("correlation").is_in(
+            [correlation for correlation in correlations if correlation is not None]
+        )
     )
     launched = dict(zip(calls["correlation"].to_list(), calls["start_ns"].to_list(), strict=True))
-    host = np.array([launched.get(one, -1) for one in correlations], np.int64)
+    host = np.array([launched.get(correlation, -1) for correlation in correlations], np.int64)
     device = (sequence.start + sequence.dur // 2)[middles]
-    found = step_annotations.match(ranges, device, host)
-    return found if any(one is not None for one in found) else None
+    matched = step_annotations.match(ranges, device, host)
+    return matched if any(one is not None for one in matched) else None
 
 
 def _agreement(

@@ -165,7 +165,7 @@ class State:
             f"source {name}: {count:,} ticks missed, for reading took longer than an interval"
             for name, count in self.missed.items()
         ]
-        return [*found, *(text for one in self.sinks if (text := one.sentence()))]
+        return [*found, *(text for sink in self.sinks if (text := sink.sentence()))]
 
     def _deliver(
         self, realtime_ns: int, monotonic_ns: int, tick: int, readings: Sequence[Reading]

@@ -70,8 +70,8 @@ _NVIDIA_BITS: Final = 0x7FF
 
 def from_nvidia(reasons: int) -> Throttle:
     """The mask for NVML's clock event reasons."""
-    found = Throttle(reasons & _NVIDIA_BITS)
-    return found | Throttle.OTHER if reasons & ~_NVIDIA_BITS else found
+    throttle = Throttle(reasons & _NVIDIA_BITS)
+    return throttle | Throttle.OTHER if reasons & ~_NVIDIA_BITS else throttle
 
 
 _AMD_RANGES: Final = (

@@ -41,8 +41,8 @@ def _crossing(
     """Spans that overlap the one before them in their row."""
     order = np.lexsort((np.arange(len(start)), depth))
     same = depth[order[1:]] == depth[order[:-1]]
-    found: NDArray[np.intp] = order[1:][same & (start[order[1:]] < closed[order[:-1]])]
-    return found
+    crossing: NDArray[np.intp] = order[1:][same & (start[order[1:]] < closed[order[:-1]])]
+    return crossing
 
 
 def _first_free(start: NDArray[np.int64], closed: NDArray[np.int64]) -> list[int]:

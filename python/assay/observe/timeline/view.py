@@ -69,7 +69,7 @@ class TimelineView(Answer):
             "device_ns": self.device_ns,
             "lanes": [self._lane_data(lane, cells) for lane, cells in self.lanes[:most]],
             "sums": [one.to_data() for one in self.sums[:most]],
-            "kernels": [one.to_data() for one in self.kernels[:most]],
+            "kernels": [kernel.to_data() for kernel in self.kernels[:most]],
             "steps": self.steps,
             "degradations": degradations(self.trace, self.drawn),
         }
@@ -115,7 +115,7 @@ def view(
     """Aggregate a window of a trace to `count` columns."""
     label = labels(drawn.events, by)
     codes = label.values[drawn.order]
-    lanes = [(one, columns(drawn, one, window, codes, count)) for one in drawn.lanes]
+    lanes = [(lane, columns(drawn, lane, window, codes, count)) for lane in drawn.lanes]
     sums = device_sums(drawn, window, by)
     return TimelineView(
         trace,

@@ -31,9 +31,9 @@ class Affine(NamedTuple):
 def select(ceilings: Mapping[str, Ceiling], operation: str, **parameters: Any) -> Iterator[Ceiling]:
     """Ceilings of an operation that have these parameters."""
     wanted = {"operation": operation, **parameters}
-    for one in ceilings.values():
-        if all(one.parameters.get(name) == value for name, value in wanted.items()):
-            yield one
+    for ceiling in ceilings.values():
+        if all(ceiling.parameters.get(name) == value for name, value in wanted.items()):
+            yield ceiling
 
 
 def seconds_of(ceiling: Ceiling) -> float:

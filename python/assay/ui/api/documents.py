@@ -40,7 +40,9 @@ class Term(BaseModel):
 @router.get("/documents")
 def list_documents() -> list[DocumentTitle]:
     """The pages of the documentation."""
-    return [DocumentTitle(name=one.name, title=one.title) for one in documents().values()]
+    return [
+        DocumentTitle(name=document.name, title=document.title) for document in documents().values()
+    ]
 
 
 @router.get("/documents/{name:path}")
@@ -48,10 +50,10 @@ def show_document(
     name: Annotated[str, Path(max_length=200, description="Such as guides/ui.")],
 ) -> DocumentText:
     """A page of the documentation, in Markdown."""
-    found = documents().get(name)
-    if found is None:
+    document = documents().get(name)
+    if document is None:
         raise NotThereError(f'there is no page "{name}"', "/documents names the pages")
-    return DocumentText(name=found.name, title=found.title, text=found.text)
+    return DocumentText(name=document.name, title=document.title, text=document.text)
 
 
 @router.get("/glossary")

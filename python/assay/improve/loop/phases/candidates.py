@@ -45,13 +45,13 @@ def choose_candidates(state: RunState) -> None:
         stop = stop or "a dry run: no setting was changed"
     state.chosen = replace(ranked, stop=stop)
     state.plan |= {
-        "candidates": [_data(one) for one in ranked.candidates],
+        "candidates": [_data(candidate) for candidate in ranked.candidates],
         "skipped": [{"lever": lever, "reason": reason} for lever, reason in state.skipped],
     }
     state.folder.write_json(state.folder.plan.name, state.plan)
     state.journal.append(
         "candidates",
-        candidates=[one.name for one in ranked.candidates],
+        candidates=[candidate.name for candidate in ranked.candidates],
         skipped=[list(one) for one in state.skipped],
     )
 
@@ -61,7 +61,7 @@ def _known(state: RunState, levers: list[Lever]) -> Known:
         state.description,
         state.start,
         state.workload,
-        {one.name: one for one in levers},
+        {lever.name: lever for lever in levers},
         state.captured.baseline,
         state.predicted.diagnosis,
         state.predicted.trace,

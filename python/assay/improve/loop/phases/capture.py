@@ -41,28 +41,28 @@ def _first_measurement(state: RunState) -> Measurement:
     window = Window(
         seconds=max(state.budget.share("capture") / 2, 1.0), requests=count, warmup_requests=1
     )
-    found = state.engine.measure(workload, window)
+    first_measurement = state.engine.measure(workload, window)
     metric = workload.objective.metric
-    errors = [one.error for one in found.records if one.error is not None]
-    if not found.output_tokens or metric not in found.figures:
+    errors = [record.error for record in first_measurement.records if record.error is not None]
+    if not first_measurement.output_tokens or metric not in first_measurement.figures:
         reason = f"; the first error: {errors[0]}" if errors else ""
         raise NoDataError(
             f"{workload.name}: expected output tokens and {metric}, got "
-            f"{found.output_tokens} tokens of {len(found.records)} requests{reason}",
+            f"{first_measurement.output_tokens} tokens of {len(first_measurement.records)} requests{reason}",
             "send it a request by hand, and see what it answers",
         )
     if errors:
         state.degrade(
-            f"{len(errors)} of {len(found.records)} requests of the first window failed: {errors[0]}"
+            f"{len(errors)} of {len(first_measurement.records)} requests of the first window failed: {errors[0]}"
         )
     state.journal.append(
         "baseline",
-        figures=dict(found.figures),
-        seconds=found.seconds,
-        load_state=found.load_state,
-        settings=dict(found.settings),
+        figures=dict(first_measurement.figures),
+        seconds=first_measurement.seconds,
+        load_state=first_measurement.load_state,
+        settings=dict(first_measurement.settings),
     )
-    return found
+    return first_measurement
 
 
 def _samples(state: RunState) -> None:

@@ -55,12 +55,12 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     # Of values of one lever those of the start compare: each is one change of it.
     of_start = {one.name: one.prediction for one in state.chosen.ranked}
     own = of_start.get(candidate.name)
-    for one in state.stack.results:
-        other = of_start.get(one.candidate.name)
-        if one.candidate.levers != candidate.levers or other is None or own is None:
+    for result in state.stack.results:
+        other = of_start.get(result.candidate.name)
+        if result.candidate.levers != candidate.levers or other is None or own is None:
             continue
         if own.value <= other.value:
-            return f"{one.candidate.name} is kept, which was predicted to gain as much or more"
+            return f"{result.candidate.name} is kept, which was predicted to gain as much or more"
     return ""
 
 

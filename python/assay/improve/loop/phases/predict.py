@@ -225,13 +225,13 @@ def _waterfall(diagnosis: Diagnosis | None) -> list[Mapping[str, Any]]:
 
 def _nodes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
     """Operations of the step that the waterfall shows, predicted beside observed."""
-    return [] if diagnosis is None else [asdict(one) for one in diagnosis.nodes()]
+    return [] if diagnosis is None else [asdict(node) for node in diagnosis.nodes()]
 
 
 def _causes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
     if diagnosis is None:
         return []
     return [
-        {"name": one.name, "ns_per_token": one.ns_per_token, "lo": one.lo, "hi": one.hi}
-        for one in diagnosis.causes
+        {"name": cause.name, "ns_per_token": cause.ns_per_token, "lo": cause.lo, "hi": cause.hi}
+        for cause in diagnosis.causes
     ]

@@ -70,15 +70,15 @@ def _units(state: RunState) -> list[_Unit]:
         for knob in candidate.changes:
             owners.setdefault(knob, ", ".join(candidate.levers))
     found = []
-    for one in state.stack.results:
-        candidate = one.candidate
+    for result in state.stack.results:
+        candidate = result.candidate
         parts: dict[str, dict[str, Setting]] = {}
         for knob, value in candidate.changes.items():
             lever = ", ".join(candidate.levers)
             if len(candidate.levers) > 1:
                 lever = owners.get(knob, lever)
             parts.setdefault(lever, {})[knob] = value
-        found += [_Unit(one, lever, changes) for lever, changes in parts.items()]
+        found += [_Unit(result, lever, changes) for lever, changes in parts.items()]
     return found
 
 
@@ -89,7 +89,7 @@ def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> No
         return
     # Blocks are as long as they were at the start; by now the engine is faster.
     faster = max(state.stack.gained.value, 1.0)
-    least = max(allotment.least_s(one.kept.candidate) for one in units) / faster
+    least = max(allotment.least_s(unit.kept.candidate) for unit in units) / faster
     if seconds < least * len(units):
         state.degrade(
             f"levers were not left out one by one: {max(seconds, 0.0):.0f} s are too short for "
@@ -97,13 +97,13 @@ def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> No
         )
         return
     settings = replace(allotment.settings, budget_s=seconds / len(units))
-    for one in units:
-        state.progress.say(f"leaving out {one.lever} once")
-        result = _left_out(state, one, settings)
-        left_out = {**state.soaked.left_out, one.lever: result}
+    for unit in units:
+        state.progress.say(f"leaving out {unit.lever} once")
+        result = _left_out(state, unit, settings)
+        left_out = {**state.soaked.left_out, unit.lever: result}
         state.soaked = replace(state.soaked, left_out=left_out)
         if _is_worthless(result, settings.practical_threshold):
-            _drop(state, one, result)
+            _drop(state, unit, result)
 
 
 def _left_out(state: RunState, unit: _Unit, settings: ExperimentSettings) -> ExperimentResult:
@@ -156,9 +156,9 @@ def _drop(state: RunState, unit: _Unit, result: ExperimentResult) -> None:
 
 def stack_candidate(state: RunState) -> Candidate:
     """All kept changes as one candidate."""
-    parts = [one.candidate for one in state.stack.results]
+    parts = [result.candidate for result in state.stack.results]
     return replace(
-        joined(parts, state.stack.changes), cost_s=max((one.cost_s for one in parts), default=0.0)
+        joined(parts, state.stack.changes), cost_s=max((part.cost_s for part in parts), default=0.0)
     )
 
 

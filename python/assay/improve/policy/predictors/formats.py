@@ -16,7 +16,7 @@ KNOBS: Final = ("weight_format", "quantization")
 
 def predict(candidate: Candidate, known: Known) -> Prediction | str:
     """Bounds of the ratio: nothing, or the bytes saved (or added); a text says why there are none."""
-    knob = next((one for one in KNOBS if one in candidate.changes), None)
+    knob = next((knob for knob in KNOBS if knob in candidate.changes), None)
     if knob is None or len(candidate.changes) > 1:
         return "not a change of the weights' format"
     before, after = _bytes(known.settings.get(knob), known), _bytes(candidate.changes[knob], known)

@@ -24,7 +24,9 @@ _THROUGHPUTS: Final = ("output_throughput", "total_token_throughput", "request_t
 
 def predict(candidate: Candidate, known: Known) -> Prediction | str:
     """The ratio for another batch limit; a text says why there is none."""
-    knob = next((one for one in BATCH_LIMITS if one in candidate.changes), None)
+    knob = next(
+        (batch_limit for batch_limit in BATCH_LIMITS if batch_limit in candidate.changes), None
+    )
     if knob is None or len(candidate.changes) > 1:
         return "not a change of the batch limit"
     if known.workload.arrival != "closed":

@@ -60,7 +60,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | Unpredictable | 
 
     Without answers no other model can say what drafts do: the text decides.
     """
-    knob = next((one for one in DEPTHS if one in candidate.changes), None)
+    knob = next((depth for depth in DEPTHS if depth in candidate.changes), None)
     if knob is None or len(candidate.changes) > 1:
         return "not a change of the drafts"
     if not known.samples:

@@ -16,7 +16,7 @@ KNOBS: Final = ("threads", "threads_batch")
 
 def predict(candidate: Candidate, known: Known) -> Prediction | str:
     """The ratio for another number of threads; a text says why there is none."""
-    knob = next((one for one in KNOBS if one in candidate.changes), None)
+    knob = next((knob for knob in KNOBS if knob in candidate.changes), None)
     if knob is None or len(candidate.changes) > 1:
         return "not a change of the threads"
     if "cuda" in known.description.capabilities:
@@ -46,13 +46,13 @@ def _measured(known: Known, before: int, after: int) -> Interval | None:
     found = []
     for operation in ("read", "linear", "arithmetic"):
         rates: dict[int, dict[tuple[tuple[str, object], ...], float]] = {before: {}, after: {}}
-        for one in known.hardware.ceilings.values():
-            threads = one.parameters.get("threads")
-            if one.parameters.get("operation") != operation or threads not in rates:
+        for ceiling in known.hardware.ceilings.values():
+            threads = ceiling.parameters.get("threads")
+            if ceiling.parameters.get("operation") != operation or threads not in rates:
                 continue
-            rest = tuple(sorted((name, value) for name, value in one.parameters.items()
+            rest = tuple(sorted((name, value) for name, value in ceiling.parameters.items()
                                 if name != "threads"))  # fmt: skip
-            rates[threads][rest] = 1 / one.value if one.unit == "s" else one.value
+            rates[threads][rest] = 1 / ceiling.value if ceiling.unit == "s" else ceiling.value
         found += [
             rates[after][key] / rates[before][key] for key in rates[before].keys() & rates[after]
         ]

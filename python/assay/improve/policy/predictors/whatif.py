@@ -33,12 +33,12 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         return "no trace to replay"
     from assay.diagnose.replay.changes import LOAD_KINDS
 
-    before = {one.knob: known.settings.get(one.knob) for one in lever.knobs}
+    before = {knob.knob: known.settings.get(knob.knob) for knob in lever.knobs}
     try:
         changes = _parsed(lever, {**before, **candidate.changes})
     except AssayError as error:
         return f"no replay: {error.message}"
-    if any(one.kind in LOAD_KINDS for one in changes):
+    if any(change.kind in LOAD_KINDS for change in changes):
         return "it only shows under load"
     try:
         kept = _kept(known)
@@ -56,7 +56,7 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         step / (1 + one) for one in (found.change.hi, found.change.value, found.change.lo)
     )
     ratio = Interval(middle, min(low, middle), max(high, middle))
-    if any(one.kind in HOST_KINDS for one in changes):
+    if any(change.kind in HOST_KINDS for change in changes):
         ratio = _without_profiler(ratio, found.before["step_ns"].value * step, known)
     share = known.decode_share()
     return Prediction(
@@ -72,7 +72,7 @@ def _parsed(lever: Lever, values: Mapping[str, KnobValue]) -> tuple[WhatIfChange
 
 
 def _by_target(changes: Sequence[WhatIfChange]) -> dict[tuple[str, str], WhatIfChange]:
-    return {(one.kind, one.target): one for one in changes}
+    return {(change.kind, change.target): change for change in changes}
 
 
 def _kept(known: Known) -> dict[tuple[str, str], WhatIfChange]:
@@ -88,7 +88,7 @@ def _kept(known: Known) -> dict[tuple[str, str], WhatIfChange]:
 
 
 def _once(known: Known, changes: Sequence[WhatIfChange]) -> WhatIf | str:
-    key = ("whatif", *(one.text for one in changes))
+    key = ("whatif", *(change.text for change in changes))
     found: WhatIf | str = known.once(key, partial(_replayed, known, changes))
     return found
 

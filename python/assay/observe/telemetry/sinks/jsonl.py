@@ -43,7 +43,7 @@ class JsonLines:
 
     def write(self, samples: Sequence[Sample]) -> None:
         """Append a line a sample and sync."""
-        self._append(b"".join(_line({"record": "sample", **one.row()}) for one in samples))
+        self._append(b"".join(_line({"record": "sample", **sample.row()}) for sample in samples))
 
     def close(self, summary: Summary) -> None:
         """Append what is missing and how it ended."""

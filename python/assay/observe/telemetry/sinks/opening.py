@@ -39,8 +39,8 @@ def open_sink(text: str, run: str) -> Sink:
         return _BUILT_IN[scheme](rest, run)
     for entry in metadata.entry_points(group=ENTRY_POINTS, name=scheme):
         return _checked(entry.load(), rest or None, text)
-    if found := _CLASS.fullmatch(text):
-        return _of_module(found[1], found[2], found[3], text)
+    if matched := _CLASS.fullmatch(text):
+        return _of_module(matched[1], matched[2], matched[3], text)
     raise InputError(f'unknown sink "{text}"', f"one of: {', '.join(FORMS)}")
 
 

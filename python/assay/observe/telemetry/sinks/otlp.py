@@ -113,14 +113,14 @@ def _metrics_url(url: str, variables: Mapping[str, str]) -> str:
 
 def _headers(text: str) -> dict[str, str]:
     """Pairs such as `a=b,c=d`, percent-encoded."""
-    found = {}
+    headers = {}
     for pair in filter(None, (one.strip() for one in text.split(","))):
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             # The pair may be a secret: only its place is said.
             raise InputError("sink otlp: expected NAME=VALUE pairs separated by commas")
-        found[unquote(name.strip())] = unquote(value.strip())
-    return found
+        headers[unquote(name.strip())] = unquote(value.strip())
+    return headers
 
 
 def _rejected(answer: bytes) -> str | None:

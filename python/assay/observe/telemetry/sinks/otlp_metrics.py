@@ -115,7 +115,7 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
 def _identity(sample: Sample) -> list[tuple[str, str]]:
     reading = sample.reading
     if reading.source in ("nvidia", "amd"):
-        found = [
+        identity = [
             ("hw.id", reading.device),
             ("hw.name", reading.name),
             ("hw.type", "gpu"),
@@ -123,10 +123,10 @@ def _identity(sample: Sample) -> list[tuple[str, str]]:
             ("assay.index", str(reading.index)),
         ]
     else:
-        found = [("assay.source", reading.source), ("assay.device", reading.device)]
+        identity = [("assay.source", reading.source), ("assay.device", reading.device)]
     if sample.phase is not None:
-        found.append(("assay.phase", sample.phase))
-    return found
+        identity.append(("assay.phase", sample.phase))
+    return identity
 
 
 def _add_all(attributes: Any, pairs: Iterable[tuple[str, str]]) -> None:

@@ -119,8 +119,8 @@ def current(names: Iterable[str]) -> list[str]:
     """
     spans = []
     for name in names:
-        if found := _NAME.fullmatch(name.rpartition("/")[2]):
-            spans.append((int(found[1]), -int(found[2]), name))
+        if matched := _NAME.fullmatch(name.rpartition("/")[2]):
+            spans.append((int(matched[1]), -int(matched[2]), name))
     kept: list[str] = []
     covered = -1
     for first, last, name in sorted(spans):

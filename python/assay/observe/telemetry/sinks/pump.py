@@ -102,8 +102,10 @@ class Pump:
         with self._changed:
             self._status.name = self.sink.name
             self._status.backlog = len(self._waiting) + len(self._in_flight)
-            found = SinkStatus(**{name: getattr(self._status, name) for name in _STATUS_FIELDS})
-        return found
+            sink_status = SinkStatus(
+                **{name: getattr(self._status, name) for name in _STATUS_FIELDS}
+            )
+        return sink_status
 
     def close(self, deadline_s: float, summary: Summary) -> SinkStatus:
         """Deliver what waits, until the monotonic deadline; the rest is counted as backlog."""
@@ -111,20 +113,20 @@ class Pump:
             self._closing = True
             self._changed.notify()
         self._thread.join(max(deadline_s - time.monotonic(), 0.0))
-        found = self.status()
+        status = self.status()
         if not self._thread.is_alive():
-            summary.sinks = [_as_data(found)]
+            summary.sinks = [_as_data(status)]
             try:
                 self.sink.close(summary)
             # The samples are durable; a sink that cannot say goodbye must not hide that.
             except Exception as error:
-                found.error = str(error) or type(error).__name__
+                status.error = str(error) or type(error).__name__
         else:
             with self._changed:
                 # The thread may be stuck in a write; it gives up when that returns.
                 self._is_abandoned = True
                 self._changed.notify()
-        return found
+        return status
 
     def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S

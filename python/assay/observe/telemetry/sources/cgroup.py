@@ -106,22 +106,22 @@ class Cgroup:
             lines = (self._root / "proc/self/mounts").read_text(encoding="utf-8").splitlines()
         except OSError:
             return []
-        found = []
+        mounts = []
         for line in lines:
             words = line.split()
             if len(words) >= 4 and words[2] in ("cgroup", "cgroup2"):
                 folder = self._root / words[1].lstrip("/")
-                found.append((folder, {words[2], *words[3].split(",")}))
-        return found
+                mounts.append((folder, {words[2], *words[3].split(",")}))
+        return mounts
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    found = {}
+    pairs = {}
     for line in path.read_text(encoding="ascii").splitlines():
         words = line.split()
         if len(words) == 2 and words[1].isdigit():
-            found[words[0]] = int(words[1])
-    return found
+            pairs[words[0]] = int(words[1])
+    return pairs
 
 
 def _number(path: Path) -> int:

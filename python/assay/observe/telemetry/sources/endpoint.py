@@ -118,10 +118,10 @@ def find_endpoints(
     gaps: Gaps, ports: Sequence[int] = LOCAL_PORTS, timeout_s: float = 0.3
 ) -> list[Endpoint]:
     """Servers of a known kind on this machine's usual ports."""
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     for port in ports:
         endpoint = Endpoint(
-            f"http://127.0.0.1:{port}/metrics", Gaps(), index=len(found), timeout_s=timeout_s
+            f"http://127.0.0.1:{port}/metrics", Gaps(), index=len(endpoints), timeout_s=timeout_s
         )
         try:
             kind, _ = recognize(Parser().parse(endpoint.fetch()))
@@ -130,8 +130,8 @@ def find_endpoints(
         finally:
             endpoint.close()
         if kind != "unknown server":
-            found.append(Endpoint(endpoint.url, gaps, index=len(found)))
-    return found
+            endpoints.append(Endpoint(endpoint.url, gaps, index=len(endpoints)))
+    return endpoints
 
 
 def bearer_token() -> str | None:

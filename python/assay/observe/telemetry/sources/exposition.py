@@ -47,21 +47,21 @@ class Parser:
 
     def parse(self, text: str) -> Scrape:
         """All series of an answer."""
-        found = Scrape()
-        series, seen = found.series, self._seen
+        scrape = Scrape()
+        series, seen = scrape.series, self._seen
         for line in text.split("\n"):
             if not line or line.isspace():
                 continue
             if line[0] == "#":
                 words = line.split(None, 3)
                 if len(words) == 4 and words[1] == "TYPE":
-                    found.types[words[2]] = words[3].strip()
+                    scrape.types[words[2]] = words[3].strip()
                 continue
             key, _, value = line.rpartition(" ")
             if key not in seen:
                 match = _LINE.fullmatch(line)
                 if match is None:
-                    found.bad_lines += 1
+                    scrape.bad_lines += 1
                     continue
                 is_plain = match["key"] == key
                 key, value = match["key"], match["value"]
@@ -70,13 +70,13 @@ class Parser:
             try:
                 number = float(value)
             except ValueError:
-                found.bad_lines += 1
+                scrape.bad_lines += 1
                 continue
             if len(series) >= self._max and key not in series:
-                found.left_out += 1
+                scrape.left_out += 1
                 continue
             series[key] = number
-        return found
+        return scrape
 
 
 def split(key: str) -> tuple[str, dict[str, str]]:

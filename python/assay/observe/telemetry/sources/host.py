@@ -148,10 +148,10 @@ class Host(DeviceSource):
         }
 
     def _memory(self) -> Values:
-        found = self._psutil.virtual_memory()
+        virtual_memory = self._psutil.virtual_memory()
         return {
-            "host_memory_used_bytes": found.used,
-            "host_memory_available_bytes": found.available,
+            "host_memory_used_bytes": virtual_memory.used,
+            "host_memory_available_bytes": virtual_memory.available,
         }
 
     def _sizes(self) -> Values:

@@ -156,7 +156,7 @@ class Gpu:
 
     def _power(self) -> Values:
         nvml = self._nvml
-        found = self._field_values(
+        field_values = self._field_values(
             {
                 "gpu_power_watts": nvml.NVML_FI_DEV_POWER_INSTANT,
                 "gpu_power_average_watts": nvml.NVML_FI_DEV_POWER_AVERAGE,
@@ -164,18 +164,18 @@ class Gpu:
             }
         )
         for name in ("gpu_power_watts", "gpu_power_average_watts"):
-            if name in found:
-                found[name] /= 1000
-        if "gpu_power_watts" not in found:
+            if name in field_values:
+                field_values[name] /= 1000
+        if "gpu_power_watts" not in field_values:
             # Before Hopper's drivers there is one figure of power, an average on newer chips.
-            found["gpu_power_watts"] = nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000
-        return found
+            field_values["gpu_power_watts"] = nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000
+        return field_values
 
     def _energy(self) -> Values:
-        found = self._field_values(
+        field_values = self._field_values(
             {"gpu_energy_joules": self._nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION}
         )
-        return {name: millijoules / 1000 for name, millijoules in found.items()}
+        return {name: millijoules / 1000 for name, millijoules in field_values.items()}
 
     def _sm_clock(self) -> Values:
         clock = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
@@ -256,15 +256,15 @@ class Gpu:
             "gpu_nvlink_receive_bytes_per_second",
             "gpu_nvlink_transmit_bytes_per_second",
         )
-        found = self._field_values(
+        field_values = self._field_values(
             {
                 names[0]: (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS),
                 names[1]: (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS),
             }
         )
-        if len(found) < len(names):
+        if len(field_values) < len(names):
             raise UnsupportedFieldError("NVLink: not supported")
-        now = (self._clock(), int(found[names[0]]), int(found[names[1]]))
+        now = (self._clock(), int(field_values[names[0]]), int(field_values[names[1]]))
         last, self._links = self._links, now
         if last is None or now[0] <= last[0] or now[1] < last[1] or now[2] < last[2]:
             return {}
@@ -279,17 +279,17 @@ class Gpu:
         asked = {name: key for name, key in wanted.items() if _number(key) not in self._refused}
         if not asked:
             return {}
-        found: dict[str, Any] = {}
+        field_values: dict[str, Any] = {}
         answers = self._nvml.nvmlDeviceGetFieldValues(self._handle, list(asked.values()))
         for (name, key), answer in zip(asked.items(), answers, strict=True):
             if answer.nvmlReturn == 0:
-                found[name] = _value(answer)
+                field_values[name] = _value(answer)
                 continue
             error = self._nvml.NVMLError(answer.nvmlReturn)
             self._gaps.note("nvidia", self._uuid, name, str(error))
             if answer.nvmlReturn in permanent_codes(self._nvml):
                 self._refused.add(_number(key))
-        return found
+        return field_values
 
 
 def _number(key: Any) -> int:
