@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,26 +89,59 @@ def test_wrong_columns_are_refused(columns: dict[str, list[Any]], message: str) 
 
 
 def test_no_shard() -> None:
-    with pytest.raises(InputError, match=r"expected an Arrow IPC stream"):
+    with pytest.raises(InputError, match=r"expected the start of a shard of events"):
         read_event_shard(__file__)
-    with pytest.raises(InputError, match=r"missing\.arrows"):
-        read_event_shard("missing.arrows")
+    with pytest.raises(InputError, match=r"missing\.events"):
+        read_event_shard("missing.events")
 
 
-def test_pyarrow_writes_shards_too(tmp_path: Path) -> None:
-    """A shard is a plain Arrow IPC stream, with nothing of our own."""
-    path = tmp_path / "one.arrows"
-    table = pa.table(EventTable.from_columns(EVENTS))
-    described = table.replace_schema_metadata({"pid": "12"})
-    with pa.ipc.new_stream(path, described.schema) as writer:
-        writer.write_table(described)
-    read, metadata, complete, cut = read_event_shard(path)
-    assert (len(read), metadata, complete, cut) == (3, {"pid": "12"}, True, 0)
-    with path.open("ab") as file:
-        file.truncate(path.stat().st_size - 9)
-    read, metadata, complete, cut = read_event_shard(path)
-    assert (len(read), complete) == (0, False)
-    assert cut > 0
+@pytest.mark.parametrize("rows", [1, 7, 70_000, 300_000])
+def test_every_reader_of_parquet_sees_the_same_rows(tmp_path: Path, rows: int) -> None:
+    """Pages, row groups, levels, dictionaries and deltas, read by two other implementations."""
+    draw = random.Random(rows)
+    big = 1 << 62
+
+    def some(value: Callable[[], Any], share: float) -> list[Any]:
+        return [value() if draw.random() < share else None for _ in range(rows)]
+
+    columns = {
+        "kind": [draw.choice(schema.KINDS) for _ in range(rows)],
+        "name": [f"kernel {draw.randrange(1 + row // 3)}" for row in range(rows)],
+        "category": some(lambda: "gpu", 0.5),
+        "start_ns": [draw.randrange(-big, big) for _ in range(rows)],
+        "dur_ns": [draw.randrange(100) for _ in range(rows)],
+        "rank": some(lambda: draw.randrange(-9, 9), 0.9),
+        "stream": some(lambda: 7, 0.01),
+        "pid": [12] * rows,
+        "flops": some(lambda: draw.random(), 0.3),
+        "grid": some(lambda: [draw.randrange(5), 1, -1], 0.6),
+        "args": some(lambda: "\u00fc" * draw.randrange(4), 0.4),
+    }
+    table = EventTable.from_columns(columns)
+    path = tmp_path / "events.parquet"
+    table.write_parquet(path)
+    frame = pl.DataFrame(table)
+    for name, values in columns.items():
+        assert frame[name].to_list() == values, name
+    stored = pl.read_parquet(path)
+    assert dict(stored.schema) == schema.event_columns()
+    assert stored.equals(frame)
+    assert pq.read_schema(path).equals(pa.table(table).schema)
+    arrow = pq.read_table(path)
+    for name, values in columns.items():
+        assert arrow[name].to_pylist() == values, name
+
+
+def test_stored_steps_have_the_columns_of_the_schema(tmp_path: Path) -> None:
+    table = StepTable.from_columns(
+        {"step": [1, 2], "phase": ["decode", None], "start_ns": [1, 2], "dur_ns": [2, 2]}
+    )
+    table.write_parquet(tmp_path / "steps.parquet")
+    stored = pl.read_parquet(tmp_path / "steps.parquet")
+    assert dict(stored.schema) == schema.step_columns()
+    assert stored.equals(pl.DataFrame(table))
+    StepTable.from_columns({}).write_parquet(tmp_path / "none.parquet")
+    assert dict(pl.read_parquet(tmp_path / "none.parquet").schema) == schema.step_columns()
 
 
 def test_storing_needs_neither_polars_nor_pyarrow(tmp_path: Path) -> None:

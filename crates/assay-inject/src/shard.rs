@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use assay_cuda::cupti::{CLOCK, CuptiError, Progress, Sink, quoted};
-use assay_trace::{Event, EventBuilder, Kind, ShardWriter, TraceTable, schema};
+use assay_trace::{Event, EventBuilder, Kind, ShardWriter, TraceTable};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ impl ShardSink {
         let process = std::process::id();
         let mut number = 0;
         let (file, name) = loop {
-            let name = format!("shard-{process}-{number}.arrows");
+            let name = format!("shard-{process}-{number}.events");
             match folder.create(&name) {
                 Ok(file) => break (file, name),
                 // Another recording of this process, or a process of another container.
@@ -75,7 +75,7 @@ impl ShardSink {
             .map(|(key, value)| (key.to_owned(), value)),
         );
         let path = folder.path().join(name);
-        let writer = ShardWriter::new(file, &path, schema::events(), metadata)
+        let writer = ShardWriter::new(file, &path, &metadata)
             .map_err(|error| io::Error::other(error.to_string()))?;
         Ok(ShardSink(Arc::new(Mutex::new(OpenShard {
             writer: Some(writer),

@@ -59,7 +59,7 @@ impl Memory {
     fn take(&self) -> PyResult<EventTable> {
         let tables = std::mem::take(&mut *self.tables());
         let batches = tables.into_iter().flat_map(TraceTable::into_batches);
-        TraceTable::new(Arc::new(schema::events()), batches.collect())
+        TraceTable::new(schema::events(), batches.collect())
             .map(EventTable)
             .map_err(|error| errors::of_class("InputError", error.code(), &error.to_string()))
     }

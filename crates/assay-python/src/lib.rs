@@ -1,5 +1,6 @@
 //! `assay._native`: the Python bindings of the Rust crates.
 
+mod arrow_stream;
 mod block_manager;
 mod cupti;
 mod float_buffer;

@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator};
-use arrow_schema::{ArrowError, DataType, Schema};
 use assay_trace::kineto::{self, Facts, Options};
-use assay_trace::{Kind, TraceError, TraceTable, Values, schema};
+use assay_trace::schema::{self, DataType, Schema};
+use assay_trace::{Kind, TraceError, TraceTable, Values};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
+use crate::arrow_stream::ArrowArrayStream;
 use crate::runtime::errors;
 
 /// Adds the names of this file to the module.
@@ -30,35 +28,30 @@ fn refused(error: &TraceError) -> PyErr {
 /// A table of Python lists by name of the column.
 fn from_columns(
     py: Python<'_>,
-    schema: Schema,
+    schema: &'static Schema,
     columns: &Bound<'_, PyDict>,
 ) -> PyResult<TraceTable> {
     let mut values = Vec::with_capacity(columns.len());
     for (name, column) in columns {
         let name: String = name.extract()?;
-        let kind = schema
-            .field_with_name(&name)
-            .map(|field| field.data_type().clone());
+        let kind = schema.place(&name).map(|place| schema.fields[place].kind);
         let column = match kind {
-            Ok(DataType::Int32 | DataType::Int64) => Values::Integers(column.extract()?),
-            Ok(DataType::Float64) => Values::Floats(column.extract()?),
-            Ok(DataType::FixedSizeList(..)) => Values::Dimensions(column.extract()?),
-            Ok(_) => Values::Texts(column.extract()?),
+            Some(DataType::Int32 | DataType::Int64) => Values::Integers(column.extract()?),
+            Some(DataType::Float64) => Values::Floats(column.extract()?),
+            Some(DataType::Dimensions) => Values::Dimensions(column.extract()?),
+            Some(_) => Values::Texts(column.extract()?),
             // Refused by name.
-            Err(_) => Values::Integers(Vec::new()),
+            None => Values::Integers(Vec::new()),
         };
         values.push((name, column));
     }
-    py.detach(|| TraceTable::from_columns(schema, values))
+    py.detach(|| TraceTable::from_columns(schema, &values))
         .map_err(|error| refused(&error))
 }
 
 /// The Arrow C stream of a table, which shares its memory.
 fn stream<'py>(py: Python<'py>, table: &TraceTable) -> PyResult<Bound<'py, PyCapsule>> {
-    let batches: Vec<std::result::Result<RecordBatch, ArrowError>> =
-        table.batches().iter().cloned().map(Ok).collect();
-    let reader = RecordBatchIterator::new(batches, table.schema().clone());
-    let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+    let stream = ArrowArrayStream::new(table);
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
@@ -99,15 +92,14 @@ macro_rules! table_class {
                 let batches = tables
                     .iter()
                     .flat_map(|table| table.0.batches().iter().cloned());
-                TraceTable::new(Arc::new($columns()), batches.collect())
+                TraceTable::new($columns(), batches.collect())
                     .map($name)
                     .map_err(|error| refused(&error))
             }
 
             /// The same rows on a clock that is `offset_ns` ahead.
-            fn shifted(&self, offset_ns: i64) -> PyResult<Self> {
-                let shifted = self.0.clone().shifted(offset_ns);
-                shifted.map($name).map_err(|error| refused(&error))
+            fn shifted(&self, offset_ns: i64) -> Self {
+                $name(self.0.clone().shifted(offset_ns))
             }
 
             fn __len__(&self) -> usize {
@@ -151,10 +143,8 @@ fn read_event_shard(
     let shard = py
         .detach(|| assay_trace::read_shard(&path))
         .map_err(|error| refused(&error))?;
-    let table = TraceTable::new(Arc::new(schema::events()), shard.table.into_batches());
-    let table = table.map_err(|error| refused(&error.of_file(&path)))?;
     Ok((
-        EventTable(table),
+        EventTable(shard.table),
         shard.metadata,
         shard.complete,
         shard.cut_bytes,

@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray, UInt8Array};
-use arrow_buffer::ScalarBuffer;
-use arrow_schema::SchemaRef;
-
-use crate::columns::{Dimensions, LongTexts, Numbers, Texts};
+use crate::columns::{Column, Data, Growing, LongTexts, Texts};
 use crate::error::Result;
 use crate::schema::{self, BATCH_ROWS, Kind, PHASES, Phase};
-use crate::table::TraceTable;
+use crate::table::{Batch, TraceTable};
 
 /// The most bytes of texts of a batch; the offsets of a text column have 31 bits.
 const BATCH_BYTES: usize = 1 << 28;
@@ -97,65 +92,35 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Collects events as Arrow columns.
+/// Collects events as columns.
+#[derive(Default)]
 pub struct EventBuilder {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-    kind: Vec<u8>,
-    name: Texts<UInt32Type>,
-    category: Texts<UInt16Type>,
-    start_ns: Vec<i64>,
-    dur_ns: Vec<i64>,
-    rank: Numbers<Int32Type>,
-    device: Numbers<Int32Type>,
-    stream: Numbers<Int64Type>,
-    pid: Numbers<Int64Type>,
-    tid: Numbers<Int64Type>,
-    correlation: Numbers<Int64Type>,
-    external: Numbers<Int64Type>,
-    graph: Numbers<Int64Type>,
-    node: Numbers<Int64Type>,
-    step: Numbers<Int64Type>,
-    phase: Numbers<UInt8Type>,
-    layer: Numbers<Int32Type>,
-    op: Texts<UInt16Type>,
-    bytes: Numbers<Int64Type>,
-    flops: Numbers<Float64Type>,
-    grid: Dimensions,
-    block: Dimensions,
+    batches: Vec<Batch>,
+    kind: Growing<u32>,
+    name: Texts,
+    category: Texts,
+    start_ns: Growing<i64>,
+    dur_ns: Growing<i64>,
+    rank: Growing<i32>,
+    device: Growing<i32>,
+    stream: Growing<i64>,
+    pid: Growing<i64>,
+    tid: Growing<i64>,
+    correlation: Growing<i64>,
+    external: Growing<i64>,
+    graph: Growing<i64>,
+    node: Growing<i64>,
+    step: Growing<i64>,
+    phase: Growing<u32>,
+    layer: Growing<i32>,
+    op: Texts,
+    bytes: Growing<i64>,
+    flops: Growing<f64>,
+    grid: Growing<[i32; 3]>,
+    block: Growing<[i32; 3]>,
     args: LongTexts,
-}
-
-impl Default for EventBuilder {
-    fn default() -> Self {
-        EventBuilder {
-            schema: Arc::new(schema::events()),
-            batches: Vec::new(),
-            kind: Vec::new(),
-            name: Texts::default(),
-            category: Texts::default(),
-            start_ns: Vec::new(),
-            dur_ns: Vec::new(),
-            rank: Numbers::default(),
-            device: Numbers::default(),
-            stream: Numbers::default(),
-            pid: Numbers::default(),
-            tid: Numbers::default(),
-            correlation: Numbers::default(),
-            external: Numbers::default(),
-            graph: Numbers::default(),
-            node: Numbers::default(),
-            step: Numbers::default(),
-            phase: Numbers::default(),
-            layer: Numbers::default(),
-            op: Texts::default(),
-            bytes: Numbers::default(),
-            flops: Numbers::default(),
-            grid: Dimensions::default(),
-            block: Dimensions::default(),
-            args: LongTexts::default(),
-        }
-    }
+    /// Of the batch that grows.
+    rows: usize,
 }
 
 impl EventBuilder {
@@ -166,17 +131,18 @@ impl EventBuilder {
 
     /// The events since the last `finish`.
     pub fn rows(&self) -> usize {
-        let closed: usize = self.batches.iter().map(RecordBatch::num_rows).sum();
-        closed + self.kind.len()
+        let closed: usize = self.batches.iter().map(Batch::rows).sum();
+        closed + self.rows
     }
 
     /// Adds an event.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
-        self.kind.push(event.kind as u8);
+        self.rows += 1;
+        self.kind.push(Some(event.kind as u32));
         self.name.push(Some(event.name));
         self.category.push(event.category);
-        self.start_ns.push(event.start_ns);
-        self.dur_ns.push(event.dur_ns);
+        self.start_ns.push(Some(event.start_ns));
+        self.dur_ns.push(Some(event.dur_ns));
         self.rank.push(event.rank);
         self.device.push(event.device);
         self.stream.push(event.stream);
@@ -187,7 +153,7 @@ impl EventBuilder {
         self.graph.push(event.graph);
         self.node.push(event.node);
         self.step.push(event.step);
-        self.phase.push(event.phase.map(|phase| phase as u8));
+        self.phase.push(event.phase.map(|phase| phase as u32));
         self.layer.push(event.layer);
         self.op.push(event.op);
         self.bytes.push(event.bytes);
@@ -196,7 +162,7 @@ impl EventBuilder {
         self.block.push(event.block);
         self.args.push(event.args);
         let texts = self.name.bytes() + self.category.bytes() + self.args.bytes();
-        if self.kind.len() == BATCH_ROWS || texts + self.op.bytes() >= BATCH_BYTES {
+        if self.rows == BATCH_ROWS || texts + self.op.bytes() >= BATCH_BYTES {
             self.close_batch()?;
         }
         Ok(())
@@ -204,56 +170,46 @@ impl EventBuilder {
 
     /// The events so far as a table; the builder is empty afterwards.
     pub fn finish(&mut self) -> Result<TraceTable> {
-        if !self.kind.is_empty() {
+        if self.rows > 0 {
             self.close_batch()?;
         }
-        TraceTable::new(Arc::clone(&self.schema), std::mem::take(&mut self.batches))
+        TraceTable::new(schema::events(), std::mem::take(&mut self.batches))
     }
 
     fn close_batch(&mut self) -> Result<()> {
-        let rows = self.kind.len();
-        let integers = |values: &mut Vec<i64>| {
-            let values = std::mem::replace(values, Vec::with_capacity(rows));
-            let array = arrow_array::Int64Array::new(ScalarBuffer::from(values), None);
-            Arc::new(array) as ArrayRef
-        };
-        let kinds = std::mem::replace(&mut self.kind, Vec::with_capacity(rows));
-        let kinds = UInt8Array::new(ScalarBuffer::from(kinds), None);
-        let columns: Vec<ArrayRef> = vec![
-            numbered(kinds, &Kind::ALL.map(Kind::name))?,
-            self.name.finish()?,
-            self.category.finish()?,
-            integers(&mut self.start_ns),
-            integers(&mut self.dur_ns),
-            Arc::new(self.rank.finish()),
-            Arc::new(self.device.finish()),
-            Arc::new(self.stream.finish()),
-            Arc::new(self.pid.finish()),
-            Arc::new(self.tid.finish()),
-            Arc::new(self.correlation.finish()),
-            Arc::new(self.external.finish()),
-            Arc::new(self.graph.finish()),
-            Arc::new(self.node.finish()),
-            Arc::new(self.step.finish()),
-            numbered(self.phase.finish(), &PHASES)?,
-            Arc::new(self.layer.finish()),
-            self.op.finish()?,
-            Arc::new(self.bytes.finish()),
-            Arc::new(self.flops.finish()),
-            self.grid.finish()?,
-            self.block.finish()?,
-            self.args.finish()?,
+        self.rows = 0;
+        let columns = [
+            numbered(&mut self.kind, &Kind::ALL.map(Kind::name)),
+            self.name.finish(),
+            self.category.finish(),
+            self.start_ns.finish(Data::Int64),
+            self.dur_ns.finish(Data::Int64),
+            self.rank.finish(Data::Int32),
+            self.device.finish(Data::Int32),
+            self.stream.finish(Data::Int64),
+            self.pid.finish(Data::Int64),
+            self.tid.finish(Data::Int64),
+            self.correlation.finish(Data::Int64),
+            self.external.finish(Data::Int64),
+            self.graph.finish(Data::Int64),
+            self.node.finish(Data::Int64),
+            self.step.finish(Data::Int64),
+            numbered(&mut self.phase, &PHASES),
+            self.layer.finish(Data::Int32),
+            self.op.finish(),
+            self.bytes.finish(Data::Int64),
+            self.flops.finish(Data::Float64),
+            self.grid.finish(Data::Dimensions),
+            self.block.finish(Data::Dimensions),
+            self.args.finish(),
         ];
-        self.batches
-            .push(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
+        let columns = columns.map(Arc::new).into();
+        self.batches.push(Batch::new(schema::events(), columns)?);
         Ok(())
     }
 }
 
 /// A column of texts that are numbered by their place in `texts`.
-fn numbered(keys: UInt8Array, texts: &[&str]) -> Result<ArrayRef> {
-    let values = Arc::new(StringArray::from(texts.to_vec()));
-    Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(
-        keys, values,
-    )?))
+fn numbered(keys: &mut Growing<u32>, texts: &[&str]) -> Column {
+    keys.finish(|keys| Data::Texts(keys, texts.iter().copied().collect()))
 }

@@ -24,8 +24,6 @@ pub enum Fault {
     Limit,
     /// A column that is missing, unknown, too short, or of another type.
     Column,
-    /// A failure of the Arrow or Parquet library.
-    Arrow,
 }
 
 impl Fault {
@@ -39,7 +37,6 @@ impl Fault {
             Fault::Format => "format",
             Fault::Limit => "limit",
             Fault::Column => "column",
-            Fault::Arrow => "arrow",
         }
     }
 }
@@ -116,17 +113,5 @@ impl std::error::Error for TraceError {}
 impl From<std::io::Error> for TraceError {
     fn from(error: std::io::Error) -> Self {
         TraceError::new(Fault::Io, "", "a file to read or write", error.to_string())
-    }
-}
-
-impl From<arrow_schema::ArrowError> for TraceError {
-    fn from(error: arrow_schema::ArrowError) -> Self {
-        TraceError::new(Fault::Arrow, "", "Arrow columns", error.to_string())
-    }
-}
-
-impl From<parquet::errors::ParquetError> for TraceError {
-    fn from(error: parquet::errors::ParquetError) -> Self {
-        TraceError::new(Fault::Arrow, "", "a Parquet table", error.to_string())
     }
 }

@@ -2,16 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{
-    ArrowDictionaryKeyType, Float64Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-};
-use arrow_array::{ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field, Schema};
-
-use crate::columns::{Dimensions, LongTexts, Numbers, Texts};
+use crate::columns::{Column, Data, Growing, LongTexts, Texts};
 use crate::error::{Fault, Result, TraceError};
-use crate::schema::BATCH_ROWS;
-use crate::table::TraceTable;
+use crate::schema::{BATCH_ROWS, DataType, Field, Schema};
+use crate::table::{Batch, TraceTable};
 
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,27 +35,19 @@ impl Values {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    fn has_null(&self) -> bool {
-        match self {
-            Values::Integers(values) => values.contains(&None),
-            Values::Floats(values) => values.contains(&None),
-            Values::Texts(values) => values.contains(&None),
-            Values::Dimensions(values) => values.contains(&None),
-        }
-    }
 }
 
 impl TraceTable {
     /// A table of columns by name; columns that are not given are null.
-    pub fn from_columns(schema: Schema, columns: Vec<(String, Values)>) -> Result<Self> {
+    pub fn from_columns(schema: &'static Schema, columns: &[(String, Values)]) -> Result<Self> {
         let refused = |name: &str, expected: String, got: String| {
             TraceError::new(Fault::Column, format!("column \"{name}\""), expected, got)
         };
         let rows = columns.first().map_or(0, |(_, values)| values.len());
-        for (name, values) in &columns {
-            if schema.index_of(name).is_err() {
-                let expected = format!("a column of the table, from {}", names(&schema));
+        for (name, values) in columns {
+            if schema.place(name).is_none() {
+                let names: Vec<_> = schema.fields.iter().map(|field| field.name).collect();
+                let expected = format!("a column of the table, from {}", names.join(", "));
                 return Err(refused(name, expected, "a name of none".into()));
             }
             if values.len() != rows {
@@ -72,77 +58,46 @@ impl TraceTable {
         let mut batches = Vec::new();
         for first in (0..rows).step_by(BATCH_ROWS) {
             let end = rows.min(first + BATCH_ROWS);
-            let mut arrays = Vec::with_capacity(schema.fields().len());
-            for field in schema.fields() {
-                let values = columns.iter().find(|(name, _)| name == field.name());
-                match values {
-                    Some((_, values)) if field.is_nullable() || !values.has_null() => {
-                        arrays.push(array(field, values, first, end)?);
-                    }
-                    None if field.is_nullable() => {
-                        arrays.push(new_null_array(field.data_type(), end - first));
-                    }
-                    _ => {
-                        return Err(refused(
-                            field.name(),
-                            "a value in each row".into(),
-                            "null".into(),
-                        ));
-                    }
+            let column = |field: &Field| {
+                let given = columns.iter().find(|(name, _)| name == field.name);
+                match given {
+                    Some((_, values)) => column(field, values, first, end).map(Arc::new),
+                    None => Ok(Arc::new(Column::absent(end - first, field.kind))),
                 }
-            }
-            batches.push(RecordBatch::try_new(Arc::new(schema.clone()), arrays)?);
+            };
+            let columns = schema.fields.iter().map(column).collect::<Result<_>>()?;
+            batches.push(Batch::new(schema, columns)?);
         }
-        TraceTable::new(Arc::new(schema), batches)
+        TraceTable::new(schema, batches)
     }
 }
 
-fn names(schema: &Schema) -> String {
-    let names: Vec<&str> = schema
-        .fields()
-        .iter()
-        .map(|field| field.name().as_str())
-        .collect();
-    names.join(", ")
-}
-
-/// The rows from `first` to `end` as an array of the field's type.
-fn array(field: &Field, values: &Values, first: usize, end: usize) -> Result<ArrayRef> {
+/// The rows from `first` to `end` as a column of the field's type.
+fn column(field: &Field, values: &Values, first: usize, end: usize) -> Result<Column> {
     let wrong = |got: &str| {
-        let place = format!("column \"{}\"", field.name());
-        TraceError::new(Fault::Column, place, field.data_type().to_string(), got)
+        let place = format!("column \"{}\"", field.name);
+        TraceError::new(Fault::Column, place, format!("{:?}", field.kind), got)
     };
-    Ok(match (field.data_type(), values) {
+    Ok(match (field.kind, values) {
         (DataType::Int64, Values::Integers(values)) => {
-            let mut column = Numbers::<Int64Type>::default();
-            values[first..end]
-                .iter()
-                .for_each(|&value| column.push(value));
-            Arc::new(column.finish())
+            grown(values[first..end].iter().copied()).finish(Data::Int64)
         }
         (DataType::Int32, Values::Integers(values)) => {
-            let mut column = Numbers::<Int32Type>::default();
+            let mut column = Growing::default();
             for &value in &values[first..end] {
-                let narrow = |value: i64| i32::try_from(value);
-                let value = value.map(narrow).transpose();
+                let value = value.map(i32::try_from).transpose();
                 column.push(value.map_err(|_| wrong("a number of more than 32 bits"))?);
             }
-            Arc::new(column.finish())
+            column.finish(Data::Int32)
         }
         (DataType::Float64, Values::Floats(values)) => {
-            let mut column = Numbers::<Float64Type>::default();
-            values[first..end]
-                .iter()
-                .for_each(|&value| column.push(value));
-            Arc::new(column.finish())
+            grown(values[first..end].iter().copied()).finish(Data::Float64)
         }
         (DataType::Float64, Values::Integers(values)) => {
-            let mut column = Numbers::<Float64Type>::default();
             let floats = values[first..end].iter();
-            floats.for_each(|value| column.push(value.map(|value| value as f64)));
-            Arc::new(column.finish())
+            grown(floats.map(|value| value.map(|value| value as f64))).finish(Data::Float64)
         }
-        (DataType::Utf8, Values::Texts(values)) => {
+        (DataType::LongTexts, Values::Texts(values)) => {
             let mut column = LongTexts::default();
             for value in &values[first..end] {
                 column.push(value.as_deref());
@@ -150,20 +105,20 @@ fn array(field: &Field, values: &Values, first: usize, end: usize) -> Result<Arr
                     return Err(wrong("texts of more than 2 GiB"));
                 }
             }
-            column.finish()?
+            column.finish()
         }
-        (DataType::Dictionary(key, _), Values::Texts(values)) => match **key {
-            DataType::UInt8 => texts::<UInt8Type>(&values[first..end], 1 << 8),
-            DataType::UInt16 => texts::<UInt16Type>(&values[first..end], 1 << 16),
-            _ => texts::<UInt32Type>(&values[first..end], usize::MAX),
-        }?
-        .ok_or_else(|| wrong("more distinct texts"))?,
-        (DataType::FixedSizeList(..), Values::Dimensions(values)) => {
-            let mut column = Dimensions::default();
-            values[first..end]
-                .iter()
-                .for_each(|&value| column.push(value));
-            column.finish()?
+        (DataType::Texts, Values::Texts(values)) => {
+            let mut column = Texts::default();
+            for value in &values[first..end] {
+                column.push(value.as_deref());
+                if i32::try_from(column.bytes()).is_err() {
+                    return Err(wrong("texts of more than 2 GiB"));
+                }
+            }
+            column.finish()
+        }
+        (DataType::Dimensions, Values::Dimensions(values)) => {
+            grown(values[first..end].iter().copied()).finish(Data::Dimensions)
         }
         (_, Values::Integers(_)) => return Err(wrong("whole numbers")),
         (_, Values::Floats(_)) => return Err(wrong("floating-point numbers")),
@@ -172,22 +127,10 @@ fn array(field: &Field, values: &Values, first: usize, end: usize) -> Result<Arr
     })
 }
 
-/// A dictionary column, or None if there are more distinct texts than keys.
-fn texts<K: ArrowDictionaryKeyType>(
-    values: &[Option<String>],
-    keys: usize,
-) -> Result<Option<ArrayRef>>
-where
-    K::Native: TryFrom<u32>,
-{
-    let mut column = Texts::<K>::default();
-    for value in values {
-        column.push(value.as_deref());
-        if column.distinct() > keys {
-            return Ok(None);
-        }
-    }
-    column.finish().map(Some)
+fn grown<T: Copy + Default>(values: impl Iterator<Item = Option<T>>) -> Growing<T> {
+    let mut column = Growing::default();
+    values.for_each(|value| column.push(value));
+    column
 }
 
 #[cfg(test)]
@@ -200,7 +143,7 @@ mod tests {
     }
 
     fn refusal(columns: Vec<(String, Values)>) -> String {
-        TraceTable::from_columns(schema::events(), columns)
+        TraceTable::from_columns(schema::events(), &columns)
             .map(|table| table.rows())
             .unwrap_err()
             .to_string()
@@ -218,11 +161,11 @@ mod tests {
 
     #[test]
     fn batches_are_cut_and_absent_columns_are_null() {
-        let table = TraceTable::from_columns(schema::events(), needed(BATCH_ROWS + 1)).unwrap();
-        let rows: Vec<usize> = table.batches().iter().map(RecordBatch::num_rows).collect();
+        let table = TraceTable::from_columns(schema::events(), &needed(BATCH_ROWS + 1)).unwrap();
+        let rows: Vec<usize> = table.batches().iter().map(Batch::rows).collect();
         assert_eq!(rows, [BATCH_ROWS, 1]);
-        let stream = table.batches()[1].column_by_name("stream").unwrap();
-        assert_eq!(stream.null_count(), 1);
+        let stream = table.batches()[1].column("stream").unwrap();
+        assert_eq!(stream.nulls(), 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Event traces as Arrow columns, without Python and CUDA.
+//! Event traces as columns in Arrow's layout, without Python and CUDA.
 //!
 //! A trace is a table of events ([`schema`]): what ran on which device, stream or thread, and when.
 //! [`EventBuilder`] makes a [`TraceTable`] event by event, [`TraceTable::from_columns`] from whole
@@ -6,12 +6,12 @@
 //! runs. [`kineto`] reads traces of PyTorch's profiler.
 
 mod builder;
-mod columns;
+pub mod columns;
 mod error;
 mod from_columns;
 mod interner;
 pub mod kineto;
-mod parquet_file;
+mod parquet;
 pub mod schema;
 mod shard;
 mod table;
@@ -19,7 +19,7 @@ mod table;
 pub use builder::{Event, EventBuilder};
 pub use error::{Fault, Result, TraceError};
 pub use from_columns::Values;
-pub use parquet_file::ParquetFile;
+pub use parquet::ParquetFile;
 pub use schema::{BATCH_ROWS, Kind, Phase};
 pub use shard::{Shard, ShardWriter, read_shard};
-pub use table::TraceTable;
+pub use table::{Batch, TraceTable};

@@ -1,9 +1,6 @@
 //! The columns of the event table, and the kinds of event.
 
-use arrow_schema::{DataType, Field, Schema};
-use std::sync::Arc;
-
-/// The most rows of a batch, so that 16-bit keys number the texts of any of its columns.
+/// The most rows of a batch.
 pub const BATCH_ROWS: usize = 1 << 16;
 
 /// What an event is; the first column of the table holds the name.
@@ -95,64 +92,124 @@ impl Phase {
 /// The names of the phases, in the order of their numbers.
 pub const PHASES: [&str; 3] = ["prefill", "decode", "mixed"];
 
-/// Strings of few distinct values.
-fn dictionary(key: DataType) -> DataType {
-    DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8))
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataType {
+    /// Numbers of 32 bits.
+    Int32,
+    /// Numbers of 64 bits.
+    Int64,
+    /// Floating-point numbers.
+    Float64,
+    /// Texts of few distinct values: a dictionary and keys.
+    Texts,
+    /// Texts that are mostly distinct.
+    LongTexts,
+    /// Three sizes: x, y, z.
+    Dimensions,
 }
 
-/// Three sizes: x, y, z.
-fn dimensions() -> DataType {
-    DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int32, false)), 3)
+/// A column of a table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: DataType,
+    /// Whether a row may lack a value.
+    pub nullable: bool,
 }
 
-/// The columns of the event table, in order.
-pub fn events() -> Schema {
-    Schema::new(vec![
-        Field::new("kind", dictionary(DataType::UInt8), false),
-        Field::new("name", dictionary(DataType::UInt32), false),
+/// The columns of a table, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The columns.
+    pub fields: &'static [Field],
+    /// The same as Arrow's IPC message in base 64, which readers of Parquet restore types from.
+    pub(crate) arrow: &'static str,
+}
+
+impl Schema {
+    /// The place of a column.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+}
+
+const fn needed(name: &'static str, kind: DataType) -> Field {
+    Field {
+        name,
+        kind,
+        nullable: false,
+    }
+}
+
+const fn optional(name: &'static str, kind: DataType) -> Field {
+    Field {
+        name,
+        kind,
+        nullable: true,
+    }
+}
+
+static EVENTS: Schema = Schema {
+    fields: &[
+        needed("kind", DataType::Texts),
+        needed("name", DataType::Texts),
         // As the source calls it: cpu_op, cuda_runtime, user_annotation.
-        Field::new("category", dictionary(DataType::UInt16), true),
-        Field::new("start_ns", DataType::Int64, false),
-        Field::new("dur_ns", DataType::Int64, false),
-        Field::new("rank", DataType::Int32, true),
-        Field::new("device", DataType::Int32, true),
-        Field::new("stream", DataType::Int64, true),
-        Field::new("pid", DataType::Int64, true),
-        Field::new("tid", DataType::Int64, true),
+        optional("category", DataType::Texts),
+        needed("start_ns", DataType::Int64),
+        needed("dur_ns", DataType::Int64),
+        optional("rank", DataType::Int32),
+        optional("device", DataType::Int32),
+        optional("stream", DataType::Int64),
+        optional("pid", DataType::Int64),
+        optional("tid", DataType::Int64),
         // Joins an API call with what it started on the device.
-        Field::new("correlation", DataType::Int64, true),
+        optional("correlation", DataType::Int64),
         // Joins a framework's operation with the API calls inside (Kineto: "External id").
-        Field::new("external", DataType::Int64, true),
-        Field::new("graph", DataType::Int64, true),
-        Field::new("node", DataType::Int64, true),
-        Field::new("step", DataType::Int64, true),
-        Field::new("phase", dictionary(DataType::UInt8), true),
-        Field::new("layer", DataType::Int32, true),
-        Field::new("op", dictionary(DataType::UInt16), true),
-        Field::new("bytes", DataType::Int64, true),
-        Field::new("flops", DataType::Float64, true),
-        Field::new("grid", dimensions(), true),
-        Field::new("block", dimensions(), true),
+        optional("external", DataType::Int64),
+        optional("graph", DataType::Int64),
+        optional("node", DataType::Int64),
+        optional("step", DataType::Int64),
+        optional("phase", DataType::Texts),
+        optional("layer", DataType::Int32),
+        optional("op", DataType::Texts),
+        optional("bytes", DataType::Int64),
+        optional("flops", DataType::Float64),
+        optional("grid", DataType::Dimensions),
+        optional("block", DataType::Dimensions),
         // A JSON object of what the source says besides.
-        Field::new("args", DataType::Utf8, true),
-    ])
+        optional("args", DataType::LongTexts),
+    ],
+    arrow: include_str!("parquet/events.schema"),
+};
+
+static STEPS: Schema = Schema {
+    fields: &[
+        needed("step", DataType::Int64),
+        optional("rank", DataType::Int32),
+        optional("phase", DataType::Texts),
+        needed("start_ns", DataType::Int64),
+        needed("dur_ns", DataType::Int64),
+        optional("device_ns", DataType::Int64),
+        // Sequences that decode, tokens of prompts, longest context, requests.
+        optional("batch", DataType::Int64),
+        optional("prefill_tokens", DataType::Int64),
+        optional("context", DataType::Int64),
+        optional("requests", DataType::Int64),
+        // Where the boundaries come from: engine, annotation, periodicity.
+        optional("source", DataType::Texts),
+    ],
+    arrow: include_str!("parquet/steps.schema"),
+};
+
+/// The columns of the event table.
+pub fn events() -> &'static Schema {
+    &EVENTS
 }
 
-/// The columns of the table of steps, in order.
-pub fn steps() -> Schema {
-    Schema::new(vec![
-        Field::new("step", DataType::Int64, false),
-        Field::new("rank", DataType::Int32, true),
-        Field::new("phase", dictionary(DataType::UInt8), true),
-        Field::new("start_ns", DataType::Int64, false),
-        Field::new("dur_ns", DataType::Int64, false),
-        Field::new("device_ns", DataType::Int64, true),
-        // Sequences that decode, tokens of prompts, longest context, requests.
-        Field::new("batch", DataType::Int64, true),
-        Field::new("prefill_tokens", DataType::Int64, true),
-        Field::new("context", DataType::Int64, true),
-        Field::new("requests", DataType::Int64, true),
-        // Where the boundaries come from: engine, annotation, periodicity.
-        Field::new("source", dictionary(DataType::UInt8), true),
-    ])
+/// The columns of the table of steps.
+pub fn steps() -> &'static Schema {
+    &STEPS
 }

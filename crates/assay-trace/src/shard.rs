@@ -1,71 +1,115 @@
-//! Shards: tables that grow on disk while a process runs, as Arrow IPC streams.
+//! Shards: tables of events that grow on disk while a process runs.
 //!
-//! Each batch carries its own dictionaries and is written at once, so what a killed process leaves
-//! is readable up to its last complete batch. Any Arrow library reads a shard.
+//! A shard is frames: a byte that says what it is, the length of what follows, and that. Each batch is
+//! written at once, with its own dictionaries, so what a killed process leaves is readable up to its
+//! last complete batch.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_ipc::{Message, MessageHeader, root_as_message};
-use arrow_schema::Schema;
-
+use crate::columns::{Column, Data, Strings};
 use crate::error::{Fault, Result, TraceError};
-use crate::table::TraceTable;
+use crate::schema::{self, BATCH_ROWS, Field};
+use crate::table::{Batch, TraceTable};
 
-/// Marks the start of a message of an IPC stream.
-const CONTINUATION: u32 = u32::MAX;
+const MAGIC: &[u8; 12] = b"assay shard\n";
 
-/// Messages describe at most some dozens of columns.
-const MESSAGE_LIMIT: u64 = 1 << 24;
+const METADATA: u8 = b'm';
+const BATCH: u8 = b'b';
+const END: u8 = b'e';
 
 /// A shard that is being written.
 pub struct ShardWriter {
     path: PathBuf,
-    writer: StreamWriter<File>,
+    file: File,
 }
 
 impl ShardWriter {
     /// Starts a shard at `path`, which must not exist; `metadata` is readable from the first byte on.
-    pub fn create(path: &Path, schema: Schema, metadata: HashMap<String, String>) -> Result<Self> {
+    pub fn create(path: &Path, metadata: &HashMap<String, String>) -> Result<Self> {
         let file = File::create_new(path);
         let file = file.map_err(|error| TraceError::from(error).of_file(path))?;
-        Self::new(file, path, schema, metadata)
+        Self::new(file, path, metadata)
     }
 
     /// Starts a shard in an empty file that the caller made; `path` names it in errors.
-    pub fn new(
-        file: File,
-        path: &Path,
-        schema: Schema,
-        metadata: HashMap<String, String>,
-    ) -> Result<Self> {
-        let writer = StreamWriter::try_new(file, &schema.with_metadata(metadata));
-        Ok(ShardWriter {
+    pub fn new(file: File, path: &Path, metadata: &HashMap<String, String>) -> Result<Self> {
+        let mut writer = ShardWriter {
             path: path.to_owned(),
-            writer: writer.map_err(|error| TraceError::from(error).of_file(path))?,
-        })
+            file,
+        };
+        let mut pairs = Vec::new();
+        for text in metadata.iter().flat_map(|(key, value)| [key, value]) {
+            put_length(text.len(), &mut pairs);
+            pairs.extend_from_slice(text.as_bytes());
+        }
+        writer.write(MAGIC, METADATA, &pairs)?;
+        Ok(writer)
     }
 
     /// Appends the rows of a table; when this returns they survive the end of the process.
     pub fn append(&mut self, table: &TraceTable) -> Result<()> {
         for batch in table.batches() {
-            let written = self.writer.write(batch);
-            written.map_err(|error| TraceError::from(error).of_file(&self.path))?;
+            let mut body = Vec::new();
+            put_length(batch.rows(), &mut body);
+            for column in batch.columns() {
+                put_column(column, &mut body);
+            }
+            self.write(&[], BATCH, &body)?;
         }
         Ok(())
     }
 
     /// Marks the shard as complete.
     pub fn finish(mut self) -> Result<()> {
-        let finished = self.writer.finish();
-        finished.map_err(|error| TraceError::from(error).of_file(&self.path))
+        self.write(&[], END, &[])
     }
+
+    fn write(&mut self, before: &[u8], kind: u8, body: &[u8]) -> Result<()> {
+        let mut frame = before.to_vec();
+        frame.push(kind);
+        put_length(body.len(), &mut frame);
+        frame.extend_from_slice(body);
+        let written = self.file.write_all(&frame);
+        written.map_err(|error| TraceError::from(error).of_file(&self.path))
+    }
+}
+
+fn put_length(length: usize, out: &mut Vec<u8>) {
+    // A batch is closed long before it has four gigabytes.
+    out.extend_from_slice(&(length as u32).to_le_bytes());
+}
+
+fn put_column(column: &Column, out: &mut Vec<u8>) {
+    put_length(column.nulls(), out);
+    if column.nulls() == column.rows() {
+        return;
+    }
+    out.extend_from_slice(column.validity().unwrap_or_default());
+    match column.data() {
+        Data::Int32(values) => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+        Data::Int64(values) => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+        Data::Float64(values) => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+        Data::Dimensions(values) => {
+            let sizes = values.iter().flatten();
+            out.extend(sizes.flat_map(|value| value.to_le_bytes()));
+        }
+        Data::Texts(keys, texts) => {
+            out.extend(keys.iter().flat_map(|key| key.to_le_bytes()));
+            put_texts(texts, out);
+        }
+        Data::LongTexts(texts) => put_texts(texts, out),
+    }
+}
+
+fn put_texts(texts: &Strings, out: &mut Vec<u8>) {
+    put_length(texts.len(), out);
+    let ends = texts.offsets.iter().skip(1);
+    out.extend(ends.flat_map(|end| end.to_le_bytes()));
+    out.extend_from_slice(&texts.bytes);
 }
 
 /// What a shard holds.
@@ -83,123 +127,179 @@ pub struct Shard {
 
 /// Reads the complete batches of a shard.
 pub fn read_shard(path: &Path) -> Result<Shard> {
-    let read = || -> Result<Shard> {
-        let mut file = File::open(path)?;
-        let extent = extent(&mut file)?;
-        file.rewind()?;
-        let mut reader = StreamReader::try_new(BufReader::new(file).take(extent.bytes), None)?;
-        let described = reader.schema();
-        let schema = Arc::new(Schema::new(described.fields().clone()));
-        let mut batches = Vec::new();
-        for batch in reader.by_ref() {
-            let columns = batch?.columns().to_vec();
-            batches.push(RecordBatch::try_new(Arc::clone(&schema), columns)?);
-        }
-        Ok(Shard {
-            table: TraceTable::new(schema, batches)?,
-            metadata: described.metadata().clone().into(),
-            complete: extent.complete,
-            cut_bytes: extent.cut,
-        })
-    };
-    read().map_err(|error| error.of_file(path))
+    read(path).map_err(|error| error.of_file(path))
 }
 
-/// How much of a shard is whole.
-struct Extent {
-    /// Bytes up to the end of the last batch.
-    bytes: u64,
-    complete: bool,
-    cut: u64,
-}
-
-/// Walks the messages of a stream without reading their columns.
-fn extent(file: &mut File) -> Result<Extent> {
+fn read(path: &Path) -> Result<Shard> {
+    let file = File::open(path)?;
     let total = file.metadata()?.len();
-    let (mut place, mut bytes, mut complete) = (0, 0, false);
-    loop {
-        let mut prefix = [0; 8];
-        if total - place < 8 {
-            break;
-        }
-        file.seek(SeekFrom::Start(place))?;
-        file.read_exact(&mut prefix)?;
-        let (continuation, length) = prefix.split_at(4);
-        let number = |part: &[u8]| {
-            part.iter()
-                .rev()
-                .fold(0_u32, |sum, &byte| (sum << 8) | u32::from(byte))
-        };
-        if number(continuation) != CONTINUATION {
-            break;
-        }
-        let length = u64::from(number(length));
-        if length == 0 {
-            complete = true;
-            bytes = place + 8;
-            break;
-        }
-        if length > MESSAGE_LIMIT || length > total - place - 8 {
-            break;
-        }
-        let mut head = vec![0; length as usize];
+    let mut file = BufReader::new(file);
+    let mut magic = [0; MAGIC.len()];
+    let is_shard = total >= MAGIC.len() as u64 && {
+        file.read_exact(&mut magic)?;
+        magic == *MAGIC
+    };
+    let (mut place, mut complete) = (MAGIC.len() as u64, false);
+    let (mut metadata, mut batches) = (None, Vec::new());
+    while is_shard && !complete && total - place >= 5 {
+        let mut head = [0; 5];
         file.read_exact(&mut head)?;
-        let Ok(message) = root_as_message(&head) else {
+        let [kind, length @ ..] = head;
+        let length = u64::from(u32::from_le_bytes(length));
+        if length > total - place - 5 {
             break;
+        }
+        let mut body = vec![0; length as usize];
+        file.read_exact(&mut body)?;
+        let mut body = Frame {
+            place: place + 5,
+            bytes: &body,
         };
-        let body = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
-        if body > total - place - 8 - length || !is_sound(&message, body) {
-            break;
+        match (kind, &metadata) {
+            (METADATA, None) => metadata = Some(body.pairs()?),
+            (BATCH, Some(_)) => batches.push(body.batch()?),
+            (END, Some(_)) => complete = true,
+            _ => return Err(body.wrong("a frame of a shard")),
         }
-        place += 8 + length + body;
-        // Dictionaries without the batch they are for are cut, too.
-        if message.header_type() != MessageHeader::DictionaryBatch {
-            bytes = place;
-        }
+        place += 5 + length;
     }
-    if bytes == 0 {
-        return Err(TraceError::at(
-            Fault::Format,
-            0,
-            "an Arrow IPC stream with a whole schema",
-            format!("{total} bytes without one"),
-        ));
-    }
-    Ok(Extent {
-        bytes,
+    let metadata = metadata.ok_or_else(|| {
+        let got = format!("{total} bytes without one");
+        TraceError::at(Fault::Format, 0, "the start of a shard of events", got)
+    })?;
+    Ok(Shard {
+        table: TraceTable::new(schema::events(), batches)?,
+        metadata,
         complete,
-        cut: total - bytes,
+        cut_bytes: total - place,
     })
 }
 
-/// Whether the buffers that a message describes lie in its body; the reader relies on it.
-fn is_sound(message: &Message<'_>, body: u64) -> bool {
-    let batch = match message.header_type() {
-        MessageHeader::RecordBatch => message.header_as_record_batch(),
-        MessageHeader::DictionaryBatch => message
-            .header_as_dictionary_batch()
-            .and_then(|dictionary| dictionary.data()),
-        _ => return true,
-    };
-    let Some(batch) = batch else {
-        return false;
-    };
-    let inside = |offset: i64, length: i64| {
-        let (offset, length) = (u64::try_from(offset), u64::try_from(length));
-        let end = offset.ok().zip(length.ok());
-        end.and_then(|(offset, length)| offset.checked_add(length))
-            .is_some_and(|end| end <= body)
-    };
-    let rows = |count: i64| (0..=i64::from(i32::MAX)).contains(&count);
-    let buffers = batch.buffers().is_none_or(|buffers| {
-        buffers
-            .iter()
-            .all(|buffer| inside(buffer.offset(), buffer.length()))
-    });
-    let nodes = batch.nodes().is_none_or(|nodes| {
-        nodes
-            .iter()
-            .all(|node| rows(node.length()) && rows(node.null_count()))
-    });
-    buffers && nodes && rows(batch.length())
+/// What is left of a frame; every length in it is checked.
+struct Frame<'a> {
+    place: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    fn wrong(&self, expected: &str) -> TraceError {
+        TraceError::at(Fault::Format, self.place, expected, "other bytes")
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| self.wrong("the rest of a frame"))?;
+        self.bytes = rest;
+        self.place += length as u64;
+        Ok(taken)
+    }
+
+    fn numbers<T, const SIZE: usize>(
+        &mut self,
+        count: usize,
+        number: impl Fn([u8; SIZE]) -> T,
+    ) -> Result<Vec<T>> {
+        let length = count.checked_mul(SIZE);
+        let bytes = self.take(length.unwrap_or(usize::MAX))?;
+        let (numbers, _) = bytes.as_chunks::<SIZE>();
+        Ok(numbers.iter().copied().map(number).collect())
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        let bytes = self.numbers(1, u32::from_le_bytes)?;
+        Ok(bytes[0] as usize)
+    }
+
+    fn pairs(&mut self) -> Result<HashMap<String, String>> {
+        let mut pairs = HashMap::new();
+        while !self.bytes.is_empty() {
+            let mut text = || {
+                let length = self.length()?;
+                let text = std::str::from_utf8(self.take(length)?);
+                text.map(str::to_owned)
+                    .map_err(|_| self.wrong("UTF-8 text"))
+            };
+            let (key, value) = (text()?, text()?);
+            pairs.insert(key, value);
+        }
+        Ok(pairs)
+    }
+
+    fn batch(&mut self) -> Result<Batch> {
+        let rows = self.length()?;
+        if rows > BATCH_ROWS {
+            return Err(self.wrong("a batch of fewer rows"));
+        }
+        let fields = schema::events().fields.iter();
+        let columns = fields.map(|field| self.column(field, rows).map(Arc::new));
+        let columns = columns.collect::<Result<_>>()?;
+        match self.bytes {
+            [] => Batch::new(schema::events(), columns),
+            _ => Err(self.wrong("the end of a batch")),
+        }
+    }
+
+    fn column(&mut self, field: &Field, rows: usize) -> Result<Column> {
+        let mut column = Column::absent(rows, field.kind);
+        column.nulls = self.length()?;
+        if column.nulls == rows {
+            return Ok(column);
+        }
+        if column.nulls > 0 {
+            column.bits = self.take(rows.div_ceil(8))?.to_vec();
+            let valid: u32 = column.bits.iter().map(|byte| byte.count_ones()).sum();
+            if valid as usize + column.nulls != rows {
+                return Err(self.wrong("a bit for each row that has a value"));
+            }
+        }
+        column.data = match column.data {
+            Data::Int32(_) => Data::Int32(self.numbers(rows, i32::from_le_bytes)?),
+            Data::Int64(_) => Data::Int64(self.numbers(rows, i64::from_le_bytes)?),
+            Data::Float64(_) => Data::Float64(self.numbers(rows, f64::from_le_bytes)?),
+            Data::Dimensions(_) => {
+                let sizes = self.numbers(3 * rows, i32::from_le_bytes)?;
+                Data::Dimensions(sizes.as_chunks().0.to_vec())
+            }
+            Data::Texts(..) => {
+                let keys = self.numbers(rows, u32::from_le_bytes)?;
+                let texts = self.texts()?;
+                if keys.iter().any(|&key| key as usize >= texts.len()) {
+                    return Err(self.wrong("keys of a dictionary"));
+                }
+                Data::Texts(keys, texts)
+            }
+            Data::LongTexts(_) => {
+                let texts = self.texts()?;
+                if texts.len() != rows {
+                    return Err(self.wrong("a text for each row"));
+                }
+                Data::LongTexts(texts)
+            }
+        };
+        Ok(column)
+    }
+
+    fn texts(&mut self) -> Result<Strings> {
+        let count = self.length()?;
+        let mut offsets = vec![0];
+        offsets.extend(self.numbers(count, i32::from_le_bytes)?);
+        let length = offsets.last().map(|&end| usize::try_from(end));
+        let bytes = self.take(
+            length
+                .and_then(std::result::Result::ok)
+                .unwrap_or(usize::MAX),
+        )?;
+        let text = std::str::from_utf8(bytes).map_err(|_| self.wrong("UTF-8 text"))?;
+        let is_border =
+            |&end: &i32| usize::try_from(end).is_ok_and(|end| text.is_char_boundary(end));
+        if !offsets.is_sorted() || !offsets.iter().all(is_border) {
+            return Err(self.wrong("ends of texts"));
+        }
+        Ok(Strings {
+            offsets,
+            bytes: bytes.to_vec(),
+        })
+    }
 }

@@ -1,105 +1,178 @@
-//! A table of a trace as Arrow record batches.
+//! A table of a trace, in batches of columns.
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch};
-use arrow_schema::SchemaRef;
-
+use crate::columns::{Column, Data};
 use crate::error::{Fault, Result, TraceError};
+use crate::schema::{BATCH_ROWS, Schema};
+
+/// Some rows of a table, column by column; clones share the columns.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    schema: &'static Schema,
+    rows: usize,
+    columns: Vec<Arc<Column>>,
+}
+
+impl Batch {
+    /// A batch of all columns of a schema.
+    pub fn new(schema: &'static Schema, columns: Vec<Arc<Column>>) -> Result<Self> {
+        let rows = columns.first().map_or(0, |column| column.rows);
+        let refused = |name: &str, expected: String, got: String| {
+            TraceError::new(Fault::Column, format!("column \"{name}\""), expected, got)
+        };
+        if columns.len() != schema.fields.len() || rows > BATCH_ROWS {
+            let expected = format!("{} columns of up to {BATCH_ROWS} rows", schema.fields.len());
+            let got = format!("{} of {rows}", columns.len());
+            return Err(TraceError::new(Fault::Column, "batch", expected, got));
+        }
+        for (field, column) in schema.fields.iter().zip(&columns) {
+            if column.rows != rows {
+                let expected = format!("{rows} rows");
+                return Err(refused(field.name, expected, column.rows.to_string()));
+            }
+            if column.data.kind() != field.kind {
+                let (expected, got) = (field.kind, column.data.kind());
+                let texts = (format!("{expected:?}"), format!("{got:?}"));
+                return Err(refused(field.name, texts.0, texts.1));
+            }
+            if column.nulls > 0 && !field.nullable {
+                let expected = "a value in each row".to_owned();
+                return Err(refused(field.name, expected, "null".to_owned()));
+            }
+        }
+        Ok(Batch {
+            schema,
+            rows,
+            columns,
+        })
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Its columns, in the order of the schema.
+    pub fn columns(&self) -> &[Arc<Column>] {
+        &self.columns
+    }
+
+    /// A column by its name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        let place = self.schema.place(name)?;
+        Some(&self.columns[place])
+    }
+
+    /// The values of a column of 64-bit numbers; none if it is another, or holds none.
+    pub fn integers(&self, name: &str) -> &[i64] {
+        match self.column(name).map(Column::data) {
+            Some(Data::Int64(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// The keys of a column of texts; none if it is another, or holds none.
+    pub fn keys(&self, name: &str) -> &[u32] {
+        match self.column(name).map(Column::data) {
+            Some(Data::Texts(keys, _)) => keys,
+            _ => &[],
+        }
+    }
+}
 
 /// The events or the steps of a trace, in batches.
 #[derive(Clone, Debug)]
 pub struct TraceTable {
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
+    schema: &'static Schema,
+    batches: Vec<Batch>,
 }
 
 impl TraceTable {
-    /// A table of batches that have all columns of the schema.
-    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
-        for batch in &batches {
-            if batch.schema_ref().fields() != schema.fields() {
-                let names = |schema: &SchemaRef| {
-                    let names: Vec<_> = schema.fields().iter().map(|one| one.name()).collect();
-                    format!("{names:?}")
-                };
-                let got = names(batch.schema_ref());
-                return Err(TraceError::new(Fault::Column, "batch", names(&schema), got));
-            }
+    /// A table of batches that have the columns of the schema.
+    pub fn new(schema: &'static Schema, batches: Vec<Batch>) -> Result<Self> {
+        let names = |schema: &Schema| {
+            let names: Vec<_> = schema.fields.iter().map(|field| field.name).collect();
+            format!("{names:?}")
+        };
+        match batches.iter().find(|batch| batch.schema != schema) {
+            Some(other) => Err(TraceError::new(
+                Fault::Column,
+                "batch",
+                names(schema),
+                names(other.schema),
+            )),
+            None => Ok(TraceTable { schema, batches }),
         }
-        Ok(TraceTable { schema, batches })
     }
 
     /// Its columns.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    pub fn schema(&self) -> &'static Schema {
+        self.schema
     }
 
     /// Its batches, in order.
-    pub fn batches(&self) -> &[RecordBatch] {
+    pub fn batches(&self) -> &[Batch] {
         &self.batches
     }
 
     /// Its batches, in order, without the table.
-    pub fn into_batches(self) -> Vec<RecordBatch> {
+    pub fn into_batches(self) -> Vec<Batch> {
         self.batches
     }
 
     /// How many rows it has.
     pub fn rows(&self) -> usize {
-        self.batches.iter().map(RecordBatch::num_rows).sum()
-    }
-
-    /// Adds the rows of a table of the same columns.
-    pub fn append(&mut self, other: TraceTable) -> Result<()> {
-        let other = TraceTable::new(Arc::clone(&self.schema), other.batches)?;
-        self.batches.extend(other.batches);
-        Ok(())
+        self.batches.iter().map(Batch::rows).sum()
     }
 
     /// The same table with a column replaced, batch by batch.
-    pub fn map_column(
-        self,
-        name: &str,
-        map: impl Fn(&ArrayRef) -> Result<ArrayRef>,
-    ) -> Result<TraceTable> {
-        let place = self.schema.index_of(name)?;
-        let replaced = |batch: &RecordBatch| {
-            let mut columns = batch.columns().to_vec();
-            columns[place] = map(&columns[place])?;
-            Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
-        };
-        let batches = self.batches.iter().map(replaced).collect::<Result<_>>()?;
-        Ok(TraceTable {
-            schema: Arc::clone(&self.schema),
-            batches,
-        })
+    fn map_column(mut self, name: &str, map: impl Fn(&Column) -> Column) -> TraceTable {
+        if let Some(place) = self.schema.place(name) {
+            for batch in &mut self.batches {
+                batch.columns[place] = Arc::new(map(&batch.columns[place]));
+            }
+        }
+        self
     }
 
     /// The same table on a clock that is `offset_ns` ahead.
-    pub fn shifted(self, offset_ns: i64) -> Result<TraceTable> {
+    #[must_use]
+    pub fn shifted(self, offset_ns: i64) -> TraceTable {
         if offset_ns == 0 {
-            return Ok(self);
+            return self;
         }
         self.map_column("start_ns", |column| {
-            let starts = column.as_primitive::<Int64Type>();
-            // A start beyond the range of 64 bits stays at its end.
-            let shifted: Int64Array = starts.unary(|start| start.saturating_add(offset_ns));
-            Ok(Arc::new(shifted))
+            let mut column = column.clone();
+            if let Data::Int64(starts) = &mut column.data {
+                for start in starts {
+                    // A start beyond the range of 64 bits stays at its end.
+                    *start = start.saturating_add(offset_ns);
+                }
+            }
+            column
         })
     }
 
     /// The same table with the rank of all events that have none.
-    pub fn ranked(self, rank: i32) -> Result<TraceTable> {
+    #[must_use]
+    pub fn ranked(self, rank: i32) -> TraceTable {
         self.map_column("rank", |column| {
-            let ranks = column.as_primitive::<Int32Type>();
-            if ranks.null_count() == ranks.len() {
-                return Ok(Arc::new(Int32Array::from_value(rank, ranks.len())));
-            }
-            let filled: Int32Array = ranks.iter().map(|one| one.or(Some(rank))).collect();
-            Ok(Arc::new(filled))
+            let known = match &column.data {
+                Data::Int32(ranks) => &ranks[..],
+                _ => &[],
+            };
+            let rank_of = |row| {
+                if column.is_valid(row) {
+                    known[row]
+                } else {
+                    rank
+                }
+            };
+            Column::whole(
+                column.rows,
+                Data::Int32((0..column.rows).map(rank_of).collect()),
+            )
         })
     }
 }

@@ -1,15 +1,10 @@
 //! Puts the blocks of a file together, in order.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt8Type};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 use super::block::{Contents, Ending, Naming, Options, Reader};
@@ -19,9 +14,9 @@ use super::scanner::escape_controls;
 use super::sections::Sections;
 use super::source::{Block, Source, VALUE_LIMIT};
 use crate::error::{Fault, Result, TraceError};
-use crate::parquet_file::ParquetFile;
+use crate::parquet::ParquetFile;
 use crate::schema::{self, BATCH_ROWS, Kind};
-use crate::table::TraceTable;
+use crate::table::{Batch, TraceTable};
 
 /// Names of processes and threads that are kept; a trace has some hundreds.
 const NAMINGS_LIMIT: usize = 100_000;
@@ -62,13 +57,16 @@ pub fn read(
     progress: &mut Progress<'_>,
 ) -> Result<(TraceTable, Facts)> {
     let mut batches = Vec::new();
-    let (facts, late) = assemble(path, options, progress, &mut |batch| {
+    let (facts, late) = assemble(path, options, Late::default(), progress, &mut |batch| {
         batches.push(batch);
         Ok(())
     })
     .map_err(|error| error.of_file(path))?;
-    let table = TraceTable::new(Arc::new(schema::events()), batches)?;
-    Ok((late.apply(table)?, facts))
+    let mut table = TraceTable::new(schema::events(), batches)?.shifted(late.base_ns.unwrap_or(0));
+    if let Some(rank) = late.rank {
+        table = table.ranked(rank);
+    }
+    Ok((table, facts))
 }
 
 /// Reads a file into a Parquet file; holds some blocks of it at a time.
@@ -78,40 +76,27 @@ pub fn import(
     options: &Options,
     progress: &mut Progress<'_>,
 ) -> Result<Facts> {
-    let schema = Arc::new(schema::events());
-    let mut file = ParquetFile::create(into, &schema, &[])?;
-    let (facts, late) = assemble(path, options, progress, &mut |batch| file.write(&batch))
+    let mut known = Late::default();
+    loop {
+        let mut file = ParquetFile::create(into, schema::events(), &[])?;
+        let (facts, late) = assemble(path, options, known, progress, &mut |batch| {
+            file.write(batch)
+        })
         .map_err(|error| error.of_file(path))?;
-    file.finish()?;
-    if late.base_ns != 0 || late.rank.is_some() {
-        // The file said it behind the events, when the first were written already.
-        let written = ParquetRecordBatchReaderBuilder::try_new(File::open(into)?)?.build()?;
-        let mut file = ParquetFile::create(into, &schema, &[])?;
-        for batch in written {
-            let table = TraceTable::new(Arc::clone(&schema), vec![batch?])?;
-            for batch in late.apply(table)?.batches() {
-                file.write(batch)?;
-            }
+        if late == Late::default() {
+            file.finish()?;
+            return Ok(facts);
         }
-        file.finish()?;
+        // The file said it behind the events, when the first were written already: once more.
+        known = late;
     }
-    Ok(facts)
 }
 
-/// What holds for all events but was said behind them.
+/// What holds for all events, where it is said behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Late {
-    base_ns: i64,
+    base_ns: Option<i64>,
     rank: Option<i32>,
-}
-
-impl Late {
-    fn apply(&self, table: TraceTable) -> Result<TraceTable> {
-        let table = table.shifted(self.base_ns)?;
-        match self.rank {
-            Some(rank) => table.ranked(rank),
-            None => Ok(table),
-        }
-    }
 }
 
 /// What the threads take blocks from.
@@ -134,13 +119,15 @@ struct Delivery {
 fn assemble(
     path: &Path,
     options: &Options,
+    known: Late,
     progress: &mut Progress<'_>,
-    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<(Facts, Late)> {
     let mut source = Source::open(path, options.block_bytes)?;
     let total = source.total;
     let head = read_head(&mut source)?;
-    let (base_ns, rank) = (base_ns(&head.described), rank(&head.described));
+    let base_ns = base_ns(&head.described).or(known.base_ns);
+    let rank = rank(&head.described).or(known.rank);
     let new_reader = || Reader::new(options, base_ns.unwrap_or(0), rank);
     let mut assembler = Assembler {
         object: head.object,
@@ -205,17 +192,15 @@ fn assemble(
         }
     })?;
     let mut facts = assembler.facts;
+    let said = (
+        self::base_ns(&facts.described),
+        self::rank(&facts.described),
+    );
     let late = Late {
-        base_ns: match base_ns {
-            Some(_) => 0,
-            None => self::base_ns(&facts.described).unwrap_or(0),
-        },
-        rank: match rank {
-            Some(_) => None,
-            None => self::rank(&facts.described),
-        },
+        base_ns: said.0.filter(|_| base_ns.is_none()),
+        rank: said.1.filter(|_| rank.is_none()),
     };
-    facts.base_ns = self::base_ns(&facts.described);
+    facts.base_ns = said.0;
     facts.rank = rank.or(late.rank);
     Ok((facts, late))
 }
@@ -265,7 +250,7 @@ struct Assembler<'a> {
     correlations: Correlations,
     sections: Sections,
     facts: Facts,
-    sink: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
+    sink: &'a mut dyn FnMut(Batch) -> Result<()>,
 }
 
 impl Assembler<'_> {
@@ -324,25 +309,22 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    fn emit(&mut self, batch: RecordBatch) -> Result<()> {
+    fn emit(&mut self, batch: Batch) -> Result<()> {
         let repeated = self.correlations.add(&batch);
         if repeated > 0 {
             let what = "call with the correlation of another, kept";
             *self.facts.repairs.entry(what).or_default() += repeated;
         }
-        if let Some(kinds) = batch["kind"].as_dictionary_opt::<UInt8Type>() {
-            let durations = batch["dur_ns"].as_primitive::<Int64Type>().values();
-            let mut sums = [(0_u64, 0_i64); Kind::ALL.len()];
-            for (&kind, &duration) in kinds.keys().values().iter().zip(durations) {
-                let (count, sum) = &mut sums[usize::from(kind)];
-                *count += 1;
-                *sum = sum.saturating_add(duration);
-            }
-            for (kind, (count, sum)) in Kind::ALL.into_iter().zip(sums) {
-                if count > 0 {
-                    let all = self.facts.sums.entry(kind.name()).or_default();
-                    *all = (all.0 + count, all.1.saturating_add(sum));
-                }
+        let mut sums = [(0_u64, 0_i64); Kind::ALL.len()];
+        for (&kind, &duration) in batch.keys("kind").iter().zip(batch.integers("dur_ns")) {
+            let (count, sum) = &mut sums[kind as usize];
+            *count += 1;
+            *sum = sum.saturating_add(duration);
+        }
+        for (kind, (count, sum)) in Kind::ALL.into_iter().zip(sums) {
+            if count > 0 {
+                let all = self.facts.sums.entry(kind.name()).or_default();
+                *all = (all.0 + count, all.1.saturating_add(sum));
             }
         }
         (self.sink)(batch)

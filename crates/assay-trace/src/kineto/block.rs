@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use arrow_array::RecordBatch;
-
 use super::category;
 use super::decimal::thousandfold;
 use super::event::{self, Members, Numbers, Rest};
@@ -13,6 +11,7 @@ use super::source::Block;
 use crate::builder::{Event, EventBuilder};
 use crate::error::Result;
 use crate::schema::Kind;
+use crate::table::Batch;
 
 /// What was mended, and how often.
 pub(crate) type Repairs = BTreeMap<&'static str, u64>;
@@ -84,7 +83,7 @@ pub(crate) struct Naming {
 
 /// What a block holds.
 pub(crate) struct Contents {
-    pub batches: Vec<RecordBatch>,
+    pub batches: Vec<Batch>,
     pub halves: Vec<Half>,
     pub namings: Vec<Naming>,
     /// Arrows from a call to what it started, which the correlation says, too.

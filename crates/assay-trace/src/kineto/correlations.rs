@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt8Type};
-
 use crate::interner::TextHash;
 use crate::schema::Kind;
+use crate::table::Batch;
 
 /// The correlations of the calls seen so far, 64 neighbors to a word.
 #[derive(Default)]
@@ -17,21 +14,15 @@ pub(crate) struct Correlations {
 
 impl Correlations {
     /// Adds the calls of a batch; returns how many have a correlation that was there before.
-    pub(crate) fn add(&mut self, batch: &RecordBatch) -> u64 {
-        let (Some(kinds), Some(correlations)) = (
-            batch["kind"].as_dictionary_opt::<UInt8Type>(),
-            batch["correlation"].as_primitive_opt::<Int64Type>(),
-        ) else {
+    pub(crate) fn add(&mut self, batch: &Batch) -> u64 {
+        let Some(column) = batch.column("correlation") else {
             return 0;
         };
-        let calls = kinds.keys().values().iter().zip(correlations);
+        let calls = batch.keys("kind").iter().zip(batch.integers("correlation"));
         let mut repeated = 0;
-        for (&kind, correlation) in calls {
+        for (row, (&kind, &correlation)) in calls.enumerate() {
             // Zero is what is written where there is none.
-            let Some(correlation) = correlation.filter(|&number| number != 0) else {
-                continue;
-            };
-            if kind == Kind::Api as u8 {
+            if kind == Kind::Api as u32 && correlation != 0 && column.is_valid(row) {
                 let word = self.words.entry(correlation >> 6).or_default();
                 let bit = 1 << (correlation & 63);
                 repeated += u64::from(*word & bit != 0);

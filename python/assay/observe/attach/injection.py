@@ -69,7 +69,7 @@ class TraceFolder:
 
     def shards(self) -> list[Path]:
         """The shards so far."""
-        return sorted(self.path.glob("shard-*.arrows"))
+        return sorted(self.path.glob("shard-*.events"))
 
     def remove(self) -> None:
         """Delete the folder with its shards."""

@@ -226,7 +226,7 @@ impl PyCapturedEvents {
                 ("requests".to_owned(), column(&|row| Some(row.8))),
                 ("source".to_owned(), texts(&|_| SOURCE.to_owned())),
             ];
-            TraceTable::from_columns(schema::steps(), columns)
+            TraceTable::from_columns(schema::steps(), &columns)
                 .and_then(|table| table.write_parquet(&path, &[]))
                 .map_err(|error| failed(&error))
         })
