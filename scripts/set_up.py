@@ -150,28 +150,13 @@ def install_packages(packages: str) -> None:
 
 
 def start_compiling() -> subprocess.Popen[bytes]:
-    """Starts what maturin will ask cargo for, so that packages are downloaded meanwhile.
+    """Starts what the extension is made of, so that packages are downloaded meanwhile.
 
-    The variables are those that maturin sets: with others, cargo would build the binding again.
+    The binding itself is left to maturin, whose settings of the interpreter it is built with.
     """
-    version = subprocess.run(
-        [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout.strip()
-    variables = {
-        "PYO3_PYTHON": str(PYTHON),
-        "PYTHON_SYS_EXECUTABLE": str(PYTHON),
-        "PYO3_ENVIRONMENT_SIGNATURE": f"cpython-{version}-64bit",
-    }
-    command = [
-        *("cargo", "rustc", "--package", "assay-python", "--lib", "--crate-type", "cdylib"),
-        *("--features", "extension-module"),
-    ]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment_variables() | variables, stdout=sys.stderr
-    )
+    crates = ("assay-cpu", "assay-cuda", "assay-formats", "assay-kv-cache", "assay-tape")
+    command = ["cargo", "build", *(word for crate in crates for word in ("--package", crate))]
+    return subprocess.Popen(command, cwd=ROOT, env=environment_variables(), stdout=sys.stderr)
 
 
 def build_extension() -> None:
