@@ -128,7 +128,7 @@ def random_question(draw: random.Random) -> dict[str, Any]:
         number = value.median() if isinstance(value, Distribution) else value
         moved = number * 2 ** draw.uniform(-2, 2)
         moved = min(max(moved, variable.lower), variable.upper)
-        if variable.is_count:
+        if variable.is_count or variable.cases:
             moved = float(max(round(moved), math.ceil(max(variable.lower, -1e9))))
         assign[name] = moved
     forget = tuple(draw.sample(sorted(given.keys() - assign), draw.choice((0, 0, 1, 3))))

@@ -81,12 +81,13 @@ def portable_graph(registry: Declarations) -> dict[str, Any]:
 
 
 def portable_variables(registry: Declarations) -> dict[str, Any]:
-    """The variables with the names of their relations, and their units."""
+    """The variables with the names of their relations, and their units; cases are numbers that count."""
     writer = _Writer(list(registry.variables.values()))
-    facts = [
-        {**writer.variable(variable), "relations": [r.name for r in variable.defining_equations]}
-        for variable in writer.variables
-    ]
+    facts = []
+    for variable in writer.variables:
+        whole = {"count": True} if variable.cases else {}
+        relations = [relation.name for relation in variable.defining_equations]
+        facts.append({**writer.variable(variable), **whole, "relations": relations})
     return {"variables": facts, "units": writer.units}
 
 

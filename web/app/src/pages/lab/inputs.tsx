@@ -111,8 +111,9 @@ function InputSlider(props: {
   const { value } = stated;
   const middle = props.base?.scenario.values[name]?.value ?? value;
   const range = rangeOf(graph, index, middle, value);
+  const whole = (to: number) => (variable.count ? Math.round(to) : to);
   const move = (to: number) => {
-    const rounded = variable.count ? Math.round(to) : Number(to.toPrecision(4));
+    const rounded = variable.count ? whole(to) : Number(to.toPrecision(4));
     const bounded = Math.min(Math.max(rounded, graph.lower[index]), graph.upper[index]);
     assign(name, { ...assigned, value: bounded });
   };
@@ -132,7 +133,9 @@ function InputSlider(props: {
           label={`${variable.meaning}, in ${graph.unit(index).text}`}
           unit={graph.unit(index).text}
           value={graph.fromBase(index, value)}
-          change={(shown) => assign(name, { ...assigned, value: graph.toBase(index, shown) })}
+          change={(shown) =>
+            assign(name, { ...assigned, value: whole(graph.toBase(index, shown)) })
+          }
         />
         <Uncertainty
           stated={stated.draw !== undefined}
@@ -217,13 +220,14 @@ function MissingInput(props: {
   readonly assign: (name: string, assignment: Assignment) => void;
 }) {
   const { graph, index } = props;
-  const { name, meaning } = graph.variable(index);
+  const { name, meaning, count } = graph.variable(index);
   const [text, setText] = useState("");
   const number = Number(text);
   const base = graph.toBase(index, number);
   const isUsable =
     text.trim() !== "" &&
     Number.isFinite(number) &&
+    (!count || Number.isInteger(base)) &&
     graph.lower[index] <= base &&
     base <= graph.upper[index];
   return (
