@@ -217,8 +217,8 @@ class Kernel:
 
     def __repr__(self) -> str:
         parameters = ", ".join(
-            f"{one.type}{'*' if one.pointer else ''} {one.name}"
-            for one in self.signature.parameters
+            f"{parameter.type}{'*' if parameter.pointer else ''} {parameter.name}"
+            for parameter in self.signature.parameters
         )
         return f"Kernel({self.name}({parameters}))"
 

@@ -117,7 +117,7 @@ def _sources(data: Any, format: str, outputs: int, inputs: int) -> list[gpu_pack
     if format in PER_CHANNEL and inputs % 32:
         raise ShapeError(f"pack: expected inputs in multiples of 32 for {format}, got {inputs}")
     row_bytes = expected // max(outputs, 1)
-    if total != expected or any(row_bytes and one.nbytes % row_bytes for one in sources):
+    if total != expected or any(row_bytes and source.nbytes % row_bytes for source in sources):
         got = " and ".join(str(source.nbytes) for source in sources)
         raise ShapeError(
             f"pack: expected {expected} bytes for {outputs} x {inputs} of {format}, got {got}"

@@ -56,11 +56,11 @@ class _IndexEntry(NamedTuple):
 
 def get(array: Array, entries: tuple[Entry, ...]) -> Array | None:
     """x[key] with arrays in the key; None where NumPy has to evaluate it."""
-    found = _selection("getitem", array, entries)
-    if found is None:
+    selection = _selection("getitem", array, entries)
+    if selection is None:
         return None
-    source = found.flatten(axis_kernels.contiguous(found.view, "getitem"))
-    return axis_kernels.gather("getitem", source, found.indices, found.axis)
+    source = selection.flatten(axis_kernels.contiguous(selection.view, "getitem"))
+    return axis_kernels.gather("getitem", source, selection.indices, selection.axis)
 
 
 def set_(array: Array, entries: tuple[Entry, ...], value: Any) -> bool:
@@ -68,20 +68,22 @@ def set_(array: Array, entries: tuple[Entry, ...], value: Any) -> bool:
     allocation.require_writable(array, "setitem")
     if _masked_fill(array, entries, value):
         return True
-    found = _selection("setitem", array, entries)
-    if found is None:
+    selection = _selection("setitem", array, entries)
+    if selection is None:
         return False
     if not isinstance(value, Array):
         value = transfer.store("setitem", array.device, value, array.dtype)
-    value_layout = layout.broadcast(_without_leading(value, found.shape), found.shape, "setitem")
+    value_layout = layout.broadcast(
+        _without_leading(value, selection.shape), selection.shape, "setitem"
+    )
     elements = _without_aliasing(value.view(value_layout), array)
     if elements.dtype is not array.dtype:
         elements = transfer.astype(elements, array.dtype, "setitem")
-    indices = _without_aliasing(found.indices, array)
-    target = axis_kernels.contiguous(found.view, "setitem")
-    axis_kernels.scatter("setitem", elements, indices, found.flatten(target), found.axis)
-    if target is not found.view:
-        transfer.copy_into(found.view, target, "setitem")
+    indices = _without_aliasing(selection.indices, array)
+    target = axis_kernels.contiguous(selection.view, "setitem")
+    axis_kernels.scatter("setitem", elements, indices, selection.flatten(target), selection.axis)
+    if target is not selection.view:
+        transfer.copy_into(selection.view, target, "setitem")
     return True
 
 
@@ -150,7 +152,7 @@ def _axes(entry: Entry) -> int:
 def _selection(label: str, array: Array, entries: tuple[Entry, ...]) -> Selection | None:
     view, advanced = _split(array, entries)
     arrays = [one.entry for one in advanced if isinstance(one.entry, Array)]
-    if max(view.ndim, *(one.ndim for one in arrays)) > elementwise_kernels.MAX_NDIM:
+    if max(view.ndim, *(array.ndim for array in arrays)) > elementwise_kernels.MAX_NDIM:
         return None
     allocation.common_device(label, [array, *arrays])
     extents = [view.shape[one.axis : one.axis + one.axes] for one in advanced]
@@ -161,8 +163,8 @@ def _selection(label: str, array: Array, entries: tuple[Entry, ...]) -> Selectio
         indexed_axes = [one.axis + at for one in advanced for at in range(one.axes)]
         others = [axis for axis in range(view.ndim) if axis not in indexed_axes]
         view, first = view.view(layout.permute(view.layout, (*indexed_axes, *others))), 0
-    found = Selection(view, first, count, indices)
-    return found if len(found.shape) <= elementwise_kernels.MAX_NDIM else None
+    selection = Selection(view, first, count, indices)
+    return selection if len(selection.shape) <= elementwise_kernels.MAX_NDIM else None
 
 
 def _flat_indices(
@@ -173,16 +175,18 @@ def _flat_indices(
     if len(indices) == 1 and isinstance(indices[0], Array):
         # Kernels wrap negative indices themselves.
         return indices[0]
-    shape = layout.broadcast_shapes(label, *(one.shape for one in indices))
+    shape = layout.broadcast_shapes(label, *(index.shape for index in indices))
 
     def evaluate(text: str, *inputs: elementwise_kernels.Input) -> Array:
         return elementwise_kernels.compute(label, text, int64, inputs, array.device, shape, int64)
 
     extents = [np.int64(max(length, 1)) for length in lengths]
-    found = evaluate("remainder_(a0,a1)", indices[0], extents[0])
+    flat_indices = evaluate("remainder_(a0,a1)", indices[0], extents[0])
     for more, extent in zip(indices[1:], extents[1:], strict=True):
-        found = evaluate("add(multiply(a0,a1),remainder_(a2,a1))", found, extent, more)
-    return found
+        flat_indices = evaluate(
+            "add(multiply(a0,a1),remainder_(a2,a1))", flat_indices, extent, more
+        )
+    return flat_indices
 
 
 def _as_indices(label: str, entry: Array | int) -> elementwise_kernels.Input:

@@ -65,15 +65,15 @@ def parse(interface: object) -> Described:
         if len(strides) != len(shape):
             raise ShapeError(f"{NAME}: expected {len(shape)} strides, got {strides}")
     pointer, read_only = _data(interface["data"])
-    found = Described(pointer, shape, strides, dtype, not read_only, _stream(interface))
-    below, nbytes = found.span()
+    described = Described(pointer, shape, strides, dtype, not read_only, _stream(interface))
+    below, nbytes = described.span()
     if nbytes > MAX_BYTES or below > pointer:
         raise ShapeError(f"{NAME}: expected memory within the address range, got {nbytes} bytes")
     if nbytes and pointer == 0:
         raise ArrayBufferError(f"{NAME}: expected a pointer, got 0 for {nbytes} bytes")
     if any(step % dtype.itemsize for step in strides if nbytes):
         raise ShapeError(f"{NAME}: expected strides of whole elements, got {strides} bytes")
-    return found
+    return described
 
 
 def _integers(key: str, value: object) -> tuple[int, ...]:
@@ -85,16 +85,16 @@ def _integers(key: str, value: object) -> tuple[int, ...]:
 
 
 def _dtype(typestr: object) -> DType:
-    found = None
+    dtype = None
     # Single bytes have no order; everything else must be little-endian, as GPUs are.
     if isinstance(typestr, str) and len(typestr) > 2 and typestr[0] in "<|":
-        found = next((one for one in dtypes.ALL if _typestr(one)[1:] == typestr[1:]), None)
-    if found is None or (typestr[:1] == "|" and found.itemsize > 1):  # type: ignore[index]
+        dtype = next((one for one in dtypes.ALL if _typestr(one)[1:] == typestr[1:]), None)
+    if dtype is None or (typestr[:1] == "|" and dtype.itemsize > 1):  # type: ignore[index]
         raise DTypeError(
             f"{NAME}: expected a supported typestr, got {typestr!r}",
             f"one of: {', '.join(_typestr(one) for one in dtypes.ALL if _typestr(one))}",
         )
-    return found
+    return dtype
 
 
 def _data(value: object) -> tuple[int, bool]:

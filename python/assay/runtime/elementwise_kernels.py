@@ -169,29 +169,29 @@ def native_plan(name: str, first: Any, second: Any) -> NativePlan | None:
     Without a second operand it is a unary operation.
     """
     if second is None:
-        found = _unary_plan(name, first.dtype)
+        plan = _unary_plan(name, first.dtype)
     elif isinstance(first, Array) and isinstance(second, Array):
-        found = _binary_plan(name, first.dtype, second.dtype)
+        plan = _binary_plan(name, first.dtype, second.dtype)
     elif isinstance(first, Array):
-        found = _scalar_plan(name, first.dtype, second)
+        plan = _scalar_plan(name, first.dtype, second)
     else:
-        found = _scalar_plan(name, second.dtype, first)
-    return found and found.native
+        plan = _scalar_plan(name, second.dtype, first)
+    return plan and plan.native
 
 
 def unary(name: str, x: Array, device: Device) -> Array | None:
     """Apply a unary ufunc, or return None where NumPy has to."""
-    found = _unary_plan(name, x.dtype)
-    return found and _apply(name, found, (x,), device, x.shape)
+    plan = _unary_plan(name, x.dtype)
+    return plan and _apply(name, plan, (x,), device, x.shape)
 
 
 def binary(name: str, first: Array, second: Array, device: Device) -> Array | None:
     """Apply a binary ufunc to arrays of one device, or return None where NumPy has to."""
-    found = _binary_plan(name, first.dtype, second.dtype)
-    if found is None:
+    plan = _binary_plan(name, first.dtype, second.dtype)
+    if plan is None:
         return None
     shape = broadcast_shapes(name, first.shape, second.shape)
-    return _apply(name, found, (first, second), device, shape)
+    return _apply(name, plan, (first, second), device, shape)
 
 
 def _apply(

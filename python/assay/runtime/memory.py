@@ -266,9 +266,9 @@ class MemoryReport(NamedTuple):
             rows.append(("evictable, here", self.evictable["resident_bytes"], None))
             rows.append(("evictable, spilled", self.evictable["spilled_bytes"], None))
         unlimited = 2**63
-        for one in self.tenants:
-            limit = one.limit_bytes if one.limit_bytes < unlimited else None
-            rows.append((f"tenant {one.name}", one.used_bytes, limit))
+        for tenant in self.tenants:
+            limit = tenant.limit_bytes if tenant.limit_bytes < unlimited else None
+            rows.append((f"tenant {tenant.name}", tenant.used_bytes, limit))
         return "\n".join(
             f"{name:<24}{nbytes:>18,} bytes" + (f" of {limit:,}" if limit is not None else "")
             for name, nbytes, limit in rows

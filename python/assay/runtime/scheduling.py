@@ -263,7 +263,9 @@ class Scheduler:
             decisions=decisions,
             **{f"window of {lane}": units for lane, units in (windows or {}).items()},
         )
-        if len(class_weights) != 3 or not all(0 <= one < 2**32 for one in class_weights):
+        if len(class_weights) != 3 or not all(
+            0 <= class_weight < 2**32 for class_weight in class_weights
+        ):
             raise InputError(
                 f"Scheduler: expected three class_weights of at least 0, got {class_weights}"
             )

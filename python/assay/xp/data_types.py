@@ -102,12 +102,16 @@ def _is_kind(dtype: DType, kind: DType | str) -> bool:
 
 def result_type(*arrays_and_dtypes: Array | Scalar | DType) -> DType:
     """The type that an operation on all of these gives."""
-    scalars = [one for one in arrays_and_dtypes if isinstance(one, (bool, int, float, complex))]
+    scalars = [
+        operand for operand in arrays_and_dtypes if isinstance(operand, (bool, int, float, complex))
+    ]
     promoted: DType | None = None
-    for one in arrays_and_dtypes:
-        if isinstance(one, (bool, int, float, complex)):
+    for operand in arrays_and_dtypes:
+        if isinstance(operand, (bool, int, float, complex)):
             continue
-        dtype = one.dtype if isinstance(one, Array) else dtypes.as_dtype(one, "result_type")
+        dtype = (
+            operand.dtype if isinstance(operand, Array) else dtypes.as_dtype(operand, "result_type")
+        )
         promoted = dtype if promoted is None else dtypes.promote(promoted, dtype, "result_type")
     if promoted is None:
         raise DTypeError("result_type: expected an array or a type, got none")

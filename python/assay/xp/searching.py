@@ -270,14 +270,14 @@ def _unique_places(
         operation, "not_equal(a0,a1)", x.dtype, [ordered[1:], ordered[:-1]], begins[1:]
     )
     starts = axis_kernels.flatnonzero(operation, begins)
-    found = [axis_kernels.gather(operation, ordered, starts, 0)]
+    unique_places = [axis_kernels.gather(operation, ordered, starts, 0)]
     if return_index:
-        found.append(axis_kernels.gather(operation, order[0], starts, 0))
+        unique_places.append(axis_kernels.gather(operation, order[0], starts, 0))
     if return_inverse:
         runs = axis_kernels.scan(operation, "add", begins, 0, dtypes.int64)
         inverse = allocation.empty(device, (count,), dtypes.int64, operation)
         axis_kernels.scatter(operation, runs - 1, order[0], inverse, 0, distinct=True)
-        found.append(inverse)
+        unique_places.append(inverse)
     if return_counts:
         counts = allocation.empty(device, starts.shape, dtypes.int64, operation)
         less = "subtract(a0,a1)"
@@ -287,8 +287,8 @@ def _unique_places(
         elementwise_kernels.launch(
             operation, less, dtypes.int64, [np.int64(count), starts[-1:]], counts[-1:]
         )
-        found.append(counts)
-    return found
+        unique_places.append(counts)
+    return unique_places
 
 
 def unique_all(x: Array, /) -> UniqueAll:

@@ -117,7 +117,7 @@ def engine_settings(share: ModelShare, shares: Sequence[ModelShare]) -> dict[str
     # A model with nothing queued when its step ends would lose its turn to the others, however
     # large its share is.
     settings: dict[str, Any] = {"overlap": "on"}
-    if any(one.guaranteed for one in shares) and not share.guaranteed:
+    if any(share.guaranteed for share in shares) and not share.guaranteed:
         # What runs is not interrupted: a guaranteed model waits for a part of a step, not for all.
         settings["graphs_per_step"] = GRAPHS_PER_STEP
     return settings
@@ -201,7 +201,7 @@ class DeviceSharing:
         """Open an account for each model, on the whole memory until all are loaded."""
         self.device: Final = device
         self.shares: Final = tuple(shares)
-        any_guaranteed = any(one.guaranteed for one in shares)
+        any_guaranteed = any(share.guaranteed for share in shares)
         self._scheduler: Final = Scheduler(
             device,
             upload_bytes_per_second=LINK_BYTES_PER_SECOND,
@@ -211,7 +211,9 @@ class DeviceSharing:
             class_weights=(1, 1, 1),
         )
         self._capacity = device.memory_report().pool_capacity_bytes
-        self._tenants = {one.name: device.tenant(one.name, self._capacity) for one in self.shares}
+        self._tenants = {
+            share.name: device.tenant(share.name, self._capacity) for share in self.shares
+        }
         self.places: dict[str, DevicePlace] = {}
 
     @contextmanager
@@ -233,7 +235,7 @@ class DeviceSharing:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         report = self.device.memory_report()
         rest = self._capacity - sum(
-            max(one.used_bytes, one.reserved_bytes) for one in report.tenants
+            max(tenant.used_bytes, tenant.reserved_bytes) for tenant in report.tenants
         )
         rest -= int(rest * UNRESERVED_MEMORY)
         for share in self.shares:
@@ -304,7 +306,7 @@ class DeviceSharing:
     def _refuse(self, task: Task) -> None:
         """Raise why the scheduler does not admit a task; a model waits for nothing that could end."""
         decisions = self._scheduler.take_decisions().decisions
-        reasons = [one.reason for one in decisions if one.action == "defer"]
+        reasons = [decision.reason for decision in decisions if decision.action == "defer"]
         for other in (*(place.task for place in self.places.values()), task):
             other.cancel()
         raise OutOfMemoryError(

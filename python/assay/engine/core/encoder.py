@@ -126,10 +126,10 @@ class Encoder:
         tokens = [self._tokens(text) for text in texts]
         with self._lock:
             rows = [row for batch in _batches(tokens) for row in self._pooled(batch)]
-        found: Vectors = np.array(rows, np.float32).reshape(
+        reshape: Vectors = np.array(rows, np.float32).reshape(
             len(tokens), self.model.description.hidden
         )
-        return found
+        return reshape
 
     def hidden_states(self, text: Prompt) -> Vectors:
         """The output of the last layer for each token of a text."""

@@ -157,7 +157,7 @@ class Engine:
         """Unload a LoRA adapter that no request uses."""
         self._check_open()
         number = self._adapter(name)
-        if used := sum(one.adapter == number for one in self._requests.values()):
+        if used := sum(request.adapter == number for request in self._requests.values()):
             raise InputError(
                 f'adapter "{name}": expected no requests that use it, got {used}',
                 "wait for them, or abort them",

@@ -298,7 +298,7 @@ class EngineState:
         if any(adapters):
             from assay.engine.models.adapters import check_adapters
 
-            check_adapters(self.files, [one for one in adapters if one is not None])
+            check_adapters(self.files, [adapter for adapter in adapters if adapter is not None])
 
     def _with_adapters(self, model: Model) -> Model:
         if not any(self.adapters):
@@ -336,7 +336,7 @@ class EngineState:
             owner=lambda: (
                 fingerprint(files),
                 weight_format,
-                *(one and one.digest for one in self.adapters),
+                *(adapter and adapter.digest for adapter in self.adapters),
             ),
         )
 

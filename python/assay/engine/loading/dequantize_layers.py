@@ -159,8 +159,8 @@ def _integers(tensor: Tensor) -> Integers:
     kinds = {"i32": "<i4", "i64": "<i8"}
     if tensor.format not in kinds:
         raise ValueError(f"{tensor.name} in {tensor.format}, expected i32")
-    found = np.frombuffer(tensor.bytes, kinds[tensor.format]).reshape(tensor.shape)
-    return found.astype(np.int32)
+    integers = np.frombuffer(tensor.bytes, kinds[tensor.format]).reshape(tensor.shape)
+    return integers.astype(np.int32)
 
 
 def floats(tensor: Tensor) -> Values:

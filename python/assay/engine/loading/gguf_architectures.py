@@ -98,7 +98,7 @@ def _experts(metadata: GgufMetadata, name: str) -> dict[str, Any]:
 
 
 def _gpt_oss(metadata: GgufMetadata, name: str) -> dict[str, Any]:
-    found = {
+    configuration_keys = {
         **_experts(metadata, name),
         "attention_bias": True,
         "intermediate_size": metadata.require(f"{name}.expert_feed_forward_length", int),
@@ -107,8 +107,8 @@ def _gpt_oss(metadata: GgufMetadata, name: str) -> dict[str, Any]:
     scaling = gguf_rope_scaling(metadata, name)
     if scaling is not None and scaling["rope_type"] == "yarn":
         # llama.cpp rounds the ends of YaRN's ramp; the model was trained without that.
-        found["rope_scaling"] = {**scaling, "truncate": False}
-    return found
+        configuration_keys["rope_scaling"] = {**scaling, "truncate": False}
+    return configuration_keys
 
 
 def _llama(metadata: GgufMetadata, name: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _qwen_moe(metadata: GgufMetadata, name: str) -> dict[str, Any]:
         # The first files state the width of all of a token's experts together.
         total = metadata.require(f"{name}.feed_forward_length", int)
         inner = total // max(experts["num_experts_per_tok"], 1)
-    found = {
+    configuration_keys = {
         **experts,
         "moe_intermediate_size": inner,
         # llama.cpp fixes it by the architecture.
@@ -133,9 +133,9 @@ def _qwen_moe(metadata: GgufMetadata, name: str) -> dict[str, Any]:
         "mlp_only_layers": [],
     }
     if name == "qwen2moe":
-        found["shared_expert_intermediate_size"] = metadata.require(shared, int)
-        found["qkv_bias"] = True
-    return found
+        configuration_keys["shared_expert_intermediate_size"] = metadata.require(shared, int)
+        configuration_keys["qkv_bias"] = True
+    return configuration_keys
 
 
 def _gpt2(metadata: GgufMetadata, name: str) -> dict[str, Any]:

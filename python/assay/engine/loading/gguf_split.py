@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"(.{1,200})-(\d{5})-of-(\d{5})\.gguf")
 
 def stored_tensors(path: Path, file: GgufFile, metadata: GgufMetadata) -> dict[str, StoredTensor]:
     """The tensors of a file and of those that it is split into, by their names in the file."""
-    tensors = {one.name: one for one in file.tensors()}
+    tensors = {tensor.name: tensor for tensor in file.tensors()}
     count = metadata.get("split.count", int) or 1
     if count == 1:
         return tensors
@@ -60,7 +60,7 @@ def _tensors_of_part(
         raise InputError(
             f"{path.name}: expected split.no {part} of {count}, got {found[0]} of {found[1]}"
         )
-    tensors = {one.name: one for one in file.tensors()}
+    tensors = {tensor.name: tensor for tensor in file.tensors()}
     if repeated := next((name for name in tensors if name in known), None):
         raise InputError(f'{path.name}: expected tensors of its own, got "{repeated}" again')
     return tensors

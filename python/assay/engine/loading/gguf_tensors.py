@@ -60,11 +60,11 @@ def model_tensors(
 
 def _tensors(where: str, architecture: str, stored: StoredTensor) -> Iterator[Tensor]:
     names = EXPERT_NAMES.get(architecture)
-    if names is not None and (found := _STACKED.fullmatch(stored.name)):
-        yield from _experts(where, stored, names[found[2]].format(found[1], "{}"))
+    if names is not None and (matched := _STACKED.fullmatch(stored.name)):
+        yield from _experts(where, stored, names[matched[2]].format(matched[1], "{}"))
         return
-    if names is not None and (found := _SINGLE.fullmatch(stored.name)):
-        name = names[f"{found[2]}_exps"].format(found[1], found[3])
+    if names is not None and (matched := _SINGLE.fullmatch(stored.name)):
+        name = names[f"{matched[2]}_exps"].format(matched[1], matched[3])
         yield Tensor.stored(f"{name}.weight", stored)
         return
     name = hugging_face_name(where, architecture, stored.name)

@@ -185,8 +185,8 @@ def _special(library: Any, settings: dict[str, Any], name: str, default: int | N
     text = settings.get(name)
     if isinstance(text, dict):
         text = text.get("content")
-    if isinstance(text, str) and (found := library.token_to_id(text)) is not None:
-        return int(found)
+    if isinstance(text, str) and (token := library.token_to_id(text)) is not None:
+        return int(token)
     return default
 
 
@@ -194,9 +194,9 @@ def _template(folder: Path, settings: dict[str, Any]) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return read_text("chat template", file)
-    found = settings.get("chat_template")
-    if isinstance(found, list):
+    setting = settings.get("chat_template")
+    if isinstance(setting, list):
         # Several named templates: the one named default is for chat.
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+        named = {one.get("name"): one.get("template") for one in setting if isinstance(one, dict)}
+        setting = named.get("default")
+    return setting if isinstance(setting, str) else None

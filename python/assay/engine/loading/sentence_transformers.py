@@ -64,19 +64,19 @@ def text_settings(folder: Path) -> TextSettings:
 
 
 def _pooling(folder: Path, path: Path) -> Pooling:
-    found: Pooling | None = None
+    pooling: Pooling | None = None
     for module in read_json_list(path):
         kind = str(module.get("type")).rpartition(".")[2] if isinstance(module, dict) else "?"
         if kind == "Pooling":
-            found = _mode(folder / _plain(path, module.get("path")) / "config.json")
+            pooling = _mode(folder / _plain(path, module.get("path")) / "config.json")
         elif kind not in ("Transformer", "Normalize"):
             raise UnsupportedError(
                 f"{path}: expected modules Transformer, Pooling and Normalize, got {kind:.40}",
                 "without it the embeddings would be others",
             )
-    if found is None:
+    if pooling is None:
         raise UnsupportedError(f"{path}: expected a module Pooling, got none")
-    return found
+    return pooling
 
 
 def _plain(path: Path, name: Any) -> str:

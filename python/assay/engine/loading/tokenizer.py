@@ -131,8 +131,8 @@ class Tokenizer:
         if (suffix := self._vocabulary.word_suffix) is not None:
             continues = text.startswith(suffix)
             return (text.removeprefix(suffix) if continues else f" {text}").encode()
-        if found := _BYTE_TOKEN.fullmatch(text):
-            return bytes([int(found[1], 16)])
+        if matched := _BYTE_TOKEN.fullmatch(text):
+            return bytes([int(matched[1], 16)])
         return text.replace(SPACE, " ").encode()
 
     def decode(self, tokens: Iterable[int], *, skip_special: bool = True) -> str:

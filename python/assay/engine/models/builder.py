@@ -160,7 +160,7 @@ class _Builder:
         if linear.bias:
             bias = self._source.vector(*(f"{name}.bias" for name in linear.names))
         parts = [self._source.matrix(*run) for run in runs]
-        split = tuple(one.shape[0] for one in parts)
+        split = tuple(part.shape[0] for part in parts)
         if split not in self.splits:
             self.splits.append(split)
         return Linear(parts[0], bias, rest=tuple(parts[1:]))

@@ -48,10 +48,10 @@ def check_layers(files: ModelFiles, offload_layers: int) -> None:
 def explained(files: ModelFiles, capacity: int, error: OutOfMemoryError) -> OutOfMemoryError:
     """The error of weights that do not fit a device, with how many layers to offload."""
     layers = num_layers(files)
-    matrices = [one for one in files.tensors.values() if len(one.shape) > 1]
-    total = sum(one.bytes.nbytes for one in matrices)
+    matrices = [tensor for tensor in files.tensors.values() if len(tensor.shape) > 1]
+    total = sum(matrice.bytes.nbytes for matrice in matrices)
     # Matrices outside the layers are the embedding and the output head.
-    others = sum(one.bytes.nbytes for one in matrices if not _is_in_a_layer(one.name))
+    others = sum(matrice.bytes.nbytes for matrice in matrices if not _is_in_a_layer(matrice.name))
     layer = (total - others) / layers
     count = layers_to_offload(layer, others, layers, WEIGHTS_SHARE * capacity)
     text = (

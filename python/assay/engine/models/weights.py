@@ -233,7 +233,7 @@ class WeightSource:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        sources = [(one.name, np.frombuffer(one.bytes, np.uint8)) for one in tensors]
+        sources = [(tensor.name, np.frombuffer(tensor.bytes, np.uint8)) for tensor in tensors]
         buffer = self.device.allocate(sum(source.nbytes for _, source in sources))
         chunks, offset = [], 0
         for name, source in sources:

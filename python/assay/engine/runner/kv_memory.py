@@ -77,7 +77,7 @@ class KvMemory:
             for block in _block_extents(shape, block_tokens, dtype)
             for _ in range(shape.layers)
         ]
-        sizes = [math.prod(one) * dtype.itemsize for one in extents]
+        sizes = [math.prod(extent) * dtype.itemsize for extent in extents]
         # GPU kernels multiply the unwritten end of a block by zero, so it must not hold NaN; CPU
         # kernels never read it, and clearing it would touch every page of the allocation.
         allocate = allocation.empty if device.host_memory else allocation.zeros

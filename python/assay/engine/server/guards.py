@@ -91,8 +91,8 @@ def check_key(key: str) -> None:
 
 
 def _header(scope: Scope, name: bytes) -> bytes:
-    found: bytes = next((value for key, value in scope["headers"] if key == name), b"")
-    return found
+    header: bytes = next((value for key, value in scope["headers"] if key == name), b"")
+    return header
 
 
 class TimeoutProtocol(H11Protocol):

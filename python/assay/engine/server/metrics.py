@@ -218,50 +218,50 @@ def share_families(shares: Sequence[ShareStatistics]) -> Iterator[Metric]:
         gauge,
         "device_share_requested",
         "Share of device time while every model has work; 1 is all.",
-        [one.share.percent / 100 for one in shares],
+        [share.share.percent / 100 for share in shares],
     )
     yield family(
         gauge,
         "device_share_achieved",
         "Share of all models' device time in the last second in which the model had work.",
-        [one.achieved for one in shares],
+        [share.achieved for share in shares],
     )
     yield family(
         counter,
         "device_time_seconds",
         "Device time of the model's work.",
-        [one.device_seconds for one in shares],
+        [share.device_seconds for share in shares],
     )
     yield family(
         gauge,
         "device_share_guaranteed",
         "1 if the share is guaranteed, else 0.",
-        [float(one.share.guaranteed) for one in shares],
+        [float(share.share.guaranteed) for share in shares],
     )
     yield family(
         counter,
         "device_share_windows",
         "Seconds under load in which the share was measured.",
-        [one.windows for one in shares],
+        [share.windows for share in shares],
     )
     yield family(
         counter,
         "guarantee_misses",
         "Those seconds in which a guaranteed model got less while others got more than the rest.",
-        [one.misses for one in shares],
+        [share.misses for share in shares],
     )
     yield family(
         gauge,
         "memory_quota_bytes",
         "Device memory it may use.",
-        [one.quota_bytes for one in shares],
+        [share.quota_bytes for share in shares],
     )
     yield family(
-        gauge, "memory_used_bytes", "Device memory it uses.", [one.used_bytes for one in shares]
+        gauge, "memory_used_bytes", "Device memory it uses.", [share.used_bytes for share in shares]
     )
     yield family(
         gauge,
         "task_admitted",
         "1 if the scheduler has admitted the model's task, else 0.",
-        [float(one.state in ("admitted", "running")) for one in shares],
+        [float(share.state in ("admitted", "running")) for share in shares],
     )

@@ -158,7 +158,7 @@ def as_chat(body: ResponsesRequest) -> ChatRequest:
         chat["tool_choice"] = {"type": "function", "function": {"name": body.tool_choice.name}}
     if body.tools:
         functions = [tool.model_dump(exclude={"type"}, exclude_none=True) for tool in body.tools]
-        chat["tools"] = [{"type": "function", "function": one} for one in functions]
+        chat["tools"] = [{"type": "function", "function": function} for function in functions]
     format_ = body.text.format if body.text else None
     if isinstance(format_, SchemaFormat):
         schema = format_.model_dump(by_alias=True, exclude={"type"}, exclude_none=True)

@@ -171,7 +171,7 @@ class Services:
 
     def under_way(self) -> int:
         """The number of unfinished requests."""
-        return sum(one.async_engine.worker.under_way for one in self._models.values())
+        return sum(model.async_engine.worker.under_way for model in self._models.values())
 
     async def finish(self, seconds: float) -> int:
         """Accept no more requests, wait this long for the unfinished ones, and close the engines.

@@ -44,14 +44,14 @@ def _structured_outputs(body: Sampling) -> dict[str, StructuredOutput]:
     if given.disable_any_whitespace:
         whitespace = ""
     name = "structured_outputs"
-    found = {
+    structured_outputs = {
         f"{name}.{kind}": constraint
         for kind, constraint in _constraints(given, whitespace).items()
         if constraint is not None
     }
-    if not found:
+    if not structured_outputs:
         raise ApiError(f"{name}: expected json, regex, choice, grammar or json_object", param=name)
-    return found
+    return structured_outputs
 
 
 def _constraints(given: StructuredOutputs, whitespace: str) -> dict[str, StructuredOutput | None]:
@@ -74,8 +74,8 @@ def _guided(body: Sampling) -> dict[str, StructuredOutput]:
         choice=body.guided_choice,
         grammar=body.guided_grammar,
     )
-    found = _constraints(given, WHITESPACE if pattern is None else pattern)
-    return {f"guided_{kind}": one for kind, one in found.items() if one is not None}
+    constraints = _constraints(given, WHITESPACE if pattern is None else pattern)
+    return {f"guided_{kind}": one for kind, one in constraints.items() if one is not None}
 
 
 def _json(schema: str | Mapping[str, object] | None, whitespace: str) -> StructuredOutput | None:

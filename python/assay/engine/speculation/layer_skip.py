@@ -80,8 +80,8 @@ class LayerSkipProposer:
         requests = [self._follow(wanted[index].request) for index in chosen]
         counts = [wanted[index].num_tokens for index in chosen]
         step = self._runner.launch([ScheduledSequence(request, 1, 1) for request in requests])
-        found = self._decoder.decode(requests, counts, step, ahead=1)
-        for index, draft in zip(chosen, found, strict=True):
+        drafts = self._decoder.decode(requests, counts, step, ahead=1)
+        for index, draft in zip(chosen, drafts, strict=True):
             drafts[index] = draft
         return drafts
 

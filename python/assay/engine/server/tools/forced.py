@@ -51,4 +51,4 @@ def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any
     """The parameters of tools by name; a tool without any takes an empty object."""
     empty = {"type": "object", "properties": {}, "additionalProperties": False}
     functions = [tool["function"] for tool in tools]
-    return {one["name"]: one.get("parameters") or empty for one in functions}
+    return {function["name"]: function.get("parameters") or empty for function in functions}

@@ -55,7 +55,7 @@ def _calls(text: str) -> list[tuple[str, dict[str, object]]] | None:
         body = ast.parse(text, mode="eval").body
         if not isinstance(body, ast.List) or not body.elts:
             return None
-        return [_call(one) for one in body.elts]
+        return [_call(elt) for elt in body.elts]
     except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
         return None
 
@@ -63,7 +63,7 @@ def _calls(text: str) -> list[tuple[str, dict[str, object]]] | None:
 def _call(node: ast.expr) -> tuple[str, dict[str, object]]:
     if not isinstance(node, ast.Call) or node.args:
         raise ValueError
-    arguments = {one.arg or "": ast.literal_eval(one.value) for one in node.keywords}
+    arguments = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords}
     if "" in arguments:
         raise ValueError
     json.dumps(arguments)
