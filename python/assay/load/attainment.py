@@ -56,10 +56,10 @@ def attainment(windows: Sequence[Measurement], slo: ServiceLevel) -> Attainment:
     if any(window.load_state == "overloaded" for window in windows):
         return Attainment(Interval(0.0, 0.0, 0.0), OVERLOAD, len(records))
     series = [good_requests(window.records, slo) for window in windows]
-    good = sum(float(one.sum()) for one in series)
-    number = sum(one.size for one in series)
+    good = sum(float(window.sum()) for window in series)
+    number = sum(window.size for window in series)
     share = good / number if number else 0.0
-    effective = sum(effective_number(one) for one in series)
+    effective = sum(effective_number(window) for window in series)
     return Attainment(_interval(share, effective), _binding(records, slo), number)
 
 
@@ -117,9 +117,9 @@ def _binding(records: Sequence[RequestRecord], slo: ServiceLevel) -> str:
     done = [record for record in records if succeeded(record)]
     failed = 1.0 - len(done) / len(records) if records else 0.0
     values = request_latencies_ms(done)
-    found = {ERRORS: (failed, 0.0)}
+    misses = {ERRORS: (failed, 0.0)}
     for name, limit in limits_ms(slo).items():
         broken = float((values[name] > limit).mean()) if done else 0.0
         mean = float(values[name].mean()) / limit if done else 0.0
-        found[name] = (broken, mean)
-    return max(found, key=lambda name: found[name])
+        misses[name] = (broken, mean)
+    return max(misses, key=lambda name: misses[name])

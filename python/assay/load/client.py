@@ -190,7 +190,7 @@ class LoadClient:
             if reporting is not None:
                 reporting.cancel()
         cpu_s = time.thread_time() - cpu_s
-        found = disturbances() if disturbances else ()
+        disturbed = disturbances() if disturbances else ()
         records = [
             to_record(answer, start_s) if isinstance(answer, Sent) else answer for answer in answers
         ]
@@ -203,7 +203,7 @@ class LoadClient:
             started_at=started_at,
             settings=settings,
             client_cpu_share=cpu_s / seconds if seconds > 0 else None,
-            disturbances=found,
+            disturbances=disturbed,
             details={
                 "url": self.address.url,
                 "model": self._model.name if self._model else None,
@@ -260,7 +260,7 @@ class LoadClient:
         made = await asyncio.gather(
             *(connect(self.address) for _ in range(missing)), return_exceptions=True
         )
-        self._idle += [one for one in made if isinstance(one, Connection)]
+        self._idle += [connection for connection in made if isinstance(connection, Connection)]
 
     async def _drop(self, idle_s: float) -> None:
         """Close connections that were idle for so long."""

@@ -170,10 +170,10 @@ class _Search:
             if again.holds:
                 return again, high
             high = again
-            held = [one for one in self._newest() if one.holds and one.load < low.load]
+            held = [point for point in self._newest() if point.holds and point.load < low.load]
             if not held:
                 return None, high
-            low = max(held, key=lambda one: one.load)
+            low = max(held, key=lambda point: point.load)
 
     def _between(self, low: Point, high: Point) -> float:
         if self._kind == "max-concurrency":
@@ -205,8 +205,8 @@ class _Search:
         return low, None
 
     def _above(self, low: Point) -> Point | None:
-        failed = [one for one in self._newest() if one.load > low.load and not one.holds]
-        return min(failed, key=lambda one: one.load, default=None)
+        failed = [point for point in self._newest() if point.load > low.load and not point.holds]
+        return min(failed, key=lambda point: point.load, default=None)
 
     def _newest(self) -> list[Point]:
         """The newest point of each load of this search's kind."""
@@ -253,16 +253,16 @@ class _Search:
             window = Window(requests=requests, offset=self._sent)
             windows.append(self._measure(workload(self._sent), window))
             self._sent += requests
-            found = attainment(windows, self._slo)
-            holds = found.holds(self._options.least_share)
-        point = Point(load, unit, found, holds, tuple(windows))
+            attained = attainment(windows, self._slo)
+            holds = attained.holds(self._options.least_share)
+        point = Point(load, unit, attained, holds, tuple(windows))
         self._points.append(point)
         return point
 
     def _answer(self, best: Point | None, above: Point | None) -> LoadSearch:
         nearest = None
         if best is None:
-            nearest = max(self._points, key=lambda one: one.attainment.share.value)
+            nearest = max(self._points, key=lambda point: point.attainment.share.value)
         return LoadSearch(
             self._kind, best, above, nearest, tuple(self._points), self._notes(best, above)
         )

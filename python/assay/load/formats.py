@@ -85,7 +85,7 @@ def to_llm_d(measurement: Measurement, workload: Workload) -> str:
     start = datetime.fromtimestamp(measurement.started_at, UTC)
     end = datetime.fromtimestamp(measurement.started_at + measurement.seconds, UTC)
     done = [record for record in measurement.records if succeeded(record)]
-    lengths = np.array([one.prompt_tokens for one in done], dtype=np.float64)
+    lengths = np.array([record.prompt_tokens for record in done], dtype=np.float64)
     outputs = np.array([request.max_tokens for request in workload.requests], dtype=np.float64)
     standardized: dict[str, Any] = {
         "tool": "assay",
@@ -133,7 +133,7 @@ def _aggregate(
     measurement: Measurement, done: Sequence[RequestRecord], lengths: NDArray[np.float64]
 ) -> dict[str, Any]:
     figures = measurement.figures
-    tokens = np.array([one.output_tokens for one in done], dtype=np.float64)
+    tokens = np.array([record.output_tokens for record in done], dtype=np.float64)
     throughput = {
         "output_token_rate": _rate(figures.get("output_throughput"), "tokens/s"),
         "total_token_rate": _rate(figures.get("total_token_throughput"), "tokens/s"),
@@ -141,7 +141,7 @@ def _aggregate(
     }
     if measurement.seconds > 0 and done:
         throughput["input_token_rate"] = _rate(lengths.sum() / measurement.seconds, "tokens/s")
-    found: dict[str, Any] = {
+    aggregate: dict[str, Any] = {
         "requests": {
             "total": len(measurement.records),
             "failures": len(measurement.records) - len(done),
@@ -152,19 +152,19 @@ def _aggregate(
     }
     if measurement.load_state != "overloaded":
         values = latencies_ms(done)
-        found["latency"] = {
+        aggregate["latency"] = {
             "time_to_first_token": _statistics(values["ttft"], "ms"),
             "time_per_output_token": _statistics(values["tpot"], "ms/token"),
             "inter_token_latency": _statistics(values["itl"], "ms/token"),
             "request_latency": _statistics(values["e2el"], "ms"),
         }
-    return found
+    return aggregate
 
 
 def _statistics(values: NDArray[np.float64], units: str) -> dict[str, Any] | None:
     if not values.size:
         return None
-    found = {
+    statistics = {
         "units": units,
         "mean": float(values.mean()),
         "stddev": float(values.std()),
@@ -172,8 +172,8 @@ def _statistics(values: NDArray[np.float64], units: str) -> dict[str, Any] | Non
     }
     for percentile in (0.1, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9):
         name = f"p{percentile:g}".replace(".", "p")
-        found[name] = float(np.percentile(values, percentile))
-    return found | {"max": float(values.max())}
+        statistics[name] = float(np.percentile(values, percentile))
+    return statistics | {"max": float(values.max())}
 
 
 def _rate(value: float | None, units: str) -> dict[str, Any] | None:

@@ -25,26 +25,28 @@ _LEAST: Final = 10
 
 def intervals(records: Sequence[RequestRecord], seconds: float) -> dict[str, Interval]:
     """Intervals of `output_throughput` and of the means of TTFT, TPOT and E2EL."""
-    done = sorted((record for record in records if succeeded(record)), key=lambda one: one.sent_s)
+    done = sorted(
+        (record for record in records if succeeded(record)), key=lambda record: record.sent_s
+    )
     if len(done) < _LEAST or seconds <= 0:
         return {}
-    found = {"output_throughput": _figure(_throughputs(done, seconds))}
+    by_figure = {"output_throughput": _figure(_throughputs(done, seconds))}
     values = request_latencies_ms(done)
-    several = np.array([one.output_tokens > 1 for one in done], dtype=bool)
+    several = np.array([record.output_tokens > 1 for record in done], dtype=bool)
     for name in ("ttft", "tpot", "e2el"):
         terms = values[name][several] if name == "tpot" else values[name]
         if terms.size >= _LEAST:
-            found[f"mean_{name}_ms"] = _figure(terms)
-    return found
+            by_figure[f"mean_{name}_ms"] = _figure(terms)
+    return by_figure
 
 
 def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.float64]:
     """Tokens a second in each slice of the window; a request's arrivals share its tokens."""
     times, weights = [], []
-    for one in done:
-        arrived = np.cumsum([one.first_token_s or 0.0, *one.itls_s])
+    for record in done:
+        arrived = np.cumsum([record.first_token_s or 0.0, *record.itls_s])
         times.append(arrived)
-        weights.append(np.full(arrived.size, one.output_tokens / arrived.size))
+        weights.append(np.full(arrived.size, record.output_tokens / arrived.size))
     edges = np.linspace(0.0, seconds, _SLICES + 1)
     # The last arrival is the end of the window; rounding must not lose it.
     inside = np.clip(np.concatenate(times), 0.0, seconds)
@@ -53,5 +55,5 @@ def _throughputs(done: Sequence[RequestRecord], seconds: float) -> NDArray[np.fl
 
 
 def _figure(terms: NDArray[np.float64]) -> Interval:
-    found = long_run_interval(terms, CONFIDENCE)
-    return found._replace(lo=max(0.0, found.lo))
+    interval = long_run_interval(terms, CONFIDENCE)
+    return interval._replace(lo=max(0.0, interval.lo))

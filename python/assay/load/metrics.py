@@ -37,14 +37,14 @@ def figures(
     """The figures of a window of so many seconds; `request_goodput` only under an SLO.
 
     >>> record = RequestRecord(0, sent_s=0.0, first_token_s=0.5, end_s=2.5, prompt_tokens=8, output_tokens=5)
-    >>> found = figures([record], seconds=2.5)
-    >>> found["output_throughput"], found["mean_ttft_ms"], found["mean_tpot_ms"]
+    >>> window = figures([record], seconds=2.5)
+    >>> window["output_throughput"], window["mean_ttft_ms"], window["mean_tpot_ms"]
     (2.0, 500.0, 500.0)
     """
     done = [record for record in records if succeeded(record)]
     prompt = sum(record.prompt_tokens for record in done)
     output = sum(record.output_tokens for record in done)
-    found: dict[str, float] = {
+    by_name: dict[str, float] = {
         "duration": seconds,
         "completed": float(len(done)),
         "failed": float(len(records) - len(done)),
@@ -52,21 +52,21 @@ def figures(
         "total_output_tokens": float(output),
     }
     if seconds > 0:
-        found["request_throughput"] = len(done) / seconds
-        found["output_throughput"] = output / seconds
-        found["total_token_throughput"] = (prompt + output) / seconds
+        by_name["request_throughput"] = len(done) / seconds
+        by_name["output_throughput"] = output / seconds
+        by_name["total_token_throughput"] = (prompt + output) / seconds
         if slo is not None and limits_ms(slo):
-            found["request_goodput"] = float(is_good(done, slo).sum()) / seconds
+            by_name["request_goodput"] = float(is_good(done, slo).sum()) / seconds
     for name, values in latencies_ms(done).items():
         if values.size:
-            found[f"mean_{name}_ms"] = float(values.mean())
-            found[f"median_{name}_ms"] = float(np.median(values))
-            found[f"std_{name}_ms"] = float(values.std())
+            by_name[f"mean_{name}_ms"] = float(values.mean())
+            by_name[f"median_{name}_ms"] = float(np.median(values))
+            by_name[f"std_{name}_ms"] = float(values.std())
             for percentile in percentiles:
-                found[f"p{percentile:g}_{name}_ms"] = float(np.percentile(values, percentile))
+                by_name[f"p{percentile:g}_{name}_ms"] = float(np.percentile(values, percentile))
     if done:
-        found |= _peaks(done)
-    return found
+        by_name |= _peaks(done)
+    return by_name
 
 
 def succeeded(record: RequestRecord) -> bool:

@@ -36,9 +36,9 @@ def summarize(
     """
     trend = queue_trend(records)
     kept, withheld = scored(figures(records, seconds, workload.slo), trend.state)
-    found = [*disturbances]
+    reasons = [*disturbances]
     if client_cpu_share is not None and client_cpu_share > BUSY:
-        found.append(
+        reasons.append(
             f"the load client used {client_cpu_share:.0%} of a core: it may be the bottleneck"
         )
     more: dict[str, Any] = {**(details or {}), "queue": trend.to_data()}
@@ -48,7 +48,7 @@ def summarize(
     if lateness is not None and workload.concurrency is None:
         more["p99_lateness_ms"] = lateness
         if lateness > LATE_MS:
-            found.append(f"the load client sent late: p99 {lateness:.3g} ms after its schedule")
+            reasons.append(f"the load client sent late: p99 {lateness:.3g} ms after its schedule")
     return Measurement(
         workload=workload.name,
         started_at=started_at,
@@ -58,7 +58,7 @@ def summarize(
         load_state=trend.state,
         settings=dict(settings),
         client_cpu_share=client_cpu_share,
-        disturbances=tuple(found),
+        disturbances=tuple(reasons),
         details=more,
     )
 

@@ -12,18 +12,20 @@ from assay.improve.journal.watchdog import start_recovery
 
 def end_abandoned(note: Progress, say: Progress = silent) -> None:
     """End abandoned runs in this process, before something else changes their engines."""
-    for one in _abandoned():
-        say(f"ending run {one.run.id}, which was cut short")
-        done = recover(one.run, "the next command", "controller and watchdog died", progress=say)
+    for abandoned in _abandoned():
+        say(f"ending run {abandoned.run.id}, which was cut short")
+        done = recover(
+            abandoned.run, "the next command", "controller and watchdog died", progress=say
+        )
         note(f"{done.sentence}; the run was cut short together with its watchdog")
 
 
 def start_ending_abandoned(note: Progress) -> None:
     """End abandoned runs in processes of their own, beside other work."""
-    for one in _abandoned():
-        start_recovery(one.run)
+    for abandoned in _abandoned():
+        start_recovery(abandoned.run)
         note(
-            f"run {one.run.id} was cut short together with its watchdog: its engine is being "
+            f"run {abandoned.run.id} was cut short together with its watchdog: its engine is being "
             "brought back to the recorded configuration"
         )
 

@@ -108,7 +108,7 @@ def summarize(run: RunFolder) -> dict[str, Any]:
         "verdict": ended.get("verdict"),
         "metric": ended.get("metric"),
         **{name: ended.get(name) for name in _FIGURES},
-        "kept": [changes(one) for one in ended.get("kept") or []],
+        "kept": [changes(kept) for kept in ended.get("kept") or []],
         "experiments": len(reading.of("verdict")),
         "blocks": len(reading.of("block")),
         "changes_in_force": len(outstanding(reading.records)),
@@ -123,57 +123,57 @@ def summarize(run: RunFolder) -> dict[str, Any]:
 
 def details(run: RunFolder) -> dict[str, Any]:
     """A summary with fingerprint, configurations, verdicts and degradations."""
-    found = summarize(run)
+    shown = summarize(run)
     try:
         reading = journals.read(run.path)
     except InputError:
         reading = JournalReading((), (), 0, "")
-    safe = [one.data for one in reading.of("safe")]
-    found["fingerprint"] = _data(reading, "fingerprint")
-    found["start"] = safe[0]["settings"] if safe else None
+    safe = [record.data for record in reading.of("safe")]
+    shown["fingerprint"] = _data(reading, "fingerprint")
+    shown["start"] = safe[0]["settings"] if safe else None
     # A rollback after the end of the run is a configuration recorded as safe.
-    found["settings"] = _data(reading, "finished", "safe").get("settings") or (
+    shown["settings"] = _data(reading, "finished", "safe").get("settings") or (
         safe[-1]["settings"] if safe else None
     )
-    found["verdicts"] = [
+    shown["verdicts"] = [
         {
-            "experiment": one.data.get("experiment"),
-            "verdict": one.data.get("verdict"),
-            "ratio": one.data.get("ratio"),
-            "reason": one.data.get("reason"),
+            "experiment": record.data.get("experiment"),
+            "verdict": record.data.get("verdict"),
+            "ratio": record.data.get("ratio"),
+            "reason": record.data.get("reason"),
         }
-        for one in reading.of("verdict")
+        for record in reading.of("verdict")
     ]
-    found["rollbacks"] = [
-        {"why": one.data.get("why"), "automatic": bool(one.data.get("automatic"))}
-        for one in reading.of("reverting")
-        if one.data.get("why") != TRIAL_OVER
+    shown["rollbacks"] = [
+        {"why": record.data.get("why"), "automatic": bool(record.data.get("automatic"))}
+        for record in reading.of("reverting")
+        if record.data.get("why") != TRIAL_OVER
     ]
-    found["degradations"] = [one.data.get("text") for one in reading.of("degradation")]
-    found["files"] = sorted(
+    shown["degradations"] = [record.data.get("text") for record in reading.of("degradation")]
+    shown["files"] = sorted(
         str(path.relative_to(run.path)) for path in run.path.rglob("*") if path.is_file()
     )
-    return found
+    return shown
 
 
 def compare(first: RunFolder, second: RunFolder) -> dict[str, Any]:
     """What two runs have in common and where they differ."""
-    one, other = details(first), details(second)
-    left, right = _flat(one["fingerprint"]), _flat(other["fingerprint"])
-    start = _differences(one["start"], other["start"])
-    final = _differences(one["settings"], other["settings"])
-    same_metric = one["metric"] is not None and one["metric"] == other["metric"]
+    runs = details(first), details(second)
+
+    def both(name: str) -> list[Any]:
+        return [run[name] for run in runs]
+
+    fingerprints = [_flat(fingerprint) for fingerprint in both("fingerprint")]
+    metric, other_metric = both("metric")
     return {
-        "runs": [one["run"], other["run"]],
-        "same_fingerprint": bool(left) and left == right,
-        "fingerprint": _differences(left, right),
-        "start": start,
-        "settings": final,
-        "metric": one["metric"] if same_metric else None,
-        "figures": {name: [one[name], other[name]] for name in _FIGURES},
-        "verdict": [one["verdict"], other["verdict"]],
-        "kept": [one["kept"], other["kept"]],
-        "status": [one["status"], other["status"]],
+        "runs": both("run"),
+        "same_fingerprint": bool(fingerprints[0]) and fingerprints[0] == fingerprints[1],
+        "fingerprint": _differences(*fingerprints),
+        "start": _differences(*both("start")),
+        "settings": _differences(*both("settings")),
+        "metric": metric if metric == other_metric else None,
+        "figures": {name: both(name) for name in _FIGURES},
+        **{name: both(name) for name in ("verdict", "kept", "status")},
     }
 
 
@@ -211,13 +211,13 @@ def _data(reading: JournalReading, *kinds: str) -> Mapping[str, Any]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in data.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
+            flat |= _flat(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = value
-    return found
+            flat[f"{prefix}{name}"] = value
+    return flat
 
 
 def _differences(

@@ -155,19 +155,19 @@ class Adapter:
 
     def arguments(self, settings: Mapping[str, Setting]) -> list[str]:
         """What {settings} of a command becomes."""
-        found = list(self.always)
+        arguments = list(self.always)
         for name, knob in self.knobs.items():
-            found += knob.to_arguments(settings.get(name))
-        return found
+            arguments += knob.to_arguments(settings.get(name))
+        return arguments
 
     def variables(self, settings: Mapping[str, Setting]) -> dict[str, str]:
         """Environment variables for the settings."""
-        found = dict(self.environment)
+        variables = dict(self.environment)
         for name, value in settings.items():
             knob = self.knob(name)
             if knob.environment and value is not None:
-                found[knob.environment] = spell(value)
-        return found
+                variables[knob.environment] = spell(value)
+        return variables
 
     def knob(self, name: str) -> AdapterKnob:
         """A knob by name."""
@@ -223,8 +223,8 @@ def with_knobs(adapter: Adapter, knobs: Mapping[str, AdapterKnob], lacking: str 
 
 
 def _first(knobs: Mapping[str, AdapterKnob], name: str, limit: str, otherwise: Any) -> Any:
-    found = getattr(knobs[name], limit) if name in knobs else None
-    return otherwise if found is None else found
+    own = getattr(knobs[name], limit) if name in knobs else None
+    return otherwise if own is None else own
 
 
 _A: Final[Mapping[Kind, str]] = {
@@ -351,10 +351,10 @@ class _Table:
     def sources(self, key: str) -> Sequence[Source]:
         """Places to read a value from, best first."""
         given = self.take(key, (list, dict), [])
-        found = []
+        sources = []
         for entry in [given] if isinstance(given, dict) else given:
             table = _Table(f"{self.what}: {key}", entry)
-            found.append(
+            sources.append(
                 Source(
                     endpoint=table.take("endpoint", str, ""),
                     path=table.take("path", str, ""),
@@ -365,12 +365,12 @@ class _Table:
                 )
             )
             table.end()
-            if sum(map(bool, (found[-1].endpoint, found[-1].metric, found[-1].log))) != 1:
+            if sum(map(bool, (sources[-1].endpoint, sources[-1].metric, sources[-1].log))) != 1:
                 raise InputError(
                     f"{self.what}: {key}: expected one of endpoint, metric and log, got "
                     f"{', '.join(entry) or 'none'}"
                 )
-        return found
+        return sources
 
     def end(self) -> None:
         """Refuse keys that nobody asked for."""

@@ -69,8 +69,8 @@ def _moved(said: bytes, folder: Path) -> Path:
 
 def _written(source: Path) -> dict[Path, tuple[int, int]]:
     """PyTorch traces of a folder with their times and sizes."""
-    found = [path for path in source.rglob("*") if path.name.endswith((".json", ".json.gz"))]
-    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
+    traces = [path for path in source.rglob("*") if path.name.endswith((".json", ".json.gz"))]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in traces}
 
 
 def _imported(source: Path, before: dict[Path, tuple[int, int]], folder: Path) -> Path:

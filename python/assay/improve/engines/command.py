@@ -46,13 +46,13 @@ class CommandTemplate:
 
     def arguments(self, settings: Sequence[str]) -> list[str]:
         """The command with settings; inside a longer word, as after sh -c, they are quoted."""
-        found: list[str] = []
+        words: list[str] = []
         for word in self.words:
             if word == SETTINGS:
-                found += settings
+                words += settings
             else:
-                found.append(word.replace(SETTINGS, shlex.join(settings)))
-        return found
+                words.append(word.replace(SETTINGS, shlex.join(settings)))
+        return words
 
     def line(self, settings: Sequence[str], variables: Mapping[str, str]) -> str:
         """The command as one would type it."""

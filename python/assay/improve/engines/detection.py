@@ -41,7 +41,7 @@ def of_server(address: ServerAddress) -> str | None:
     models = listed.get("data") if isinstance(listed, dict) else None
     if isinstance(models, list):
         owners = {model.get("owned_by") for model in models if isinstance(model, dict)}
-        if server := next((one for one in ("vllm", "sglang") if one in owners), None):
+        if server := next((name for name in ("vllm", "sglang") if name in owners), None):
             return server
         if "llamacpp" in owners:
             return "llama.cpp"

@@ -63,7 +63,7 @@ class DisturbanceMeter:
 
     def end(self) -> tuple[str, ...]:
         """End of a window; what disturbed it, in words."""
-        found = []
+        disturbances = []
         before, after = self._before, self._read()
         self.shares = {}
         if before is not None and after is not None and after.at > before.at:
@@ -74,12 +74,12 @@ class DisturbanceMeter:
             taken = others + stolen
             usual = statistics.median(self._others) if self._others else taken
             if len(self._others) >= MIN_WINDOWS and taken - usual > MAX_CHANGE:
-                found.append(
+                disturbances.append(
                     f"other processes took {taken:.0%} of the CPU time, usually {usual:.0%}"
                 )
             self._others.append(taken)
-        found += self._throttled()
-        return tuple(found)
+        disturbances += self._throttled()
+        return tuple(disturbances)
 
     def _read(self) -> CpuTimes | None:
         """CPU times now; None on a system without /proc/stat."""
@@ -89,7 +89,7 @@ class DisturbanceMeter:
             return None
         ticks = os.sysconf("SC_CLK_TCK")
         # user nice system idle iowait irq softirq steal
-        values = [int(one) / ticks for one in first[1:9]]
+        values = [int(count) / ticks for count in first[1:9]]
         times = os.times()
         own = times.user + times.system + self._engine_cpu_s()
         busy = values[0] + values[1] + values[2] + values[5] + values[6]

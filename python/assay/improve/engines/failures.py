@@ -42,8 +42,8 @@ def tail(log: Path | None, lines: int = TAIL_LINES, after: int = 0) -> list[str]
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
-    found = [clipped(line.rstrip(), _LINE) for line in text.splitlines() if line.strip()]
-    return found[-lines:]
+    written = [clipped(line.rstrip(), _LINE) for line in text.splitlines() if line.strip()]
+    return written[-lines:]
 
 
 def classify(

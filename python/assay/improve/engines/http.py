@@ -82,8 +82,8 @@ class HttpEngine(Engine):
         )
         self._chosen: dict[str, Setting] = self.adapter.check(settings or {})
         self._asked: set[int] = set()
-        self._found: ReadBack | None = None
-        self._found_of: tuple[int | None, int | None] = (None, None)
+        self._stated: ReadBack | None = None
+        self._stated_of: tuple[int | None, int | None] = (None, None)
         self._model: ServedModel | None = None
         self._notes: list[str] = []
         self._prober = Prober(self.address, self.adapter.probe)
@@ -111,8 +111,8 @@ class HttpEngine(Engine):
             notes.append(f"{self.address.host} is another machine: its hardware is not known")
         if self._template is None:
             notes.append("no restart command: nothing can be changed; --restart 'CMD {settings}'")
-        found = self._read()
-        if unconfirmed := found.unconfirmed:
+        stated = self._read()
+        if unconfirmed := stated.unconfirmed:
             notes.append(
                 f"not stated by the server, taken from its command line: {', '.join(unconfirmed)}"
             )
@@ -132,9 +132,9 @@ class HttpEngine(Engine):
                 "adapter": self.adapter.source,
                 "weights": model.root,
                 "start_seconds": self.server.start_seconds,
-                "read_back": dict(found.sources),
+                "read_back": dict(stated.sources),
             },
-            degradations=tuple(dict.fromkeys([*notes, *found.problems])),
+            degradations=tuple(dict.fromkeys([*notes, *stated.problems])),
         )
 
     def knobs(self) -> Mapping[str, EngineKnob]:
@@ -204,11 +204,11 @@ class HttpEngine(Engine):
             self._note(f"{self.adapter.name} has no path that tokenizes: drafts are not replayed")
             return []
         requests = workload.requests[:count]
-        found = []
+        answers = []
         for request in requests:
             (answer,) = self.probe([request.prompt], request.max_tokens)
-            found.append((self._tokens(request.prompt), self._tokens("".join(answer.texts))))
-        return found
+            answers.append((self._tokens(request.prompt), self._tokens("".join(answer.texts))))
+        return answers
 
     def _tokens(self, text: str) -> tuple[int, ...]:
         body = {"model": self._served().name, self.adapter.tokenize: text}
@@ -344,22 +344,22 @@ class HttpEngine(Engine):
 
     def _read(self) -> ReadBack:
         # Values do not change while a process lives: endpoints and log are read once for each.
-        if self._found is None or self._found_of != self._identity():
+        if self._stated is None or self._stated_of != self._identity():
             record = self.server.record
             argv = () if record is None else record.argv
             environment: Mapping[str, str] = {}
             if record is not None and record.pid is not None:
                 environment = process_environment(record.pid)
-            self._found = read_back(self.adapter, self.address, argv, environment, self.server.log)
-            self._found_of = self._identity()
-        return self._found
+            self._stated = read_back(self.adapter, self.address, argv, environment, self.server.log)
+            self._stated_of = self._identity()
+        return self._stated
 
     def _identity(self) -> tuple[int | None, int | None]:
         record = self.server.record
         return (None, None) if record is None else (record.pid, record.start_ticks)
 
     def _forget(self) -> None:
-        self._found, self._model = None, None
+        self._stated, self._model = None, None
         self._asked.clear()
 
     def _served(self) -> ServedModel:
@@ -378,13 +378,13 @@ class HttpEngine(Engine):
         return 0.0 if record is None or record.pid is None else cpu_seconds(record.pid)
 
     def _capabilities(self, gpu: int | None) -> frozenset[str]:
-        found = {*self.adapter.capabilities, "restart", "logprobs"}
-        found |= {"cpu", "cpu-threads"} if gpu is None else {"cuda"}
+        capabilities = {*self.adapter.capabilities, "restart", "logprobs"}
+        capabilities |= {"cpu", "cpu-threads"} if gpu is None else {"cuda"}
         if (os.cpu_count() or 1) > 1:
-            found.add("multi-core")
+            capabilities.add("multi-core")
         if self.adapter.profile:
-            found.add("capture")
-        return frozenset(found)
+            capabilities.add("capture")
+        return frozenset(capabilities)
 
     def _on_empty_prefix_cache(self, workload: Workload, window: Window) -> Workload:
         """The workload, sure not to find what an earlier window of the same requests left behind."""

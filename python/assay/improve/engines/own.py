@@ -82,13 +82,13 @@ class OwnEngine(EngineProtocol):
 
     def settings(self) -> Mapping[str, Setting]:
         """The engine's settings; threads are those that the kernels really use."""
-        found: dict[str, Setting] = dict(self.engine.settings.as_dict())
+        settings: dict[str, Setting] = dict(self.engine.settings.as_dict())
         used, available = kernel_threads()
-        asked = found["threads"] or available
+        asked = settings["threads"] or available
         if self.engine.device.host_memory and used != asked:
             # The limit is the process's: another engine may have changed it.
-            found["threads"] = used
-        return found
+            settings["threads"] = used
+        return settings
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Change knobs while the engine runs."""
@@ -141,16 +141,16 @@ class OwnEngine(EngineProtocol):
             logprobs=PROBE_ALTERNATIVES,
         )
         answers = self.engine.generate(list(prompts), params)
-        found = []
+        probe_answers = []
         for answer in answers:
             if answer.error is not None:
                 raise answer.error
-            found.append(
+            probe_answers.append(
                 _probe_answer(
                     [logprob for logprob in answer.logprobs or () if logprob.token_id is not None]
                 )
             )
-        return found
+        return probe_answers
 
     def in_process(self) -> Engine:
         """The engine itself."""
@@ -202,7 +202,7 @@ class OwnEngine(EngineProtocol):
         )
         at_once = min(workload.concurrency or len(longest), self.engine.settings.max_batch)
         block = self.engine.settings.block_tokens
-        needed = sum(-(-one // block) * block + block for one in longest[-at_once:])
+        needed = sum(-(-tokens // block) * block + block for tokens in longest[-at_once:])
         self.engine.reserve_kv_cache(needed)
 
 
@@ -232,15 +232,15 @@ def _tokens_bound(prompt: str) -> int:
 
 def _capabilities(engine: Engine) -> frozenset[str]:
     has = engine.device.capabilities
-    found = {"speculation", "prefix-cache", "hot-knobs", "logprobs", "capture"}
-    found |= {"cuda", "cuda-graphs"} if has.is_gpu else {"cpu", "cpu-threads"}
-    found |= {f"kv-{name}" for name in has.kv_formats}
-    found |= {f"weights-{name}" for name in has.weight_formats}
+    capabilities = {"speculation", "prefix-cache", "hot-knobs", "logprobs", "capture"}
+    capabilities |= {"cuda", "cuda-graphs"} if has.is_gpu else {"cpu", "cpu-threads"}
+    capabilities |= {f"kv-{name}" for name in has.kv_formats}
+    capabilities |= {f"weights-{name}" for name in has.weight_formats}
     if has.executes_asynchronously:
-        found.add("async-scheduling")
+        capabilities.add("async-scheduling")
     if (os.cpu_count() or 1) > 1:
-        found.add("multi-core")
-    return frozenset(found)
+        capabilities.add("multi-core")
+    return frozenset(capabilities)
 
 
 def _knob(knob: Knob) -> EngineKnob:

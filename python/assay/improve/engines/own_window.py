@@ -132,7 +132,7 @@ class OwnWindow:
                 if self._engine.is_under_way(request_id):
                     self._engine.abort(request_id)
         self.seconds = max((record.end_s for record in self.records), default=clock() - self._begun)
-        self.records.sort(key=lambda one: one.number)
+        self.records.sort(key=lambda record: record.number)
 
     def _is_over(self, now: float) -> bool:
         """Whether nothing more is sent."""
@@ -158,7 +158,7 @@ class OwnWindow:
         scheduled = arrival_s if self._is_open else None
         # An engine takes requests between two steps; the wait until then is part of the TTFT, so
         # that a request of an open loop counts from its arrival.
-        one = _UnderWay(
+        request_under_way = _UnderWay(
             number=self._window.offset + self._sent,
             sent_s=now if scheduled is None else scheduled,
             scheduled_s=scheduled,
@@ -167,22 +167,22 @@ class OwnWindow:
         try:
             request_id = self._engine.add_request(request.prompt, sampling_params(request))
         except AssayError as error:
-            self.records.append(one.record(now, error.message))
+            self.records.append(request_under_way.record(now, error.message))
             return
-        self._under_way[request_id] = one
+        self._under_way[request_id] = request_under_way
 
     def _receive(self, output: StepOutput, now: float) -> None:
-        one = self._under_way.get(output.request_id)
-        if one is None:
+        request_under_way = self._under_way.get(output.request_id)
+        if request_under_way is None:
             return
         tokens = output.token_ids
         if tokens:
-            one.arrivals_s.append(now)
-            one.tokens += tokens
+            request_under_way.arrivals_s.append(now)
+            request_under_way.tokens += tokens
         if not output.finished:
             return
         del self._under_way[output.request_id]
         if output.summary is not None:
-            one.prompt_tokens = output.summary.prompt_tokens
+            request_under_way.prompt_tokens = output.summary.prompt_tokens
         error = None if output.error is None else output.error.message
-        self.records.append(one.record(now, error))
+        self.records.append(request_under_way.record(now, error))

@@ -13,13 +13,13 @@ _NVIDIA: Final = "/dev/nvidia"
 
 def gpu_of(pid: int) -> int | None:
     """The first NVIDIA GPU that a process or its children hold open; None for a CPU server."""
-    found = []
+    gpus = []
     for descendant in descendants(pid):
         for name in _open_files(descendant):
             number = name.removeprefix(_NVIDIA)
             if name != number and number.isdecimal():
-                found.append(int(number))
-    return min(found, default=None)
+                gpus.append(int(number))
+    return min(gpus, default=None)
 
 
 def hardware(gpu: int | None) -> dict[str, Any]:
@@ -36,9 +36,12 @@ def hardware(gpu: int | None) -> dict[str, Any]:
     listed = probe().gpus
     if gpu >= len(listed):
         return {**host.to_data(), "device": f"cuda:{gpu}"}
-    one = listed[gpu]
+    properties = listed[gpu]
     return replace(
-        host, cache_bytes=one.l2_bytes, device=f"cuda:{gpu}", device_description=one.name
+        host,
+        cache_bytes=properties.l2_bytes,
+        device=f"cuda:{gpu}",
+        device_description=properties.name,
     ).to_data()
 
 

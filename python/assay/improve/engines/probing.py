@@ -65,8 +65,10 @@ def parse(data: Any) -> ProbeAnswer:
 
 
 def _of_lists(given: Mapping[str, Any], choice: Mapping[str, Any]) -> ProbeAnswer:
-    texts = tuple(str(one) for one in given.get("tokens") or ())
-    logprobs = tuple(float(one) for one in given.get("token_logprobs") or () if one is not None)
+    texts = tuple(str(token) for token in given.get("tokens") or ())
+    logprobs = tuple(
+        float(logprob) for logprob in given.get("token_logprobs") or () if logprob is not None
+    )
     tops = tuple(
         {str(token): float(value) for token, value in top.items()}
         for top in given.get("top_logprobs") or ()
@@ -97,14 +99,14 @@ def _ids(choice: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, ...]:
     """Token ids, where the server adds them to the answer."""
     given = choice.get("token_ids")
     if isinstance(given, list) and len(given) == len(texts):
-        return tuple(int(one) for one in given)
+        return tuple(int(token) for token in given)
     return ()
 
 
 def _margins(tops: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
-    found = []
+    margins = []
     for top in tops:
         best = sorted(top.values(), reverse=True)[:2]
         if len(best) == 2:
-            found.append(best[0] - best[1])
-    return tuple(found) if len(found) == len(tops) else ()
+            margins.append(best[0] - best[1])
+    return tuple(margins) if len(margins) == len(tops) else ()

@@ -26,6 +26,7 @@ _START_TICKS: Final = 19
 _STATE: Final = 0
 _CPU_TICKS: Final = slice(11, 15)
 """utime, stime, cutime and cstime."""
+_PARENT: Final = 1
 _GROUP: Final = 2
 
 
@@ -183,14 +184,14 @@ def _members(record: ServerRecord) -> dict[int, int]:
         # Another process has the pid now, and nothing of the server can be told from it.
         return {}
     if leader is None or int(leader[_GROUP]) == record.pid:
-        found = [pid for pid, fields in table.items() if int(fields[_GROUP]) == record.pid]
+        pids = [pid for pid, fields in table.items() if int(fields[_GROUP]) == record.pid]
         started = record.start_ticks or 0
-        found = [pid for pid in found if int(table[pid][_START_TICKS]) >= started]
+        pids = [pid for pid in pids if int(table[pid][_START_TICKS]) >= started]
     else:
-        found = _descendants(record.pid, table)
+        pids = _descendants(record.pid, table)
     return {
         pid: int(table[pid][_START_TICKS])
-        for pid in found
+        for pid in pids
         if table[pid][_STATE] not in ("Z", "X") and pid != os.getpid()
     }
 
@@ -210,25 +211,25 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _descendants(pid: int, table: Mapping[int, Sequence[str]]) -> list[int]:
-    found, seen = [pid], {pid}
-    for parent in found:
-        children = [one for one, fields in table.items() if int(fields[1]) == parent]
-        found += [child for child in children if child not in seen]
+    pids, seen = [pid], {pid}
+    for parent in pids:
+        children = [child for child, fields in table.items() if int(fields[_PARENT]) == parent]
+        pids += [child for child in children if child not in seen]
         seen.update(children)
-    return found
+    return pids
 
 
 def _alive(members: Mapping[int, int], process: subprocess.Popen[bytes] | None) -> dict[int, int]:
     if process is not None:
         process.poll()
-    found = {}
+    alive = {}
     for pid, ticks in members.items():
         fields = _stat(pid)
         if fields is None or fields[_STATE] in ("Z", "X"):
             continue
         if int(fields[_START_TICKS]) == ticks:
-            found[pid] = ticks
-    return found
+            alive[pid] = ticks
+    return alive
 
 
 def _signal(members: Mapping[int, int], number: signal.Signals) -> None:

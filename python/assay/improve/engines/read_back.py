@@ -47,24 +47,24 @@ def read_back(
 ) -> ReadBack:
     """Every knob's value, from the best source that states it."""
     sources = _Sources(adapter, address, log)
-    found = ReadBack()
+    stated = ReadBack()
     for name, knob in adapter.knobs.items():
         for source in knob.read:
             if (text := sources.text(source)) is None:
                 continue
             try:
-                found.settings[name] = _value(knob, source, text)
+                stated.settings[name] = _value(knob, source, text)
             except ValueError:
-                found.problems.append(
+                stated.problems.append(
                     f"{name}: expected a value of its kind in {source}, got {text[:60]!r}"
                 )
                 continue
-            found.sources[name] = str(source)
+            stated.sources[name] = str(source)
             break
         else:
-            found.settings[name], found.sources[name] = _given(knob, argv, environment)
-    found.problems += sources.problems
-    return found
+            stated.settings[name], stated.sources[name] = _given(knob, argv, environment)
+    stated.problems += sources.problems
+    return stated
 
 
 def state_of(
@@ -78,8 +78,8 @@ def given_in(
     adapter: Adapter, argv: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Setting]:
     """The knobs that a command sets."""
-    found = {name: _given(knob, argv, environment) for name, knob in adapter.knobs.items()}
-    return {name: value for name, (value, where) in found.items() if where == COMMAND_LINE}
+    given = {name: _given(knob, argv, environment) for name, knob in adapter.knobs.items()}
+    return {name: value for name, (value, where) in given.items() if where == COMMAND_LINE}
 
 
 def _value(knob: AdapterKnob, source: Source, text: str) -> Setting:
@@ -131,7 +131,7 @@ class _Sources:
             at = line.find(before)
             if at >= 0:
                 rest = line[at + len(before) :].lstrip(" \t=:")
-                end = next((i for i, one in enumerate(rest) if one in _ENDS), len(rest))
+                end = next((i for i, character in enumerate(rest) if character in _ENDS), len(rest))
                 return rest[:end] or None
         return None
 

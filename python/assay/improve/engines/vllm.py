@@ -57,7 +57,7 @@ def has_no_weights(model: str) -> bool:
     path = Path(model)
     if not (path / "config.json").is_file():
         return False
-    return not any(one.suffix in WEIGHTS for one in path.iterdir())
+    return not any(file.suffix in WEIGHTS for file in path.iterdir())
 
 
 def _free_port() -> int:

@@ -18,7 +18,7 @@ from assay.improve.engines.process import output_of
 FOLDER: Final = "{folder}/traces"
 _FIELDS: Final = Path(__file__).with_name("vllm_fields.py")
 _READ: Final = (
-    "import runpy, sys; sys.path[:] = [one for one in sys.path if one]; "
+    "import runpy, sys; sys.path[:] = [folder for folder in sys.path if folder]; "
     "runpy.run_path(sys.argv[1], run_name='__main__')"
 )
 """Runs a file without its folder in the path: this one has a vllm.py and an http.py of its own."""
@@ -57,19 +57,21 @@ class VllmArguments:
 
     def adapter(self, base: Adapter) -> Adapter:
         """The adapter with this release's knobs; those it lacks are skipped with the reason."""
-        found = with_knobs(base, self.knobs(), f"vLLM {self.release} has no such argument")
+        adapter = with_knobs(base, self.knobs(), f"vLLM {self.release} has no such argument")
         if "profiler_config" in self.names:
             options = {"profiler": "torch", "torch_profiler_dir": FOLDER}
             return replace(
-                found,
+                adapter,
                 always=(
-                    *found.always,
+                    *adapter.always,
                     "--profiler-config",
                     json.dumps({**options, "torch_profiler_with_stack": False}),
                 ),
             )
         # Before 0.13 a variable says where traces go.
-        return replace(found, environment={**found.environment, "VLLM_TORCH_PROFILER_DIR": FOLDER})
+        return replace(
+            adapter, environment={**adapter.environment, "VLLM_TORCH_PROFILER_DIR": FOLDER}
+        )
 
 
 def _knob(field: Mapping[str, Any]) -> AdapterKnob:
@@ -135,9 +137,9 @@ def _mark(interpreter: str) -> str:
     import hashlib
 
     folder = Path(interpreter).parent.parent
-    found = sorted(folder.glob("lib/python3*/site-packages/vllm-*.dist-info/METADATA"))
-    if not found:
+    installed = sorted(folder.glob("lib/python3*/site-packages/vllm-*.dist-info/METADATA"))
+    if not installed:
         return ""
-    text = "".join(f"{path} {path.stat().st_mtime_ns}\n" for path in found)
+    text = "".join(f"{path} {path.stat().st_mtime_ns}\n" for path in installed)
     source = _FIELDS.read_text(encoding="utf-8")
     return hashlib.sha256((text + source).encode()).hexdigest()[:16]

@@ -85,7 +85,7 @@ def literal(kind: Any) -> list[Any]:
     if typing.get_origin(kind) is typing.Literal:
         return list(typing.get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return [one.value if issubclass(kind, int) else one.name for one in kind]
+        return [member.value if issubclass(kind, int) else member.name for member in kind]
     return []
 
 

@@ -75,8 +75,8 @@ class VllmInProcess(Engine):
         self._make: Callable[..., Any] = type(llm)
         # It is imported already: somebody made the object.
         self._vllm = sys.modules["vllm"]
-        found = VllmArguments.from_data(vllm_fields.read(self._vllm))
-        self.adapter: Adapter = found.adapter(adapters.load("vllm"))
+        release = VllmArguments.from_data(vllm_fields.read(self._vllm))
+        self.adapter: Adapter = release.adapter(adapters.load("vllm"))
         self._notes: list[str] = []
         if arguments is None:
             arguments = {name: self._configured(path) for name, path in _IDENTITY.items()}
@@ -97,9 +97,13 @@ class VllmInProcess(Engine):
     def describe(self) -> EngineDescription:
         """The release, the model and the machine."""
         gpu = self._gpu()
-        found = {*self.adapter.capabilities, "logprobs", "cuda" if gpu is not None else "cpu"}
+        capabilities = {
+            *self.adapter.capabilities,
+            "logprobs",
+            "cuda" if gpu is not None else "cpu",
+        }
         if self._is_traceable():
-            found.add("capture")
+            capabilities.add("capture")
         notes = [*self._notes, *(f"{name}: {why}" for name, why in self.adapter.skipped.items())]
         if self._configured("model_config/skip_tokenizer_init"):
             notes.append("the model has no tokenizer: prompts have a token for each word")
@@ -109,7 +113,7 @@ class VllmInProcess(Engine):
             model=Path(str(self._arguments["model"])).name,
             device="cpu" if gpu is None else f"cuda:{gpu}",
             hardware=placement.hardware(gpu),
-            capabilities=frozenset(found),
+            capabilities=frozenset(capabilities),
             context_limit=self._configured("model_config/max_model_len"),
             synthetic=str(self._configured("load_config/load_format")) == "dummy",
             details={
@@ -126,12 +130,14 @@ class VllmInProcess(Engine):
 
     def settings(self) -> Mapping[str, Setting]:
         """What the engine's configuration states; what it does not, as it was given."""
-        found: dict[str, Setting] = {}
+        settings: dict[str, Setting] = {}
         for name, knob in self.adapter.knobs.items():
-            stated = [one.path.removeprefix(_CONFIG) for one in knob.read if one.endpoint]
+            stated = [source.path.removeprefix(_CONFIG) for source in knob.read if source.endpoint]
             value = self._configured(stated[0]) if stated else self._arguments.get(name)
-            found[name] = knob.default if value is None and not stated else vllm_fields.plain(value)
-        return found
+            settings[name] = (
+                knob.default if value is None and not stated else vllm_fields.plain(value)
+            )
+        return settings
 
     def configure(self, changes: Mapping[str, Setting]) -> Undo:
         """Make another `LLM` with changes; where that fails, one with the former arguments."""
@@ -189,7 +195,10 @@ class VllmInProcess(Engine):
             detokenize=False,
         )
         asked = [stepper.prompt(prompt) for prompt in prompts]
-        return [_answer(one.outputs[0]) for one in self.llm.generate(asked, params, use_tqdm=False)]
+        return [
+            _answer(output.outputs[0])
+            for output in self.llm.generate(asked, params, use_tqdm=False)
+        ]
 
     def capture(self, workload: Workload, window: Window, folder: Path) -> Path | None:
         """A trace of a window by PyTorch's profiler, where the engine runs in this process."""
@@ -300,7 +309,7 @@ def _kind(error: BaseException) -> Failure:
 
 def _answer(output: Any) -> ProbeAnswer:
     tops = [
-        {str(token): float(one.logprob) for token, one in position.items()}
+        {str(token): float(alternative.logprob) for token, alternative in position.items()}
         for position in output.logprobs or ()
     ]
     ranked = [sorted(top.values(), reverse=True) for top in tops]
@@ -310,6 +319,6 @@ def _answer(output: Any) -> ProbeAnswer:
         token_ids=ids,
         texts=tuple(map(str, ids)),
         logprobs=tuple(top[str(token)] for token, top in chosen),
-        margins=tuple(one[0] - one[1] for one in ranked if len(one) > 1),
+        margins=tuple(values[0] - values[1] for values in ranked if len(values) > 1),
         top_logprobs=tuple(tops),
     )

@@ -58,7 +58,7 @@ class VllmStepper:
             tokens = list(self._tokenizer.encode(text))
         else:
             tokens = [self._token(word) for word in text.split()]
-        make = getattr(inputs, "tokens_input", None) or (lambda found: {"prompt_token_ids": found})
+        make = getattr(inputs, "tokens_input", None) or (lambda ids: {"prompt_token_ids": ids})
         return make(tokens or [1])
 
     def _token(self, word: str) -> int:
@@ -69,7 +69,9 @@ class VllmStepper:
 
     def step(self) -> list[StepOutput]:
         """One step; what it added."""
-        return [output for one in self._engine.step() if (output := self._output(one)) is not None]
+        return [
+            output for step in self._engine.step() if (output := self._output(step)) is not None
+        ]
 
     def _output(self, output: Any) -> StepOutput | None:
         name = output.request_id

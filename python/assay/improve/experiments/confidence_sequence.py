@@ -75,7 +75,7 @@ class ConfidenceSequence:
         if self.count < LEAST_BEFORE_CLIPPING:
             return value
         center = _median(self._ordered)
-        spread = 1.4826 * _median(sorted(abs(one - center) for one in self._ordered))
+        spread = 1.4826 * _median(sorted(abs(seen - center) for seen in self._ordered))
         bound = CLIP_SPREADS * max(spread, _RESOLUTION)
         return min(max(value, center - bound), center + bound)
 

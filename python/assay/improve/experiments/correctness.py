@@ -164,9 +164,11 @@ def _baseline_gate(
 
 
 def _bitwise(comparisons: Sequence[Comparison], evidence: Mapping[str, Any]) -> GateResult:
-    for number, one in enumerate(comparisons):
-        if one.first_difference is not None:
-            statement = f"probe {number}: token {one.first_difference} differs, lever is bitwise"
+    for number, comparison in enumerate(comparisons):
+        if comparison.first_difference is not None:
+            statement = (
+                f"probe {number}: token {comparison.first_difference} differs, lever is bitwise"
+            )
             return GateResult(GATE, False, statement, evidence)
     return GateResult(GATE, True, f"{len(comparisons)} probes: equal tokens", evidence)
 
@@ -179,20 +181,20 @@ def _rounding(
 ) -> GateResult:
     tie = max(reference.logprob_difference or 0.0, LEAST_NEAR_TIE)
     differing = 0
-    for number, one in enumerate(comparisons):
-        if one.first_difference is None:
+    for number, comparison in enumerate(comparisons):
+        if comparison.first_difference is None:
             continue
         differing += 1
-        if one.margin is None:
+        if comparison.margin is None:
             statement = (
-                f"probe {number}: token {one.first_difference} differs, and the engine gives no "
+                f"probe {number}: token {comparison.first_difference} differs, and the engine gives no "
                 "log-probabilities to tell a near tie"
             )
             return GateResult(GATE, False, statement, evidence)
-        if one.margin > tie:
+        if comparison.margin > tie:
             statement = (
-                f"probe {number}: token {one.first_difference} differs with a top-2 margin of "
-                f"{one.margin:.4f} nats; a near tie is below {tie:.4f}"
+                f"probe {number}: token {comparison.first_difference} differs with a top-2 margin of "
+                f"{comparison.margin:.4f} nats; a near tie is below {tie:.4f}"
             )
             return GateResult(GATE, False, statement, evidence)
     statement = f"{len(comparisons)} probes: equal tokens"

@@ -48,5 +48,5 @@ def coverage(count: int, confidence: float = 0.95) -> float:
     if not count:
         return 0.0
     place = _rank(count, confidence)
-    outside: int = 2 * sum(math.comb(count, one) for one in range(place + 1))
+    outside: int = 2 * sum(math.comb(count, below) for below in range(place + 1))
     return 1 - outside / float(2**count)

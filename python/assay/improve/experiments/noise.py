@@ -65,13 +65,13 @@ class NoiseFloor:
         """Pairs that find a change of this share in 90 % of experiments."""
         wanted = math.log1p(effect)
         return next(
-            (n for n in range(2, _MOST_PAIRS) if self._found(n, alpha) <= wanted), _MOST_PAIRS
+            (n for n in range(2, _MOST_PAIRS) if self._detected(n, alpha) <= wanted), _MOST_PAIRS
         )
 
     def detectable(self, budget_s: float, switch_s: float = 0.0, alpha: float = 0.05) -> float:
         """The smallest change, as a share, that 90 % of experiments of this length find."""
         count = int(budget_s / (self.pair_s + switch_s)) if self.pair_s > 0.0 else 0
-        return math.expm1(self._found(count, alpha)) if count >= 2 else math.inf
+        return math.expm1(self._detected(count, alpha)) if count >= 2 else math.inf
 
     def settings(
         self, base: ExperimentSettings, effect: float = 0.03, switch_s: float = 0.0
@@ -96,7 +96,7 @@ class NoiseFloor:
     def statement(self, budget_s: float, switch_s: float = 0.0) -> str:
         """The floor in words."""
         least = self.detectable(budget_s, switch_s)
-        found = (
+        detects = (
             f"{budget_s:.0f} s find a change of {least:.1%} or more in nine of ten experiments"
             if least <= _MOST_DETECTABLE
             else f"{budget_s:.0f} s are too short to tell anything but a multiple"
@@ -104,14 +104,14 @@ class NoiseFloor:
         return (
             f"A/A: pairs of {self.block_s:.2f} s blocks differ by {self.sd:.1%} "
             f"(standard deviation of {self.pairs} pairs, autocorrelation {self.autocorrelation:+.2f}); "
-            f"{found}"
+            f"{detects}"
         )
 
     def _seconds_needed(self, times: int, effect: float, switch_s: float) -> float:
         longer = replace(self, sd=self.sd_by_length.get(times, self.sd))
         return longer.pairs_needed(effect) * (times * self.pair_s + switch_s)
 
-    def _found(self, count: int, alpha: float) -> float:
+    def _detected(self, count: int, alpha: float) -> float:
         half = half_width(count, self.sd**2 * (count - 1), alpha)
         return half + POWER_Z * self.sd / math.sqrt(count)
 
@@ -190,8 +190,8 @@ def floor_of(
     ratios = [log_ratio(pair, better) for pair in pairs]
     first = {block.pair: block.arm for block in reversed(blocks) if block.pair >= 0}
     later = [
-        value if first[one.pair] == "control" else -value
-        for one, value in zip(pairs, ratios, strict=True)
+        value if first[pair.pair] == "control" else -value
+        for pair, value in zip(pairs, ratios, strict=True)
     ]
     counted = [block for block in blocks if not block.dropped]
     sd = _deviation(ratios)
@@ -216,15 +216,15 @@ def floor_of(
 
 def _by_length(ratios: Sequence[float]) -> dict[int, float]:
     """Deviations of neighbors joined to longer pairs, while enough of them are left."""
-    found = {1: _deviation(ratios)}
+    deviations = {1: _deviation(ratios)}
     for times in (2, 4):
         joined = [
             math.fsum(ratios[at : at + times]) / times
             for at in range(0, len(ratios) - times + 1, times)
         ]
         if len(joined) >= _LEAST_JOINED:
-            found[times] = _deviation(joined)
-    return found
+            deviations[times] = _deviation(joined)
+    return deviations
 
 
 _LEAST_JOINED: Final = 8
@@ -242,10 +242,10 @@ def _verdict(
     looks = looks_of(blocks, better, settings.alpha)
     if not looks:
         return "invalid", "fewer than two pairs were undisturbed: the noise is unknown"
-    found = decide(looks[-1].ratio, settings.practical_threshold, 1.0 - settings.alpha)
-    if found.verdict == "undecided":
+    decision = decide(looks[-1].ratio, settings.practical_threshold, 1.0 - settings.alpha)
+    if decision.verdict == "undecided":
         return "undecided", ""
-    return "invalid", f"equal settings differ: {found.reason}"
+    return "invalid", f"equal settings differ: {decision.reason}"
 
 
 def _equal(work: WorkLedger) -> bool:

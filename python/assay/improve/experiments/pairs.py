@@ -50,8 +50,8 @@ def looks_of(
 ) -> list[Look]:
     """The confidence sequence over the pairs that count: one look a pair, from the second on."""
     sequence = ConfidenceSequence(alpha)
-    found = [(one.pair, sequence.add(log_ratio(one, better))) for one in pairs_of(blocks)]
-    return [Look(pair, as_ratios(seen)) for pair, seen in found if math.isfinite(seen.hi)]
+    intervals = [(pair.pair, sequence.add(log_ratio(pair, better))) for pair in pairs_of(blocks)]
+    return [Look(pair, as_ratios(seen)) for pair, seen in intervals if math.isfinite(seen.hi)]
 
 
 def as_ratios(log_ratios: Interval) -> Interval:

@@ -11,27 +11,27 @@ GATE = "settings read back"
 
 
 def mismatches(
-    asked: Mapping[str, Setting], found: Mapping[str, Setting]
+    asked: Mapping[str, Setting], reported: Mapping[str, Setting]
 ) -> dict[str, tuple[Setting, Setting]]:
     """Knobs whose value is not the one asked for: name to asked, found."""
     return {
-        name: (value, found.get(name))
+        name: (value, reported.get(name))
         for name, value in asked.items()
-        if name not in found or not same(value, found[name])
+        if name not in reported or not same(value, reported[name])
     }
 
 
-def same(asked: Setting, found: Setting) -> bool:
+def same(asked: Setting, reported: Setting) -> bool:
     """Whether two values of a knob are the same setting.
 
     >>> same(1, 1.0), same(True, 1), same("on", "off"), same(None, 0)
     (True, False, False, False)
     """
-    if isinstance(asked, bool) or isinstance(found, bool):
-        return asked is found
-    if isinstance(asked, int | float) and isinstance(found, int | float):
-        return abs(asked - found) <= 1e-9 * max(abs(asked), abs(found))
-    return asked == found
+    if isinstance(asked, bool) or isinstance(reported, bool):
+        return asked is reported
+    if isinstance(asked, int | float) and isinstance(reported, int | float):
+        return abs(asked - reported) <= 1e-9 * max(abs(asked), abs(reported))
+    return asked == reported
 
 
 def settings_gate(
@@ -49,13 +49,13 @@ def settings_gate(
         reference = first.setdefault(block.arm, block)
         wrong = mismatches({**reference.settings, **asked[block.arm]}, block.settings)
         if wrong:
-            name, (wanted, found) = next(iter(wrong.items()))
+            name, (wanted, reported) = next(iter(wrong.items()))
             return GateResult(
                 GATE,
                 False,
                 f"block {block.index} ({block.arm}): {name} should be {wanted!r}, "
-                f"the engine reports {found!r}",
-                {"block": block.index, "knob": name, "asked": wanted, "found": found},
+                f"the engine reports {reported!r}",
+                {"block": block.index, "knob": name, "asked": wanted, "found": reported},
             )
     followed: dict[str, tuple[Setting, Setting]] = {}
     if len(first) == 2:

@@ -240,11 +240,11 @@ class Trial:
 
     def _look(self, pair: int) -> None:
         assert self.meter is not None
-        done = [one for one in pairs_of(self.meter.blocks) if one.pair == pair]
+        done = [measured for measured in pairs_of(self.meter.blocks) if measured.pair == pair]
         if done:
-            found = self._sequence.add(log_ratio(done[0], self.workload.objective.better))
-            if math.isfinite(found.hi):
-                look = Look(pair, as_ratios(found))
+            interval = self._sequence.add(log_ratio(done[0], self.workload.objective.better))
+            if math.isfinite(interval.hi):
+                look = Look(pair, as_ratios(interval))
                 self.looks.append(look)
                 self._decision = decide(
                     look.ratio, self.settings.practical_threshold, 1.0 - self.settings.alpha

@@ -36,9 +36,9 @@ class WorkLedger:
         """Count a pair that asked for the same requests."""
         self.pairs += 1
         self.requests += len(control.records)
-        for arm, one in (("control", control), ("treatment", treatment)):
-            self.tokens[arm] += one.output_tokens
-            self.prompt_tokens[arm] += sum(record.prompt_tokens for record in one.records)
+        for arm, measurement in (("control", control), ("treatment", treatment)):
+            self.tokens[arm] += measurement.output_tokens
+            self.prompt_tokens[arm] += sum(record.prompt_tokens for record in measurement.records)
         if not self.problem:
             self.problem = self._compare(control, treatment)
 
@@ -62,7 +62,7 @@ class WorkLedger:
 
     def _compare(self, control: Measurement, treatment: Measurement) -> str:
         before, after = _ordered(control), _ordered(treatment)
-        if [one.number for one in before] != [one.number for one in after]:
+        if [record.number for record in before] != [record.number for record in after]:
             return f"{len(before)} requests in the control, {len(after)} in the treatment"
         if treatment.errors > control.errors:
             message = next(record.error for record in treatment.records if record.error is not None)
@@ -71,9 +71,9 @@ class WorkLedger:
                 f"{control.errors} in the control: {message}"
             )
         done = [
-            (one, other)
-            for one, other in zip(before, after, strict=True)
-            if one.error is None and other.error is None
+            (old, new)
+            for old, new in zip(before, after, strict=True)
+            if old.error is None and new.error is None
         ]
         return self._compare_outputs(done)
 
@@ -86,16 +86,22 @@ class WorkLedger:
                 f"request {wrong[0].number}: {wrong[0].prompt_tokens} prompt tokens in the control, "
                 f"{wrong[1].prompt_tokens} in the treatment"
             )
-        old = sum(one.output_tokens for one, _ in done)
-        new = sum(one.output_tokens for _, one in done)
+        old = sum(control.output_tokens for control, _ in done)
+        new = sum(treatment.output_tokens for _, treatment in done)
         allowed = 0.0 if self.correctness == "bitwise" else LENGTH_TOLERANCE * old
         if abs(new - old) > allowed:
             return (
                 f"{old} output tokens in the control, {new} in the treatment, for the same requests"
             )
         if self.greedy:
-            both = [(one, other) for one, other in done if one.digest and other.digest]
-            differ = [one.number for one, other in both if one.digest != other.digest]
+            both = [
+                (control, treatment)
+                for control, treatment in done
+                if control.digest and treatment.digest
+            ]
+            differ = [
+                control.number for control, treatment in both if control.digest != treatment.digest
+            ]
             self.digests_compared += len(both)
             self.digests_differ += len(differ)
             if differ and self.repeats and self.correctness == "bitwise":
@@ -105,4 +111,4 @@ class WorkLedger:
 
 def _ordered(measurement: Measurement) -> list[RequestRecord]:
     # A window may go through the requests more than once.
-    return sorted(measurement.records, key=lambda one: (one.number, one.sent_s))
+    return sorted(measurement.records, key=lambda record: (record.number, record.sent_s))

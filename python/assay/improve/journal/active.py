@@ -32,7 +32,10 @@ class ActiveRun:
     @property
     def is_attended(self) -> bool:
         """Whether the controller or the watchdog still lives."""
-        return any(one is not None and is_running(one) for one in (self.controller, self.watchdog))
+        return any(
+            process is not None and is_running(process)
+            for process in (self.controller, self.watchdog)
+        )
 
 
 def mark(run: RunFolder, controller: int, watchdog: int | None) -> None:
@@ -60,7 +63,7 @@ def active_runs() -> list[ActiveRun]:
     """The runs that are marked as under way."""
     if not _folder().is_dir():
         return []
-    found = []
+    runs = []
     for path in sorted(_folder().glob("*.json")):
         try:
             data = read_json("marker of a run", path)
@@ -69,13 +72,13 @@ def active_runs() -> list[ActiveRun]:
         except (InputError, KeyError, TypeError):
             # Markers are written whole: this is none of ours, or its run was deleted meanwhile.
             continue
-        found.append(ActiveRun(run, processes[0], processes[1], path))
-    return found
+        runs.append(ActiveRun(run, processes[0], processes[1], path))
+    return runs
 
 
 def _identity(pid: int) -> dict[str, Any] | None:
-    found = identify(pid)
-    return None if found is None else found.to_data()
+    process = identify(pid)
+    return None if process is None else process.to_data()
 
 
 def _record(data: Mapping[str, Any] | None) -> ServerRecord | None:

@@ -69,7 +69,9 @@ class JournaledEngine(Engine):
         self.unrecorded: list[str] = []
         """Why rollbacks were not recorded: the disk was full even for them."""
         records = journal.read()
-        self.rollbacks = sum(bool(one.data.get("automatic")) for one in records.of("reverting"))
+        self.rollbacks = sum(
+            bool(record.data.get("automatic")) for record in records.of("reverting")
+        )
         for record in records.of("intend"):
             self._number = record.data["change"] + 1
         self._restarting = engine.restarting()
@@ -206,7 +208,7 @@ class JournaledEngine(Engine):
     def _applied(self, change: JournaledChange) -> None:
         read_back = configuration_hash(self.settings())
         # What goes back to an earlier configuration takes changes off the stack, itself too.
-        numbers = [one.number for one in undone_by(self._stack, read_back)]
+        numbers = [undone.number for undone in undone_by(self._stack, read_back)]
         self._journal.append(
             "applied",
             change=change.number,
@@ -218,7 +220,7 @@ class JournaledEngine(Engine):
 
     def _undo(self, change: JournaledChange) -> None:
         """Undo a change, and before it those that were made after it."""
-        numbers = [one.number for one in self._stack]
+        numbers = [applied.number for applied in self._stack]
         if change.number in numbers:
             place = numbers.index(change.number)
             self._revert(self._stack[place:], TRIAL_OVER, automatic=False)
@@ -284,7 +286,7 @@ class JournaledEngine(Engine):
         self.inner.configure(values)
 
     def _forget(self, numbers: Sequence[int]) -> None:
-        self._stack = [one for one in self._stack if one.number not in numbers]
+        self._stack = [change for change in self._stack if change.number not in numbers]
         for number in numbers:
             self._undos.pop(number, None)
 

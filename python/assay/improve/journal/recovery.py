@@ -67,7 +67,7 @@ def recover(
         elif (nothing := _nothing_to_do(run, reading, safe, to_start=to_start)) is not None:
             done = nothing
         else:
-            numbers = [one.number for one in reversed(outstanding(reading.records))]
+            numbers = [change.number for change in reversed(outstanding(reading.records))]
             _append(journal, problems, "reverting", changes=numbers, why=why, to=safe["hash"])
             done = _restore(run, reading, safe, journal, problems, progress)
             # A server that is stopped has no configuration.
@@ -97,18 +97,16 @@ def _stop_all(
 ) -> Recovery:
     """End servers of a run that died before it had recorded a configuration to come back to."""
     users = {
-        one.data["server"]["pid"] for one in reading.of("engine") if one.data.get("found") is True
+        record.data["server"]["pid"]
+        for record in reading.of("engine")
+        if record.data.get("found") is True
     }
-    found = [
-        running_server
-        for running_server in running_servers(run, reading)
-        if running_server.pid not in users
-    ]
-    for server in found:
+    servers = [server for server in running_servers(run, reading) if server.pid not in users]
+    for server in servers:
         processes.stop(server)
-    action = "stopped" if found else "nothing"
+    action = "stopped" if servers else "nothing"
     _append(journal, problems, "recovered", by=by, why=why, action=action)
-    text = "the server that the run had started is stopped" if found else "no change was made"
+    text = "the server that the run had started is stopped" if servers else "no change was made"
     return Recovery(run, action, f"{run.id}: {text}", None)
 
 
@@ -150,17 +148,17 @@ def _restore(
         text = f"{run.id}: the engine ended with its process; the stored configuration is the recorded one"
         return Recovery(run, "stored", text, settings)
     wanted = ServerRecord.from_data(safe["server"])
-    found = running_servers(run, reading, wanted)
+    servers = running_servers(run, reading, wanted)
     is_changed = bool(outstanding(reading.records)) or safe is not _safe(reading, first=False)
-    if safe["on_death"] == "restart" and not is_changed and len(found) == 1 and _answers(wanted):
+    if safe["on_death"] == "restart" and not is_changed and len(servers) == 1 and _answers(wanted):
         text = (
-            f"{run.id}: the server still runs the recorded configuration (process {found[0].pid})"
+            f"{run.id}: the server still runs the recorded configuration (process {servers[0].pid})"
         )
         return Recovery(run, "kept", text, settings)
-    if not found and reading.is_finished:
+    if not servers and reading.is_finished:
         text = f"{run.id}: the server does not run; its command is {shlex.join(wanted.argv)}"
         return Recovery(run, "stopped", text, settings)
-    for server in found:
+    for server in servers:
         progress(f"stopping process {server.pid}")
         processes.stop(server)
     if safe["on_death"] == "stop":
@@ -186,11 +184,11 @@ def running_servers(
 ) -> list[ServerRecord]:
     """Servers of a run that still run: recorded ones, those that carry its id, and on its port."""
     recorded = [
-        ServerRecord.from_data(one.data["server"])
-        for one in reading.of("engine")
-        if one.data.get("server")
+        ServerRecord.from_data(record.data["server"])
+        for record in reading.of("engine")
+        if record.data.get("server")
     ]
-    found = {one.pid: one for one in recorded if processes.is_running(one)}
+    running = {server.pid: server for server in recorded if processes.is_running(server)}
     # Started, but the controller died before it could record it; or started by the user.
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     others = [pid for pid in pids if processes.process_environment(pid).get(RUN_VARIABLE) == run.id]
@@ -198,9 +196,9 @@ def running_servers(
         others.append(processes.listener(port) or 0)
     for pid in others:
         identified = None if pid in (0, os.getpid()) else processes.identify(pid)
-        if identified is not None and pid not in found and processes.is_running(identified):
-            found[pid] = identified
-    return list(found.values())
+        if identified is not None and pid not in running and processes.is_running(identified):
+            running[pid] = identified
+    return list(running.values())
 
 
 def _local_port(url: str) -> int | None:

@@ -59,7 +59,7 @@ def resume_state(run: RunFolder) -> ResumeState:
     if started is None:
         raise InputError(f"run {run.id} cannot be resumed: it never began", "start a new run")
     phase = reading.last("phase")
-    safe = [one.data["settings"] for one in reading.of("safe")]
+    safe = [record.data["settings"] for record in reading.of("safe")]
     return ResumeState(
         run,
         started.data,
@@ -68,10 +68,10 @@ def resume_state(run: RunFolder) -> ResumeState:
         safe[0] if safe else None,
         safe[-1] if safe else None,
         tuple(outstanding(reading.records)),
-        tuple(one.data for one in reading.of("kept")),
-        tuple(one.data for one in reading.of("verdict")),
-        tuple(block_of(one.data) for one in reading.of("block")),
-        tuple(str(one.data.get("text")) for one in reading.of("degradation")),
+        tuple(record.data for record in reading.of("kept")),
+        tuple(record.data for record in reading.of("verdict")),
+        tuple(block_of(record.data) for record in reading.of("block")),
+        tuple(str(record.data.get("text")) for record in reading.of("degradation")),
         reading.is_finished,
     )
 
@@ -81,4 +81,4 @@ def elapsed(reading: JournalReading) -> float:
     for record in reversed(reading.records):
         if isinstance(record.data.get("elapsed_s"), int | float):
             return float(record.data["elapsed_s"])
-    return sum(float(one.data["seconds"]) for one in reading.of("block"))
+    return sum(float(record.data["seconds"]) for record in reading.of("block"))

@@ -30,7 +30,7 @@ def check_rollback(
     The number of blocks is fixed beforehand, so that the test is not repeated until it passes. None
     where there are too few blocks to compare with, which is recorded as a degradation.
     """
-    values = [one.value for one in before if not one.dropped and one.value > 0.0]
+    values = [block.value for block in before if not block.dropped and block.value > 0.0]
     if len(values) < 2:
         text = f"{len(values)} blocks before the change: equivalence after the rollback not tested"
         journal.append("degradation", text=text)

@@ -141,8 +141,8 @@ def stored(root: Path | None = None) -> list[RunFolder]:
     root = runs_folder() if root is None else root
     if not root.is_dir():
         return []
-    found = [path for path in root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()]
-    return [RunFolder(path) for path in sorted(found, key=lambda path: path.name, reverse=True)]
+    folders = [path for path in root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()]
+    return [RunFolder(path) for path in sorted(folders, key=lambda path: path.name, reverse=True)]
 
 
 def find(name: str, root: Path | None = None) -> RunFolder:
@@ -153,7 +153,7 @@ def find(name: str, root: Path | None = None) -> RunFolder:
     known = stored(root)
     if name == LATEST and known:
         return known[0]
-    matches = [one for one in known if name and one.id.startswith(name)]
+    matches = [run for run in known if name and run.id.startswith(name)]
     exact = [match for match in matches if match.id == name]
     if len(exact or matches) == 1:
         return (exact or matches)[0]
@@ -167,7 +167,7 @@ def find(name: str, root: Path | None = None) -> RunFolder:
             f'unknown run "{name}": no runs are stored in {root or runs_folder()}',
             "assay run makes one",
         )
-    raise unknown_name("run", name, [one.id for one in known])
+    raise unknown_name("run", name, [run.id for run in known])
 
 
 def configuration_hash(settings: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def candidates(
 ) -> tuple[list[Candidate], list[Skipped]]:
     """A candidate for each value that each applicable lever may try, and the levers left out."""
     facts = Facts.of(description, settings, workload, diagnosis)
-    found: list[Candidate] = []
+    proposals: list[Candidate] = []
     skipped: list[Skipped] = []
     proposed: set[tuple[tuple[str, Setting], ...]] = set()
     for lever in levers:
@@ -51,19 +51,21 @@ def candidates(
             skipped.append(Skipped(lever.name, f"{already}: {current}"))
         for row in fresh:
             proposed.add(tuple(sorted(row.items())))
-            found.append(_candidate(lever, row, knobs, settings, notes))
-    return found, skipped
+            proposals.append(_candidate(lever, row, knobs, settings, notes))
+    return proposals, skipped
 
 
 def domain(
     proposed: Sequence[Candidate], settings: Mapping[str, Setting]
 ) -> dict[str, tuple[Setting, ...]]:
     """The space of a joint search: every knob of the candidates with its values and the current one."""
-    found: dict[str, dict[Setting, None]] = {}
+    values_of: dict[str, dict[Setting, None]] = {}
     for candidate in proposed:
         for knob, value in candidate.changes.items():
-            found.setdefault(knob, {})[value] = None
-    return {knob: tuple(dict.fromkeys((*values, settings[knob]))) for knob, values in found.items()}
+            values_of.setdefault(knob, {})[value] = None
+    return {
+        knob: tuple(dict.fromkeys((*values, settings[knob]))) for knob, values in values_of.items()
+    }
 
 
 def _applies(
@@ -130,11 +132,11 @@ _DROPPED = object()
 
 
 def _computed(
-    lever: Lever, one: KnobRange, value: Setting, knob: EngineKnob, facts: Facts
+    lever: Lever, knob_range: KnobRange, value: Setting, knob: EngineKnob, facts: Facts
 ) -> Setting | object:
     """The value of a knob, as its schema takes it."""
     if isinstance(value, str) and value.startswith("="):
-        where = f"lever {lever.name}: knobs: {one.knob}"
+        where = f"lever {lever.name}: knobs: {knob_range.knob}"
         value = predicates.parse(value[1:], where).value(facts)
         if value is None:
             return _DROPPED

@@ -85,18 +85,18 @@ class Facts:
 
 def workload_facts(workload: Workload) -> dict[str, Any]:
     """The facts of a workload by name."""
-    found = shape(workload)
+    lengths = shape(workload)
     at_once = workload.concurrency
     if at_once is None and workload.arrival == "closed":
-        at_once = found.requests
+        at_once = lengths.requests
     return {
         "concurrency": at_once,
         "rate": workload.rate,
         "open": workload.arrival != "closed",
-        "requests": found.requests,
-        "prompt_tokens": found.input_mean,
-        "output_tokens": found.output_mean,
-        "prefix_share": found.prefix_share,
+        "requests": lengths.requests,
+        "prompt_tokens": lengths.input_mean,
+        "output_tokens": lengths.output_mean,
+        "prefix_share": lengths.prefix_share,
         "greedy": not any(request.sampling for request in workload.requests),
         "latency": workload.objective.better == "lower",
     }

@@ -20,10 +20,10 @@ def built_in() -> list[Lever]:
     """Every lever of the library, by engine and then in the order of its file."""
     from dataclasses import replace
 
-    found: list[Lever] = []
+    levers: list[Lever] = []
     for path in sorted(LIBRARY.glob("*.yaml")):
-        found += [replace(one, source=f"built-in {path.name}") for one in read(path)]
-    return found
+        levers += [replace(lever, source=f"built-in {path.name}") for lever in read(path)]
+    return levers
 
 
 def read(path: Path) -> list[Lever]:
@@ -37,7 +37,7 @@ def load(engine: str | None = None, files: Iterable[Path] = ()) -> list[Lever]:
     A lever of a file replaces the library's of the same name and engine; two files may not have
     the same one.
     """
-    found = {(one.engine, one.name): one for one in built_in()}
+    levers = {(lever.engine, lever.name): lever for lever in built_in()}
     given: dict[tuple[str, str], str] = {}
     for path in files:
         for lever in read(path):
@@ -48,8 +48,10 @@ def load(engine: str | None = None, files: Iterable[Path] = ()) -> list[Lever]:
                     "rename one of them",
                 )
             given[key] = lever.source
-            found[key] = lever
-    return [one for one in found.values() if engine in (None, one.engine) or one.engine == ANY]
+            levers[key] = lever
+    return [
+        lever for lever in levers.values() if engine in (None, lever.engine) or lever.engine == ANY
+    ]
 
 
 def find(levers: Sequence[Lever], name: str) -> list[Lever]:

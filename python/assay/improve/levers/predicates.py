@@ -53,12 +53,12 @@ class Expression:
     def value(self, facts: Facts) -> Value:
         """Its value; None where it depends on something that is not known."""
         try:
-            found = _evaluate(self._tree, facts)
+            value = _evaluate(self._tree, facts)
         except (TypeError, ZeroDivisionError, OverflowError) as error:
             raise InputError(f"{self.where}: {self.text}: {error}") from None
-        if isinstance(found, float) and not math.isfinite(found):
-            raise InputError(f"{self.where}: {self.text}: expected a finite number, got {found}")
-        return found
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{self.where}: {self.text}: expected a finite number, got {value}")
+        return value
 
     def knobs(self) -> Iterator[str]:
         """The knobs that it reads."""
@@ -119,8 +119,8 @@ def _check(node: ast.expr, text: str, where: str, depth: int) -> None:
             return
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             _check_call(name, args, refuse)
-            for one in args if name in _CHOICES else ():
-                _check(one, text, where, depth + 1)
+            for argument in args if name in _CHOICES else ():
+                _check(argument, text, where, depth + 1)
             return
     if depth > MAX_DEPTH:
         raise refuse(f"expected at most {MAX_DEPTH} levels, got more")
@@ -200,21 +200,21 @@ def _compare(
 ) -> bool | None:
     """A chain of comparisons; `== null` and `!= null` ask whether something is known."""
     nodes = [left, *rest]
-    found: list[bool | None] = []
+    truths: list[bool | None] = []
     for op, first, second in zip(ops, nodes, nodes[1:], strict=False):
         pair = _evaluate(first, facts), _evaluate(second, facts)
         asks = isinstance(op, (ast.Eq, ast.NotEq)) and "null" in (_name(first), _name(second))
         if None in pair and not asks:
-            found.append(None)
+            truths.append(None)
             continue
         if not isinstance(op, (ast.Eq, ast.NotEq)):
             _numbers(pair)
         elif isinstance(pair[0], bool) != isinstance(pair[1], bool):
             # Python holds True for 1, which settings do not.
-            found.append(isinstance(op, ast.NotEq))
+            truths.append(isinstance(op, ast.NotEq))
             continue
-        found.append(_COMPARISONS[type(op)](*pair))
-    return _joined(found, True)
+        truths.append(_COMPARISONS[type(op)](*pair))
+    return _joined(truths, True)
 
 
 def _joined(parts: list[bool | None], every: bool) -> bool | None:
@@ -232,9 +232,9 @@ def _truth(node: ast.expr, facts: Facts) -> bool | None:
 
 
 def _numbers(pair: tuple[Value, Value]) -> None:
-    for one in pair:
-        if isinstance(one, bool) or not isinstance(one, (int, float)):
-            raise TypeError(f"expected a number, got {one!r}")
+    for value in pair:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"expected a number, got {value!r}")
 
 
 def _name(node: ast.AST) -> str | None:

@@ -62,13 +62,13 @@ def levers_of(data: Any, source: str) -> list[Lever]:
         raise InputError(f"{source}: levers: expected a list of levers, got {_shown(rows)}")
     if len(rows) > MAX_LEVERS:
         raise InputError(f"{source}: levers: expected at most {MAX_LEVERS}, got {len(rows)}")
-    found: dict[str, Lever] = {}
+    levers: dict[str, Lever] = {}
     for number, row in enumerate(rows, 1):
         lever = _lever(row, engine, source, number)
-        if lever.name in found:
+        if lever.name in levers:
             raise InputError(f"{source}: lever {lever.name}: expected each name once, got it twice")
-        found[lever.name] = lever
-    return list(found.values())
+        levers[lever.name] = lever
+    return list(levers.values())
 
 
 def _lever(row: Any, engine: str, source: str, number: int) -> Lever:
@@ -116,7 +116,7 @@ def _knobs(given: Any, riskier: Mapping[str, Any], where: str) -> tuple[KnobRang
     rows = _mapping(given, f"{where}: knobs")
     if not rows:
         raise InputError(f"{where}: knobs: expected a knob and its values, got none")
-    found = []
+    ranges = []
     for knob, values in rows.items():
         place = f"{where}: knobs: {knob}"
         if not _KNOB.fullmatch(knob):
@@ -126,18 +126,18 @@ def _knobs(given: Any, riskier: Mapping[str, Any], where: str) -> tuple[KnobRang
         direction = riskier.get(knob)
         if direction is not None:
             _one_of(direction, RISKIER, f"{where}: riskier: {knob}")
-        found.append(KnobRange(knob, tuple(_value(value, place) for value in values), direction))
+        ranges.append(KnobRange(knob, tuple(_value(value, place) for value in values), direction))
     for knob in riskier:
         if knob not in rows:
             raise _at(f"{where}: riskier", unknown_name("knob", knob, rows))
-    counts = {len(one.values) for one in found} - {1}
+    counts = {len(knob_range.values) for knob_range in ranges} - {1}
     if len(counts) > 1:
         raise InputError(
             f"{where}: knobs: expected as many values of each knob, got "
-            f"{', '.join(str(len(one.values)) for one in found)}",
+            f"{', '.join(str(len(knob_range.values)) for knob_range in ranges)}",
             "values of several knobs go together: the first of each, the second of each",
         )
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _value(value: Any, where: str) -> Setting:
@@ -182,7 +182,7 @@ def filled(change: str, values: Mapping[str, Setting]) -> str:
     >>> filled("kv={kv_format}", {"kv_format": "bf16"})
     'kv=bf16'
     """
-    return _PLACEHOLDER.sub(lambda found: str(values[found.group(1)]), change)
+    return _PLACEHOLDER.sub(lambda placeholder: str(values[placeholder.group(1)]), change)
 
 
 def _causes() -> tuple[str, ...]:
@@ -217,7 +217,7 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list):
         raise InputError(f"{where}: expected a list, got {_shown(value)}")
-    return tuple(_text(one, where) for one in value)
+    return tuple(_text(text, where) for text in value)
 
 
 def _text(value: Any, where: str) -> str:

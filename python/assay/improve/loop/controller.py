@@ -110,7 +110,7 @@ def _journaled(
 
 def _facts(state: RunState, command: str) -> dict[str, Any]:
     """What a run began with."""
-    options, found = state.options, state.description
+    options, description = state.options, state.description
     return {
         "command": command,
         "assay": build_info()["version"],
@@ -118,10 +118,10 @@ def _facts(state: RunState, command: str) -> dict[str, Any]:
         "target": options.target,
         "seed": options.seed,
         "dry_run": options.dry_run,
-        "engine": found.engine,
-        "release": found.release,
-        "model": found.model,
-        "device": found.device,
+        "engine": description.engine,
+        "release": description.release,
+        "model": description.model,
+        "device": description.device,
         "workload": state.workload.name,
         "settings": dict(state.start),
         "options": plain(options),

@@ -81,7 +81,7 @@ def _check_rollback(state: RunState) -> None:
     if state.control.noise is None:
         return
     before = state.control.noise.blocks
-    window = Window(requests=max((one.requests for one in before), default=1))
+    window = Window(requests=max((block.requests for block in before), default=1))
     rollback = check_rollback(state.engine, state.workload, window, before, state.journal)
     if rollback is not None:
         state.notes.append(f"after the rollback: {rollback.statement}")

@@ -42,7 +42,7 @@ def run_verdict(
         count = len(others)
         tried = "no lever applies" if not count else f"none of {count} trials gains {threshold:.0%}"
         return "nothing to gain", tried
-    most = max(open_ones, key=lambda one: one.ratio.hi if one.ratio is not None else 0.0)
+    most = max(open_ones, key=lambda result: result.ratio.hi if result.ratio is not None else 0.0)
     assert most.ratio is not None
     sentence = f"{len(open_ones)} of {len(others)} trials are undecided"
     if most.ratio.hi < USEFUL_BOUND:
@@ -61,7 +61,7 @@ def split(
     results: Sequence[ExperimentResult], kept: Sequence[ExperimentResult]
 ) -> tuple[tuple[ExperimentResult, ...], tuple[ExperimentResult, ...]]:
     """Undecided and rejected trials, without those that were kept."""
-    kept_names = {one.experiment for one in kept}
+    kept_names = {result.experiment for result in kept}
     others = [result for result in results if result.experiment not in kept_names]
     undecided = tuple(other for other in others if other.verdict == "undecided")
     rejected = tuple(other for other in others if other.verdict != "undecided")

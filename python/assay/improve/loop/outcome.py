@@ -42,8 +42,8 @@ class Outcome(Answer):
     def to_json(self) -> dict[str, Any]:
         """The keys that scripts read."""
 
-        def figure(one: Interval | None) -> dict[str, float] | None:
-            return None if one is None else one._asdict()
+        def figure(interval: Interval | None) -> dict[str, float] | None:
+            return None if interval is None else interval._asdict()
 
         def names(results: tuple[ExperimentResult, ...]) -> list[dict[str, Any]]:
             return [

@@ -33,18 +33,20 @@ def rerank(state: RunState, pending: Sequence[Candidate]) -> list[Candidate]:
     known = on_top_of(
         state.chosen.known, state.stack.results, {**state.start, **state.stack.changes}
     )
-    found, skipped = rank(
+    reranked, skipped = rank(
         pending,
         known,
         history=state.chosen.past,
         cost=TrialCost(restart_s=state.restart_s),
         constraints=state.chosen.constraints,
     )
-    state.skipped += [(one.lever, one.reason) for one in skipped]
-    ranked = [replace(one, predicted_on=dict(state.stack.changes)) for one in found]
+    state.skipped += [(candidate.lever, candidate.reason) for candidate in skipped]
+    ranked = [replace(candidate, predicted_on=dict(state.stack.changes)) for candidate in reranked]
     _note(state, pending, ranked)
     state.journal.append(
-        "ranking", on=dict(state.stack.changes), candidates=[plain(one) for one in ranked]
+        "ranking",
+        on=dict(state.stack.changes),
+        candidates=[plain(candidate) for candidate in ranked],
     )
     return ranked
 
@@ -63,7 +65,7 @@ def on_top_of(
         known,
         settings=settings,
         baseline=baseline,
-        kept=tuple(one.candidate for one in kept),
+        kept=tuple(result.candidate for result in kept),
         step_scale=after / before if before and after else 1.0,
     )
 
@@ -79,9 +81,9 @@ def _measured(result: ExperimentResult) -> dict[str, float]:
 
 def _note(state: RunState, before: Sequence[Candidate], after: Sequence[Candidate]) -> None:
     """Say so where the order has changed."""
-    names = {one.name for one in after}
-    old = [one.name for one in before if one.name in names]
-    new = [one.name for one in after]
+    names = {candidate.name for candidate in after}
+    old = [candidate.name for candidate in before if candidate.name in names]
+    new = [candidate.name for candidate in after]
     if old == new:
         return
     state.notes.append(

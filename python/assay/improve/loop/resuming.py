@@ -42,7 +42,7 @@ def options_of(folder: RunFolder, budget_s: float) -> RunOptions:
         "budget_s": budget_s,
         "only": tuple(stored.get("only") or ()),
         "skip": tuple(stored.get("skip") or ()),
-        "lever_files": tuple(Path(one) for one in stored.get("lever_files") or ()),
+        "lever_files": tuple(Path(path) for path in stored.get("lever_files") or ()),
     }
     return RunOptions(**stored)
 
@@ -68,7 +68,7 @@ def restore(state: RunState) -> bool:
         for data in past.verdicts
         if data.get("role", "trial") == "trial"
     ]
-    kept = {str(one.get("experiment")) for one in past.kept}
+    kept = {str(record.get("experiment")) for record in past.kept}
     for result in results:
         adopt(state, result, is_kept=result.experiment in kept)
     state.names |= {str(verdict["experiment"]) for verdict in past.verdicts}
@@ -96,16 +96,18 @@ def _ranked(state: RunState) -> bool:
     if fingerprint is not None:
         state.captured = Captured(fingerprint=dict(fingerprint.data))
     state.skipped = [
-        (str(one["lever"]), str(one["reason"])) for one in state.plan.get("skipped", ())
+        (str(row["lever"]), str(row["reason"])) for row in state.plan.get("skipped", ())
     ]
     decided = {result.candidate.name for result in state.results if result.verdict != "undecided"}
-    ranked = tuple(_candidate(one) for one in state.plan.get("candidates", ()))
+    ranked = tuple(_candidate(row) for row in state.plan.get("candidates", ()))
     again = journals.read(state.folder.path).last("ranking")
-    last = [] if again is None else [_candidate(one) for one in again.data["candidates"]]
+    last = [] if again is None else [_candidate(row) for row in again.data["candidates"]]
     # What was ranked again comes in that order; undecided trials of before, then, are tried again.
-    names = {one.name for one in last}
-    left = [*last, *(one for one in ranked if one.name not in names)]
-    state.chosen = Chosen(tuple(one for one in left if one.name not in decided), ranked)
+    names = {candidate.name for candidate in last}
+    left = [*last, *(candidate for candidate in ranked if candidate.name not in names)]
+    state.chosen = Chosen(
+        tuple(candidate for candidate in left if candidate.name not in decided), ranked
+    )
     return True
 
 
@@ -121,7 +123,7 @@ def _result(
         reason=str(data.get("reason", "")),
         blocks=tuple(blocks),
         looks=tuple(looks_of(blocks, better)),
-        gates=tuple(GateResult(**one) for one in data.get("gates", ())),
+        gates=tuple(GateResult(**gate) for gate in data.get("gates", ())),
         seconds=float(data.get("seconds", 0.0)),
         failure=str(data.get("failure", "")),
         futile=bool(data.get("futile", False)),

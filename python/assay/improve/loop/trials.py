@@ -94,11 +94,11 @@ def name_of(state: RunState, candidate: Candidate) -> str:
 
 def unique(state: RunState, name: str) -> str:
     """A name with a number, where an earlier part of the run has had it."""
-    number, found = 1, name
-    while found in state.names:
+    number, free = 1, name
+    while free in state.names:
         number += 1
-        found = f"{name} ({number})"
-    return found
+        free = f"{name} ({number})"
+    return free
 
 
 def record(state: RunState, result: ExperimentResult, role: str = "trial") -> None:
@@ -162,9 +162,9 @@ def _without(
             yield replace(result, candidate=replace(own, changes=left))
 
 
-def _times(one: Interval, other: Interval) -> Interval:
+def _times(first: Interval, second: Interval) -> Interval:
     """The product of two ratios, ends with ends."""
-    return Interval(one.value * other.value, one.lo * other.lo, one.hi * other.hi)
+    return Interval(first.value * second.value, first.lo * second.lo, first.hi * second.hi)
 
 
 def sentence(result: ExperimentResult) -> str:

@@ -50,7 +50,7 @@ class Constraints:
         """Why settings would fail as an earlier trial did; None where nothing says so."""
         for failure in self.failures:
             if self._repeats(failure, settings):
-                changed = ", ".join(f"{name}={one}" for name, one in failure.changes.items())
+                changed = ", ".join(f"{name}={value}" for name, value in failure.changes.items())
                 return f"{failure.kind} at {changed} ({failure.source})"
         return None
 

@@ -82,7 +82,7 @@ class History:
     def failure_rate(self, lever: str) -> tuple[int, int]:
         """How many trials of a lever failed, and how many there were."""
         of_lever = [trial for trial in self.trials if lever in trial.levers]
-        return sum(bool(one.failure) for one in of_lever), len(of_lever)
+        return sum(bool(trial.failure) for trial in of_lever), len(of_lever)
 
 
 def read(fingerprint: Fingerprint, root: Path | None = None, leave_out: str = "") -> History:
@@ -94,8 +94,8 @@ def read(fingerprint: Fingerprint, root: Path | None = None, leave_out: str = ""
         if folder.id == leave_out or runs >= MOST_RUNS:
             continue
         reading = journals.read(folder.path)
-        found = reading.last(_FINGERPRINT)
-        if found is None or found.data.get("hash") != fingerprint.hash:
+        recorded = reading.last(_FINGERPRINT)
+        if recorded is None or recorded.data.get("hash") != fingerprint.hash:
             continue
         runs += 1
         if reading.problems:
@@ -137,6 +137,8 @@ def _figure(data: Any) -> Interval | None:
         data = [data.get(name) for name in ("value", "lo", "hi")]
     if not isinstance(data, (list, tuple)) or len(data) != 3:
         return None
-    if not all(isinstance(one, (int, float)) and math.isfinite(one) and one > 0 for one in data):
+    if not all(
+        isinstance(number, (int, float)) and math.isfinite(number) and number > 0 for number in data
+    ):
         return None
-    return Interval(*(float(one) for one in data))
+    return Interval(*(float(number) for number in data))

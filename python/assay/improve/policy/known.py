@@ -62,13 +62,13 @@ class Known:
     @property
     def cores(self) -> int:
         """CPU cores that the engine may use; 1 where unknown."""
-        found = self.description.hardware.get("usable_cores")
-        return found if isinstance(found, int) and found > 0 else 1
+        usable = self.description.hardware.get("usable_cores")
+        return usable if isinstance(usable, int) and usable > 0 else 1
 
     def figure(self, name: str) -> float | None:
         """A figure of the baseline, if it was measured and is above zero."""
-        found = None if self.baseline is None else self.baseline.figures.get(name)
-        return found if found is not None and found > 0 else None
+        measured = None if self.baseline is None else self.baseline.figures.get(name)
+        return measured if measured is not None and measured > 0 else None
 
     def at_once(self, limit: Setting) -> int:
         """Requests that run in one batch under a limit of the engine."""

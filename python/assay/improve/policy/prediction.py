@@ -80,7 +80,7 @@ def amdahl(figure: Interval, share: float) -> Interval:
     >>> amdahl(Interval(2.0, 2.0, 2.0), 0.5).value
     1.3333333333333333
     """
-    value, lo, hi = (1 / ((1 - share) + share / one) for one in figure)
+    value, lo, hi = (1 / ((1 - share) + share / ratio) for ratio in figure)
     return Interval(value, min(lo, hi), max(lo, hi))
 
 

@@ -79,15 +79,15 @@ def rank(
     constraints = constraints or Constraints(riskier(known))
     for failure in history.failures():
         constraints.add(failure)
-    found: list[Candidate] = []
+    ranked: list[Candidate] = []
     skipped: list[Skipped] = []
     for candidate in candidates:
         reason = constraints.forbids({**known.settings, **candidate.changes})
         if reason:
             skipped.append(Skipped(candidate.name, reason))
             continue
-        found.append(_ranked(candidate, known, history, cost, predictors))
-    return _ordered(found, history), skipped
+        ranked.append(_ranked(candidate, known, history, cost, predictors))
+    return _ordered(ranked, history), skipped
 
 
 def riskier(known: Known) -> dict[str, tuple[Riskier, tuple[Setting, ...]]]:
@@ -157,17 +157,29 @@ def _failure_share(lever: str, history: History) -> float:
     return failed / (tried + 1)
 
 
-def _ordered(found: Sequence[Candidate], history: History) -> list[Candidate]:
+def _ordered(candidates: Sequence[Candidate], history: History) -> list[Candidate]:
     """By score, the best value of each lever before the second of any.
 
     Equal scores, as those without a prediction: levers that were never tried first, then the safest.
     """
     rounds: dict[tuple[str, ...], int] = {}
     keyed = []
-    for place, one in sorted(enumerate(found), key=lambda pair: (-pair[1].score, pair[0])):
-        turn = rounds[one.levers] = rounds.get(one.levers, -1) + 1
-        tried = sum(history.failure_rate(lever)[1] for lever in one.levers)
+    for place, candidate in sorted(
+        enumerate(candidates), key=lambda pair: (-pair[1].score, pair[0])
+    ):
+        turn = rounds[candidate.levers] = rounds.get(candidate.levers, -1) + 1
+        tried = sum(history.failure_rate(lever)[1] for lever in candidate.levers)
         keyed.append(
-            ((turn, -one.score, tried > 0, SAFETY.index(one.safety), one.cost_s, place), one)
+            (
+                (
+                    turn,
+                    -candidate.score,
+                    tried > 0,
+                    SAFETY.index(candidate.safety),
+                    candidate.cost_s,
+                    place,
+                ),
+                candidate,
+            )
         )
-    return [one for _, one in sorted(keyed, key=lambda pair: pair[0])]
+    return [candidate for _, candidate in sorted(keyed, key=lambda pair: pair[0])]

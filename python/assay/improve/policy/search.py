@@ -116,14 +116,14 @@ class Search:
     @property
     def trials(self) -> int:
         """Outcomes so far, failures included."""
-        return sum(len(one) for one in self._told.values()) + len(self._failed)
+        return sum(len(outcomes) for outcomes in self._told.values()) + len(self._failed)
 
     def _singles(self) -> Iterator[Changes]:
         """One change of each knob: the value with the best prediction, else the first to try."""
         for axis in self._axes:
             others = [value for value in axis.values if value != self.start[axis.knob]]
             if others:
-                yield {axis.knob: max(others, key=lambda one: self._predicted(axis.knob, one))}
+                yield {axis.knob: max(others, key=lambda value: self._predicted(axis.knob, value))}
 
     def _predicted(self, knob: str, value: Setting) -> float:
         """The logarithm of the ratio that is predicted of a single change; 0 where none is."""
@@ -135,8 +135,8 @@ class Search:
         return np.array(
             [
                 sum(
-                    self._predicted(axis.knob, one)
-                    for axis, one in zip(self._axes, key, strict=True)
+                    self._predicted(axis.knob, value)
+                    for axis, value in zip(self._axes, key, strict=True)
                 )
                 for key in keys
             ]
@@ -166,14 +166,14 @@ class Search:
         size = math.prod(len(axis.values) for axis in self._axes)
         if size <= MOST_POINTS:
             return list(itertools.product(*(axis.values for axis in self._axes)))
-        found = {
+        points = {
             tuple(axis.values[self._random.integers(len(axis.values))] for axis in self._axes)
             for _ in range(MOST_POINTS // 2)
         }
         best = sorted(self._told, key=lambda key: -self._told[key][-1][0])[:8]
         for key in [*best, self._key({})]:
-            found |= set(self._neighbors(key))
-        return sorted(found, key=repr)
+            points |= set(self._neighbors(key))
+        return sorted(points, key=repr)
 
     def _neighbors(self, key: Key) -> Iterator[Key]:
         """Settings that differ in one knob or two."""
@@ -188,7 +188,9 @@ class Search:
     def _posterior(self, keys: Sequence[Key]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self._fit is None:
             told: list[tuple[Key, float, float]] = [(self._key({}), 0.0, 0.005)]
-            told += [(key, *one) for key, several in self._told.items() for one in several]
+            told += [
+                (key, *outcome) for key, outcomes in self._told.items() for outcome in outcomes
+            ]
             tried = [key for key, _, _ in told]
             self._fit = self._surrogate.fit(
                 Trials(
@@ -243,6 +245,6 @@ def _expected_improvement(
     """By how much settings beat the incumbent on average, where they do (Mockus, 1978)."""
     ahead = (mean - incumbent) / deviation
     density = np.exp(-0.5 * ahead**2) / math.sqrt(2 * math.pi)
-    below = np.array([0.5 * math.erfc(-one / math.sqrt(2)) for one in ahead.tolist()])
+    below = np.array([0.5 * math.erfc(-distance / math.sqrt(2)) for distance in ahead.tolist()])
     gain: NDArray[np.float64] = deviation * (ahead * below + density)
     return gain

@@ -55,14 +55,14 @@ def addressed(known: Known, names: Collection[str]) -> dict[str, float]:
 
 def related(diagnosis: Diagnosis, names: Collection[str]) -> frozenset[str]:
     """Causes and terms that share time with the named ones: themselves, their wholes, their parts."""
-    found = set(names)
+    related_names = set(names)
     for cause in diagnosis.causes:
         around = {*cause.part_of, *([cause.within] if cause.within else [])}
         if cause.name in names:
-            found |= around
+            related_names |= around
         elif around & set(names):
-            found.add(cause.name)
-    return frozenset(found)
+            related_names.add(cause.name)
+    return frozenset(related_names)
 
 
 def _diagnosed(diagnosis: Diagnosis, names: Collection[str]) -> dict[str, float]:
@@ -81,5 +81,5 @@ def _diagnosed(diagnosis: Diagnosis, names: Collection[str]) -> dict[str, float]
 
 def _kept_names(known: Known) -> frozenset[str]:
     """Causes and terms that the kept levers address."""
-    levers = [known.levers.get(name) for one in known.kept for name in one.levers]
+    levers = [known.levers.get(name) for candidate in known.kept for name in candidate.levers]
     return frozenset(name for lever in levers if lever is not None for name in lever.addresses)

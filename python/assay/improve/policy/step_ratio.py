@@ -60,7 +60,7 @@ def _planned(known: Known, before: float, after: float) -> StepRatio | None:
 def _step_ns(known: Known, rows: float) -> float | None:
     """The planned time of a decode step; between whole rows a straight line."""
     low, high = max(math.floor(rows), 1), max(math.ceil(rows), 1)
-    ends = [known.once(("step", one), partial(_predicted, known, one)) for one in (low, high)]
+    ends = [known.once(("step", whole), partial(_predicted, known, whole)) for whole in (low, high)]
     if None in ends:
         return None
     return float(ends[0] + (ends[1] - ends[0]) * (rows - low if high > low else 0.0))

@@ -96,18 +96,20 @@ class Surrogate:
     ) -> NDArray[np.float64]:
         """Covariances by draw."""
         shares, scales = self._shares[draws], self._scales[draws]
-        found = np.broadcast_to(scales[:, None, None], (len(shares), len(left), len(right))).copy()
+        covariances = np.broadcast_to(
+            scales[:, None, None], (len(shares), len(left), len(right))
+        ).copy()
         for place, kernel in enumerate(self._kernels):
             alike = kernel[left[:, place][:, None], right[:, place][None, :]]
-            found *= 1.0 + shares[:, place][:, None, None] * alike[None]
-        return found
+            covariances *= 1.0 + shares[:, place][:, None, None] * alike[None]
+        return covariances
 
     def variances(self, draws: NDArray[np.int64]) -> NDArray[np.float64]:
         """The prior variance of any setting, by draw."""
-        found: NDArray[np.float64] = self._scales[draws] * np.prod(
+        variances: NDArray[np.float64] = self._scales[draws] * np.prod(
             1.0 + self._shares[draws], axis=1
         )
-        return found
+        return variances
 
     def fit(self, trials: Trials) -> Posterior:
         """Weigh the draws by how likely they make the trials.

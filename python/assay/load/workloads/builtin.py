@@ -61,35 +61,35 @@ PREFIXES: Final = 2
 """How many different shared prefixes `rag` has: two knowledge bases behind one server."""
 
 
-def _plain(one: BuiltIn, planned: Planned) -> tuple[str, int]:
-    return _writer(one, planned, f"{planned.number}").text(planned.tokens), 0
+def _plain(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
+    return _writer(kind, planned, f"{planned.number}").text(planned.tokens), 0
 
 
-def _with_prefix(one: BuiltIn, planned: Planned) -> tuple[str, int]:
+def _with_prefix(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
     """Passages that many requests share, then passages of this request's own."""
-    shared = min(one.prefix_tokens, planned.tokens - 1)
+    shared = min(kind.prefix_tokens, planned.tokens - 1)
     if shared < 1:
-        return _plain(one, planned)
-    prefix = _writer(one, planned, f"prefix {planned.number % PREFIXES}").text(shared)
-    own = _writer(one, planned, f"{planned.number}").text(planned.tokens - shared)
+        return _plain(kind, planned)
+    prefix = _writer(kind, planned, f"prefix {planned.number % PREFIXES}").text(shared)
+    own = _writer(kind, planned, f"{planned.number}").text(planned.tokens - shared)
     return f"{prefix} {own}", shared
 
 
-def _to_repeat(one: BuiltIn, planned: Planned) -> tuple[str, int]:
+def _to_repeat(kind: BuiltIn, planned: Planned) -> tuple[str, int]:
     """A passage line by line, and the first line of its copy.
 
     A small model does not obey a bare instruction to copy; it does go on with a copy that has begun.
     What is left to copy is never shorter than the output, whatever length the prompt should have.
     """
-    writer = _writer(one, planned, f"{planned.number}")
+    writer = _writer(kind, planned, f"{planned.number}")
     first = writer.sentence()
     rest = planned.tokens - 2 * writer.count(first) - _HEADINGS
     passage = writer.text(max(rest, planned.output + 1)).replace(". ", ".\n")
     return f"Text:\n{first}\n{passage}\n\nCopy of the text, line by line:\n{first}\n", 0
 
 
-def _writer(one: BuiltIn, planned: Planned, what: str) -> Writer:
-    return Writer(f"{one.name} {planned.seed} {what}", planned.count)
+def _writer(kind: BuiltIn, planned: Planned, what: str) -> Writer:
+    return Writer(f"{kind.name} {planned.seed} {what}", planned.count)
 
 
 _HEADINGS: Final = 14
@@ -98,8 +98,8 @@ _HEADINGS: Final = 14
 _GREEDY: Final = "greedy output of a small model repeats itself, which flatters speculation"
 
 BUILT_IN: Final[dict[str, BuiltIn]] = {
-    one.name: one
-    for one in (
+    kind.name: kind
+    for kind in (
         BuiltIn(
             "chat",
             "short questions and answers of mixed lengths",
@@ -226,14 +226,14 @@ def workload(
 
 
 def _sized(
-    one: BuiltIn,
+    kind: BuiltIn,
     input_tokens: int | str | Lengths | None,
     output_tokens: int | str | Lengths | None,
     scale: float,
 ) -> BuiltIn:
     if not 0 < scale <= MAX_TOKENS:
         raise InputError(f"scale: expected above 0, got {scale:g}")
-    factor = scale if one.scales else 1.0
+    factor = scale if kind.scales else 1.0
 
     def chosen(what: str, given: int | str | Lengths | None, usual: Lengths) -> Lengths:
         if given is None:
@@ -241,34 +241,34 @@ def _sized(
         return parse_lengths(what, given) if isinstance(given, int | str) else given
 
     return replace(
-        one,
-        input=chosen("input_tokens", input_tokens, one.input),
-        output=chosen("output_tokens", output_tokens, one.output),
-        prefix_tokens=round(one.prefix_tokens * factor),
+        kind,
+        input=chosen("input_tokens", input_tokens, kind.input),
+        output=chosen("output_tokens", output_tokens, kind.output),
+        prefix_tokens=round(kind.prefix_tokens * factor),
     )
 
 
 def _requests(
-    one: BuiltIn, number: int, seed: int, count: CountTokens | None
+    kind: BuiltIn, number: int, seed: int, count: CountTokens | None
 ) -> Iterator[PlannedRequest]:
-    random = Random(f"{one.name} lengths {seed}")
-    lengths = [(one.input.draw(random), one.output.draw(random)) for _ in range(number)]
+    random = Random(f"{kind.name} lengths {seed}")
+    lengths = [(kind.input.draw(random), kind.output.draw(random)) for _ in range(number)]
     if (total := sum(tokens for tokens, _ in lengths)) > MAX_PROMPT_TOKENS:
         raise InputError(
-            f"workload {one.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all, "
+            f"workload {kind.name}: expected at most {MAX_PROMPT_TOKENS:,} prompt tokens in all, "
             f"got {total:,}",
             "ask for fewer requests or shorter prompts",
         )
     for index, (tokens, output) in enumerate(lengths):
-        prompt, shared = one.write(one, Planned(index, tokens, output, seed, count))
-        sampling = {"temperature": one.temperature, "seed": index} if one.temperature else {}
+        prompt, shared = kind.write(kind, Planned(index, tokens, output, seed, count))
+        sampling = {"temperature": kind.temperature, "seed": index} if kind.temperature else {}
         yield PlannedRequest(index, prompt, output, prefix_tokens=shared, sampling=sampling)
 
 
-def _notes(one: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
+def _notes(kind: BuiltIn, count: CountTokens | None) -> tuple[str, ...]:
     how = "counted by the model's tokenizer" if count else "approximate: counted as words and marks"
     notes = [
-        f"prompts: {one.input}, {how}; outputs: {one.output}",
+        f"prompts: {kind.input}, {how}; outputs: {kind.output}",
         "texts are generated English sentences, a different one for each request",
     ]
-    return (*notes, one.note) if one.note else tuple(notes)
+    return (*notes, kind.note) if kind.note else tuple(notes)

@@ -43,17 +43,17 @@ def read_requests(
         raise InputError(f"limit: expected from 1 to {MAX_REQUESTS:,} requests, got {limit:,}")
     if not 0 < time_scale < float("inf"):
         raise InputError(f"time_scale: expected above 0, got {time_scale:g}")
-    found = format_of(path, format)
-    if found.name == "jsonl" and (header := archive.read_header(path)) is not None:
-        return _as_saved(path, found, header, limit, time_scale)
-    requests, notes = _recorded(path, found, limit)
+    layout = format_of(path, format)
+    if layout.name == "jsonl" and (header := archive.read_header(path)) is not None:
+        return _as_saved(path, layout, header, limit, time_scale)
+    requests, notes = _recorded(path, layout, limit)
     workload = Workload(
         path.stem[:80],
-        f"{len(requests):,} requests of {path.name} ({found.name})",
-        _planned(requests, found.block_tokens(path), seed, count),
+        f"{len(requests):,} requests of {path.name} ({layout.name})",
+        _planned(requests, layout.block_tokens(path), seed, count),
         concurrency=min(CONCURRENCY, len(requests)),
         source=str(path),
-        notes=(*notes, *_text_notes(requests, found, count)),
+        notes=(*notes, *_text_notes(requests, layout, count)),
     )
     if requests[0].arrival_s is None:
         return workload
@@ -61,14 +61,14 @@ def read_requests(
 
 
 def _recorded(
-    path: Path, found: Format, limit: int | None
+    path: Path, layout: Format, limit: int | None
 ) -> tuple[list[Recorded], tuple[str, ...]]:
     """The requests in the order of their times, and what was left out."""
     requests: list[Recorded] = []
     left_out: Counter[str] = Counter()
     assumed: Counter[str] = Counter()
     total = 0
-    for row in found.read(path):
+    for row in layout.read(path):
         if isinstance(row, LeftOut):
             left_out[row.reason] += 1
             continue
@@ -95,7 +95,7 @@ def _recorded(
     )
     if not requests:
         raise InputError(
-            f"{path}: expected requests ({found.name}: {found.meaning}), got none",
+            f"{path}: expected requests ({layout.name}: {layout.meaning}), got none",
             "; ".join(notes) or None,
         )
     return requests, notes
@@ -108,7 +108,7 @@ def _of_one_kind(requests: list[Recorded], left_out: Counter[str]) -> list[Recor
         return requests
     if len(timed) < len(requests):
         left_out["requests without a time among others with one"] = len(requests) - len(timed)
-    return sorted(timed, key=lambda one: one.arrival_s or 0.0)
+    return sorted(timed, key=lambda request: request.arrival_s or 0.0)
 
 
 def _planned(
@@ -119,17 +119,17 @@ def _planned(
     return tuple(
         PlannedRequest(
             number,
-            texts.prompt(number, one) if one.prompt is None else one.prompt,
-            one.output_tokens,
-            prefix_tokens=one.prefix_tokens or shared[number],
-            sampling=dict(one.sampling),
+            texts.prompt(number, request) if request.prompt is None else request.prompt,
+            request.output_tokens,
+            prefix_tokens=request.prefix_tokens or shared[number],
+            sampling=dict(request.sampling),
         )
-        for number, one in enumerate(requests)
+        for number, request in enumerate(requests)
     )
 
 
 def _text_notes(
-    requests: Sequence[Recorded], found: Format, count: CountTokens | None
+    requests: Sequence[Recorded], layout: Format, count: CountTokens | None
 ) -> tuple[str, ...]:
     if requests[0].prompt is not None:
         return ()
@@ -141,9 +141,9 @@ def _text_notes(
 
 
 def _as_saved(
-    path: Path, found: Format, header: Workload, limit: int | None, time_scale: float
+    path: Path, layout: Format, header: Workload, limit: int | None, time_scale: float
 ) -> Workload:
-    rows = [row for row in found.read(path) if isinstance(row, Recorded)]
+    rows = [row for row in layout.read(path) if isinstance(row, Recorded)]
     requests = tuple(
         PlannedRequest(
             number,

@@ -29,7 +29,7 @@ def choose_candidates(state: RunState) -> None:
     state.begin("candidates")
     state.progress.say("asking which levers apply")
     levers = loading.load(state.description.engine, state.options.lever_files)
-    found, skipped = candidates(
+    applicable, skipped = candidates(
         _wanted(state, levers),
         state.description,
         state.engine.knobs(),
@@ -37,10 +37,12 @@ def choose_candidates(state: RunState) -> None:
         state.workload,
         state.predicted.diagnosis,
     )
-    state.skipped += [(one.lever, one.reason) for one in skipped]
+    state.skipped += [(lever.lever, lever.reason) for lever in skipped]
     known = _known(state, levers)
     stop = _qualify(state, known)
-    ranked = _rank(state, known, [one for one in found if _allowed(state, one)])
+    ranked = _rank(
+        state, known, [candidate for candidate in applicable if _allowed(state, candidate)]
+    )
     if state.options.dry_run:
         stop = stop or "a dry run: no setting was changed"
     state.chosen = replace(ranked, stop=stop)
@@ -52,7 +54,7 @@ def choose_candidates(state: RunState) -> None:
     state.journal.append(
         "candidates",
         candidates=[candidate.name for candidate in ranked.candidates],
-        skipped=[list(one) for one in state.skipped],
+        skipped=[list(lever_and_reason) for lever_and_reason in state.skipped],
     )
 
 
@@ -73,14 +75,14 @@ def _known(state: RunState, levers: list[Lever]) -> Known:
 
 def _qualify(state: RunState, known: Known) -> str:
     """Why an engine is diagnosed only, as it is near its floor; empty where it is not."""
-    found = qualify(known)
-    state.plan["qualification"] = found.to_data()
-    state.progress.result(found.sentence)
-    state.notes.append(found.sentence)
-    return "" if found.commit or state.options.force else found.sentence
+    qualification = qualify(known)
+    state.plan["qualification"] = qualification.to_data()
+    state.progress.result(qualification.sentence)
+    state.notes.append(qualification.sentence)
+    return "" if qualification.commit or state.options.force else qualification.sentence
 
 
-def _rank(state: RunState, known: Known, found: list[Candidate]) -> Chosen:
+def _rank(state: RunState, known: Known, allowed: list[Candidate]) -> Chosen:
     """Order candidates by what they should gain; past runs on the same fingerprint count."""
     past = history.History()
     if state.options.use_history:
@@ -92,23 +94,23 @@ def _rank(state: RunState, known: Known, found: list[Candidate]) -> Chosen:
         for note in past.notes:
             state.degrade(note)
     constraints = Constraints(riskier(known))
-    state.progress.say(f"ranking {len(found)} candidates")
+    state.progress.say(f"ranking {len(allowed)} candidates")
     ranked, skipped = rank(
-        found,
+        allowed,
         known,
         history=past,
         cost=TrialCost(restart_s=state.restart_s),
         constraints=constraints,
     )
-    state.skipped += [(one.lever, one.reason) for one in skipped]
+    state.skipped += [(candidate.lever, candidate.reason) for candidate in skipped]
     return Chosen(tuple(ranked), tuple(ranked), known, past, constraints)
 
 
 def _wanted(state: RunState, levers: list[Lever]) -> list[Lever]:
     """The levers that the options leave; names that no lever has are refused."""
     options = state.options
-    only = {one.name for name in options.only for one in loading.find(levers, name)}
-    skip = {one.name for name in options.skip for one in loading.find(levers, name)}
+    only = {lever.name for name in options.only for lever in loading.find(levers, name)}
+    skip = {lever.name for name in options.skip for lever in loading.find(levers, name)}
     wanted = []
     for lever in levers:
         if (only and lever.name not in only) or lever.name in skip:

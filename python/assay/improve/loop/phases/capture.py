@@ -84,12 +84,12 @@ def _samples(state: RunState) -> None:
 
 def _request_s(state: RunState) -> float | None:
     """How long a request took in the first window; None where it was not measured."""
-    found = (
+    latency_ms = (
         None
         if state.captured.baseline is None
         else state.captured.baseline.figures.get("mean_e2el_ms")
     )
-    return found / 1e3 if found else None
+    return latency_ms / 1e3 if latency_ms else None
 
 
 def _trace(state: RunState) -> None:

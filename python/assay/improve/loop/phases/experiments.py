@@ -53,7 +53,7 @@ def _pointless(state: RunState, candidate: Candidate) -> str:
     if prediction is not None and prediction.hi < HOPELESS:
         return f"predicted to lose: {prediction.value:.2f}x, at most {prediction.hi:.2f}x"
     # Of values of one lever those of the start compare: each is one change of it.
-    of_start = {one.name: one.prediction for one in state.chosen.ranked}
+    of_start = {ranked.name: ranked.prediction for ranked in state.chosen.ranked}
     own = of_start.get(candidate.name)
     for result in state.stack.results:
         other = of_start.get(result.candidate.name)

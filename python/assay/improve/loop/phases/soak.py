@@ -69,7 +69,7 @@ def _units(state: RunState) -> list[_Unit]:
     for candidate in state.chosen.ranked:
         for knob in candidate.changes:
             owners.setdefault(knob, ", ".join(candidate.levers))
-    found = []
+    units = []
     for result in state.stack.results:
         candidate = result.candidate
         parts: dict[str, dict[str, Setting]] = {}
@@ -78,8 +78,8 @@ def _units(state: RunState) -> list[_Unit]:
             if len(candidate.levers) > 1:
                 lever = owners.get(knob, lever)
             parts.setdefault(lever, {})[knob] = value
-        found += [_Unit(result, lever, changes) for lever, changes in parts.items()]
-    return found
+        units += [_Unit(result, lever, changes) for lever, changes in parts.items()]
+    return units
 
 
 def _leave_each_out(state: RunState, allotment: Allotment, seconds: float) -> None:

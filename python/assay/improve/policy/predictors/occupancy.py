@@ -51,5 +51,5 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         old = (before * prefill_s + steps_s) / before
         return old / ((after * prefill_s + steps_s * times) / after)
 
-    value, lo, hi = (gain(one) for one in step.ratio)
+    value, lo, hi = (gain(ratio) for ratio in step.ratio)
     return Prediction(Interval(value, min(lo, hi), max(lo, hi)), by)

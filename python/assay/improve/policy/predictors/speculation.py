@@ -41,8 +41,8 @@ def replay(samples: Sequence[Sample], depth: int) -> Replay:
         while place < len(sample.output):
             draft = lookup.propose(depth) if depth > 0 else []
             accepted = 0
-            for one, true in zip(draft, sample.output[place:], strict=False):
-                if one != true:
+            for drafted_token, token in zip(draft, sample.output[place:], strict=False):
+                if drafted_token != token:
                     break
                 accepted += 1
             # The model's own token follows the accepted ones, if the answer goes on.
@@ -87,6 +87,10 @@ def _depth(value: Setting) -> int:
     if isinstance(value, int):
         return value
     if isinstance(value, str) and value.startswith("{"):
-        found = json.loads(value)
-        return int(found.get("num_speculative_tokens", 0)) if isinstance(found, dict) else 0
+        configuration = json.loads(value)
+        return (
+            int(configuration.get("num_speculative_tokens", 0))
+            if isinstance(configuration, dict)
+            else 0
+        )
     return 0 if value in (None, "", "none") else _DRAFTED_BY_DEFAULT

@@ -43,7 +43,7 @@ def _measured(known: Known, before: int, after: int) -> Interval | None:
     """The ratio between reading memory and computing, from the calibration's ceilings."""
     if known.hardware is None:
         return None
-    found = []
+    ratios = []
     for operation in ("read", "linear", "arithmetic"):
         rates: dict[int, dict[tuple[tuple[str, object], ...], float]] = {before: {}, after: {}}
         for ceiling in known.hardware.ceilings.values():
@@ -53,14 +53,14 @@ def _measured(known: Known, before: int, after: int) -> Interval | None:
             rest = tuple(sorted((name, value) for name, value in ceiling.parameters.items()
                                 if name != "threads"))  # fmt: skip
             rates[threads][rest] = 1 / ceiling.value if ceiling.unit == "s" else ceiling.value
-        found += [
+        ratios += [
             rates[after][key] / rates[before][key] for key in rates[before].keys() & rates[after]
         ]
-    if not found:
+    if not ratios:
         return None
-    found.sort()
-    middle = found[len(found) // 2]
-    return Interval(middle, found[len(found) // 10], found[-1 - len(found) // 10])
+    ratios.sort()
+    middle = ratios[len(ratios) // 2]
+    return Interval(middle, ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10])
 
 
 def _used(value: Setting, known: Known) -> int:

@@ -44,24 +44,25 @@ def predict(candidate: Candidate, known: Known) -> Prediction | str:
         kept = _kept(known)
     except AssayError as error:
         return f"no replay of what was kept: {error.message}"
-    found = _once(known, tuple((kept | _by_target(changes)).values()))
-    if isinstance(found, str):
-        return found
+    treatment = _once(known, tuple((kept | _by_target(changes)).values()))
+    if isinstance(treatment, str):
+        return treatment
     control = _once(known, tuple(kept.values())) if kept else None
     if isinstance(control, str):
         return control
     # The trace shows neither what was kept nor the candidate: both sides are replayed.
     step = 1.0 if control is None else 1 + control.change.value
     low, middle, high = (
-        step / (1 + one) for one in (found.change.hi, found.change.value, found.change.lo)
+        step / (1 + change)
+        for change in (treatment.change.hi, treatment.change.value, treatment.change.lo)
     )
     ratio = Interval(middle, min(low, middle), max(high, middle))
     if any(change.kind in HOST_KINDS for change in changes):
-        ratio = _without_profiler(ratio, found.before["step_ns"].value * step, known)
+        ratio = _without_profiler(ratio, treatment.before["step_ns"].value * step, known)
     share = known.decode_share()
     return Prediction(
         amdahl(with_model_error(ratio), 1.0 if share is None else share),
-        f"what-if replay of {found.steps} {found.phase} steps: {', '.join(found.changes)}",
+        f"what-if replay of {treatment.steps} {treatment.phase} steps: {', '.join(treatment.changes)}",
     )
 
 
@@ -79,18 +80,18 @@ def _kept(known: Known) -> dict[tuple[str, str], WhatIfChange]:
     """What kept levers changed, as far as a replay can show it; a later one replaces an earlier."""
     from assay.diagnose.replay.changes import LOAD_KINDS
 
-    found: dict[tuple[str, str], WhatIfChange] = {}
-    for one in known.kept:
-        for lever in (known.levers[name] for name in one.levers if name in known.levers):
+    kept: dict[tuple[str, str], WhatIfChange] = {}
+    for candidate in known.kept:
+        for lever in (known.levers[name] for name in candidate.levers if name in known.levers):
             values = {knob.knob: known.settings.get(knob.knob) for knob in lever.knobs}
-            found |= _by_target(_parsed(lever, values))
-    return {key: one for key, one in found.items() if one.kind not in LOAD_KINDS}
+            kept |= _by_target(_parsed(lever, values))
+    return {key: change for key, change in kept.items() if change.kind not in LOAD_KINDS}
 
 
 def _once(known: Known, changes: Sequence[WhatIfChange]) -> WhatIf | str:
     key = ("whatif", *(change.text for change in changes))
-    found: WhatIf | str = known.once(key, partial(_replayed, known, changes))
-    return found
+    replayed: WhatIf | str = known.once(key, partial(_replayed, known, changes))
+    return replayed
 
 
 def _without_profiler(ratio: Interval, traced: float, known: Known) -> Interval:

@@ -28,14 +28,14 @@ def read(path: Path) -> Rows:
 
 
 def _seconds(text: str | None) -> float | None:
-    found = _TIME.fullmatch(text.strip()) if text else None
-    if not found:
+    parts = _TIME.fullmatch(text.strip()) if text else None
+    if not parts:
         return None
     try:
-        whole = datetime.fromisoformat(found[1]).replace(tzinfo=UTC).timestamp()
+        whole = datetime.fromisoformat(parts[1]).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
-    return whole + float(found[2] or 0)
+    return whole + float(parts[2] or 0)
 
 
 FORMAT: Final = Format("azure", "CSV with TIMESTAMP, ContextTokens and GeneratedTokens", read)

@@ -68,6 +68,6 @@ def shared_tokens(requests: Sequence[Recorded], block_tokens: int) -> list[int]:
         paths.append(path)
     shared = []
     for request, path in zip(requests, paths, strict=True):
-        blocks = sum(chains[one] > 1 for one in path)
+        blocks = sum(chains[beginning] > 1 for beginning in path)
         shared.append(min(blocks * block_tokens, request.input_tokens or 0))
     return shared

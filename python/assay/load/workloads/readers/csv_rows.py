@@ -17,7 +17,7 @@ def rows_of(path: Path, required: Sequence[str]) -> Iterator[Mapping[str, str | 
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         rows = csv.DictReader(_lines(text, path))
         try:
-            if missing := [one for one in required if one not in (rows.fieldnames or ())]:
+            if missing := [column for column in required if column not in (rows.fieldnames or ())]:
                 raise InputError(f'{path}: expected a column "{missing[0]}", got none')
             yield from rows
         except (csv.Error, UnicodeDecodeError) as error:

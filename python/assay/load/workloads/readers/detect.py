@@ -28,7 +28,9 @@ FORMATS: Final[dict[str, Format]] = {
 _HEAD: Final = 1 << 16
 _ROWS: Final = 64
 """Rows that are looked at to tell blocks of 512 tokens from those of 16."""
-_HINT: Final = "assay reads " + "; ".join(f"{one.name}: {one.meaning}" for one in FORMATS.values())
+_HINT: Final = "assay reads " + "; ".join(
+    f"{known.name}: {known.meaning}" for known in FORMATS.values()
+)
 
 
 def format_of(path: Path, name: str | None = None) -> Format:
@@ -41,10 +43,10 @@ def format_of(path: Path, name: str | None = None) -> Format:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
         file.seek(0)
         line = file.readline(MAX_LINE).removeprefix(b"\xef\xbb\xbf")
-    found = _recognized(path, head.lstrip(), line)
-    if found is None:
+    recognized = _recognized(path, head.lstrip(), line)
+    if recognized is None:
         raise InputError(f"{path}: expected recorded requests, got {_likeness(head)}", _HINT)
-    return FORMATS[found]
+    return FORMATS[recognized]
 
 
 def _recognized(path: Path, head: bytes, line: bytes) -> str | None:

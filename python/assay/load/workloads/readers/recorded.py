@@ -132,7 +132,7 @@ def block_ids(value: Any) -> tuple[int, ...] | None:
         return ()
     if not isinstance(value, list):
         return None
-    if any(isinstance(one, bool) or not isinstance(one, int) for one in value):
+    if any(isinstance(identifier, bool) or not isinstance(identifier, int) for identifier in value):
         return None
     return tuple(value)
 
