@@ -315,14 +315,14 @@ def program(commands: Sequence[str]) -> Any:
 
 def by_name(root: Any) -> dict[str, Any]:
     """The commands of a program by their whole names, in the order of the help text."""
-    found = {}
+    commands = {}
     for name in COMMANDS:
         command = root
         for word in name.split():
             command = getattr(command, "commands", {}).get(word)
         if command is not None:
-            found[name] = command
-    return found
+            commands[name] = command
+    return commands
 
 
 def _application(commands: Sequence[str]) -> "typer.Typer":

@@ -168,8 +168,8 @@ def _problem(
     if compared is None or not fail_on_regression:
         return None
     for verdict in ("regressed", "invalid"):
-        if found := compared.of(verdict):
-            return CheckFailedError(f"{verdict}: {', '.join(one.name for one in found)}")
+        if entries := compared.of(verdict):
+            return CheckFailedError(f"{verdict}: {', '.join(entry.name for entry in entries)}")
     if not compared.verdicts:
         return CheckFailedError("nothing to compare: no figure is in both results")
     return None

@@ -77,10 +77,10 @@ def _folder(kind: str) -> Path:
 def _measure(folder: Path) -> tuple[int, int]:
     """Files below a folder and their bytes; another process may remove one meanwhile."""
     files = total = 0
-    for one in folder.rglob("*"):
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
-            if one.is_file() and not one.is_symlink():
-                files, total = files + 1, total + one.stat().st_size
+            if path.is_file() and not path.is_symlink():
+                files, total = files + 1, total + path.stat().st_size
     return files, total
 
 

@@ -68,13 +68,16 @@ def _text(measured: "Calibration", path: str, canvas: Canvas) -> Iterator[Line]:
         canvas,
     )
     yield ""
-    rows = [_row(name, one) for name, one in measured.ceilings.items()]
+    rows = [_row(name, ceiling) for name, ceiling in measured.ceilings.items()]
     yield from table(("ceiling", "median", "10-90 %", "samples"), rows, canvas, right=(1, 2, 3))
 
 
-def _row(name: str, one: "Ceiling") -> tuple[Part, ...]:
+def _row(name: str, ceiling: "Ceiling") -> tuple[Part, ...]:
     scale, unit = next(
-        (pair for pair in _SCALES[one.unit] if one.value >= pair[0]), _SCALES[one.unit][-1]
+        (pair for pair in _SCALES[ceiling.unit] if ceiling.value >= pair[0]),
+        _SCALES[ceiling.unit][-1],
     )
-    low, middle, high = (f"{value / scale:.4g}" for value in (one.lo, one.value, one.hi))
-    return ((name, NAME), f"{middle} {unit}", (f"{low}-{high}", FAINT), str(one.repeats))
+    low, middle, high = (
+        f"{value / scale:.4g}" for value in (ceiling.lo, ceiling.value, ceiling.hi)
+    )
+    return ((name, NAME), f"{middle} {unit}", (f"{low}-{high}", FAINT), str(ceiling.repeats))

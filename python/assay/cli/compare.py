@@ -74,25 +74,25 @@ def sensitivity_command(
     return report_of(answer, lambda canvas: _sensitivity_lines(moved, limit, canvas), as_json)
 
 
-def _sensitivity_lines(found: "Sensitivities", limit: int, canvas: Canvas) -> Iterator[Line]:
-    yield ((found.target.name, NAME), " = ", (found.target.figure(found.value).text, VALUE))
+def _sensitivity_lines(ranking: "Sensitivities", limit: int, canvas: Canvas) -> Iterator[Line]:
+    yield ((ranking.target.name, NAME), " = ", (ranking.target.figure(ranking.value).text, VALUE))
     yield ""
-    shown = found.inputs[: limit or None]
-    rows = [_sensitivity_row(item, found) for item in shown]
+    shown = ranking.inputs[: limit or None]
+    rows = [_sensitivity_row(item, ranking) for item in shown]
     header = ("elasticity", "input", "range", "effect")
     yield from table(header, rows, canvas, right=(0,)) or ["no given input moves it"]
-    if len(shown) < len(found.inputs):
+    if len(shown) < len(ranking.inputs):
         yield (
-            (f"{len(shown)} of {count(len(found.inputs), 'input')}; --limit 0 lists all", FAINT),
+            (f"{len(shown)} of {count(len(ranking.inputs), 'input')}; --limit 0 lists all", FAINT),
         )
-    if found.unmoved:
-        yield ((f"{count(len(found.unmoved), 'input')} more do not move it", FAINT),)
+    if ranking.unmoved:
+        yield ((f"{count(len(ranking.unmoved), 'input')} more do not move it", FAINT),)
 
 
-def _sensitivity_row(item: "InputSensitivity", found: "Sensitivities") -> tuple[Part, ...]:
+def _sensitivity_row(item: "InputSensitivity", ranking: "Sensitivities") -> tuple[Part, ...]:
     elasticity = "-" if item.elasticity is None else f"{item.elasticity:+.3f}"
     ends = figure_range(*item.ends, item.variable.display)
-    reached = " to ".join(_percent(end, found.value) for end in (item.low, item.high))
+    reached = " to ".join(_percent(end, ranking.value) for end in (item.low, item.high))
     return ((elasticity, VALUE), (item.variable.name, NAME), ends, reached)
 
 
@@ -182,15 +182,15 @@ def diff_command(
 
 
 def _difference_lines(
-    found: "Difference", variables: Mapping[str, Variable], limit: int, canvas: Canvas
+    difference: "Difference", variables: Mapping[str, Variable], limit: int, canvas: Canvas
 ) -> Iterator[Line]:
-    target = found.target
-    ends = figure_range(found.before, found.after, target.display)
-    yield ((target.name, NAME), ": ", (ends, VALUE), f" ({_percent(found.after, found.before)})")
+    target, before, after = difference.target, difference.before, difference.after
+    ends = figure_range(before, after, target.display)
+    yield ((target.name, NAME), ": ", (ends, VALUE), f" ({_percent(after, before)})")
     yield ""
-    shown = found.contributions[: limit or None]
+    shown = difference.contributions[: limit or None]
     unit, amounts = figure_column([item.amount for item in shown], _difference_unit(target))
-    total = found.after - found.before
+    total = after - before
     rows: list[tuple[Part, ...]] = [
         (
             (f"{'+' if item.amount >= 0 else ''}{amount}", VALUE),
@@ -202,22 +202,22 @@ def _difference_lines(
     ]
     header = ("contribution" if unit == "1" else unit, "share", "from", "change")
     yield from table(header, rows, canvas, right=(0, 1)) or ["no input that it depends on differs"]
-    yield from (((line, FAINT),) for line in _remainder(found, len(shown)))
+    yield from (((line, FAINT),) for line in _remainder(difference, len(shown)))
 
 
-def _remainder(found: "Difference", listed: int) -> Iterator[str]:
+def _remainder(difference: "Difference", listed: int) -> Iterator[str]:
     """What the table leaves out: further contributions, idle inputs, and the sampling error."""
-    unit = _difference_unit(found.target)
-    if listed < len(found.contributions):
-        rest = figure(sum(item.amount for item in found.contributions[listed:]), unit).text
-        many = count(len(found.contributions) - listed, "contribution")
+    unit = _difference_unit(difference.target)
+    if listed < len(difference.contributions):
+        rest = figure(sum(item.amount for item in difference.contributions[listed:]), unit).text
+        many = count(len(difference.contributions) - listed, "contribution")
         yield f"{many} more sum to {rest}; --limit 0 lists all"
-    if found.unused:
-        names = count(len(found.unused), "changed input")
-        yield f"{names} more {'does' if len(found.unused) == 1 else 'do'} not reach it"
-    if found.orders is not None:
-        error = figure(max(item.error for item in found.contributions), unit).text
-        yield f"from {found.orders} sampled orders of the changes; standard error at most {error}"
+    if difference.unused:
+        names = count(len(difference.unused), "changed input")
+        yield f"{names} more {'does' if len(difference.unused) == 1 else 'do'} not reach it"
+    if difference.orders is not None:
+        error = figure(max(item.error for item in difference.contributions), unit).text
+        yield f"from {difference.orders} sampled orders of the changes; standard error at most {error}"
 
 
 def _difference_unit(variable: Variable) -> Unit:

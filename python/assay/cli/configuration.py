@@ -57,14 +57,14 @@ def _project() -> Iterator[Path]:
 
 def read(commands: Collection[str]) -> list[Setting]:
     """The settings of all files for these commands; a later one overrides an earlier one."""
-    found: list[Setting] = []
+    settings: list[Setting] = []
     chosen = os.environ.get(VARIABLE)
     for path in paths():
         if path.is_file():
-            found += _read(path, commands)
+            settings += _read(path, commands)
         elif chosen:
             raise InputError(f"{VARIABLE}: expected a file, got {path}")
-    return found
+    return settings
 
 
 def _read(path: Path, commands: Collection[str]) -> Iterator[Setting]:
@@ -219,7 +219,7 @@ def sources(command: Any, name: str, settings: Iterable[Setting]) -> Mapping[str
             parameter = find(command, setting)
             _checked(parameter, setting)
             files[parameter.name] = setting
-    found: dict[str, tuple[Any, str]] = {}
+    values: dict[str, tuple[Any, str]] = {}
     for parameter in command.params:
         if parameter.param_type_name != "option" or not parameter.expose_value:
             continue
@@ -230,5 +230,5 @@ def sources(command: Any, name: str, settings: Iterable[Setting]) -> Mapping[str
             value, source = os.environ[parameter.envvar], parameter.envvar
         option = parameter.opts[0]
         hidden = option == "--api-key" and value is not None
-        found[option] = ("(hidden)" if hidden else value, source)
-    return found
+        values[option] = ("(hidden)" if hidden else value, source)
+    return values

@@ -55,7 +55,9 @@ def _text(diagnosis: "ServerDiagnosis", canvas: Canvas) -> Iterator[Line]:
     if data["causes"]:
         yield ""
         yield from causes_table(data["causes"], canvas, "range")
-    if broken := [one for one in data["violations"] if one["verdict"] == "violated"]:
+    if broken := [
+        violation for violation in data["violations"] if violation["verdict"] == "violated"
+    ]:
         yield ""
         yield from violations_table(broken, canvas)
     yield ""

@@ -24,7 +24,9 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
     if data["causes"]:
         yield ""
         worth = [
-            one for one in data["causes"] if one["within"] or one["hi"] >= WORTH * data["step_ns"]
+            cause
+            for cause in data["causes"]
+            if cause["within"] or cause["hi"] >= WORTH * data["step_ns"]
         ]
         yield from causes_table(worth, canvas)
     if data["changes"]:

@@ -80,17 +80,17 @@ def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
     if survey.missing:
         yield ""
         yield "missing:"
-    for one in survey.missing:
-        style = BAD if one.required else WARN
-        yield ("    ", (one.what, style), f", for {one.needed_for}")
-        yield from wrapped(one.how, canvas, "        ", FAINT)
+    for requirement in survey.missing:
+        style = BAD if requirement.required else WARN
+        yield ("    ", (requirement.what, style), f", for {requirement.needed_for}")
+        yield from wrapped(requirement.how, canvas, "        ", FAINT)
 
 
 def _size(number: int | None) -> str:
     return "" if number is None else f"{number / 2**30:,.1f} GiB"
 
 
-def _devices(found: "Survey") -> list[tuple[Part, ...]]:
+def _devices(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
             (device.name, NAME),
@@ -98,18 +98,18 @@ def _devices(found: "Survey") -> list[tuple[Part, ...]]:
             _size(device.memory_bytes),
             device.problem or device.description,
         )
-        for device in found.devices
+        for device in survey.devices
     ]
 
 
-def _drivers(found: "Survey") -> list[tuple[Part, ...]]:
+def _drivers(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         ((driver.name, NAME), driver.version or "none", str(driver.devices), driver.detail)
-        for driver in found.drivers
+        for driver in survey.drivers
     ]
 
 
-def _libraries(found: "Survey") -> list[tuple[Part, ...]]:
+def _libraries(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
             (library.name, NAME),
@@ -117,11 +117,11 @@ def _libraries(found: "Survey") -> list[tuple[Part, ...]]:
             library.wanted,
             f"extra {library.extra}" if library.extra else "everything",
         )
-        for library in found.libraries
+        for library in survey.libraries
     ]
 
 
-def _folders(found: "Survey") -> list[tuple[Part, ...]]:
+def _folders(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
             (place.name, NAME),
@@ -129,7 +129,7 @@ def _folders(found: "Survey") -> list[tuple[Part, ...]]:
             _size(place.free_bytes),
             f"{place.path} ({place.set_by})",
         )
-        for place in found.places
+        for place in survey.places
     ]
 
 

@@ -66,15 +66,15 @@ def embed_command(
         "dimensions": len(rows[0]),
         "normalized": normalize,
         "embeddings": [
-            {"text": one, "embedding": row, "cosine_to_first": cosine}
-            for one, row, cosine in zip(texts, rows, cosines, strict=True)
+            {"text": text, "embedding": row, "cosine_to_first": cosine}
+            for text, row, cosine in zip(texts, rows, cosines, strict=True)
         ],
     }
 
     def lines(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
-            ((_short(one), NAME), (f"{cosine:.4f}", VALUE))
-            for one, cosine in zip(texts, cosines, strict=True)
+            ((_short(text), NAME), (f"{cosine:.4f}", VALUE))
+            for text, cosine in zip(texts, cosines, strict=True)
         ]
         yield from table(("text", "cosine to the first"), cells, canvas, right=(1,))
         yield f"{len(rows)} vectors of {len(rows[0])} numbers, {pooling} pooling"
@@ -113,7 +113,7 @@ def _normalized(row: list[float]) -> list[float]:
 
 
 def _cosine(first: list[float], second: list[float]) -> float:
-    product = sum(one * other for one, other in zip(first, second, strict=True))
+    product = sum(x * other for x, other in zip(first, second, strict=True))
     lengths = _length(first) * _length(second)
     return product / lengths if lengths else 0.0
 

@@ -24,8 +24,8 @@ Files = Annotated[
 ]
 
 
-def value(one: Any) -> str:
+def value(setting: Any) -> str:
     """A value of a knob as a lever file writes it."""
-    if one is None or isinstance(one, bool):
-        return {None: "null", True: "true", False: "false"}[one]
-    return str(one)
+    if setting is None or isinstance(setting, bool):
+        return {None: "null", True: "true", False: "false"}[setting]
+    return str(setting)

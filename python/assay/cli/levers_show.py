@@ -48,7 +48,7 @@ def _lines(lever: "Lever", canvas: Canvas) -> Iterator[Line]:
             ("lever", f"{lever.engine}/{lever.name}"),
             ("mechanism", lever.mechanism),
             ("knobs", knobs + together),
-            ("applies", " and ".join(f"[{apply}]" for apply in lever.applies) or "always"),
+            ("applies", " and ".join(f"[{condition}]" for condition in lever.applies) or "always"),
             ("addresses", ", ".join(lever.addresses)),
             ("what-if", ", ".join(lever.changes)),
             ("change", "live" if lever.hot else "by a restart"),

@@ -71,11 +71,11 @@ def _listing(as_json: bool) -> Report:
         {
             "name": name,
             "pulled": sources.is_pulled(name),
-            "bytes": one.nbytes,
-            "description": one.description,
+            "bytes": model_source.nbytes,
+            "description": model_source.description,
             "path": str(sources.pulled_path(name)),
         }
-        for name, one in sources.SOURCES.items()
+        for name, model_source in sources.SOURCES.items()
     ]
 
     def text(canvas: Canvas) -> Iterator[Line]:

@@ -44,7 +44,7 @@ def perplexity_command(
     from assay.engine.core.perplexity import compare_formats
     from assay.engine.loading import open_model
 
-    format_names = [one.strip() for one in formats.split(",") if one.strip()]
+    format_names = [name.strip() for name in formats.split(",") if name.strip()]
     files = open_model(model)
     known = files.tokenizer.encode(read_text("text", text, MAX_TEXT_BYTES), add_special=False)[
         :tokens

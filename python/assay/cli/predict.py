@@ -303,23 +303,23 @@ def _swept(
     )
 
 
-def _swept_text(found: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:
-    count = len(found) if not limit else min(limit, len(found))
-    names = list(found.settings)
+def _swept_text(sweep: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:
+    count = len(sweep) if not limit else min(limit, len(sweep))
+    names = list(sweep.settings)
     cells: list[tuple[Part, ...]] = [
         (
-            *(_shown(found.settings[name][row]) for name in names),
-            (f"{found.step_ns[row] / 1e6:,.3f}", VALUE),
-            f"{found.floor_ns[row] / 1e6:,.3f}",
-            f"{100 * found.floor_ns[row] / found.step_ns[row]:.0f}",
-            f"{found.tokens_per_second[row]:,.0f}",
+            *(_shown(sweep.settings[name][row]) for name in names),
+            (f"{sweep.step_ns[row] / 1e6:,.3f}", VALUE),
+            f"{sweep.floor_ns[row] / 1e6:,.3f}",
+            f"{100 * sweep.floor_ns[row] / sweep.step_ns[row]:.0f}",
+            f"{sweep.tokens_per_second[row]:,.0f}",
         )
         for row in range(count)
     ]
     titles = (*names, "step ms", "floor ms", "% floor", "tokens/s")
     yield from table(titles, cells, canvas, right=tuple(range(len(titles))))
-    if count < len(found):
-        yield f"{count:,} of {len(found):,} configurations; --limit 0 lists all"
+    if count < len(sweep):
+        yield f"{count:,} of {len(sweep):,} configurations; --limit 0 lists all"
 
 
 def _shown(value: Any) -> str:

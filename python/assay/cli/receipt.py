@@ -79,14 +79,14 @@ def receipt_command(
     )
 
 
-def _lines(found: "Receipt", depth: int, least_share: float, canvas: Canvas) -> Iterator[Line]:
-    resolution = found.resolution
+def _lines(itemized: "Receipt", depth: int, least_share: float, canvas: Canvas) -> Iterator[Line]:
+    resolution = itemized.resolution
     yield answer_line(resolution)
     yield from violation_lines(resolution.constraints, canvas)
     yield ""
-    rows = [_row(path) for path in found.paths(depth, least_share)]
+    rows = [_row(path) for path in itemized.paths(depth, least_share)]
     yield from table(("share", "line", "value"), rows, canvas, right=(0, 2))
-    many = count(len(found.lines), "variable")
+    many = count(len(itemized.lines), "variable")
     yield ((f"{many} in all; +N: inputs left out, which --depth or --least-share 0 list", FAINT),)
     if resolution.missing:
         yield ""

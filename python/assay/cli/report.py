@@ -99,8 +99,8 @@ def _trials(claims: "list[Claim]", canvas: Canvas) -> Iterator[Line]:
     from assay.report.words import shown
 
     rows = [
-        (str(one.details["candidate"]), shown(one.figure, one.unit), outcome_of(one))
-        for one in starting(claims, "experiment.")
+        (str(claim.details["candidate"]), shown(claim.figure, claim.unit), outcome_of(claim))
+        for claim in starting(claims, "experiment.")
     ]
     if rows:
         yield from table(("trial", "ratio and interval", "outcome"), rows, canvas)

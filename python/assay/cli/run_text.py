@@ -58,10 +58,12 @@ def _figures(outcome: "Outcome") -> Iterator[tuple[str, str]]:
 
 
 def _trials(title: str, results: Sequence["ExperimentResult"], canvas: Canvas) -> Iterator[Line]:
-    for number, one in enumerate(results[:MOST_NAMED]):
+    for number, result in enumerate(results[:MOST_NAMED]):
         label = title if not number else ""
-        shown = times(one.ratio) if one.ratio and one.verdict == "improved" else one.reason
-        yield from facts([(label.ljust(9), f"{one.candidate.name}: {shown}")], canvas)
+        shown = (
+            times(result.ratio) if result.ratio and result.verdict == "improved" else result.reason
+        )
+        yield from facts([(label.ljust(9), f"{result.candidate.name}: {shown}")], canvas)
     if len(results) > MOST_NAMED:
         yield " " * 11 + f"and {len(results) - MOST_NAMED} more in the report"
 

@@ -26,27 +26,27 @@ def runs_compare_command(
     return report_of(compared, lambda canvas: _lines(compared.differences, canvas), as_json)
 
 
-def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    yield from facts(zip("AB", found["runs"], strict=True), canvas)
-    metric = found["metric"]
+def _lines(comparison: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    yield from facts(zip("AB", comparison["runs"], strict=True), canvas)
+    metric = comparison["metric"]
     unit = metric_unit(metric) if metric else ""
     if metric:
         yield from facts([("metric", metric_name(metric))], canvas)
     yield ""
     rows: list[tuple[Part, ...]] = [
-        (("status", NAME), *map(str, found["status"])),
-        (("verdict", NAME), *(str(text or "-") for text in found["verdict"])),
+        (("status", NAME), *map(str, comparison["status"])),
+        (("verdict", NAME), *(str(text or "-") for text in comparison["verdict"])),
     ]
     rows += [
         ((name, NAME), *(figure(value, "x" if name == "ratio" else unit) for value in pair))
-        for name, pair in found["figures"].items()
+        for name, pair in comparison["figures"].items()
     ]
-    rows.append((("kept", NAME), *("; ".join(texts) or "-" for texts in found["kept"])))
+    rows.append((("kept", NAME), *("; ".join(texts) or "-" for texts in comparison["kept"])))
     yield from table(("", "A", "B"), rows, canvas)
     for title, differences in (
-        ("fingerprint", found["fingerprint"]),
-        ("settings at the start", found["start"]),
-        ("settings at the end", found["settings"]),
+        ("fingerprint", comparison["fingerprint"]),
+        ("settings at the start", comparison["start"]),
+        ("settings at the end", comparison["settings"]),
     ):
         yield ""
         if not differences:

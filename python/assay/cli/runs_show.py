@@ -30,44 +30,44 @@ def runs_show_command(run: Run, as_json: options.Json = False) -> Report:
     return report_of(details, lambda canvas: _lines(details.details, canvas), as_json)
 
 
-def _lines(found: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
-    metric = found["metric"]
+def _lines(run: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
+    metric = run["metric"]
     yield from facts(
         [
-            ("run", found["run"]),
-            ("status", found["status"]),
-            ("started", when(found["started_at"])),
-            ("engine", str(found["engine"] or "")),
-            ("model", str(found["model"] or "")),
-            ("device", str(found["device"] or "")),
-            ("workload", str(found["workload"] or "")),
-            ("verdict", found["verdict"] or ""),
-            ("baseline", metric_figure(found["baseline"], metric) if found["baseline"] else ""),
-            ("final", metric_figure(found["final"], metric) if found["final"] else ""),
-            ("ratio", figure(found["ratio"], "x") if found["ratio"] else ""),
-            ("kept", ", ".join(found["kept"])),
-            ("measured", f"{found['blocks']:,} blocks in {found['experiments']:,} experiments"),
-            ("journal", found["journal"]["status"]),
-            ("folder", found["path"]),
+            ("run", run["run"]),
+            ("status", run["status"]),
+            ("started", when(run["started_at"])),
+            ("engine", str(run["engine"] or "")),
+            ("model", str(run["model"] or "")),
+            ("device", str(run["device"] or "")),
+            ("workload", str(run["workload"] or "")),
+            ("verdict", run["verdict"] or ""),
+            ("baseline", metric_figure(run["baseline"], metric) if run["baseline"] else ""),
+            ("final", metric_figure(run["final"], metric) if run["final"] else ""),
+            ("ratio", figure(run["ratio"], "x") if run["ratio"] else ""),
+            ("kept", ", ".join(run["kept"])),
+            ("measured", f"{run['blocks']:,} blocks in {run['experiments']:,} experiments"),
+            ("journal", run["journal"]["status"]),
+            ("folder", run["path"]),
         ],
         canvas,
     )
-    if found["verdicts"]:
+    if run["verdicts"]:
         yield ""
         rows: list[tuple[Part, ...]] = [
             (
-                (str(one["experiment"]), NAME),
-                str(one["verdict"]),
-                figure(one["ratio"], "x"),
-                one["reason"] or "",
+                (str(verdict["experiment"]), NAME),
+                str(verdict["verdict"]),
+                figure(verdict["ratio"], "x"),
+                verdict["reason"] or "",
             )
-            for one in found["verdicts"]
+            for verdict in run["verdicts"]
         ]
         yield from table(("experiment", "verdict", "ratio", "reason"), rows, canvas)
-    yield from _settings(found["start"], found["settings"], canvas)
+    yield from _settings(run["start"], run["settings"], canvas)
     for title, texts in (
-        ("rolled back", [str(one["why"]) for one in found["rollbacks"]]),
-        ("degraded", [str(one) for one in found["degradations"]]),
+        ("rolled back", [str(rollback["why"]) for rollback in run["rollbacks"]]),
+        ("degraded", [str(degradation) for degradation in run["degradations"]]),
     ):
         for text in texts:
             yield ""

@@ -28,19 +28,19 @@ def when(at: float | None) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
 
 
-def figure(found: Mapping[str, float] | None, unit: str) -> str:
+def figure(interval: Mapping[str, float] | None, unit: str) -> str:
     """A figure with its interval, from JSON.
 
     >>> figure({"value": 1.5, "lo": 1.4, "hi": 1.6}, "x")
     '1.500x (1.400 to 1.600)'
     """
-    if not found or None in (found.get("value"), found.get("lo"), found.get("hi")):
+    if not interval or None in (interval.get("value"), interval.get("lo"), interval.get("hi")):
         return "-"
-    return shown(Interval(found["value"], found["lo"], found["hi"]), unit)
+    return shown(Interval(interval["value"], interval["lo"], interval["hi"]), unit)
 
 
-def metric_figure(found: Mapping[str, float] | None, metric: str | None) -> str:
+def metric_figure(interval: Mapping[str, float] | None, metric: str | None) -> str:
     """A figure of a metric, with the names and units that reports have."""
-    if metric is None or not found:
+    if metric is None or not interval:
         return "-"
-    return f"{metric_name(metric)} {figure(found, metric_unit(metric))}"
+    return f"{metric_name(metric)} {figure(interval, metric_unit(metric))}"

@@ -203,7 +203,7 @@ def serve_command(
             )
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{shown}:{address[1]}"
-        names = [name for one in served.hosted for name in (one.model.name, *one.adapters)]
+        names = [name for host in served.hosted for name in (host.model.name, *host.adapters)]
         first = served.hosted[0]
         if as_json:
             facts = {"url": url, "model": names[0], "synthetic": served.synthetic}

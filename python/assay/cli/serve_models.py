@@ -84,7 +84,8 @@ def parse(
     chosen = shares_of(names, percents, guaranteed)
     sources = [source for _, source in named]
     return [
-        ModelRequest(one.name, source, one) for one, source in zip(chosen, sources, strict=True)
+        ModelRequest(model.name, source, model)
+        for model, source in zip(chosen, sources, strict=True)
     ]
 
 
@@ -113,12 +114,14 @@ def load(
         settings[share.name] = engine_settings(share, shares) | settings[share.name]
     engines: list[Engine | Encoder] = []
     with ExitStack() as stack:
-        for one in models:
+        for request in models:
             with (
-                working(f"loading {one.source}"),
-                nullcontext() if sharing is None else sharing.loading(one.name),
+                working(f"loading {request.source}"),
+                nullcontext() if sharing is None else sharing.loading(request.name),
             ):
-                engine = _engine(one, place, kv_tokens, folders[one.name], settings[one.name])
+                engine = _engine(
+                    request, place, kv_tokens, folders[request.name], settings[request.name]
+                )
                 if sharing is not None and isinstance(engine, Engine):
                     engine.warm_up()
             stack.callback(engine.close)
@@ -129,18 +132,18 @@ def load(
         hosted = [
             HostedModel(
                 engine,
-                served_encoder(engine, one.name)
+                served_encoder(engine, request.name)
                 if isinstance(engine, Encoder)
                 else served_model(
                     engine,
-                    one.name,
+                    request.name,
                     tool_call_parser=tool_call_parser,
                     reasoning_parser=reasoning_parser,
                 ),
-                None if sharing is None else sharing.places[one.name],
+                None if sharing is None else sharing.places[request.name],
                 () if isinstance(engine, Encoder) else engine.adapters,
             )
-            for one, engine in zip(models, engines, strict=True)
+            for request, engine in zip(models, engines, strict=True)
         ]
         # The application closes the engines from here on.
         stack.pop_all()
@@ -186,7 +189,7 @@ def _split(text: str) -> tuple[str | None, str]:
 
 def _percents(given: Sequence[str]) -> dict[str, float]:
     percents: dict[str, float] = {}
-    for text in (part for one in given for part in one.split(",")):
+    for text in (part for share in given for part in share.split(",")):
         named = _NAMED.fullmatch(text)
         if named is None or _PERCENT.fullmatch(named[2]) is None:
             raise InputError(f'--share: expected NAME=PERCENT, such as a=70, got "{text}"')

@@ -105,12 +105,12 @@ def until_signal() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _text(recording: "Recording", canvas: Canvas) -> Iterator[Line]:
@@ -144,5 +144,5 @@ def _text(recording: "Recording", canvas: Canvas) -> Iterator[Line]:
         if lost:
             line += [", ", (f"{lost:,} lost", BAD)]
         yield tuple(line)
-    for one in recording.missing:
-        yield ((f"missing: {one['field']} of {one['source']}: {one['reason']}", FAINT),)
+    for gap in recording.missing:
+        yield ((f"missing: {gap['field']} of {gap['source']}: {gap['reason']}", FAINT),)

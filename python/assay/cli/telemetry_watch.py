@@ -50,7 +50,7 @@ def telemetry_watch_command(
         else:
             _draw(state, samples, stop, deadline_s)
             return 0
-    missing = [str(one) for one in state.missing]
+    missing = [str(gap) for gap in state.missing]
     return Report(None, lambda canvas: _text(view.panels(), canvas), False, details=missing)
 
 

@@ -174,19 +174,19 @@ def _collectives(rows: "Rows", canvas: Canvas) -> Iterator[Line]:
     yield from table(titles, cells, canvas, right=(1, 2, 3, 4))
 
 
-def _captures(found: Mapping[str, int] | None) -> str:
-    if found is None:
+def _captures(captures: Mapping[str, int] | None) -> str:
+    if captures is None:
         return ""
     return (
-        f"{found['agreeing']:,} of {found['kernels']:,} replayed kernels agree with their callers "
+        f"{captures['agreeing']:,} of {captures['kernels']:,} replayed kernels agree with their callers "
         "at capture"
     )
 
 
-def _agreement(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _agreement(agreement: Mapping[str, Any] | None) -> str:
+    if agreement is None:
         return ""
     return (
-        f"{found['in_range']} of {found['steps']} steps in an annotated range, "
-        f"{found['same_phase']} with the recovered phase"
+        f"{agreement['in_range']} of {agreement['steps']} steps in an annotated range, "
+        f"{agreement['same_phase']} with the recovered phase"
     )

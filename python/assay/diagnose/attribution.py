@@ -99,7 +99,7 @@ def attribute(
             causes.append(_estimated(mechanism, finding))
     causes = [_tested(cause, experiments) for cause in causes]
     notes += _unclaimed(view, claimed)
-    causes.sort(key=lambda one: -one.ns_per_token)
+    causes.sort(key=lambda cause: -cause.ns_per_token)
     return RankedHypotheses(tuple(causes), tuple(notes))
 
 
@@ -176,25 +176,25 @@ def _tested(cause: Hypothesis, experiments: Sequence[DelayExperiment]) -> Hypoth
     ]
     if not about:
         return cause
-    evidence = (*cause.evidence, *(Evidence(_outcome(one), (), "experiment") for one in about))
-    follows = any(one.verdict == "critical" for one in about)
+    outcomes = [Evidence(_outcome(experiment), (), "experiment") for experiment in about]
+    follows = any(experiment.verdict == "critical" for experiment in about)
     status = "established by experiment" if follows else cause.status
-    return dataclasses.replace(cause, status=status, evidence=evidence)
+    return dataclasses.replace(cause, status=status, evidence=(*cause.evidence, *outcomes))
 
 
-def _outcome(one: DelayExperiment) -> str:
+def _outcome(experiment: DelayExperiment) -> str:
     return (
-        f"delays of up to {one.doses_ns[-1] / 1e3:,.1f} us before {one.name} in {one.runs} runs: the "
-        f"step follows them with a slope of {one.slope:.2f} ({one.lo:.2f} to {one.hi:.2f}), "
-        f"{one.verdict}"
+        f"delays of up to {experiment.doses_ns[-1] / 1e3:,.1f} us before {experiment.name} in "
+        f"{experiment.runs} runs: the step follows them with a slope of {experiment.slope:.2f} "
+        f"({experiment.lo:.2f} to {experiment.hi:.2f}), {experiment.verdict}"
     )
 
 
 def _unclaimed(view: MechanismView, claimed: Sequence[Claimed]) -> list[str]:
     """Time above the floor that no mechanism explains."""
     rest = ~view.of_terms("floor")
-    for one in claimed:
-        rest &= ~one.intervals
+    for cause in claimed:
+        rest &= ~cause.intervals
     ns = view.in_step(rest)
     whole = view.residuals.waterfall.observed_ns
     if ns <= NOTED * whole:

@@ -92,8 +92,10 @@ def compare_to_baseline(
         if (ours := steps[0][name].to_numpy().astype(float)).min() > 0
         and (theirs := steps[1][name].to_numpy().astype(float)).min() > 0
     ]
-    found = [one for family in (operations, terms) for one in _judged(family)]
-    return sorted(found, key=lambda one: (one.kind, -(one.observed_ns - one.baseline_ns)))
+    changes = [change for family in (operations, terms) for change in _judged(family)]
+    return sorted(
+        changes, key=lambda change: (change.kind, -(change.observed_ns - change.baseline_ns))
+    )
 
 
 def _steps(traces: Sequence[Residuals], phase: str) -> pl.DataFrame:
@@ -110,10 +112,10 @@ def _steps(traces: Sequence[Residuals], phase: str) -> pl.DataFrame:
 def _kernels(traces: Sequence[Residuals], phase: str) -> pl.DataFrame:
     """Kernels with what tells one from the others of its step; steps of all traces numbered."""
     parts = []
-    for number, one in enumerate(traces):
-        names = one.trace.events.lazy().select("name").with_row_index("row")
+    for number, traced in enumerate(traces):
+        names = traced.trace.events.lazy().select("name").with_row_index("row")
         parts.append(
-            one.kernels.lazy()
+            traced.kernels.lazy()
             .filter(
                 (pl.col("phase") == phase) & pl.col("is_whole") & pl.col("operation").is_not_null()
             )
@@ -163,16 +165,16 @@ def _matrices(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[Floats, Floats]
     """Times by step and kernel of both sides; NaN where a step lacks a kernel."""
     places = pl.concat([ours, theirs]).select("place").unique(maintain_order=True)
     numbered = places.with_row_index("column")
-    found = []
+    matrices = []
     for table in (ours, theirs):
         rows = table.join(numbered, on="place", maintain_order="left")
         step = rows["step"].rank("dense").to_numpy().astype(np.int64) - 1
         matrix = np.full((int(step.max()) + 1, places.height), np.nan)
         matrix[step, rows["column"].to_numpy()] = rows["dur_ns"].to_numpy()
-        found.append(matrix)
+        matrices.append(matrix)
     # A kernel that half of the steps lack says nothing of the others.
-    present = [np.isfinite(one).mean(axis=0) >= 0.5 for one in found]
-    return found[0][:, present[0] & present[1]], found[1][:, present[0] & present[1]]
+    present = [np.isfinite(matrix).mean(axis=0) >= 0.5 for matrix in matrices]
+    return matrices[0][:, present[0] & present[1]], matrices[1][:, present[0] & present[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ class _Compared:
 def _compare(name: str, kind: str, observed: Floats, before: Floats, how: str) -> _Compared:
     """One operation: matrices of steps and kernels."""
     typical = np.nanmedian(np.concatenate([observed, before]), axis=0)
-    logs = [np.log(np.maximum(one, 1.0) / typical) for one in (observed, before)]
+    logs = [np.log(np.maximum(times, 1.0) / typical) for times in (observed, before)]
     spread = np.nanmedian(
         np.abs(np.concatenate([log - np.nanmedian(log, axis=0) for log in logs])), axis=0
     )
@@ -198,7 +200,7 @@ def _compare(name: str, kind: str, observed: Floats, before: Floats, how: str) -
     timed = [_weighted(log, typical) for log in logs]
     ratio = float(np.exp(np.median(timed[0][:, None] - timed[1][None, :])))
     noise = float(np.hypot(_deviation(ours), _deviation(theirs)) / np.sqrt(2))
-    totals = [float(np.median(np.nansum(one, axis=1))) for one in (before, observed)]
+    totals = [float(np.median(np.nansum(times, axis=1))) for times in (before, observed)]
     noise *= float(np.sqrt(1 / len(ours) + 1 / len(theirs)))
     change = BaselineChange(
         name, kind, "unchanged", totals[0], totals[1], ratio, 1.0, SMALLEST, how
@@ -228,16 +230,16 @@ def _smallest(noise: float, tests: int) -> float:
 
 def _judged(family: Sequence[_Compared]) -> list[BaselineChange]:
     """Verdicts, corrected over the family by Holm's method, for each direction."""
-    found = [replace(one.change, smallest=_smallest(one.noise, len(family))) for one in family]
+    changes = [replace(row.change, smallest=_smallest(row.noise, len(family))) for row in family]
     for direction in ("slower", "faster"):
         order = sorted(range(len(family)), key=lambda at: getattr(family[at], direction))
         worst = 0.0
         for rank, at in enumerate(order):
             worst = max(worst, getattr(family[at], direction) * (len(order) - rank))
-            ratio = found[at].ratio if direction == "slower" else 1 / found[at].ratio
+            ratio = changes[at].ratio if direction == "slower" else 1 / changes[at].ratio
             if ratio <= 1:
                 continue
-            is_found = worst <= FAMILY_ERROR and ratio >= 1 + SMALLEST
-            verdict = direction if is_found else "unchanged"
-            found[at] = replace(found[at], verdict=verdict, p_value=min(worst, 1.0))
-    return found
+            is_changed = worst <= FAMILY_ERROR and ratio >= 1 + SMALLEST
+            verdict = direction if is_changed else "unchanged"
+            changes[at] = replace(changes[at], verdict=verdict, p_value=min(worst, 1.0))
+    return changes

@@ -54,10 +54,12 @@ def infer(observed_ns: float, predict: Callable[[int], Graph]) -> ContextLength 
             break
     for _ in range(REFINEMENTS):
         at(_solve(times, observed_ns, 0))
-    found = _solve(times, observed_ns, 0)
+    context = _solve(times, observed_ns, 0)
     # The longest time at a length bounds the context from below.
     return ContextLength(
-        found, min(_solve(times, observed_ns, 2), found), max(_solve(times, observed_ns, 1), found)
+        context,
+        min(_solve(times, observed_ns, 2), context),
+        max(_solve(times, observed_ns, 1), context),
     )
 
 

@@ -121,10 +121,7 @@ def _cause(cause: Hypothesis) -> dict[str, Any]:
         "lo": cause.lo,
         "hi": cause.hi,
         "status": cause.status,
-        "evidence": [
-            {"statement": one.statement, "rows": list(one.rows), "source": one.source}
-            for one in cause.evidence
-        ],
+        "evidence": [evidence.to_data() for evidence in cause.evidence],
         "fix": cause.fix,
         "mechanism": cause.mechanism,
         "part_of": list(cause.part_of),

@@ -150,21 +150,21 @@ def examine(
     elif not trace.steps.height:
         trace = subject.as_one_step(trace)
     say("splitting the steps into terms")
-    found = residuals(trace, graphs, telemetry)
+    itemized = residuals(trace, graphs, telemetry)
     if graphs:
-        notes += _check_floor(found, where)
+        notes += _check_floor(itemized, where)
     say("following the critical path")
     path = critical_path(trace)
     say("asking for causes")
-    graph = shown_graph(found)
-    causes = attribute(found, graph, path=path, telemetry=telemetry, experiments=experiments)
+    graph = shown_graph(itemized)
+    causes = attribute(itemized, graph, path=path, telemetry=telemetry, experiments=experiments)
     say("checking invariants")
-    violations = check_invariants(found) if graphs else []
-    changes = _changes(found, graphs, baselines, telemetry)
-    notes += [*found.degradations, *path.degradations, *causes.degradations]
+    violations = check_invariants(itemized) if graphs else []
+    changes = _changes(itemized, graphs, baselines, telemetry)
+    notes += [*itemized.degradations, *path.degradations, *causes.degradations]
     return Diagnosis(
         situation,
-        found,
+        itemized,
         graph,
         causes,
         path,
@@ -175,7 +175,7 @@ def examine(
 
 
 def _changes(
-    found: Residuals,
+    itemized: Residuals,
     graphs: Sequence[Graph],
     baselines: Sequence[Recovery],
     telemetry: pl.DataFrame | None,
@@ -184,17 +184,17 @@ def _changes(
     if not baselines:
         return ()
     healthy = [residuals(baseline.trace, graphs, telemetry) for baseline in baselines]
-    return tuple(compare_to_baseline(found, healthy))
+    return tuple(compare_to_baseline(itemized, healthy))
 
 
-def shown_graph(found: Residuals) -> Graph:
+def shown_graph(itemized: Residuals) -> Graph:
     """The graph of the waterfall's step; that of the most frequent step where it has none."""
-    like = found.steps.filter(pl.col("step") == found.waterfall.step)
+    like = itemized.steps.filter(pl.col("step") == itemized.waterfall.step)
     for row in like.iter_rows(named=True):
-        number = graph_of_step(row, found.graphs)
+        number = graph_of_step(row, itemized.graphs)
         if number is not None:
-            return found.graphs[number]
-    return found.graph
+            return itemized.graphs[number]
+    return itemized.graph
 
 
 def _context_source(request: Request, prediction: StepPredictions) -> str | None:
@@ -240,10 +240,10 @@ def check_model(recovered: Recovery, model: ModelSpec, where: str) -> None:
         )
 
 
-def _check_floor(found: Residuals, where: str) -> list[str]:
+def _check_floor(itemized: Residuals, where: str) -> list[str]:
     """Refuse a model whose operations cannot have run in their time; note shapes that look odd."""
     sums = (
-        found.operations.filter(
+        itemized.operations.filter(
             (pl.col("phase") == "decode") & (pl.col("floor_ns") > 0) & (pl.col("kernel_ns") > 0)
         )
         .group_by("operation")
@@ -261,7 +261,7 @@ def _check_floor(found: Residuals, where: str) -> list[str]:
     if times < (BELOW_FLOOR if whole < BELOW_FLOOR else PREFETCHED):
         raise InputError(
             f"{where}: expected {name} of at least {floor / 1e3:,.0f} us a step, its floor in "
-            f"{found.graph.model} on {found.graph.hardware}, got {observed / 1e3:,.0f} us",
+            f"{itemized.graph.model} on {itemized.graph.hardware}, got {observed / 1e3:,.0f} us",
             "another model, weight format, context or GPU ran: --model, --dtype, --context, --gpu",
         )
     notes = [
@@ -270,7 +270,7 @@ def _check_floor(found: Residuals, where: str) -> list[str]:
         for name, _, _, times in sums.filter(pl.col("times") < BELOW_FLOOR).rows()
     ]
     gemms = sums.filter(
-        pl.col("operation").is_in([one for one in sums["operation"] if set(parts(one)) & GEMMS])
+        pl.col("operation").is_in([name for name in sums["operation"] if set(parts(name)) & GEMMS])
     )
     usual = gemms["times"].median()
     if not isinstance(usual, float):

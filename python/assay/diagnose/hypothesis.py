@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,10 @@ class Evidence:
     """Rows of the event table."""
     source: str = "trace"
     """trace, telemetry, experiment or prediction."""
+
+    def to_data(self) -> dict[str, Any]:
+        """The evidence as plain data."""
+        return {**asdict(self), "rows": list(self.rows)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def residuals(
         raise InputError("residuals: expected a graph with nodes, got an empty one")
     decoding = graphs[0] if graphs else NO_PREDICTION
     device = lanes.device_events(trace)
-    found: list[Decomposition] = []
+    decompositions: list[Decomposition] = []
     notes: list[str] = []
     for lane in lanes.find_lanes(trace, device):
         matched = {
@@ -90,18 +90,18 @@ def residuals(
             if (number := graph_of_step(row, graphs)) is not None
         }
         clocks = Clocks.during(lane, trace.header, telemetry, decoding)
-        found.append(decompose(trace, device, lane, graphs, matched, clocks))
-    notes += dict.fromkeys(note for one in found for note in one.notes)
-    pieces = pl.concat([one.intervals for one in found])
-    steps = tables.steps_table(found, graphs, pieces)
-    kernels = tables.kernels_table(found, steps)
+        decompositions.append(decompose(trace, device, lane, graphs, matched, clocks))
+    notes += dict.fromkeys(note for decomposition in decompositions for note in decomposition.notes)
+    pieces = pl.concat([decomposition.intervals for decomposition in decompositions])
+    steps = tables.steps_table(decompositions, graphs, pieces)
+    kernels = tables.kernels_table(decompositions, steps)
     notes += _about_steps(steps, graphs)
     return Residuals(
         trace=trace,
         graph=decoding,
         intervals=pieces,
         steps=steps,
-        operations=tables.operations_table(found, graphs, steps, kernels),
+        operations=tables.operations_table(decompositions, graphs, steps, kernels),
         requests=requests.requests_table(trace, pieces),
         waterfall=median_waterfall(steps, pieces),
         degradations=tuple(dict.fromkeys([*trace.header.degradations, *notes])),

@@ -112,18 +112,18 @@ def _observed(view: MechanismView) -> dict[Key, dict[str, Any]]:
         .agg(pl.col("start").mean(), pl.col("kernels").sum() / count)
         .sort("start", *keys, nulls_last=True)
     )
-    found = {
+    first_runs = {
         (operation, layer): (start, kernels) for operation, layer, start, kernels in ran.rows()
     }
     # A gap that no operation ends is the last of the trace: it has terms and nothing else.
     return {
         key: {
-            "start_ns": found.get(key, (None, 0.0))[0],
-            "kernels": found.get(key, (None, 0.0))[1],
+            "start_ns": first_runs.get(key, (None, 0.0))[0],
+            "kernels": first_runs.get(key, (None, 0.0))[1],
             "observed_ns": times.get(key, 0.0),
             "terms": terms.get(key, {}),
         }
-        for key in dict.fromkeys([*found, *terms])
+        for key in dict.fromkeys([*first_runs, *terms])
     }
 
 

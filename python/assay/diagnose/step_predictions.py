@@ -62,7 +62,7 @@ def predict_steps(trace: Trace, request: Request, situation: Situation) -> StepP
     left = groups[GRAPHS:]
     if left:
         notes.append(
-            f"{sum(one.steps for one in left)} steps of {len(left)} further sizes have no prediction"
+            f"{sum(group.steps for group in left)} steps of {len(left)} further sizes have no prediction"
         )
     return StepPredictions(
         tuple(graphs),

@@ -64,13 +64,13 @@ def gpu_of(trace: Trace) -> str | None:
     """The accelerator of the catalog that the header names; None where it names none, or several."""
     devices = trace.header.hardware.get("devices")
     named = [_device_name(member) for member in _members(devices)]
-    found = set()
+    names = set()
     for name in dict.fromkeys(named):
         try:
-            found.add(accelerators.find(name).name)
+            names.add(accelerators.find(name).name)
         except UnknownNameError:
             return None
-    return found.pop() if len(found) == 1 else None
+    return names.pop() if len(names) == 1 else None
 
 
 def gpu_names(trace: Trace) -> list[str]:
@@ -153,19 +153,19 @@ def as_one_step(trace: Trace) -> Trace:
 def groups(trace: Trace) -> list[Group]:
     """Steps by phase and size, decode first, the most frequent first; unknown sizes left out."""
     steps = trace.steps.with_columns(pl.col("phase").cast(pl.String))
-    found: list[Group] = []
+    grouped: list[Group] = []
     decode = steps.filter((pl.col("phase") == "decode") & (pl.col("batch") > 0))
     for batch, context, count in _counted(decode, "batch"):
-        found.append(Group("decode", batch, 0, context, count))
+        grouped.append(Group("decode", batch, 0, context, count))
     prefill = steps.filter((pl.col("phase") == "prefill") & (pl.col("prefill_tokens") > 0))
     for tokens, context, count in _counted(prefill, "prefill_tokens"):
-        found.append(Group("prefill", 0, tokens, context, count))
+        grouped.append(Group("prefill", 0, tokens, context, count))
     mixed = steps.filter(
         (pl.col("phase") == "mixed") & (pl.col("batch") > 0) & (pl.col("prefill_tokens") > 0)
     )
     for (batch, tokens), part in mixed.group_by(["batch", "prefill_tokens"], maintain_order=True):
-        found.append(Group("mixed", int(batch), int(tokens), _median(part), part.height))
-    return found
+        grouped.append(Group("mixed", int(batch), int(tokens), _median(part), part.height))
+    return grouped
 
 
 def _counted(steps: pl.DataFrame, key: str) -> list[tuple[int, int | None, int]]:

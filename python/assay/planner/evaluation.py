@@ -261,14 +261,14 @@ def log_derivatives(
     columns = [point[name] for name in names]
     values, slopes = _matrix(len(outputs), 1), _matrix(len(outputs), len(wrt))
     function.tape.jacobian(columns, 1, [names.index(name) for name in wrt], slopes, values)
-    found = {}
+    derivatives = {}
     for row, output in enumerate(outputs):
         value = values[row, 0]
-        found[output] = [
+        derivatives[output] = [
             slopes[row, column] * point[name] / value if value else 0.0
             for column, name in enumerate(wrt)
         ]
-    return found
+    return derivatives
 
 
 def _column(values: list[float]) -> Any:
@@ -313,13 +313,13 @@ def spreads(
         for (first, second), value in {**hardware.correlations, **own.correlations}.items()
         if first in index and second in index
     ]
-    found = {}
+    by_output = {}
     for output, slopes in log_derivatives(point, outputs, names).items():
         scaled = [slope * sigma[name] for slope, name in zip(slopes, names, strict=True)]
         variance = math.fsum(part * part for part in scaled)
         variance += 2 * math.fsum(scaled[a] * scaled[b] * value for a, b, value in pairs)
-        found[output] = Spread(math.sqrt(max(variance, 0.0)))
-    return found
+        by_output[output] = Spread(math.sqrt(max(variance, 0.0)))
+    return by_output
 
 
 def missing_names(error: MissingInputsError) -> str:

@@ -127,9 +127,9 @@ class Layout:
         if item == "outer":
             return [f"{STEP}outer_time", f"{STEP}outer_passes.size"]
         prefix = f"{STEP}operation.{item}."
-        found = [prefix + part for part in PARTS if prefix + part in self.values]
+        parts = [prefix + part for part in PARTS if prefix + part in self.values]
         # How many splits of the KV cache decode attention has (Flash-Decoding).
-        return [*found, f"{STEP}{item}.parts"] if item.startswith("decode_") else found
+        return [*parts, f"{STEP}{item}.parts"] if item.startswith("decode_") else parts
 
     def _spread(self, operation: Operation) -> Spread:
         item = operation.items[0]

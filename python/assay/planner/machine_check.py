@@ -41,7 +41,7 @@ def check_machine() -> MachineCheck:
             continue
         if calibration is not None:
             ceilings[name] = headline(calibration)
-    required = [one.what for one in surveyed.missing if one.required]
+    required = [requirement.what for requirement in surveyed.missing if requirement.required]
     problem = CheckFailedError(f"missing: {', '.join(required)}") if required else None
     return MachineCheck(surveyed, ceilings, notes=unreadable, problem=problem)
 
@@ -51,11 +51,14 @@ def headline(measured: Calibration) -> Headline:
 
     def best(operation: str, unit: str) -> float | None:
         """The one of the largest working set on the most threads, or the highest rate."""
-        ceilings = [one for one in measured.select(operation) if one.unit == unit]
+        ceilings = [ceiling for ceiling in measured.select(operation) if ceiling.unit == unit]
         if unit == "FLOP/s":
             return max((ceiling.value for ceiling in ceilings), default=None)
         ceilings.sort(
-            key=lambda one: (one.parameters.get("threads", 1), one.parameters.get("bytes"))
+            key=lambda ceiling: (
+                ceiling.parameters.get("threads", 1),
+                ceiling.parameters.get("bytes"),
+            )
         )
         return ceilings[-1].value if ceilings else None
 

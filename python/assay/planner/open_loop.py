@@ -198,9 +198,9 @@ class _Chain:
                 times, shares = self._next(int(state), part)
                 values.append(times)
                 weights.append(seen[state] / len(_PARTS) * shares)
-        found, shares = np.concatenate(values), np.concatenate(weights)
+        times_to_first, shares = np.concatenate(values), np.concatenate(weights)
         late = requests.request_seconds + requests.late_iterations * self.mean_seconds
-        return late + found, shares / shares.sum()
+        return late + times_to_first, shares / shares.sum()
 
     def _next(self, state: int, part: float) -> Points:
         """Time to first token of a request that arrives when `part` of an iteration has passed."""
@@ -278,7 +278,7 @@ class _Running:
         # A request that finds some decoding decodes with them: one more.
         seconds = [self._seconds(min(n + 1, requests.most_running)) for n in self.numbers]
         stay = requests.output * float(self.weights @ np.array(seconds)) / requests.emitted
-        found = []
+        output_times = []
         for chain, own in zip(self.chains, seconds, strict=True):
             # Prompts that arrive during the stay, each of which delays one token.
             prompt = max(float(chain.times[min(1, len(chain.times) - 1)] - chain.times[0]), 0.0)
@@ -286,8 +286,8 @@ class _Running:
             load = min(requests.rate * requests.units * prompt, 0.9)
             work = math.sqrt(requests.rate * stay) * requests.units * prompt / (1 - load)
             spread = work / steps
-            found.append(_scaled(_lognormal(own, spread), 1.0 / requests.emitted))
-        return found
+            output_times.append(_scaled(_lognormal(own, spread), 1.0 / requests.emitted))
+        return output_times
 
 
 _EXACT: Final = 8
@@ -301,8 +301,8 @@ def _representatives(share: Array) -> list[int]:
     """Numbers of requests that stand for those between them: quantiles of their distribution."""
     cumulative = np.cumsum(share)
     targets = np.linspace(1e-4, 1 - 1e-4, _REPRESENTATIVES)
-    found = np.searchsorted(cumulative, targets)
-    return sorted({int(min(index, len(share) - 1)) for index in found})
+    quantiles = np.searchsorted(cumulative, targets)
+    return sorted({int(min(index, len(share) - 1)) for index in quantiles})
 
 
 def _likely(mean: float) -> Array:
@@ -317,10 +317,10 @@ def _poisson(mean: float, count: int) -> Array:
         none: Array = (numbers == 0).astype(np.float64)
         return none
     logs = numbers * math.log(mean) - mean - np.cumsum(np.log(np.maximum(numbers, 1)))
-    found: Array = np.exp(logs)
-    found[-1] += max(1.0 - float(found.sum()), 0.0)
-    found /= found.sum()
-    return found
+    probabilities: Array = np.exp(logs)
+    probabilities[-1] += max(1.0 - float(probabilities.sum()), 0.0)
+    probabilities /= probabilities.sum()
+    return probabilities
 
 
 def _stationary_of(moves: Array) -> Array:
@@ -331,9 +331,9 @@ def _stationary_of(moves: Array) -> Array:
     system[-1] = 1.0
     target = np.zeros(size)
     target[-1] = 1.0
-    found: Array = np.clip(np.linalg.solve(system, target), 0.0, None)
-    found /= found.sum()
-    return found
+    probabilities: Array = np.clip(np.linalg.solve(system, target), 0.0, None)
+    probabilities /= probabilities.sum()
+    return probabilities
 
 
 def _lognormal(center: float, spread: float) -> Points:

@@ -86,19 +86,20 @@ def _attention(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation
     heads, width = shapes["heads"], shapes["head_size"]
     keys = shapes["kv_heads"] * width
     values = shapes["kv_heads"] * shapes["value_size"]
-    found = _norm(model, "input_norm")
-    found.append(Operation("qkv_proj", ("qkv",), depth=shapes["hidden"]))
-    if shapes["norm.heads"]:
-        found.append(
-            Operation("qk_norm", ("passes",), weight=2 * (heads * width + keys), written=0.5)
-        )
-    if model.has_rope:
-        found.append(Operation("rope", ("passes",), weight=2 * (heads * width + keys), written=0.5))
-    found.append(Operation("kv_cache_write", ("passes",), weight=2 * (keys + values), written=0.5))
-    found.append(_kernel(model, layer, load))
-    found += _summed("context_sum", load.context_parallel)
-    found.append(_output(shapes, load))
-    return [*found, *_summed("attention_sum", load.tensor)]
+    operations = _norm(model, "input_norm")
+    operations.append(Operation("qkv_proj", ("qkv",), depth=shapes["hidden"]))
+    for name, runs in (("qk_norm", shapes["norm.heads"]), ("rope", model.has_rope)):
+        if runs:
+            weight = 2 * (heads * width + keys)
+            operations.append(Operation(name, ("passes",), weight=weight, written=0.5))
+    return [
+        *operations,
+        Operation("kv_cache_write", ("passes",), weight=2 * (keys + values), written=0.5),
+        _kernel(model, layer, load),
+        *_summed("context_sum", load.context_parallel),
+        _output(shapes, load),
+        *_summed("attention_sum", load.tensor),
+    ]
 
 
 def _kernel(model: ModelSpec, layer: LayerSpec, load: Load) -> Operation:
@@ -118,12 +119,13 @@ def _latent(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
     latent, query = shapes["latent.width"], shapes["latent.query_width"]
     rotary = shapes["latent.rotary_width"]
     first = "q_a_proj+kv_a_proj" if query else "q_b_proj+kv_a_proj"
-    found = _norm(model, "input_norm")
-    found.append(Operation(first, ("qkv",), depth=shapes["hidden"]))
+    operations = _norm(model, "input_norm")
+    operations.append(Operation(first, ("qkv",), depth=shapes["hidden"]))
     if query:
-        found.append(Operation("q_a_norm", ("passes",), weight=2 * query, written=0.5))
-        found.append(Operation("q_b_proj", ("latent_query",), depth=query))
-    found += [
+        operations.append(Operation("q_a_norm", ("passes",), weight=2 * query, written=0.5))
+        operations.append(Operation("q_b_proj", ("latent_query",), depth=query))
+    return [
+        *operations,
         Operation("kv_a_norm", ("passes",), weight=2 * latent, written=0.5),
         Operation("rope", ("passes",), weight=2 * rotary * (shapes["heads"] + 1), written=0.5),
         Operation("kv_cache_write", ("passes",), weight=2 * (latent + rotary), written=0.5),
@@ -132,8 +134,8 @@ def _latent(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
         _kernel(model, layer, load),
         *_summed("context_sum", load.context_parallel),
         _output(shapes, load),
+        *_summed("attention_sum", load.tensor),
     ]
-    return [*found, *_summed("attention_sum", load.tensor)]
 
 
 def _linear(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation]:
@@ -175,7 +177,7 @@ def _moe(model: ModelSpec, load: Load) -> list[Operation]:
     shapes = model.architecture
     hidden, chosen = shapes["hidden"], shapes["experts_per_token"]
     width = shapes["expert_ffn"] * load.expert / load.tensor
-    found = [
+    operations = [
         *_norm(model, "post_attention_norm"),
         Operation("router", ("routing",), weight=hidden + shapes["experts"], written=0.1),
         Operation("router_topk", ("routing",), weight=shapes["experts"], written=0.1),
@@ -187,12 +189,12 @@ def _moe(model: ModelSpec, load: Load) -> list[Operation]:
     ]
     if shapes["shared_experts"]:
         own = shapes["shared_experts"] * shapes["expert_ffn"] / load.tensor
-        found += [
+        operations += [
             Operation("shared_gate_up", ("ffn_up",), depth=hidden),
             Operation("shared_activation", ("routing",), weight=3 * own, written=1 / 3),
             Operation("shared_down", ("ffn_down",), depth=max(own, 1)),
         ]
-    return [*found, *_summed("feed_forward_sum", load.tensor)]
+    return [*operations, *_summed("feed_forward_sum", load.tensor)]
 
 
 def before_layers(model: ModelSpec) -> list[Operation]:

@@ -43,15 +43,15 @@ def _attention(model: ModelSpec, layer: LayerSpec, load: Load) -> list[Operation
     outputs = heads * shapes["value_size"]
     moved = 2 * (heads * width + keys) + 2 * (keys + values)
     fuses_cache = _fuses_cache(model, load)
-    found = [
+    operations = [
         *_pass("input_norm", first, 3 * hidden),
         Operation(_joined("input_norm", first, "qkv_proj"), ("qkv",), depth=hidden),
     ]
     if not fuses_cache:
-        found.append(Operation("+".join(written), ("passes",), weight=moved, written=0.5))
+        operations.append(Operation("+".join(written), ("passes",), weight=moved, written=0.5))
     name = "+".join([*written, "attention"]) if fuses_cache else "attention"
     return [
-        *found,
+        *operations,
         Operation(name, attention, outputs=outputs),
         Operation("o_proj", ("out",), depth=outputs),
     ]
@@ -154,9 +154,9 @@ def own_last(model: ModelSpec, load: Load) -> list[Operation]:
     shapes = model.architecture
     hidden = shapes["hidden"]
     fused = _norms(model, load)[0]
-    found = [] if fused else [Operation("final_norm", ("outer",), weight=2 * hidden, written=0.5)]
+    norms = [] if fused else [Operation("final_norm", ("outer",), weight=2 * hidden, written=0.5)]
     return [
-        *found,
+        *norms,
         Operation(_joined("final_norm", fused, "lm_head"), ("logits",), depth=hidden),
         Operation("sampling", ("outer",), 2, weight=2 * shapes["vocabulary"], written=0.0),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.planner import formats
@@ -35,23 +35,22 @@ class Plan:
     @property
     def layer_kernels(self) -> float:
         """Kernels of passes in a layer, mean over layers: those that nothing fuses."""
-        passes = sum(
-            one.kernels for layer in self.layers for one in layer if one.items == ("passes",)
-        )
-        return passes / len(self.layers)
+        return sum(_kernels(layer, "passes") for layer in self.layers) / len(self.layers)
 
     @property
     def expert_kernels(self) -> float:
         """Kernels of routing in a layer with experts; 1 where there is none."""
-        counts = [
-            sum(one.kernels for one in layer if one.items == ("routing",)) for layer in self.layers
-        ]
-        return float(max(max(counts, default=0), 1))
+        return float(max([1, *(_kernels(layer, "routing") for layer in self.layers)]))
 
     @property
     def outer_kernels(self) -> int:
         """Kernels outside of layers, but for the logits."""
-        return sum(one.kernels for one in (*self.first, *self.last) if one.items == ("outer",))
+        return _kernels((*self.first, *self.last), "outer")
+
+
+def _kernels(operations: Iterable[Operation], item: str) -> int:
+    """Kernels of the operations whose only item is this one."""
+    return sum(operation.kernels for operation in operations if operation.items == (item,))
 
 
 def plan_step(model: ModelSpec, batch: BatchConfig, *, on_gpu: bool = True) -> Plan:

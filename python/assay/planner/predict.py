@@ -62,9 +62,9 @@ def _family_spreads(hardware: HardwareSpec, engine: str, *, has_experts: bool) -
     """Log spreads of engine constants that scale a family of kernels; "" is every kernel's."""
     own = e.engine_constants(engine).log_spreads
     errors = ("transfer", "experts") if has_experts else ("transfer",)
-    found = [hardware.log_spreads.get(f"serving.model_error.{name}", 0.0) for name in errors]
+    spreads = [hardware.log_spreads.get(f"serving.model_error.{name}", 0.0) for name in errors]
     return {
-        "": math.hypot(*found),
+        "": math.hypot(*spreads),
         "passes": own.get("serving.layer_kernels", 0.0),
         "routing": own.get("serving.expert_kernels", 0.0),
         "outer": own.get("serving.host_time", 0.0),

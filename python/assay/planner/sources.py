@@ -30,9 +30,9 @@ def model_spec(source: str | Path) -> ModelSpec:
     """
     from assay.catalog import models
 
-    found = models.from_source(source)
-    if found is not None:
-        return from_model(found, found.weight_format)
+    model = models.from_source(source)
+    if model is not None:
+        return from_model(model, model.weight_format)
     # Importing the engine takes longer than a prediction.
     from assay.engine.loading.description import describe_model
 

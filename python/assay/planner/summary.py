@@ -29,13 +29,13 @@ def by_operation(graph: Graph) -> list[OperationSummary]:
     groups: dict[tuple[str, int], list[int]] = {}
     for index, node in enumerate(graph.nodes):
         groups.setdefault((_label(graph, index), node.stream), []).append(index)
-    found = []
+    rows = []
     for (label, stream), members in groups.items():
         nodes = [graph.nodes[index] for index in members]
         bounds: dict[str, float] = {}
         for node in nodes:
             bounds[node.bound] = bounds.get(node.bound, 0.0) + node.expected_ns
-        found.append(
+        rows.append(
             OperationSummary(
                 label, len(nodes), sum(n.expected_ns for n in nodes), sum(n.lo_ns for n in nodes),
                 sum(n.hi_ns for n in nodes), sum(n.floor_ns for n in nodes),
@@ -43,7 +43,7 @@ def by_operation(graph: Graph) -> list[OperationSummary]:
                 max(bounds, key=lambda bound: bounds[bound]), stream,
             )
         )  # fmt: skip
-    return sorted(found, key=lambda row: -row.expected_ns)
+    return sorted(rows, key=lambda row: -row.expected_ns)
 
 
 def _label(graph: Graph, index: int) -> str:

@@ -76,8 +76,8 @@ def sweep(
     """Predict the step of every combination of the values in `over`, and of all hardware.
 
     >>> from assay.planner import hardware_spec, model_spec
-    >>> found = sweep(model_spec("llama-3.1-8b"), hardware_spec("h200"), over={"sequences": [1, 8]})
-    >>> len(found), bool(found.step_ns[0] < found.step_ns[1])
+    >>> swept = sweep(model_spec("llama-3.1-8b"), hardware_spec("h200"), over={"sequences": [1, 8]})
+    >>> len(swept), bool(swept.step_ns[0] < swept.step_ns[1])
     (2, True)
     """
     chosen, over = batch or BatchConfig(), dict(over or {})
@@ -94,8 +94,8 @@ def sweep(
     started = time.perf_counter()
     for machine in machines:
         for values in product(*outer.values()):
-            one = replace(chosen, **dict(zip(outer, values, strict=True)))
-            results.append(_evaluate(model, machine, one, grid, count))
+            configuration = replace(chosen, **dict(zip(outer, values, strict=True)))
+            results.append(_evaluate(model, machine, configuration, grid, count))
             for name, value in zip(rows, (machine.name, *values), strict=True):
                 rows[name] += [value] * count
             for name in inner:

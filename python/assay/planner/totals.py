@@ -85,11 +85,11 @@ def _power(
     """Power and clock of a GPU in the step, and energy per token, where its power is modeled."""
     cooling, note = cooled(hardware)
     try:
-        found = e.evaluate([{**given, **cooling}], e.POWERED, e.POWER_VARIANTS)[0]
+        outputs = e.evaluate([{**given, **cooling}], e.POWERED, e.POWER_VARIANTS)[0]
     except MissingInputsError as error:
         missing |= dict.fromkeys(("power", "sm_clock", "joules_per_token"), e.missing_names(error))
         return []
-    energy, power, throttle, clock = (found[name] for name in e.POWERED)
+    energy, power, throttle, clock = (outputs[name] for name in e.POWERED)
     totals["power"] = certain(power)
     totals["sm_clock"] = certain(throttle * clock)
     totals["joules_per_token"] = _following(energy, time)
@@ -103,11 +103,11 @@ def _cost(
     """Rent per token, where a rent is known."""
     rent, note = rented(hardware)
     try:
-        found = e.evaluate([{**given, **rent}], e.PRICED)[0]
+        outputs = e.evaluate([{**given, **rent}], e.PRICED)[0]
     except MissingInputsError as error:
         missing["dollars_per_token"] = e.missing_names(error)
         return []
-    totals["dollars_per_token"] = _following(found[e.PRICED[0]], time)
+    totals["dollars_per_token"] = _following(outputs[e.PRICED[0]], time)
     return [note] if note else []
 
 

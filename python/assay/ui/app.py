@@ -25,12 +25,12 @@ needs the token that `assay ui` printed, as `Authorization: Bearer TOKEN`.
 
 def routers() -> list[APIRouter]:
     """The router of every module in `assay.ui.api` that has one."""
-    found = []
-    for module in sorted(pkgutil.iter_modules(api.__path__), key=lambda one: one.name):
+    of_modules = []
+    for module in sorted(pkgutil.iter_modules(api.__path__), key=lambda module: module.name):
         router = getattr(import_module(f"{api.__name__}.{module.name}"), "router", None)
         if isinstance(router, APIRouter):
-            found.append(router)
-    return found
+            of_modules.append(router)
+    return of_modules
 
 
 def create_app(token: str, host_names: Iterable[str] = ()) -> FastAPI:
@@ -53,12 +53,12 @@ def create_app(token: str, host_names: Iterable[str] = ()) -> FastAPI:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     def asset(path: str, request: Request) -> Response:
-        found = assets.get(f"/{path}")
-        if found is None:
+        stored = assets.get(f"/{path}")
+        if stored is None:
             raise errors.NotThereError(f"there is no {request.url.path}")
-        headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == found.etag:
+        headers = {"ETag": stored.etag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == stored.etag:
             return Response(status_code=304, headers=headers)
-        return Response(found.content, headers=headers, media_type=found.media_type)
+        return Response(stored.content, headers=headers, media_type=stored.media_type)
 
     return app

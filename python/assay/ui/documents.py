@@ -25,7 +25,7 @@ class Document(NamedTuple):
 
 def folder() -> Path | None:
     """The folder of the documentation; None where an installation has none."""
-    return next((one for one in (IN_CHECKOUT, IN_WHEEL) if (one / "README.md").is_file()), None)
+    return next((root for root in (IN_CHECKOUT, IN_WHEEL) if (root / "README.md").is_file()), None)
 
 
 @cache
@@ -34,13 +34,13 @@ def documents() -> dict[str, Document]:
     root = folder()
     if root is None:
         return {}
-    found = {}
+    pages = {}
     for path in sorted(root.rglob("*.md")):
         name = path.relative_to(root).with_suffix("").as_posix()
         text = path.read_text("utf-8")
         title = _TITLE.search(text)
-        found[name] = Document(name, title.group(1) if title else name, text)
-    return found
+        pages[name] = Document(name, title.group(1) if title else name, text)
+    return pages
 
 
 @cache

@@ -66,7 +66,7 @@ async def state_events() -> AsyncIterator[str]:
                 {
                     "panels": [panel_data(panel) for panel in view.panels()],
                     "served": compared,
-                    "missing": [str(one) for one in state.missing],
+                    "missing": [str(gap) for gap in state.missing],
                     "cost": state.cost(),
                 },
             )
@@ -79,9 +79,9 @@ async def state_events() -> AsyncIterator[str]:
 
 def floors() -> list[dict[str, Any]]:
     """Floor, prediction and observation of a step in the latest run of each model here."""
-    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    by_machine: dict[tuple[Any, Any], dict[str, Any]] = {}
     for run in run_folder.stored():
-        if len(found) == MOST_FLOORS:
+        if len(by_machine) == MOST_FLOORS:
             break
         try:
             prediction = RunFiles(run.path).plan.get("prediction") or {}
@@ -92,9 +92,9 @@ def floors() -> list[dict[str, Any]]:
             continue
         about = summarize(run)
         key = (about["model"], about["device"])
-        if key in found:
+        if key in by_machine:
             continue
-        found[key] = {
+        by_machine[key] = {
             "run": run.id,
             "model": about["model"],
             "device": about["device"],
@@ -104,4 +104,4 @@ def floors() -> list[dict[str, Any]]:
                 for name in ("floor_ns", "expected_ns", "lo_ns", "hi_ns", "observed_ns")
             },
         }
-    return list(found.values())
+    return list(by_machine.values())

@@ -36,13 +36,13 @@ def sequences(run: RunFolder) -> dict[str, Any]:
     claims, provenance = from_data(read_json("report", files.path(REPORT_DATA)))
     details = provenance.details
     confidence = float(details.get("confidence") or 0.95)
-    found = []
+    experiments = []
     for claim in claims:
         if not any(proof.rule == derivations.RATIO for proof in claim.evidence[:1]):
             continue
         rows = selected(files.blocks, claim.evidence[0].select)
         looks = derivations.looks(rows, str(details.get("better")), 1 - confidence)
-        found.append(
+        experiments.append(
             {
                 "claim": claim.name,
                 "statement": claim.statement,
@@ -55,7 +55,7 @@ def sequences(run: RunFolder) -> dict[str, Any]:
         "run": run.id,
         "threshold": details.get("threshold"),
         "confidence": confidence,
-        "experiments": found,
+        "experiments": experiments,
     }
 
 

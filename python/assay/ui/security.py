@@ -59,7 +59,9 @@ def check_token(token: str) -> None:
             f"--token: expected at least {SHORTEST_TOKEN} characters, got {len(token)}",
             "without --token a random one is made",
         )
-    if not token.isascii() or not all(one.isalnum() or one in "-_.~" for one in token):
+    if not token.isascii() or not all(
+        character.isalnum() or character in "-_.~" for character in token
+    ):
         raise InputError(
             "--token: expected letters, digits and - _ . ~ only, got other characters",
             "python -c 'import secrets; print(secrets.token_urlsafe())' prints one",

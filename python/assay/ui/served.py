@@ -65,7 +65,7 @@ class ServedModels:
     def compare(self, latest: Sequence[tuple[Reading, Mapping[str, Any]]]) -> list[dict[str, Any]]:
         """One entry for each server that answers."""
         gpus = [reading.name for reading, _ in latest if reading.source in _GPUS]
-        found = []
+        entries = []
         for reading, values in latest:
             if reading.source != ENDPOINT:
                 continue
@@ -76,8 +76,8 @@ class ServedModels:
             server = self._servers.get(reading.device)
             if server is None or server.is_to_be_asked_again:
                 server = self._servers[reading.device] = _ask(reading, gpus)
-            found.append(_entry(reading, values, server))
-        return found
+            entries.append(_entry(reading, values, server))
+        return entries
 
 
 class _Said(NamedTuple):

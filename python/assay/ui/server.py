@@ -78,7 +78,7 @@ def leave_busy_threads() -> None:
 
     Python would join the thread, so that ctrl-c took as long as the slowest answer.
     """
-    workers = [one for one in threading.enumerate() if one.name == _WORKERS]
+    workers = [thread for thread in threading.enumerate() if thread.name == _WORKERS]
     for worker in workers:
         worker.join(_GRACE_SECONDS / max(1, len(workers)))
     if any(worker.is_alive() for worker in workers):

@@ -63,20 +63,20 @@ def critical_path(trace: Trace) -> CriticalPath:
     threads = Threads(columns.start, columns.end, columns.thread)
     last = int(rows[np.argmax(columns.end[rows])])
     low = int(columns.start[rows].min())
-    found = walk(columns.start, columns.end, edges, threads, rows, last, low)
-    if len(found.start) and found.start[0] > low:
+    segments = walk(columns.start, columns.end, edges, threads, rows, last, low)
+    if len(segments.start) and segments.start[0] > low:
         notes.append(
             f"critical path: nothing in the trace says what the event at "
-            f"{(int(found.start[0]) - low) / 1e6:.3f} ms waited for; it begins there"
+            f"{(int(segments.start[0]) - low) / 1e6:.3f} ms waited for; it begins there"
         )
-    if found.inferred:
+    if segments.inferred:
         notes.append(
-            f"critical path: {found.inferred:,} device events began long after what the trace shows "
+            f"critical path: {segments.inferred:,} device events began long after what the trace shows "
             "them to wait for; they are taken to wait for the work that ended last before them"
         )
     spare = slack(columns.start, columns.end, edges, int(columns.end[last]))
     return CriticalPath(
-        _table(trace.events, found),
+        _table(trace.events, segments),
         _slack_table(rows, spare[rows]),
         (*edges.degradations, *notes),
     )

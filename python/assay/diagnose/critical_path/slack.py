@@ -38,10 +38,10 @@ def slack(start: Ints, end: Ints, edges: Edges, horizon: int) -> Ints:
         allowed = late[after] - lag
         if allowed < late[before]:
             late[before] = allowed
-    found = np.maximum(np.array(late[count:], np.int64) - end, 0)
+    slack_ns = np.maximum(np.array(late[count:], np.int64) - end, 0)
     taking_part = np.zeros(count, bool)
     taking_part[edges.rows] = True
-    return np.where(taking_part, found, 0)
+    return np.where(taking_part, slack_ns, 0)
 
 
 def _turn(count: int, edges: Edges) -> Ints:

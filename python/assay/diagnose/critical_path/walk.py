@@ -130,9 +130,9 @@ def _joined(
         if thread < 0:
             parts.append(np.array([[low, high, -1, SILENT]], np.int64))
             continue
-        found = threads.between(thread, low, high)
-        kind = np.where(found.row >= 0, HOST, SILENT)
-        parts.append(np.column_stack((found.start, found.end, found.row, kind)))
+        activity = threads.between(thread, low, high)
+        kind = np.where(activity.row >= 0, HOST, SILENT)
+        parts.append(np.column_stack((activity.start, activity.end, activity.row, kind)))
     table = np.concatenate(parts)
     table = table[table[:, 1] > table[:, 0]]
     table = table[np.argsort(table[:, 0], kind="stable")]

@@ -30,7 +30,7 @@ class Group(NamedTuple):
     def halves(self) -> tuple[Group, Group]:
         """The first and the second half of its nodes, in the order of the step.
 
-        >>> [one.name for one in Group("mlp", "mlp", ("a", "b", "c")).halves()]
+        >>> [half.name for half in Group("mlp", "mlp", ("a", "b", "c")).halves()]
         ['a', 'b..c']
         """
         middle = len(self.nodes) // 2
@@ -89,14 +89,14 @@ def groups(nodes: Sequence[TargetNode]) -> list[Group]:
     for node in nodes:
         key = (node.chain, "") if by_chain and node.chain else ("", node.operation)
         members.setdefault(key, []).append(node)
-    found = []
+    grouped = []
     for (chain, operation), within in members.items():
         names = tuple(node.name for node in within)
         operations = ", ".join(dict.fromkeys(node.operation for node in within))
         alike = len({node.chain or node.name for node in within}) == 1
         whole = _part(operations, names, alike)
-        found.append(whole if chain or len(names) == 1 else whole._replace(name=operation))
-    return found
+        grouped.append(whole if chain or len(names) == 1 else whole._replace(name=operation))
+    return grouped
 
 
 def _matches(node: TargetNode, pattern: str) -> bool:

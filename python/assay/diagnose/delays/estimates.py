@@ -38,10 +38,10 @@ def block_slope(treated: Sequence[Observation], controls_ns: Sequence[float]) ->
     1.0
     """
     control = median(controls_ns)
-    weight = sum(one.delay_ns**2 for one in treated)
+    weight = sum(trial.delay_ns**2 for trial in treated)
     if not weight:
         raise ValueError("a block without a delay has no slope")
-    return sum(one.delay_ns * (one.step_ns - control) for one in treated) / weight
+    return sum(trial.delay_ns * (trial.step_ns - control) for trial in treated) / weight
 
 
 def pseudomedian(values: Sequence[float], alpha: float) -> Interval | None:

@@ -92,13 +92,14 @@ class _Trial:
     def experiment(self, doses_ns: Sequence[int], alpha: float) -> DelayExperiment:
         """What the runs say."""
         blocks = list(zip(self.treated, self.controls, strict=True))
-        slopes = [block_slope(tuple(one.values()), controls) for one, controls in blocks]
+        slopes = [block_slope(tuple(treated.values()), controls) for treated, controls in blocks]
         slope = pseudomedian(slopes, alpha)
         effects = [
-            [one[dose].step_ns - median(controls) for one, controls in blocks] for dose in doses_ns
+            [treated[dose].step_ns - median(controls) for treated, controls in blocks]
+            for dose in doses_ns
         ]
         medians = [pseudomedian(values, alpha) for values in effects]
-        if slope is None or any(one is None for one in medians):
+        if slope is None or any(estimate is None for estimate in medians):
             raise AssertionError(f"{len(blocks)} blocks are too few for an interval")
         return DelayExperiment(
             name=self.group.name,
@@ -109,8 +110,10 @@ class _Trial:
             hi=slope.hi,
             verdict=verdict(slope, 1 if self.group.is_alike else len(self.group.nodes)),
             requested_ns=tuple(doses_ns),
-            doses_ns=tuple(median(one[dose].delay_ns for one, _ in blocks) for dose in doses_ns),
-            effects_ns=tuple(one.value for one in medians if one is not None),
+            doses_ns=tuple(
+                median(treated[dose].delay_ns for treated, _ in blocks) for dose in doses_ns
+            ),
+            effects_ns=tuple(estimate.value for estimate in medians if estimate is not None),
             runs=len(blocks) * len(doses_ns),
             controls=sum(len(controls) for _, controls in blocks),
             blocks=len(blocks),
@@ -146,16 +149,16 @@ class _Profiler:
         self._check_budget(groups, doses_ns, run_seconds)
         decided: list[DelayExperiment] = []
         while groups:
-            found = self._stage(groups, doses_ns)
-            splits, groups = self._next_groups(groups, found)
-            decided += [one for one in found if one.name not in splits]
+            experiments = self._stage(groups, doses_ns)
+            splits, groups = self._next_groups(groups, experiments)
+            decided += [experiment for experiment in experiments if experiment.name not in splits]
             if groups and self._seconds(groups, doses_ns, run_seconds) > self._left():
                 names = ", ".join(splits)
                 self._degradations.append(f"the budget ended before these were split: {names}")
-                decided += [one for one in found if one.name in splits]
+                decided += [experiment for experiment in experiments if experiment.name in splits]
                 break
-        decided.sort(key=lambda one: -one.slope)
-        if undecided := sum(one.verdict == "undecided" for one in decided):
+        decided.sort(key=lambda experiment: -experiment.slope)
+        if undecided := sum(experiment.verdict == "undecided" for experiment in decided):
             self._degradations.append(f"undecided: {undecided} of {len(decided)}")
         return DelayProfile(
             experiments=tuple(decided),
@@ -231,7 +234,7 @@ class _Profiler:
         """Run blocks over groups until each is decided, looks are exhausted or time is up."""
         trials = {group.name: _Trial(group) for group in groups}
         open_groups = list(groups)
-        found: dict[str, DelayExperiment] = {}
+        experiments: dict[str, DelayExperiment] = {}
         blocks = 0
         for look in LOOKS:
             while blocks < look and (blocks < LOOKS[0] or self._left() > 0):
@@ -239,15 +242,15 @@ class _Profiler:
                 blocks += 1
                 self._progress(f"block {blocks}: {len(open_groups)} of {len(groups)} undecided")
             for group in open_groups:
-                found[group.name] = trials[group.name].experiment(doses_ns, self._alpha)
+                experiments[group.name] = trials[group.name].experiment(doses_ns, self._alpha)
             open_groups = [
                 open_group
                 for open_group in open_groups
-                if found[open_group.name].verdict == "undecided"
+                if experiments[open_group.name].verdict == "undecided"
             ]
             if not open_groups or self._left() <= 0:
                 break
-        return [found[group.name] for group in groups]
+        return [experiments[group.name] for group in groups]
 
     def _run_block(
         self, groups: Sequence[Group], doses_ns: Sequence[int], trials: dict[str, _Trial]
@@ -265,16 +268,17 @@ class _Profiler:
             trials[name].controls.append(controls)
 
     def _next_groups(
-        self, groups: Sequence[Group], found: Sequence[DelayExperiment]
+        self, groups: Sequence[Group], experiments: Sequence[DelayExperiment]
     ) -> tuple[tuple[str, ...], list[Group]]:
         """The groups to split, and their halves."""
         mixed = [
             group
-            for group, one in zip(groups, found, strict=True)
+            for group, experiment in zip(groups, experiments, strict=True)
             if len(group.nodes) > 1
             and (
-                one.verdict == "partly hidden"
-                or (one.verdict == "undecided" and not group.is_alike)
+                experiment.verdict == "partly hidden"
+                or (experiment.verdict == "undecided" and not group.is_alike)
             )
         ]
-        return tuple(one.name for one in mixed), [half for one in mixed for half in one.halves()]
+        halves = [half for group in mixed for half in group.halves()]
+        return tuple(group.name for group in mixed), halves

@@ -112,10 +112,10 @@ class DelayProfile:
 
     def of(self, node: str) -> DelayExperiment:
         """The finest experiment on a node."""
-        found = [experiment for experiment in self.experiments if node in experiment.nodes]
-        if not found:
+        experiments = [experiment for experiment in self.experiments if node in experiment.nodes]
+        if not experiments:
             raise KeyError(node)
-        return min(found, key=lambda one: len(one.nodes))
+        return min(experiments, key=lambda experiment: len(experiment.nodes))
 
     def __iter__(self) -> Iterator[DelayExperiment]:
         return iter(self.experiments)

@@ -34,7 +34,7 @@ def check_invariants(
     ...     return [Violation("no unknown", "violated", "step", unknown.ns, 0, 0, "ns")]
     >>> mine = (*DEFAULT, Invariant("no unknown", "every nanosecond is explained", no_unknown))
     """
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for invariant in invariants:
         if not isinstance(invariant, Invariant):
             raise InputError(
@@ -47,5 +47,5 @@ def check_invariants(
                     f'invariant "{invariant.name}": expected violations with a verdict of '
                     f"{' or '.join(VERDICTS)}, got {str(violation)[:80]}"
                 )
-            found.append(violation)
-    return found
+            violations.append(violation)
+    return violations

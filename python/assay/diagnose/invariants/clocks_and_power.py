@@ -30,7 +30,7 @@ CLOCK_STEP_HZ: Final = 15e6
 def check(residuals: Residuals) -> list[Violation]:
     """Compare samples during the steps with the graph's clock and power."""
     samples = _during(residuals)
-    found = []
+    violations = []
     for total, (field, unit, words) in FIELDS.items():
         figure = residuals.graph.totals.get(total)
         values = samples[field].drop_nulls() if samples is not None else None
@@ -47,17 +47,17 @@ def check(residuals: Residuals) -> list[Violation]:
             lo, hi = figure.lo - (middle - low), figure.hi + (high - middle)
             is_clock = total == "sm_clock"
             if middle < lo - CLOCK_STEP_HZ if is_clock else not lo <= middle <= hi:
-                found.append(
+                violations.append(
                     Violation(
                         NAME, "violated", words, middle, lo, hi, unit, reason=_limits(samples)
                     )
                 )
             continue
         observed = float(values.median() or 0.0) if values is not None and len(values) else None  # type: ignore[arg-type]
-        found.append(
+        violations.append(
             Violation(NAME, "not measured", words, observed, least, most, unit, reason=reason)
         )
-    return found
+    return violations
 
 
 def _during(residuals: Residuals) -> pl.DataFrame | None:

@@ -27,10 +27,10 @@ def check(residuals: Residuals) -> list[Violation]:
             Violation(NAME, "not measured", "all operations", None, None, None, "ns",
                       reason="the prediction has no node for the operations of the trace")
         ]  # fmt: skip
-    found = []
+    violations = []
     for (phase, operation), part in table.group_by("phase", "operation", maintain_order=True):
-        found += _operation(residuals, str(phase), str(operation), part)
-    return sorted(found, key=lambda one: -_excess(one))
+        violations += _operation(residuals, str(phase), str(operation), part)
+    return sorted(violations, key=lambda violation: -_excess(violation))
 
 
 def _operation(
@@ -51,8 +51,8 @@ def _operation(
         | (pl.col("kernel_ns") < usual * pl.col("lo_ns") / pl.col("expected_ns"))
     )
     return [
-        _violation(residuals, phase, operation, layers.height, one)
-        for one in odd.partition_by("layer")
+        _violation(residuals, phase, operation, layers.height, kernels)
+        for kernels in odd.partition_by("layer")
     ]
 
 
@@ -88,8 +88,8 @@ def _longest(
     return tuple(rows.top_k(ROWS, by="dur_ns")["row"].to_list())
 
 
-def _excess(one: Violation) -> float:
-    return (one.observed or 0.0) - (one.hi or 0.0)
+def _excess(violation: Violation) -> float:
+    return (violation.observed or 0.0) - (violation.hi or 0.0)
 
 
 def smallest_detectable(residuals: Residuals) -> pl.DataFrame:

@@ -78,14 +78,16 @@ def bounds(graph: Graph) -> tuple[float, float]:
 def counters(residuals: Residuals) -> Measured | None:
     """Bytes that DRAM counters in the args of kernels add up to, a step."""
     events = residuals.trace.events.lazy().with_row_index("row").select("row", "args")
-    found = events.filter(pl.col("args").str.contains("dram__bytes", literal=True))
+    counted_events = events.filter(pl.col("args").str.contains("dram__bytes", literal=True))
     values = [
         pl.col("args").str.extract(rf'"{name.replace(".", chr(92) + ".")}"\s*:\s*"?([0-9.eE+]+)')
         .cast(pl.Float64, strict=False)
         .fill_null(0.0)
         for name in COUNTERS
     ]  # fmt: skip
-    counted = found.select(pl.col("row").cast(pl.Int64), bytes=values[0] + values[1]).collect()
+    counted = counted_events.select(
+        pl.col("row").cast(pl.Int64), bytes=values[0] + values[1]
+    ).collect()
     if not counted.height:
         return None
     steps = of_interest(residuals.steps).select("rank", "device", "step")

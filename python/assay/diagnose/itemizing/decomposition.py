@@ -68,16 +68,16 @@ def decompose(
     work = kernels.split(
         start[busy], end[busy], owner[busy], events, prediction, clocks.share[window[busy]]
     )
-    found = _gaps(start, end, owner, lane.edges)
+    idle_gaps = _gaps(start, end, owner, lane.edges)
     host = host_activity(trace, lane.key, mine)
     operations = np.array([_is_host(name) for name in events.operations], bool)
     idle = gaps.classify(
-        found,
+        idle_gaps,
         gaps.DeviceSide(events.correlation, events.stream, events.operation, operations),
         host,
         _spans(others),
     )
-    frame = _frame(lane, events, prediction, work, idle, found)
+    frame = _frame(lane, events, prediction, work, idle, idle_gaps)
     notes = [*_notes(frame, events, prediction, matched)]
     if clocks.note:
         notes.append(clocks.note)
@@ -126,10 +126,10 @@ def _frame(
     prediction: Prediction,
     work: Pieces,
     idle: gaps.Idle,
-    found: gaps.Gaps,
+    idle_gaps: gaps.Gaps,
 ) -> pl.DataFrame:
     """Work and idle time as one table, in order of time."""
-    waited = found.after[idle.gap]
+    waited = idle_gaps.after[idle.gap]
     event = np.concatenate([work.event, waited])
     count = len(work.start)
     start = np.concatenate([work.start, idle.start])

@@ -187,9 +187,9 @@ def _is_silent(gaps: Gaps, host: HostActivity, held: Flags) -> Flags:
 
     Work was queued and the device idle: the whole process stood still.
     """
-    found = np.zeros(len(gaps.start), bool)
+    is_silent = np.zeros(len(gaps.start), bool)
     if not len(host.begins):
-        return found
+        return is_silent
     _, start, end = intervals.owned_pieces(host.blocking.start, host.blocking.end)
     waited = intervals.overlap(gaps.start, gaps.end, start, end)
     first = np.searchsorted(host.begins, gaps.start, side="right")
@@ -198,8 +198,8 @@ def _is_silent(gaps: Gaps, host: HostActivity, held: Flags) -> Flags:
         length = gaps.end[at] - gaps.start[at]
         inside = host.begins[first[at] : last[at]]
         quiet = np.diff(inside, prepend=gaps.start[at], append=gaps.end[at]).max()
-        found[at] = quiet >= SILENT * length and 2 * waited[at] < length
-    return found
+        is_silent[at] = quiet >= SILENT * length and 2 * waited[at] < length
+    return is_silent
 
 
 def _add_late(
@@ -245,21 +245,21 @@ def _usual_host_time(place: Ints, length: Ints) -> Ints:
     return usual_host_time
 
 
-def _less_records(found: Idle, gaps: Gaps, host: HostActivity, late: Flags) -> Idle:
+def _less_records(idle: Idle, gaps: Gaps, host: HostActivity, late: Flags) -> Idle:
     """Give the profiler what its records of the host cost inside gaps that the host made."""
     spent = np.append(np.int64(0), np.cumsum(host.record_ns))
     first = np.searchsorted(host.begins, gaps.start)
     cost = spent[np.searchsorted(host.begins, gaps.end)] - spent[first]
     cost = np.where(late, cost, 0)
     if not cost.any():
-        return found
-    is_host = (found.term == LAUNCH) | (found.term == STALL)
-    length = np.where(is_host, found.end - found.start, 0)
-    paid = intervals.within_budget(found.gap, length, cost[found.gap])
-    middle = found.start + paid
+        return idle
+    is_host = (idle.term == LAUNCH) | (idle.term == STALL)
+    length = np.where(is_host, idle.end - idle.start, 0)
+    paid = intervals.within_budget(idle.gap, length, cost[idle.gap])
+    middle = idle.start + paid
     parts = [
-        (found.start, middle, np.full_like(found.term, PROFILER), found.gap, found.cause),
-        (middle, found.end, found.term, found.gap, found.cause),
+        (idle.start, middle, np.full_like(idle.term, PROFILER), idle.gap, idle.cause),
+        (middle, idle.end, idle.term, idle.gap, idle.cause),
     ]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     kept = np.flatnonzero(columns[0] < columns[1])
@@ -267,20 +267,20 @@ def _less_records(found: Idle, gaps: Gaps, host: HostActivity, late: Flags) -> I
     return Idle(*(column[order] for column in columns))
 
 
-def _overlay(found: Idle, spans: Spans, term: int, allowed: Flags, only: int | None = None) -> Idle:
+def _overlay(idle: Idle, spans: Spans, term: int, allowed: Flags, only: int | None = None) -> Idle:
     """Give what spans cover of the allowed gaps to a term; `only` of pieces of another term."""
     if not len(spans) or not allowed.any():
-        return found
+        return idle
     index, start, end = intervals.owned_pieces(spans.start, spans.end)
     # Only spans that touch a gap matter.
-    touched = np.searchsorted(found.end, start, side="right") < np.searchsorted(found.start, end)
+    touched = np.searchsorted(idle.end, start, side="right") < np.searchsorted(idle.start, end)
     index, start, end = index[touched], start[touched], end[touched]
-    points = np.unique(np.concatenate([found.start, found.end, start, end]))
+    points = np.unique(np.concatenate([idle.start, idle.end, start, end]))
     piece = np.full(max(len(points) - 1, 0), -1, np.int64)
     over = np.full(len(piece), -1, np.int64)
-    intervals.paint(points, found.start, found.end, np.arange(len(found.start)), piece)
+    intervals.paint(points, idle.start, idle.end, np.arange(len(idle.start)), piece)
     intervals.paint(points, start, end, spans.row[index], over)
-    is_open = allowed[found.gap] & (True if only is None else found.term == only)
+    is_open = allowed[idle.gap] & (True if only is None else idle.term == only)
     over[(piece < 0) | ~is_open[piece]] = -1
     kept = np.flatnonzero(piece >= 0)
     piece, over = piece[kept], over[kept]
@@ -291,7 +291,7 @@ def _overlay(found: Idle, spans: Spans, term: int, allowed: Flags, only: int | N
     return Idle(
         points[:-1][kept[first]],
         points[1:][kept[last]],
-        np.where(over >= 0, term, found.term[piece]),
-        found.gap[piece],
-        np.where(over >= 0, over, found.cause[piece]),
+        np.where(over >= 0, term, idle.term[piece]),
+        idle.gap[piece],
+        np.where(over >= 0, over, idle.cause[piece]),
     )

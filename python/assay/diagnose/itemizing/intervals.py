@@ -50,7 +50,7 @@ def owners(levels: list[tuple[Ints, Ints, Ints]], edges: Ints) -> tuple[Ints, In
         index, first, last = owned_pieces(start, end)
         first, last = np.clip(first, edges[0], edges[-1]), np.clip(last, edges[0], edges[-1])
         owned.append((first, last, identity[index]))
-    points = np.unique(np.concatenate([edges, *(part for one in owned for part in one[:2])]))
+    points = np.unique(np.concatenate([edges, *(part for spans in owned for part in spans[:2])]))
     canvas = np.full(max(len(points) - 1, 0), -1, np.int64)
     for first, last, identity in reversed(owned):
         paint(points, first, last, identity, canvas)
@@ -87,7 +87,7 @@ def overlap(start: Ints, end: Ints, busy_start: Ints, busy_end: Ints) -> Ints:
         at = np.searchsorted(busy_start, moment, side="right")
         # The last part that has begun may go on beyond the moment.
         over = np.append(busy_end, np.iinfo(np.int64).min)[at - 1] - moment
-        found: Ints = total[at] - np.maximum(np.where(at > 0, over, 0), 0)
-        return found
+        covered: Ints = total[at] - np.maximum(np.where(at > 0, over, 0), 0)
+        return covered
 
     return covered_before(end) - covered_before(start)

@@ -176,16 +176,16 @@ class Prediction:
         )
         self.by_graph = [self.sites.predicted(graph) for graph in graphs]
         self._steps = np.array(sorted(graph_of_step), np.int64)
-        self._graphs = np.array([graph_of_step[one] for one in self._steps.tolist()], np.int64)
-        layers = [layer for one in self.by_graph for _, layer in one if layer is not None]
+        self._graphs = np.array([graph_of_step[step] for step in self._steps.tolist()], np.int64)
+        layers = [layer for sites in self.by_graph for _, layer in sites if layer is not None]
         self._layers = max(layers, default=-1) + 2
         size = len(graphs) * len(self.names) * self._layers
         # The last entry is for what no graph predicts.
         self.floor = np.zeros(size + 1, np.int64)
         self.beside = np.zeros(size + 1, bool)
         self.clock_bound = np.zeros(size + 1, bool)
-        for graph, found in enumerate(self.by_graph):
-            for (name, layer), site in found.items():
+        for graph, sites in enumerate(self.by_graph):
+            for (name, layer), site in sites.items():
                 if name in number:
                     place = self._place(graph, number[name], -1 if layer is None else layer)
                     self.floor[place] = round(site.floor_ns)

@@ -101,19 +101,19 @@ def find_lanes(trace: Trace, device: pl.DataFrame) -> list[Lane]:
         .otherwise(pl.col("first_ns"))
     )
     joined = joined.with_columns(begin_ns=started)
-    found = []
+    lanes = []
     for key, part in joined.group_by(*KEYS, maintain_order=True):
         rows = part.sort("begin_ns", "step").unique("begin_ns", keep="first", maintain_order=True)
         end = int(rows.select(pl.max_horizontal("last_ns", _end()).max()).item())
         begin = rows["begin_ns"].to_numpy()
-        found.append(
+        lanes.append(
             Lane(
                 (int(key[0]), int(key[1]), int(key[2])),
                 rows.select(*schema.step_columns()),
                 np.append(begin, max(end, int(begin[-1]) + 1)).astype(np.int64),
             )
         )
-    return sorted(found, key=lambda lane: lane.key)
+    return sorted(lanes, key=lambda lane: lane.key)
 
 
 def _end() -> pl.Expr:

@@ -123,7 +123,7 @@ def graph_of_step(step: dict[str, Any], graphs: Sequence[Graph]) -> int | None:
         sizes = [(step["batch"], graph.batch.get("sequences")) if phase == "decode" else None,
                  (step["prefill_tokens"], graph.batch.get("prefill_tokens"))
                  if phase in ("prefill", "mixed") else None]  # fmt: skip
-        if all(siz is None or _near(*siz) for siz in sizes):
+        if all(size is None or _near(*size) for size in sizes):
             return number
     return None
 

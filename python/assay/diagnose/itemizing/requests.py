@@ -23,8 +23,8 @@ KEY: Final = "request_id"
 
 def columns() -> dict[str, Any]:
     """The columns of the table of requests."""
-    found: dict[str, Any] = {"request": pl.String, "start_ns": pl.Int64, "observed_ns": pl.Int64}
-    return found | dict.fromkeys(TERMS, pl.Int64)
+    types: dict[str, Any] = {"request": pl.String, "start_ns": pl.Int64, "observed_ns": pl.Int64}
+    return types | dict.fromkeys(TERMS, pl.Int64)
 
 
 def requests_table(trace: Trace, intervals: pl.DataFrame) -> pl.DataFrame:
@@ -51,14 +51,14 @@ def requests_table(trace: Trace, intervals: pl.DataFrame) -> pl.DataFrame:
         .collect()
     )
     start, end = named["start"].to_numpy(), named["end"].to_numpy()
-    found: dict[str, Any] = {"request": named["request"], "start_ns": start}
-    found["observed_ns"] = end - start
+    table: dict[str, Any] = {"request": named["request"], "start_ns": start}
+    table["observed_ns"] = end - start
     lanes = intervals.select("rank", "device").unique(maintain_order=True)
     own = intervals.join(lanes.head(1), on=["rank", "device"], how="semi", nulls_equal=True)
     for name in TERMS:
         part = own.filter(pl.col("term") == name)
         begin = part["start_ns"].to_numpy()
-        found[name] = overlap(start, end, begin, begin + part["dur_ns"].to_numpy())
-    covered = np.sum([found[name] for name in TERMS], axis=0)
-    found["unknown"] = found["unknown"] + (end - start - covered)
-    return pl.DataFrame(found, schema=columns())
+        table[name] = overlap(start, end, begin, begin + part["dur_ns"].to_numpy())
+    covered = np.sum([table[name] for name in TERMS], axis=0)
+    table["unknown"] = table["unknown"] + (end - start - covered)
+    return pl.DataFrame(table, schema=columns())

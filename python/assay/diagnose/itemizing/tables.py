@@ -22,18 +22,18 @@ STEP: Final = ("rank", "device", "step")
 """What names a step: several devices number theirs alike."""
 
 
-def kernels_table(found: Sequence[Decomposition], steps: pl.DataFrame) -> pl.DataFrame:
+def kernels_table(decompositions: Sequence[Decomposition], steps: pl.DataFrame) -> pl.DataFrame:
     """One row a device event of a step: what it belongs to and how long it took."""
     parts = []
-    for one in found:
-        rank, _, device = one.lane.key
-        events = one.events
-        names = dict(enumerate(one.prediction.names))
+    for decomposition in decompositions:
+        rank, _, device = decomposition.lane.key
+        events = decomposition.events
+        names = dict(enumerate(decomposition.prediction.names))
         frame = pl.DataFrame(
             {
                 "row": events.row,
                 "step": events.step,
-                "operation": one.prediction.site_codes[events.operation],
+                "operation": decomposition.prediction.site_codes[events.operation],
                 "layer": events.layer,
                 "start_ns": events.start,
                 "dur_ns": events.end - events.start,
@@ -56,17 +56,17 @@ def kernels_table(found: Sequence[Decomposition], steps: pl.DataFrame) -> pl.Dat
 
 
 def steps_table(
-    found: Sequence[Decomposition], graphs: Sequence[Graph], intervals: pl.DataFrame
+    decompositions: Sequence[Decomposition], graphs: Sequence[Graph], intervals: pl.DataFrame
 ) -> pl.DataFrame:
     """One row a step with its terms."""
     sums = intervals.group_by(STEP).agg(
         *(pl.col("dur_ns").filter(pl.col("term") == name).sum().alias(name) for name in TERMS)
     )
     parts = []
-    for one in found:
-        steps, edges = one.lane.steps, one.lane.edges
-        rank, _, device = one.lane.key
-        graph_of = [one.matched.get(number) for number in steps["step"].to_list()]
+    for decomposition in decompositions:
+        steps, edges = decomposition.lane.steps, decomposition.lane.edges
+        rank, _, device = decomposition.lane.key
+        graph_of = [decomposition.matched.get(number) for number in steps["step"].to_list()]
         figures = [_step_figures(None if at is None else graphs[at]) for at in graph_of]
         parts.append(
             steps.select(
@@ -104,7 +104,7 @@ def _step_figures(graph: Graph | None) -> dict[str, float | None]:
 
 
 def operations_table(
-    found: Sequence[Decomposition],
+    decompositions: Sequence[Decomposition],
     graphs: Sequence[Graph],
     steps: pl.DataFrame,
     kernels: pl.DataFrame,
@@ -117,7 +117,12 @@ def operations_table(
     ).select("rank", "device", "step", "phase")
     counts = dict(chosen.group_by("phase").len().rows())
     keys = ["phase", "operation", "layer"]
-    owned = pl.concat([one.intervals.filter(pl.col("row").is_not_null()) for one in found])
+    owned = pl.concat(
+        [
+            decomposition.intervals.filter(pl.col("row").is_not_null())
+            for decomposition in decompositions
+        ]
+    )
     observed = (
         owned.join(chosen, on=STEP, nulls_equal=True)
         .with_columns(pl.col("operation").cast(pl.String))
@@ -146,7 +151,7 @@ def operations_table(
     each = pl.col("phase").replace_strict(list(counts), list(counts.values()), default=1)
     table = table.with_columns(pl.col("observed_ns", "kernel_ns", "count") / each)
     predicted = pl.DataFrame(
-        _predicted(found, graphs),
+        _predicted(decompositions, graphs),
         schema={
             "phase": pl.String, "operation": pl.String, "layer": pl.Int32,
             "expected_ns": pl.Float64, "lo_ns": pl.Float64, "hi_ns": pl.Float64,
@@ -164,10 +169,12 @@ def operations_table(
     )  # fmt: skip
 
 
-def _predicted(found: Sequence[Decomposition], graphs: Sequence[Graph]) -> list[dict[str, Any]]:
+def _predicted(
+    decompositions: Sequence[Decomposition], graphs: Sequence[Graph]
+) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str, int | None], dict[str, Any]] = {}
-    for one in found:
-        for graph, sites in zip(graphs, one.prediction.by_graph, strict=True):
+    for decomposition in decompositions:
+        for graph, sites in zip(graphs, decomposition.prediction.by_graph, strict=True):
             phase = graph_phase(graph)
             for (name, layer), site in sites.items():
                 rows.setdefault(

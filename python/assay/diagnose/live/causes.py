@@ -58,12 +58,12 @@ def find_causes(scene: Scene) -> tuple[list[Hypothesis], list[str]]:
     causes: list[Hypothesis] = []
     notes: list[str] = []
     for name, find in CAUSES.items():
-        found = find(scene)
-        if isinstance(found, Unknown):
-            notes.append(f"{name} not examined: needs {found.needs}")
-        elif found is not None:
-            causes.append(found)
-    causes.sort(key=lambda one: -one.ns_per_token)
+        cause = find(scene)
+        if isinstance(cause, Unknown):
+            notes.append(f"{name} not examined: needs {cause.needs}")
+        elif cause is not None:
+            causes.append(cause)
+    causes.sort(key=lambda cause: -cause.ns_per_token)
     return causes, notes
 
 
@@ -109,7 +109,7 @@ def _kv_full(scene: Scene) -> Found:
         return Unknown("metrics of the KV cache and of waiting requests")
     if len(used) != len(waiting):
         return Unknown("KV cache usage and waiting requests in the same scrapes")
-    held = [one >= FULL and other > 0 for one, other in zip(used, waiting, strict=True)]
+    held = [usage >= FULL and queue > 0 for usage, queue in zip(used, waiting, strict=True)]
     if not any(held):
         return None
     queued = _queueing(scene)
@@ -206,7 +206,7 @@ def _prefix_cache(scene: Scene) -> Found:
     rate = _prefill_rate(scene.probes)
     if len(repeated) < 2:
         return Unknown("a probe with a repeated prompt")
-    again = statistics.median(one.ttft_s for one in repeated[1:])
+    again = statistics.median(probe.ttft_s for probe in repeated[1:])
     if rate is None or again <= CACHED * repeated[0].ttft_s:
         return None
     # A prompt too short to be worth a cache says nothing about one.
@@ -245,8 +245,8 @@ def _small_batch(scene: Scene) -> Found:
         return Unknown("probes one at a time and several at once")
     if not scene.has_load:
         return Unknown("requests of others: the batch of probes is their own")
-    alone = statistics.median(one.tokens_per_second for one in single)
-    best = max(together, key=lambda one: one.tokens_per_second)
+    alone = statistics.median(probe.tokens_per_second for probe in single)
+    best = max(together, key=lambda probe: probe.tokens_per_second)
     used = max(statistics.mean(running), 1.0) if running else 1.0
     if best.tokens_per_second < GAIN * alone or used >= best.concurrency:
         return None
@@ -274,7 +274,9 @@ def _host_starved(scene: Scene) -> Found:
     share = statistics.mean(pressure)
     if share < STARVED:
         return None
-    fastest = min((tpot for one in scene.probes.of(SINGLE) if (tpot := one.tpot_s)), default=0.0)
+    fastest = min(
+        (tpot for probe in scene.probes.of(SINGLE) if (tpot := probe.tpot_s)), default=0.0
+    )
     most = share * scene.step_ns
     return _known(
         "host CPU starvation",
@@ -294,7 +296,7 @@ def _throttling(scene: Scene) -> Found:
     limited = [mask for mask in masks if throttle.is_limited(int(mask))]
     if not limited:
         return None
-    reasons = sorted({word for one in limited for word in throttle.words(int(one))})
+    reasons = sorted({word for mask in limited for word in throttle.words(int(mask))})
     lost = 0.0
     if clocks and highest:
         lost = max(1.0 - statistics.mean(clocks) / max(highest), 0.0) * scene.step_ns
@@ -321,8 +323,8 @@ CAUSES: Final[dict[str, Callable[[Scene], Found]]] = {
 def _prefill_rate(probes: Probes) -> float | None:
     """Seconds of time to first token for each more token of the prompt; None if not measurable."""
     by_length: dict[int, list[float]] = {}
-    for one in (*probes.of(SINGLE), *probes.of(LENGTH)):
-        by_length.setdefault(one.prompt_tokens, []).append(one.ttft_s)
+    for probe in (*probes.of(SINGLE), *probes.of(LENGTH)):
+        by_length.setdefault(probe.prompt_tokens, []).append(probe.ttft_s)
     if len(by_length) < 2:
         return None
     lengths = sorted(by_length)

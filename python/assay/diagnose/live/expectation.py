@@ -50,9 +50,9 @@ class Expectation:
         kv_dtype: str = "bf16",
     ) -> Self:
         """What is expected where everything is known; without a format, that of the files."""
-        found = cls(model.name, hardware.name, engine, tensor)
-        found._assume(model, hardware, dtype, kv_dtype)
-        return found
+        expectation = cls(model.name, hardware.name, engine, tensor)
+        expectation._assume(model, hardware, dtype, kv_dtype)
+        return expectation
 
     def _assume(
         self, model: ModelSpec, hardware: HardwareSpec, dtype: str | None, kv_dtype: str

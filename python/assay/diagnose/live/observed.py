@@ -28,12 +28,12 @@ def with_claims(window: Window, causes: Sequence[Hypothesis]) -> tuple[list[Hypo
             f"got {window.endpoint.height}; --duration gives them more time"
         ]
     try:
-        found = claims_of(observe(window.samples, clock="monotonic"))
+        observed_claims = claims_of(observe(window.samples, clock="monotonic"))
     except InputError as error:
         return list(causes), [f"no effect of a state was estimated: {error.message}"]
     kept: list[Hypothesis] = []
-    notes = list(found.degradations)
-    claims = dict(found.claims)
+    notes = list(observed_claims.degradations)
+    claims = dict(observed_claims.claims)
     for cause in causes:
         claim = claims.pop(cause.name, None)
         if claim is not None and claim.status == "refuted":
@@ -49,12 +49,12 @@ def with_claims(window: Window, causes: Sequence[Hypothesis]) -> tuple[list[Hypo
         if claim.status == "refuted":
             notes.append(f"not a cause: {claim}")
         elif claim.status == "supported" and name in known and None not in added:
-            ns, lo, hi = (1e3 * max(one or 0.0, 0.0) for one in added)
+            ns, lo, hi = (1e3 * max(microseconds or 0.0, 0.0) for microseconds in added)
             kept.append(
                 Hypothesis(
                     name, known[name].sentence, ns, lo, hi, "supported", (claim.evidence(),),
                     known[name].fix, beyond_step=True,
                 )
             )  # fmt: skip
-    kept.sort(key=lambda one: -one.ns_per_token)
+    kept.sort(key=lambda cause: -cause.ns_per_token)
     return kept, notes

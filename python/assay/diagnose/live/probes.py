@@ -53,8 +53,8 @@ class Probe:
     @property
     def tpot_s(self) -> float | None:
         """Median time per output token."""
-        found = [tpot for answer in self.answers if (tpot := answer.tpot_s) is not None]
-        return statistics.median(found) if found else None
+        tpots = [tpot for answer in self.answers if (tpot := answer.tpot_s) is not None]
+        return statistics.median(tpots) if tpots else None
 
     @property
     def tokens_per_second(self) -> float:
@@ -89,7 +89,7 @@ class Probes:
 
     def of(self, kind: str) -> list[Probe]:
         """The probes of a kind, in order."""
-        return [one for one in self.done if one.kind == kind]
+        return [probe for probe in self.done if probe.kind == kind]
 
 
 class Prober:
@@ -110,7 +110,7 @@ class Prober:
         self._most = most_at_once
         self._say = say
         self._words_per_token = 0.5
-        self._found = Probes()
+        self._probes = Probes()
 
     def run(self) -> Probes:
         """All probes; raises `ServerError` if not even the first one is answered."""
@@ -126,15 +126,15 @@ class Prober:
             try:
                 for _ in stage():
                     if time.monotonic() > self._deadline_s:
-                        self._found.notes.append(
+                        self._probes.notes.append(
                             f"probes cut short at: {name}; --duration gives them more time"
                         )
-                        return self._found
+                        return self._probes
             except ServerError as error:
-                if name == SINGLE and not self._found.done:
+                if name == SINGLE and not self._probes.done:
                     raise
-                self._found.notes.append(f"probe {name} failed: {error.message}")
-        return self._found
+                self._probes.notes.append(f"probe {name} failed: {error.message}")
+        return self._probes
 
     def _warm_up(self) -> None:
         """The first request pays for what is loaded late; it also shows tokens per word."""
@@ -185,11 +185,11 @@ class Prober:
             alone, disturbed = measured[False].tpot_s, measured[True].tpot_s
             if alone is not None and disturbed is not None:
                 tokens = measured[True].completion_tokens
-                self._found.pairs.append(Pair(alone, disturbed, beside, tokens))
+                self._probes.pairs.append(Pair(alone, disturbed, beside, tokens))
 
     def _stream_beside(self, length: int | None) -> tuple[Completion, int]:
         """A stream, and the tokens of the prompt that was sent once the stream was under way."""
-        single = self._found.of(SINGLE)
+        single = self._probes.of(SINGLE)
         expected = single[-1].answers[0] if single else None
         prefilled: list[Completion] = []
         failed: list[ServerError] = []
@@ -214,9 +214,9 @@ class Prober:
             thread.join()
         if failed:
             raise failed[0]
-        for one in (answer, *prefilled):
-            self._count(one)
-        return answer, sum(one.prompt_tokens for one in prefilled)
+        for streamed in (answer, *prefilled):
+            self._count(streamed)
+        return answer, sum(prefill.prompt_tokens for prefill in prefilled)
 
     def _probe(self, kind: str, prompts: Sequence[str], tokens: int) -> None:
         answers: list[Completion] = []
@@ -238,11 +238,11 @@ class Prober:
         for answer in answers:
             self._count(answer)
         mean = round(statistics.mean(answer.prompt_tokens for answer in answers))
-        self._found.done.append(Probe(kind, len(prompts), mean, tuple(answers)))
+        self._probes.done.append(Probe(kind, len(prompts), mean, tuple(answers)))
 
     def _count(self, answer: Completion) -> None:
-        self._found.requests += 1
-        self._found.tokens += answer.prompt_tokens + answer.completion_tokens
+        self._probes.requests += 1
+        self._probes.tokens += answer.prompt_tokens + answer.completion_tokens
 
     def _long_prompts(self) -> list[int]:
         """Lengths that fit the context beside an output."""

@@ -86,7 +86,7 @@ def diagnose_server(
     measured, notes = _measure(client, duration_s, most_at_once, progress)
     progress("predicting")
     single = measured.probes.of(SINGLE)
-    tpots = [one for probe in single if (one := probe.tpot_s) is not None]
+    tpots = [tpot for probe in single if (tpot := probe.tpot_s) is not None]
     if not tpots:
         raise ServerError(
             f"{client.url}: expected completions of several tokens, got one token each",
@@ -116,7 +116,7 @@ def diagnose_server(
     launches = host_launch(expected, batch, _context(_median_single(single)), step_ns)
     if launches is not None:
         causes.append(launches)
-        causes.sort(key=lambda one: -one.ns_per_token)
+        causes.sort(key=lambda cause: -cause.ns_per_token)
     notes += [*unexamined, _needs_trace(client.url, measured.server), *client.notes]
     return _report(client.url, measured, expected, batch, tpots, causes, notes)
 
@@ -171,8 +171,8 @@ def _report(
     notes: list[str],
 ) -> ServerDiagnosis:
     probes = measured.probes
-    one = _median_single(probes.of(SINGLE))
-    context = _context(one)
+    usual = _median_single(probes.of(SINGLE))
+    context = _context(usual)
     step_ns = 1e9 * statistics.median(tpots)
     step = expected.step(batch, context)
     floor_ns = None if step is None else step["floor_ns"]
@@ -195,12 +195,12 @@ def _report(
         waterfall=_waterfall(step_ns, [1e9 * tpot for tpot in tpots], floor_ns),
         causes=[_cause(cause) for cause in causes],
         violations=[
-            {**asdict(finding), "rows": list(finding.rows)}
-            for finding in _violations(step_ns, lo, hi)
+            {**asdict(violation), "rows": list(violation.rows)}
+            for violation in _violations(step_ns, lo, hi)
         ],
-        ttft=[_first_token(probe, expected) for probe in (one, *_distinct(probes.of(LENGTH)))],
+        ttft=[_first_token(probe, expected) for probe in (usual, *_distinct(probes.of(LENGTH)))],
         concurrency=[
-            _at_once(probe, expected, batch - 1, context) for probe in (one, *probes.of(TOGETHER))
+            _at_once(probe, expected, batch - 1, context) for probe in (usual, *probes.of(TOGETHER))
         ],
         probes={
             "requests": probes.requests,
@@ -221,7 +221,7 @@ def _waterfall(
     """Floor and the rest, which add up to the step: only a trace divides the rest."""
     floor = 0.0 if floor_ns is None else min(floor_ns, step_ns)
     terms = [("floor", floor, floor, floor)] if floor_ns is not None else []
-    lo, hi = (max(one - floor, 0.0) for one in (min(observed), max(observed)))
+    lo, hi = (max(tpot - floor, 0.0) for tpot in (min(observed), max(observed)))
     terms.append(("unknown", step_ns - floor, lo, hi))
     return [
         {"name": name, "ns": ns, "lo": low, "hi": high, "rows": []} for name, ns, low, high in terms
@@ -246,14 +246,14 @@ def _cause(cause: Hypothesis) -> dict[str, Any]:
         **asdict(cause),
         "part_of": list(cause.part_of),
         "within": cause.within or None,
-        "evidence": [{**asdict(one), "rows": list(one.rows)} for one in cause.evidence],
+        "evidence": [evidence.to_data() for evidence in cause.evidence],
     }
 
 
 def _median_single(probes: list[Probe]) -> Probe:
     """The probe whose time per output token is the median of those sent one at a time."""
     timed = sorted(
-        (probe for probe in probes if probe.tpot_s is not None), key=lambda one: one.tpot_s or 0
+        (probe for probe in probes if probe.tpot_s is not None), key=lambda probe: probe.tpot_s or 0
     )
     return timed[(len(timed) - 1) // 2]
 
@@ -265,13 +265,13 @@ def _context(probe: Probe) -> int:
 
 def _distinct(probes: list[Probe]) -> list[Probe]:
     """The fastest probe of each length of the prompt, shortest first."""
-    found: dict[int, Probe] = {}
+    by_length: dict[int, Probe] = {}
     for probe in probes:
-        near = next((size for size in found if abs(size - probe.prompt_tokens) < 0.2 * size), None)
-        key = probe.prompt_tokens if near is None else near
-        if key not in found or probe.ttft_s < found[key].ttft_s:
-            found[key] = probe
-    return [found[size] for size in sorted(found)]
+        tokens = probe.prompt_tokens
+        key = next((size for size in by_length if abs(size - tokens) < 0.2 * size), tokens)
+        if key not in by_length or probe.ttft_s < by_length[key].ttft_s:
+            by_length[key] = probe
+    return [by_length[size] for size in sorted(by_length)]
 
 
 def _first_token(probe: Probe, expected: Expectation) -> dict[str, Any]:

@@ -60,11 +60,11 @@ class Watch:
         endpoint = self._endpoint()
         realtime_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
         try:
-            found = endpoint.read(fast_only=False)
+            rows = endpoint.read(fast_only=False)
         finally:
             endpoint.close()
         self._keep(
-            [Sample(realtime_ns, monotonic_ns, -1, "", None, None, None, one) for one in found]
+            [Sample(realtime_ns, monotonic_ns, -1, "", None, None, None, row) for row in rows]
         )
         return monotonic_ns
 
@@ -88,9 +88,9 @@ class Watch:
     def gaps(self) -> list[str]:
         """Why metrics are missing."""
         return [
-            f"{self.metrics_url}: {one.reason}"
-            for one in self._gaps.listed()
-            if one.source == "endpoint"
+            f"{self.metrics_url}: {gap.reason}"
+            for gap in self._gaps.listed()
+            if gap.source == "endpoint"
         ]
 
     def _endpoint(self) -> Endpoint:
@@ -130,40 +130,40 @@ class Window:
         if rows.height < 2:
             return []
         top, bottom = (np.diff(rows[name].to_numpy()) for name in (over, under))
-        return [float(one / other) for one, other in zip(top, bottom, strict=True) if other > 0]
+        return [float(over / under) for over, under in zip(top, bottom, strict=True) if under > 0]
 
     def gauge(self, field: str) -> list[float]:
         """A gauge of the server at each scrape."""
-        return [float(drop_null) for drop_null in self.endpoint[field].drop_nulls()]
+        return [float(value) for value in self.endpoint[field].drop_nulls()]
 
     def settings(self) -> dict[str, str]:
         """The engine's settings, as far as its metrics state them (vLLM: `cache_config_info`)."""
         for series in reversed(self.endpoint["series"].drop_nulls().to_list()):
-            for one in series:
-                name, labels = split(one["key"])
+            for entry in series:
+                name, labels = split(entry["key"])
                 if name == CONFIG:
                     return labels
         return {}
 
     def state(self, field: str) -> list[float]:
         """A field of the machine at each sample."""
-        return [float(drop_null) for drop_null in self.machine[field].drop_nulls()]
+        return [float(value) for value in self.machine[field].drop_nulls()]
 
     def summary(self) -> dict[str, Any]:
         """What is worth printing, by our field names; absent ones are absent."""
-        found: dict[str, Any] = {"seconds": self.seconds, "scrapes": self.endpoint.height}
+        figures: dict[str, Any] = {"seconds": self.seconds, "scrapes": self.endpoint.height}
         for name in ("engine_requests_running", "engine_requests_waiting", "engine_kv_cache_usage"):
             if values := self.gauge(name):
-                found[name] = {"mean": float(np.mean(values)), "max": max(values)}
+                figures[name] = {"mean": float(np.mean(values)), "max": max(values)}
         for name in (
             "engine_generation_tokens", "engine_prompt_tokens", "engine_requests_finished",
             "engine_preemptions", "engine_prefix_cache_queries", "engine_prefix_cache_hits",
         ):  # fmt: skip
             if (growth := self.grown(name)) is not None:
-                found[name] = growth
+                figures[name] = growth
         for name in ("ttft", "itl", "e2e", "queue"):
             total = self.grown(f"engine_{name}_seconds_sum")
             count = self.grown(f"engine_{name}_seconds_count")
             if total is not None and count:
-                found[f"{name}_mean_seconds"] = total / count
-        return found
+                figures[f"{name}_mean_seconds"] = total / count
+        return figures

@@ -23,7 +23,7 @@ def find(view: MechanismView) -> Finding:
     if happened <= 0:
         return None
     times = view.all_steps
-    again = np.array([one in ("prefill", "mixed") for one in times["phase"].to_list()])
+    again = np.array([phase in ("prefill", "mixed") for phase in times["phase"].to_list()])
     took = times["observed_ns"].to_numpy().astype(np.float64)
     per_token = float(took[again].sum()) / max(int((~again).sum()), 1)
     return MechanismEstimate(

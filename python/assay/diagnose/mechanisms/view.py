@@ -106,15 +106,15 @@ class MechanismView:
     @cached_property
     def dur(self) -> Ints:
         """The length of each interval."""
-        found: Ints = self.intervals["dur_ns"].to_numpy()
-        return found
+        durations: Ints = self.intervals["dur_ns"].to_numpy()
+        return durations
 
     def of_terms(self, *terms: str) -> Flags:
         """Intervals of some terms."""
         wanted = np.zeros(len(TERMS), bool)
         wanted[[list(TERMS).index(term) for term in terms]] = True
-        found: Flags = wanted[self._terms]
-        return found
+        is_wanted: Flags = wanted[self._terms]
+        return is_wanted
 
     @cached_property
     def _terms(self) -> Ints:
@@ -136,11 +136,11 @@ class MechanismView:
         """Intervals whose kernel computes one of these operations."""
         codes, known = self._operations
         wanted = np.zeros(len(known) + 1, bool)
-        for place, one in enumerate(known):
-            wanted[place] = any(part in names for part in operations.parts(one))
+        for place, operation in enumerate(known):
+            wanted[place] = any(part in names for part in operations.parts(operation))
         # The last entry is for intervals without a kernel.
-        found: Flags = wanted[codes]
-        return found
+        is_wanted: Flags = wanted[codes]
+        return is_wanted
 
     def bound_by(self, bound: str) -> Flags:
         """Intervals whose kernel computes what the prediction has as limited by this."""
@@ -155,8 +155,8 @@ class MechanismView:
     @cached_property
     def is_device(self) -> Flags:
         """Intervals in which the device runs their event."""
-        found: Flags = self.intervals["row"].is_not_null().to_numpy()
-        return found
+        is_device: Flags = self.intervals["row"].is_not_null().to_numpy()
+        return is_device
 
     @cached_property
     def in_replay(self) -> Flags:
@@ -168,8 +168,8 @@ class MechanismView:
         known = (before >= 0) & (after < len(place)) & ~self.is_device
         first = correlation[np.where(known, before, 0)]
         second = correlation[np.where(known, after, 0)]
-        found: Flags = known & (first >= 0) & (first == second)
-        return found
+        in_one_replay: Flags = known & (first >= 0) & (first == second)
+        return in_one_replay
 
     @cached_property
     def is_late(self) -> Flags:
@@ -253,22 +253,22 @@ class MechanismView:
     @cached_property
     def is_mapped(self) -> Flags:
         """Intervals whose kernel has an operation."""
-        found: Flags = self.intervals["op"].is_not_null().to_numpy()
-        return found
+        is_mapped: Flags = self.intervals["op"].is_not_null().to_numpy()
+        return is_mapped
 
     def rows(self, chosen: Flags, limit: int = 20) -> tuple[int, ...]:
         """Rows of the events behind some intervals of the waterfall's step, the longest first."""
         mine = chosen & self.in_shown_step
         behind = pl.coalesce("row", "cause").alias("row")
-        found = self.intervals.select(behind, "dur_ns").filter(pl.Series(mine))
-        found = found.drop_nulls("row").group_by("row").agg(pl.col("dur_ns").sum())
-        found = found.sort(["dur_ns", "row"], descending=[True, False]).head(limit)
-        return tuple(found["row"].to_list())
+        ranked = self.intervals.select(behind, "dur_ns").filter(pl.Series(mine))
+        ranked = ranked.drop_nulls("row").group_by("row").agg(pl.col("dur_ns").sum())
+        ranked = ranked.sort(["dur_ns", "row"], descending=[True, False]).head(limit)
+        return tuple(ranked["row"].to_list())
 
     @cached_property
     def in_shown_step(self) -> Flags:
         """Intervals of the waterfall's step; all of them where it is a mean."""
         if self.step is None:
             return np.ones(self.intervals.height, bool)
-        found: Flags = self.intervals["step"].to_numpy() == self.step
-        return found
+        is_shown: Flags = self.intervals["step"].to_numpy() == self.step
+        return is_shown

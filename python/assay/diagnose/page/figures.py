@@ -35,7 +35,7 @@ def duration(ns: float) -> str:
 
 def waterfall(data: Row) -> str:
     """The terms, each beginning where the last one ended, and the prediction beside the sum."""
-    terms = [one for one in data["waterfall"] if one["ns"] > 0]
+    terms = [term for term in data["waterfall"] if term["ns"] > 0]
     total = float(data["step_ns"])
     longest = max(total, float(data.get("hi") or 0.0))
     left, right = SPACE
@@ -114,61 +114,61 @@ def step(data: Row) -> str:
 
 def joined(intervals: Sequence[Row], total: float) -> list[dict[str, Any]]:
     """Intervals in order; where there are many, neighbors of one term and operation are joined."""
-    ordered = sorted(intervals, key=lambda one: int(one["start_ns"]))
+    ordered = sorted(intervals, key=lambda interval: int(interval["start_ns"]))
     if len(ordered) <= MOST_SHAPES:
-        return [dict(one) for one in ordered]
+        return [dict(interval) for interval in ordered]
     least = total / MOST_SHAPES
-    found: list[dict[str, Any]] = []
-    for one in ordered:
-        last = found[-1] if found else None
-        same = last is not None and last["term"] == one["term"]
+    bars: list[dict[str, Any]] = []
+    for interval in ordered:
+        last = bars[-1] if bars else None
+        same = last is not None and last["term"] == interval["term"]
         if last is not None and (same or last["dur_ns"] < least):
-            if one["dur_ns"] > last["dur_ns"]:
-                last |= {key: one[key] for key in ("term", "operation", "layer", "row")}
-            last["dur_ns"] = one["start_ns"] + one["dur_ns"] - last["start_ns"]
+            if interval["dur_ns"] > last["dur_ns"]:
+                last |= {key: interval[key] for key in ("term", "operation", "layer", "row")}
+            last["dur_ns"] = interval["start_ns"] + interval["dur_ns"] - last["start_ns"]
             continue
-        found.append(dict(one))
-    return found
+        bars.append(dict(interval))
+    return bars
 
 
 def operations(data: Row) -> str:
     """Observed time of each operation, its floor within, and what was expected."""
-    rows = [one for one in data["operations"] if one["observed_ns"]][:18]
+    rows = [operation for operation in data["operations"] if operation["observed_ns"]][:18]
     if not rows:
         return ""
     left, right = SPACE
     longest = max(max(row["observed_ns"], row["expected_ns"] or 0.0) for row in rows)
     scale = (right - left) / longest
     shapes = []
-    for place, one in enumerate(rows):
+    for place, operation in enumerate(rows):
         y = place * ROW
-        floor = min(one["floor_ns"] or 0.0, one["observed_ns"])
-        bar = element("rect", x=left, y=y + 5, width=one["observed_ns"] * scale, height=ROW - 10,
+        floor = min(operation["floor_ns"] or 0.0, operation["observed_ns"])
+        bar = element("rect", x=left, y=y + 5, width=operation["observed_ns"] * scale, height=ROW - 10,
                       class_="t kernel_inefficiency")  # fmt: skip
         bar += element(
             "rect", x=left, y=y + 5, width=floor * scale, height=ROW - 10, class_="t floor"
         )
         shapes += [
-            text(clipped(one["operation"], 26), left - 10, y + 17, "label", "end"),
-            titled(bar, f"{one['operation']}: floor {duration(floor)}"),
-            text(_beside(one), right + 10, y + 17, "value"),
+            text(clipped(operation["operation"], 26), left - 10, y + 17, "label", "end"),
+            titled(bar, f"{operation['operation']}: floor {duration(floor)}"),
+            text(_beside(operation), right + 10, y + 17, "value"),
         ]
-        if one["expected_ns"] is not None:
+        if operation["expected_ns"] is not None:
             shapes.append(
                 titled(
-                    element("circle", cx=left + one["expected_ns"] * scale, cy=y + ROW / 2, r=4,
+                    element("circle", cx=left + operation["expected_ns"] * scale, cy=y + ROW / 2, r=4,
                             class_="expected"),
-                    f"expected {duration(one['expected_ns'])}, "
-                    f"{duration(one['lo_ns'])} to {duration(one['hi_ns'])}",
+                    f"expected {duration(operation['expected_ns'])}, "
+                    f"{duration(operation['lo_ns'])} to {duration(operation['hi_ns'])}",
                 )
             )  # fmt: skip
     return picture("".join(shapes), WIDTH, len(rows) * ROW + 4, "operations: observed and expected")
 
 
-def _beside(one: Row) -> str:
-    if not one["expected_ns"]:
-        return duration(one["observed_ns"])
-    return f"{duration(one['observed_ns'])}  {one['observed_ns'] / one['expected_ns']:.2f}x"
+def _beside(operation: Row) -> str:
+    if not operation["expected_ns"]:
+        return duration(operation["observed_ns"])
+    return f"{duration(operation['observed_ns'])}  {operation['observed_ns'] / operation['expected_ns']:.2f}x"
 
 
 def steps(data: Row) -> str:
@@ -193,15 +193,15 @@ def steps(data: Row) -> str:
             _level(up(data["predicted_ns"]), left, "expected-line", "predicted"),
             _level(up(data["floor_ns"]), left, "floor-line", "floor"),
         ]  # fmt: skip
-    for place, one in enumerate(rows):
-        x, y = left + (place + 0.5) * across, up(one["observed_ns"])
-        kind = f"dot {one['phase'] or 'none'}"
-        if one["observed_ns"] > high:
+    for place, row in enumerate(rows):
+        x, y = left + (place + 0.5) * across, up(row["observed_ns"])
+        kind = f"dot {row['phase'] or 'none'}"
+        if row["observed_ns"] > high:
             dot = element("path", d=f"M{x - 4:.1f} 10L{x + 4:.1f} 10L{x:.1f} 2Z", class_=kind)
         else:
             dot = element("circle", cx=x, cy=y, r=min(3.5, max(across / 2.5, 0.8)), class_=kind)
-        shapes.append(titled(dot, f"step {one['step']}, {one['phase']}: "
-                                  f"{duration(one['observed_ns'])}"))  # fmt: skip
+        shapes.append(titled(dot, f"step {row['step']}, {row['phase']}: "
+                                  f"{duration(row['observed_ns'])}"))  # fmt: skip
     shapes += [
         text("0", left - 8, tall + 4, "axis", "end"),
         text(f"{high / 1e6:.2f} ms", left - 8, 14, "axis", "end"),
@@ -223,18 +223,18 @@ def critical_path(data: Row) -> str:
     left, right = SPACE
     shown = parts[:MOST_PARTS]
     total = sum(part["ns"] for part in parts)
-    scale = (right - left) / max(one["ns"] for one in shown)
+    scale = (right - left) / max(part["ns"] for part in shown)
     shapes = []
-    for place, one in enumerate(shown):
+    for place, part in enumerate(shown):
         y = place * ROW
-        kind = f"f-{family(one['label'] or '')}" if one["part"] == "device" else "host"
+        kind = f"f-{family(part['label'] or '')}" if part["part"] == "device" else "host"
         shapes += [
-            text(clipped(one["label"] or one["part"], 26), left - 10, y + 17, "label", "end"),
+            text(clipped(part["label"] or part["part"], 26), left - 10, y + 17, "label", "end"),
             titled(
-                element("rect", x=left, y=y + 5, width=max(one["ns"] * scale, 0.5),
+                element("rect", x=left, y=y + 5, width=max(part["ns"] * scale, 0.5),
                         height=ROW - 10, class_=f"t {kind}"),
-                f"{one['part']}: {one['label'] or 'no event'}, {one['count']} segments",
+                f"{part['part']}: {part['label'] or 'no event'}, {part['count']} segments",
             ),
-            text(f"{duration(one['ns'])}  {one['ns'] / total:.1%}", right + 10, y + 17, "value"),
+            text(f"{duration(part['ns'])}  {part['ns'] / total:.1%}", right + 10, y + 17, "value"),
         ]  # fmt: skip
     return picture("".join(shapes), WIDTH, len(shown) * ROW + 4, "parts of the critical path")

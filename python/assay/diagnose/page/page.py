@@ -61,7 +61,7 @@ def render(data: Mapping[str, Any], command: str) -> str:
             headline=_headline(data),
             cards=_cards(data),
             shown=_shown(data),
-            terms=[one["name"] for one in data["waterfall"] if one["ns"] > 0],
+            terms=[term["name"] for term in data["waterfall"] if term["ns"] > 0],
             version=build_info()["version"],
             command=command,
         )
@@ -106,7 +106,7 @@ def _short(value: Any) -> str:
 
 def _headline(data: Mapping[str, Any]) -> str:
     """What ran, and the largest cause."""
-    ran = " on ".join(str(one) for one in (data["model"], data["gpu"]) if one)
+    ran = " on ".join(str(name) for name in (data["model"], data["gpu"]) if name)
     first = data["causes"][0] if data["causes"] else None
     if first is None:
         return ran or "Diagnosis of a trace"
@@ -134,5 +134,5 @@ def _cards(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _shown(data: Mapping[str, Any]) -> str:
-    alike = sum(one["phase"] == data["phase"] for one in data["steps"])
+    alike = sum(step["phase"] == data["phase"] for step in data["steps"])
     return f"Step {data['step']}, the median of {alike} {data['phase'] or ''} steps."

@@ -108,9 +108,9 @@ Pair = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 def _joined(
     pairs: list[tuple[int, Pair]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int8]]:
-    src = np.concatenate([one[0] for _, one in pairs])
-    dst = np.concatenate([one[1] for _, one in pairs])
-    kind = np.concatenate([np.full(len(one[0]), code, np.int8) for code, one in pairs])
+    src = np.concatenate([ends[0] for _, ends in pairs])
+    dst = np.concatenate([ends[1] for _, ends in pairs])
+    kind = np.concatenate([np.full(len(ends[0]), code, np.int8) for code, ends in pairs])
     return src, dst, kind
 
 
@@ -179,8 +179,8 @@ def _inside_edges(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
 def _run_inside(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
     """Host sections, and the device events without a call that lie in each."""
     rows = np.flatnonzero(columns.is_device & (columns.call < 0))
-    found = waits.enclosing(columns, leaves, rows)
-    return found[found >= 0], rows[found >= 0]
+    sections = waits.enclosing(columns, leaves, rows)
+    return sections[sections >= 0], rows[sections >= 0]
 
 
 def _inside_ends(columns: Columns, leaves: NDArray[np.int64]) -> Pair:

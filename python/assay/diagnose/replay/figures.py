@@ -25,20 +25,20 @@ def figures(
     """Step time and what follows from it, with intervals from steps and from the model."""
     draws = _draws(ns, log_error)
     expected = float(np.median(ns))
-    found = {
+    intervals = {
         "step_ns": _interval(expected, draws),
         "tpot_ms": _interval(expected / 1e6, draws / 1e6),
     }
     for percent in PERCENTILES[1:]:
         value = float(np.percentile(ns, percent)) / 1e6
-        found[f"p{percent}_tpot_ms"] = _interval(value, value * draws / expected)
+        intervals[f"p{percent}_tpot_ms"] = _interval(value, value * draws / expected)
     if batch is not None:
-        found["tokens_per_second"] = _interval(batch * 1e9 / expected, batch * 1e9 / draws)
+        intervals["tokens_per_second"] = _interval(batch * 1e9 / expected, batch * 1e9 / draws)
     prefill = step_times.step_times(of, "prefill")
     if len(prefill.ns):
         value = prefill.median() / 1e6
-        found["ttft_ms"] = _interval(value, value * draws / expected)
-    return found
+        intervals["ttft_ms"] = _interval(value, value * draws / expected)
+    return intervals
 
 
 def _draws(ns: NDArray[np.float64], log_error: float) -> NDArray[np.float64]:
@@ -65,8 +65,8 @@ def operations(plain: Scenario, changed: Scenario) -> list[dict[str, Any]]:
     chosen = plain.is_device & np.isin(plain.step, np.array(sorted(decode), np.int64))
     names, codes = np.unique(plain.operation[chosen].astype(str), return_inverse=True)
     totals = [
-        np.bincount(codes, one.edges.work_ns[chosen], len(names)) / max(len(decode), 1)
-        for one in (plain, changed)
+        np.bincount(codes, replayed.edges.work_ns[chosen], len(names)) / max(len(decode), 1)
+        for replayed in (plain, changed)
     ]
     rows = [
         {"operation": name or None, "before_ns": float(old), "after_ns": float(new)}

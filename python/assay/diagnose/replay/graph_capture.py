@@ -60,8 +60,8 @@ def capture(scenario: Scenario, node_gap_ns: float | None = None) -> None:
 
 
 def _of_pass(scenario: Scenario) -> NDArray[np.bool_]:
-    whole = {one: bool(set(parts(one)) & set(OF_PASS)) for one in set(scenario.operation)}
-    named = np.array([whole[one] for one in scenario.operation], np.bool_)
+    whole = {name: bool(set(parts(name)) & set(OF_PASS)) for name in set(scenario.operation)}
+    named = np.array([whole[name] for name in scenario.operation], np.bool_)
     return scenario.is_device & (scenario.is_layer | named)
 
 

@@ -128,12 +128,12 @@ def simulate(
     arrivals: Iterable[Arrival], config: SchedulerConfig, cost: StepCost, *, seed: int = 0
 ) -> LoadResult:
     """Run a load through the scheduler; each step takes the time that `cost` predicts."""
-    waiting = sorted(arrivals, key=lambda one: one.time_s)
+    waiting = sorted(arrivals, key=lambda arrival: arrival.time_s)
     if not waiting:
         raise InputError("load: expected at least one request, got none")
     scheduler = _scheduler(config)
     requests = _requests(waiting, config, seed)
-    times = [RequestTimes(one.time_s) for one in waiting]
+    times = [RequestTimes(arrival.time_s) for arrival in waiting]
     by_id = {request.request_id: index for index, request in enumerate(requests)}
     result = LoadResult(times)
     now, arrived, scheduled_at = 0.0, 0, 0.0
@@ -158,7 +158,7 @@ def simulate(
         for sequence in scheduled:
             _commit(scheduler, sequence, times[by_id[sequence.request.request_id]], now)
     result.steps = len(result.step_times_s)
-    result.duration_s = max(now - min(one.time_s for one in waiting), 1e-12)
+    result.duration_s = max(now - min(arrival.time_s for arrival in waiting), 1e-12)
     result.preemptions = scheduler.num_preemptions
     result.cached_tokens = sum(request.num_cached_tokens for request in requests)
     return result
@@ -194,22 +194,24 @@ def _requests(arrivals: Sequence[Arrival], config: SchedulerConfig, seed: int) -
     source = random.Random(seed)
     shared = [source.randrange(_VOCABULARY) for _ in range(max(a.shared_prefix for a in arrivals))]
     requests = []
-    for order, one in enumerate(arrivals):
-        total = one.prompt_tokens + one.output_tokens
+    for order, arrival in enumerate(arrivals):
+        total = arrival.prompt_tokens + arrival.output_tokens
         if total > config.kv_tokens:
             raise InputError(
                 f"load: expected requests of at most {config.kv_tokens:,} tokens, which the KV "
                 f"cache holds, got one of {total:,}"
             )
         # Prompts differ, unless they are said to share their beginning.
-        own = one.prompt_tokens - one.shared_prefix
-        tokens = shared[: one.shared_prefix] + [source.randrange(_VOCABULARY) for _ in range(own)]
+        own = arrival.prompt_tokens - arrival.shared_prefix
+        tokens = shared[: arrival.shared_prefix] + [
+            source.randrange(_VOCABULARY) for _ in range(own)
+        ]
         requests.append(
             Request(
-                request_id=str(order), tokens=tokens, num_prompt_tokens=one.prompt_tokens,
-                params=SamplingParams(max_tokens=one.output_tokens, temperature=0.0),
+                request_id=str(order), tokens=tokens, num_prompt_tokens=arrival.prompt_tokens,
+                params=SamplingParams(max_tokens=arrival.output_tokens, temperature=0.0),
                 seed=0, priority=0, arrival_order=order, max_total_tokens=total,
-                stop_token_ids=frozenset(), text=OutputText(), arrival_time=one.time_s,
+                stop_token_ids=frozenset(), text=OutputText(), arrival_time=arrival.time_s,
             )
         )  # fmt: skip
     return requests
@@ -227,10 +229,10 @@ def _shape(scheduled: Sequence[ScheduledSequence]) -> StepShape:
     """The shape of a step from what the scheduler chose."""
     decodes = prefill = samples = 0
     keys = pairs = 0.0
-    for one in scheduled:
-        request, tokens = one.request, one.num_scheduled_tokens
+    for part in scheduled:
+        request, tokens = part.request, part.num_scheduled_tokens
         before = request.num_computed_tokens
-        samples += one.num_samples
+        samples += part.num_samples
         if before >= request.num_prompt_tokens and tokens == 1:
             decodes += 1
             keys += before + 1

@@ -39,16 +39,16 @@ class Load:
 
     def changed(self, changes: Sequence[WhatIfChange]) -> Load:
         """The load under changes of the scheduler and of the rate."""
-        found, fields = self, {}
+        changed, fields = self, {}
         for change in changes:
             if change.kind == "rate":
-                found = dataclasses.replace(found, rate=float(change.value))
+                changed = dataclasses.replace(changed, rate=float(change.value))
             elif change.kind == "policy":
                 fields["policy"] = str(change.value)
             elif change.kind in LOAD_KINDS:
                 fields[change.kind] = int(change.value)  # type: ignore[assignment]
-        config = dataclasses.replace(found.config, **fields)  # type: ignore[arg-type]
-        return dataclasses.replace(found, config=config)
+        config = dataclasses.replace(changed.config, **fields)  # type: ignore[arg-type]
+        return dataclasses.replace(changed, config=config)
 
     def arrivals(self, seed: int) -> list[Arrival]:
         """The requests of one run."""
@@ -122,12 +122,12 @@ def simulated(what: Load, cost: StepCost) -> dict[str, Interval]:
             _summary(load.simulate(what.arrivals(seed), what.config, model), what.slo)
             for seed in range(SEEDS)
         ]
-    found = {}
+    intervals = {}
     for name in runs[0.0][0]:
         every = [row[name] for rows in runs.values() for row in rows]
         expected = sum(run[name] for run in runs[0.0]) / SEEDS
-        found[name] = Interval(expected, min(every), max(every))
-    return found
+        intervals[name] = Interval(expected, min(every), max(every))
+    return intervals
 
 
 def _summary(result: LoadResult, slo: Mapping[str, float]) -> dict[str, float]:

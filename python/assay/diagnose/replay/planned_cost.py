@@ -45,20 +45,20 @@ class Setting:
         for change in changes:
             if change.kind == "gpu":
                 hardware = hardware_spec(str(change.value))
-        for one in changes:
-            if one.kind == "clock":
-                ratio = clock_ratio(str(one.value), _clock_hz(hardware), one.text)
+        for change in changes:
+            if change.kind == "clock":
+                ratio = clock_ratio(str(change.value), _clock_hz(hardware), change.text)
                 given = dict(hardware.given)
                 given[_CLOCK] = given.get(_CLOCK, 1.0) * ratio
                 hardware = dataclasses.replace(hardware, given=given)
-            elif one.kind == "batch":
-                fields["sequences"] = int(one.value)
-            elif one.kind == "context":
-                fields["context"] = int(one.value)
-            elif one.kind == "kv":
-                fields["kv_dtype"] = str(one.value)
-            elif one.kind == "weights":
-                fields["weight_dtype"] = str(one.value)
+            elif change.kind == "batch":
+                fields["sequences"] = int(change.value)
+            elif change.kind == "context":
+                fields["context"] = int(change.value)
+            elif change.kind == "kv":
+                fields["kv_dtype"] = str(change.value)
+            elif change.kind == "weights":
+                fields["weight_dtype"] = str(change.value)
         batch = dataclasses.replace(self.batch, **fields)  # type: ignore[arg-type]
         return Setting(self.model, hardware, batch)
 
@@ -69,11 +69,11 @@ def _clock_hz(hardware: HardwareSpec) -> float | None:
 
 def operation_times(graph: Graph) -> dict[str, float]:
     """Expected nanoseconds of each operation on the device, over all layers."""
-    found: dict[str, float] = {}
+    times_ns: dict[str, float] = {}
     for node in graph:
         if node.stream != HOST:
-            found[node.operation] = found.get(node.operation, 0.0) + node.expected_ns
-    return found
+            times_ns[node.operation] = times_ns.get(node.operation, 0.0) + node.expected_ns
+    return times_ns
 
 
 def host_ns(graph: Graph) -> float:
@@ -90,14 +90,14 @@ def ratios(before: Graph, after: Graph, operations: set[str]) -> dict[str, float
     old, new = operation_times(before), operation_times(after)
     # A lower clock slows the step as a whole: its nodes are at the clock of their benchmarks.
     slowdown = _slowdown(after) / _slowdown(before)
-    found = {}
+    factors = {}
     for operation in operations:
         wanted = set(parts(operation))
         shared = [name for name in old if wanted & set(parts(name))]
         total = sum(old[name] for name in shared)
         if total > 0:
-            found[operation] = slowdown * sum(new.get(name, 0.0) for name in shared) / total
-    return found
+            factors[operation] = slowdown * sum(new.get(name, 0.0) for name in shared) / total
+    return factors
 
 
 def _slowdown(graph: Graph) -> float:

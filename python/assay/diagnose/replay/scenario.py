@@ -89,9 +89,9 @@ class Scenario:
     def place(self) -> NDArray[np.int64]:
         """For each row of the event table the place of its node, or -1."""
         rows = self.edges.rows
-        found = np.full(int(rows.max()) + 1, -1, np.int64)
-        found[rows] = np.arange(len(rows))
-        return found
+        place_of_row = np.full(int(rows.max()) + 1, -1, np.int64)
+        place_of_row[rows] = np.arange(len(rows))
+        return place_of_row
 
 
 def scale(scenario: Scenario, chosen: NDArray[np.bool_], amount: Amount) -> None:
@@ -107,10 +107,10 @@ def scale(scenario: Scenario, chosen: NDArray[np.bool_], amount: Amount) -> None
 def of_operation(scenario: Scenario, operation: str, text: str) -> NDArray[np.bool_]:
     """Nodes of an operation, fused ones included."""
     wanted = set(parts(operation))
-    found = {one: bool(wanted & set(parts(one))) for one in set(scenario.operation) if one}
-    chosen = np.array([found.get(one, False) for one in scenario.operation], np.bool_)
+    is_wanted = {name: bool(wanted & set(parts(name))) for name in set(scenario.operation) if name}
+    chosen = np.array([is_wanted.get(name, False) for name in scenario.operation], np.bool_)
     if not chosen.any():
-        known = ", ".join(sorted(one for one in found)) or "none"
+        known = ", ".join(sorted(is_wanted)) or "none"
         raise InputError(
             f'change "{text}": the trace has no kernels of {operation}', f"its operations: {known}"
         )
@@ -120,8 +120,8 @@ def of_operation(scenario: Scenario, operation: str, text: str) -> NDArray[np.bo
 def of_name(scenario: Scenario, pattern: str, text: str) -> NDArray[np.bool_]:
     """Device events whose name matches a pattern."""
     names = sorted(set(scenario.name[scenario.is_device]))
-    found = dict(zip(names, matching(names, pattern, text), strict=True))
-    chosen = np.array([found.get(one, False) for one in scenario.name], np.bool_)
+    is_match = dict(zip(names, matching(names, pattern, text), strict=True))
+    chosen = np.array([is_match.get(name, False) for name in scenario.name], np.bool_)
     chosen &= scenario.is_device
     if not chosen.any():
         raise InputError(f'change "{text}": no kernel or copy of the trace has such a name')
@@ -193,9 +193,9 @@ def scale_operations(
     scenario: Scenario, ratios: Mapping[str, float], steps: NDArray[np.int64]
 ) -> float:
     """Scale device events of steps by the ratio of their operation; returns the share scaled."""
-    factor = np.array([ratios.get(one, 1.0) for one in scenario.operation])
+    factor = np.array([ratios.get(operation, 1.0) for operation in scenario.operation])
     chosen = scenario.is_device & np.isin(scenario.step, steps)
-    known = np.array([one in ratios for one in scenario.operation], np.bool_) & chosen
+    known = np.array([operation in ratios for operation in scenario.operation], np.bool_) & chosen
     work = scenario.edges.work_ns
     share = float(work[known].sum()) / max(float(work[chosen].sum()), 1.0)
     changed = np.where(known, np.rint(work * factor), work).astype(np.int64)

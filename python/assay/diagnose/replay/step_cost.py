@@ -111,7 +111,7 @@ class ObservedCost:
     def of(cls, trace: Trace) -> ObservedCost:
         """Fit the steps of a trace, whose events carry steps and operations."""
         table = _operation_times(trace)
-        attention = [one for one in table["op"].unique().to_list() if "attention" in parts(one)]
+        attention = [name for name in table["op"].unique().to_list() if "attention" in parts(name)]
         if len(attention) != 1:
             raise InputError(
                 "step-cost model: expected a trace with one kind of attention operation, got "
@@ -139,16 +139,16 @@ class ObservedCost:
 
     def operations_ns(self, shape: StepShape) -> dict[str, float]:
         """Time of each operation in a step, and of the host."""
-        found = {
+        times_ns = {
             name: curve.at(_rows_of(name, shape)) * self._factor(name)
             for name, curve in self.curves.items()
         }
         base, sequence, key, pair = self.attention
-        found[self.attention_operation] = self._factor(self.attention_operation) * (
+        times_ns[self.attention_operation] = self._factor(self.attention_operation) * (
             base + sequence * shape.sequences + key * shape.keys + pair * shape.prefill_pairs
         )
-        found["host"] = self._factor("host") * (self.host[0] + self.host[1] * shape.sequences)
-        return found
+        times_ns["host"] = self._factor("host") * (self.host[0] + self.host[1] * shape.sequences)
+        return times_ns
 
     def step_ns(self, shape: StepShape) -> float:
         """The sum over operations, and the host's time."""
@@ -223,11 +223,11 @@ def _fit_attention(part: pl.DataFrame) -> tuple[float, float, float, float]:
         .agg(pl.col("ns").quantile(QUIET))
     )
     columns = ("requests", "keys", "pairs")
-    found = _non_negative(
+    coefficients = _non_negative(
         [np.ones(points.height), *(points[name].cast(pl.Float64).to_numpy() for name in columns)],
         points["ns"].to_numpy(),
     )
-    return found[0], found[1], found[2], found[3]
+    return coefficients[0], coefficients[1], coefficients[2], coefficients[3]
 
 
 def _fit_host(trace: Trace) -> tuple[float, float]:
@@ -242,11 +242,11 @@ def _fit_host(trace: Trace) -> tuple[float, float]:
         .with_columns(ns=(pl.min_horizontal("period", "own") - pl.col("device_ns")).clip(0))
     )
     points = steps.group_by("requests").agg(pl.col("ns").cast(pl.Float64).quantile(QUIET))
-    found = _non_negative(
+    coefficients = _non_negative(
         [np.ones(points.height), points["requests"].cast(pl.Float64).to_numpy()],
         points["ns"].to_numpy(),
     )
-    return found[0], found[1]
+    return coefficients[0], coefficients[1]
 
 
 def _non_negative(columns: Sequence[NDArray[np.float64]], ns: NDArray[np.float64]) -> list[float]:
@@ -254,5 +254,5 @@ def _non_negative(columns: Sequence[NDArray[np.float64]], ns: NDArray[np.float64
     weight = 1 / np.maximum(ns, 1.0)
     scale = np.array([max(float(column.max(initial=0.0)), 1e-9) for column in columns])
     matrix = np.stack(columns, axis=1) / scale * weight[:, None]
-    found, _ = optimize.nnls(matrix, ns * weight)
-    return [float(one) for one in found / scale]
+    solution, _ = optimize.nnls(matrix, ns * weight)
+    return [float(value) for value in solution / scale]

@@ -62,7 +62,7 @@ def step_times(scenario: Scenario, phase: str | None = None) -> StepTimes:
     number = table["step"].to_numpy()
     known = np.isin(number, np.fromiter(first, np.int64, len(first)))
     table, number = table.filter(pl.Series(known)), number[known]
-    begins = np.array([first[one] for one in number.tolist()], np.float64)
+    begins = np.array([first[step] for step in number.tolist()], np.float64)
     ends = np.append(begins[1:], last.get(int(number[-1]), 0) if len(number) else 0)
     of_phase = (table["phase"].fill_null("") == phase).to_numpy() | (phase == EVERY)
     if phase in ("decode", EVERY):

@@ -38,7 +38,7 @@ def enclosing(
     columns: Columns, leaves: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The host event of the same process that an event lies in, or -1."""
-    found = np.full(len(rows), -1, np.int64)
+    enclosing_rows = np.full(len(rows), -1, np.int64)
     for pid in np.unique(columns.pid[rows]):
         sections = leaves[columns.pid[leaves] == pid]
         of_process = np.flatnonzero(columns.pid[rows] == pid)
@@ -49,8 +49,8 @@ def enclosing(
         place = np.searchsorted(columns.start[sections], columns.start[inner], "right") - 1
         section = sections[place.clip(0)]
         holds = (place >= 0) & (columns.end[section] >= columns.end[inner])
-        found[of_process[holds]] = section[holds]
-    return found
+        enclosing_rows[of_process[holds]] = section[holds]
+    return enclosing_rows
 
 
 def event_edges(columns: Columns) -> tuple[Pair, tuple[str, ...]]:
@@ -68,10 +68,10 @@ def event_edges(columns: Columns) -> tuple[Pair, tuple[str, ...]]:
     launched = launched[np.lexsort((launched, columns.start[columns.call[launched]]))]
     thread = columns.thread[columns.call[launched]]
     sources, targets = [], []
-    for one in np.unique(columns.thread[calls]):
-        mine = launched[thread == one]
+    for caller in np.unique(columns.thread[calls]):
+        mine = launched[thread == caller]
         begins = columns.start[columns.call[mine]]
-        place = np.searchsorted(begins, columns.start[calls[columns.thread[calls] == one]])
+        place = np.searchsorted(begins, columns.start[calls[columns.thread[calls] == caller]])
         place = place[(place > 0) & (place < len(mine))]
         sources.append(mine[place - 1])
         targets.append(mine[place])
@@ -121,10 +121,10 @@ def _of_step(
     columns: Columns, device: NDArray[np.int64], calls: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The last device event of a call's own step, where the engine numbers both."""
-    found = np.full(len(calls), -1, np.int64)
+    rows_of_calls = np.full(len(calls), -1, np.int64)
     numbered = device[columns.step[device] >= 0]
     if not len(numbered):
-        return found
+        return rows_of_calls
     order = numbered[np.lexsort((columns.end[numbered], columns.step[numbered]))]
     step = columns.step[order]
     place = np.searchsorted(step, columns.step[calls], "right") - 1
@@ -135,7 +135,7 @@ def _of_step(
     fits = (place >= 0) & (columns.step[calls] >= 0)
     row = order[place.clip(0)]
     fits &= (columns.step[row] == columns.step[calls]) & (columns.end[row] <= columns.end[calls])
-    return np.where(fits, row, found)
+    return np.where(fits, row, rows_of_calls)
 
 
 def _event_waits(

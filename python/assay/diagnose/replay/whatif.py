@@ -199,7 +199,9 @@ def _capture(changed: Scenario, node_gap_ns: float | None) -> None:
     gap = changed.edges.usual_ns.get("stream")
     if gap is not None and "graph" not in changed.edges.usual_ns:
         graph_capture.capture(slow, float(gap))
-        fast_ns, slow_ns = (step_times.step_times(one).median() for one in (changed, slow))
+        fast_ns, slow_ns = (
+            step_times.step_times(captured).median() for captured in (changed, slow)
+        )
         changed.log_error = math.hypot(changed.log_error, math.log(slow_ns / fast_ns) / Z90)
 
 
@@ -211,7 +213,7 @@ def _scale_by_model(
     base: step_times.StepTimes,
 ) -> Setting | None:
     """Scale operations by the step-cost model; the replay then finds the step."""
-    operations = {str(one) for one in set(changed.operation) if one}
+    operations = {str(operation) for operation in set(changed.operation) if operation}
     before = step_times.step_times(changed).median()
     if setting is not None:
         after_setting = setting.changed(modeled)
@@ -245,7 +247,7 @@ def _observed_ratios(
 
     And by how much the time of a step without device work grows.
     """
-    beyond = [one for one in modeled if one.kind not in ("batch", "context")]
+    beyond = [change for change in modeled if change.kind not in ("batch", "context")]
     if beyond:
         raise InputError(
             f'change "{beyond[0].text}": expected the model and the accelerator of the trace',
@@ -264,7 +266,7 @@ def _observed_ratios(
             "of others",
             "--model and --gpu let the planner say it",
         )
-    values = {one.kind: int(one.value) for one in modeled}
+    values = {change.kind: int(change.value) for change in modeled}
     old = cost.operations_ns(StepShape.decode(batch, context))
     new = cost.operations_ns(
         StepShape.decode(values.get("batch", batch), values.get("context", context))

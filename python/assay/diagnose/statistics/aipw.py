@@ -74,7 +74,7 @@ def binary_effect(
         + treatment * (outcome - nuisance.treated) / weight
         - (1.0 - treatment) * (outcome - nuisance.control) / (1.0 - weight)
     )[kept]
-    found = long_run_interval(terms, confidence)
+    interval = long_run_interval(terms, confidence)
     # Of the treated alone: E[a (y - m0) - (1 - a) e / (1 - e) (y - m0)], over all samples.
     beyond = outcome - nuisance.control
     added = (treatment - (1.0 - treatment) * weight / (1.0 - weight)) * beyond
@@ -86,7 +86,7 @@ def binary_effect(
             f"(propensity outside {BOUND:g} to {1.0 - BOUND:g}): the effect is of the others"
         )
     return Effect(
-        *found,
+        *interval,
         long_run_error(terms),
         float(outcome[treatment == 1.0].mean() - outcome[treatment == 0.0].mean()),
         int(kept.sum()),
@@ -119,13 +119,13 @@ def _group_sizes(treatment: Array) -> tuple[int, int]:
 def _cross_fit(outcome: Array, treatment: Array, covariates: Array) -> _Nuisance:
     """Predictions for every sample by models that were fitted without its block."""
     count = len(outcome)
-    found = _Nuisance(np.empty(count), np.empty(count), np.empty(count))
+    nuisance = _Nuisance(np.empty(count), np.empty(count), np.empty(count))
     for train, test in time_folds(count):
         columns = covariates
         if covariates.shape[1]:
             basis = Basis.of(covariates[train])
             columns = basis(covariates)
-        for arm, predicted in ((1.0, found.treated), (0.0, found.control)):
+        for arm, predicted in ((1.0, nuisance.treated), (0.0, nuisance.control)):
             rows = train & (treatment == arm)
             if rows.sum() < _MIN_FOLD_GROUP:
                 raise NotIdentifiedError(
@@ -134,8 +134,8 @@ def _cross_fit(outcome: Array, treatment: Array, covariates: Array) -> _Nuisance
                     "record for longer, or while it comes and goes",
                 )
             predicted[test] = ridge(columns[rows], outcome[rows])(columns[test])
-        found.propensity[test] = logistic_ridge(columns[train], treatment[train])(columns[test])
-    return found
+        nuisance.propensity[test] = logistic_ridge(columns[train], treatment[train])(columns[test])
+    return nuisance
 
 
 def _overlap(treatment: Array, chance: Array, kept: NDArray[np.bool_]) -> Overlap:

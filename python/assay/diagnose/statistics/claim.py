@@ -55,7 +55,9 @@ class CausalClaim:
         )
         if self.status == "refuted":
             failed = [refutation for refutation in self.refutations if refutation.passed is False]
-            text += "; refuted by " + "; ".join(f"{one.name}: {one.statement}" for one in failed)
+            text += "; refuted by " + "; ".join(
+                f"{refutation.name}: {refutation.statement}" for refutation in failed
+            )
         elif self.status == "not shown":
             text += "; not shown: the interval holds zero"
         else:

@@ -66,10 +66,10 @@ def dose_effect(
             f"dose: expected covariates to leave at least {MIN_RESIDUAL:.0%} of its variance, got {share:.1%}",
             "the covariates decide the dose; an experiment can tell them apart, samples cannot",
         )
-    found = long_run_interval(terms, confidence)
+    interval = long_run_interval(terms, confidence)
     slope = float(np.cov(dose, outcome)[0, 1] / np.var(dose, ddof=1))
     return Effect(
-        *found, long_run_error(terms), slope, count,
+        *interval, long_run_error(terms), slope, count,
         None, None, None, None, None,
     )  # fmt: skip
 

@@ -186,8 +186,8 @@ class _Past:
         self.rows = int(whole.sum())
         self.target = target[whole]
         trend = np.linspace(-1.0, 1.0, len(target))[whole]
-        self.own = np.stack([np.ones(self.rows), trend, *(one[whole] for one in own)], axis=1)
-        self.lagged = {key: one[whole] for key, one in lagged.items()}
+        self.own = np.stack([np.ones(self.rows), trend, *(column[whole] for column in own)], axis=1)
+        self.lagged = {key: column[whole] for key, column in lagged.items()}
         self._selected: list[tuple[str, int]] | None = None
 
     def check(self) -> None:
@@ -210,10 +210,10 @@ class _Past:
             [self.own, np.stack(mine + [self.lagged[key] for key in others], axis=1)], axis=1
         )
         slopes, errors, innovations, noise = _regression(self.target, design)
-        found = []
+        dependences = []
         for offset, lag in enumerate(lags[:-1]):
             at = self.own.shape[1] + offset
-            found.append(
+            dependences.append(
                 _Test(
                     name,
                     lag,
@@ -222,7 +222,7 @@ class _Past:
                     _p_value(float(slopes[at]), errors(at), self.rows),
                 )
             )
-        return found
+        return dependences
 
     def selected(self) -> list[tuple[str, int]]:
         """Lags of all candidates that forward selection finds: what tests of others condition on."""

@@ -44,12 +44,14 @@ class Basis:
         scale = covariates.std(axis=0)
         scale[scale == 0.0] = 1.0
         standard = (covariates - center) / scale
-        found: list[Array | None] = []
+        knots_by_column: list[Array | None] = []
         for column in standard.T:
             knots = np.unique(np.quantile(column, _KNOTS))
             # A covariate of two or three values has no curvature to fit.
-            found.append(knots if len(knots) >= 4 and len(np.unique(column)) > 6 else None)
-        return cls(center, scale, tuple(found))
+            knots_by_column.append(
+                knots if len(knots) >= 4 and len(np.unique(column)) > 6 else None
+            )
+        return cls(center, scale, tuple(knots_by_column))
 
     def __call__(self, covariates: Array) -> Array:
         """The columns for other samples."""

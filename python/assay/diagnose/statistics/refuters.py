@@ -78,15 +78,15 @@ def refute(
         "subset": _subset,
         "future treatment": _future,
     }
-    found = []
+    refutations = []
     for number, (name, attempt) in enumerate(attempts.items()):
         random = np.random.default_rng([seed, number])
         case = _Case(outcome, treatment, given, effect, estimate, random)
         try:
-            found.append(attempt(case))
+            refutations.append(attempt(case))
         except NotIdentifiedError as error:
-            found.append(Refutation(name, None, f"not examined: {error.message}"))
-    return tuple(found)
+            refutations.append(Refutation(name, None, f"not examined: {error.message}"))
+    return tuple(refutations)
 
 
 def permuted(treatment: Array, random: np.random.Generator) -> Array:
@@ -98,16 +98,16 @@ def permuted(treatment: Array, random: np.random.Generator) -> Array:
     """
     count = len(treatment)
     number = blocks(count, block_length(count))
-    pieces = [treatment[number == one] for one in random.permutation(int(number[-1]) + 1)]
+    pieces = [treatment[number == block] for block in random.permutation(int(number[-1]) + 1)]
     return np.concatenate([np.roll(piece, int(random.integers(len(piece)))) for piece in pieces])
 
 
 def _placebo(case: _Case) -> Refutation:
-    found = []
+    estimates = []
     for _ in range(PLACEBOS):
         placebo = permuted(case.treatment, case.random)
-        found.append(case.estimate(case.outcome, placebo, case.covariates).value)
-    values = np.array(found)
+        estimates.append(case.estimate(case.outcome, placebo, case.covariates).value)
+    values = np.array(estimates)
     reach = _Z * math.sqrt(float(np.mean(values**2)))
     passed = abs(case.effect.value) > reach
     return Refutation(
@@ -145,16 +145,16 @@ def _subset(case: _Case) -> Refutation:
         chosen = case.random.permutation(total)[: max(math.ceil(_SUBSET_SHARE * total), 1)]
         values.append(_estimate_rows(case, np.isin(number, chosen)).value)
     first = np.arange(count) < count // 2
-    one, two = _estimate_rows(case, first), _estimate_rows(case, ~first)
-    apart = abs(one.value - two.value) / math.hypot(one.standard_error, two.standard_error)
+    early, late = _estimate_rows(case, first), _estimate_rows(case, ~first)
+    apart = abs(early.value - late.value) / math.hypot(early.standard_error, late.standard_error)
     turned = any(value * case.effect.value <= 0.0 for value in values)
-    matters = abs(one.value - two.value) > 0.5 * abs(case.effect.value)
+    matters = abs(early.value - late.value) > 0.5 * abs(case.effect.value)
     passed = not (turned or (matters and apart > _strict_quantile(count // 2)))
     return Refutation(
         "subset",
         passed,
         f"{SUBSETS} subsets of {_SUBSET_SHARE:.0%} give {min(values):.3g} to {max(values):.3g}; the "
-        f"two halves of the recording {one.value:.3g} and {two.value:.3g}, {apart:.1f} standard errors apart",
+        f"two halves of the recording {early.value:.3g} and {late.value:.3g}, {apart:.1f} standard errors apart",
     )
 
 

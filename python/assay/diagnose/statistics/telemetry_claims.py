@@ -68,15 +68,15 @@ class TelemetryClaims:
     def dependences(self, mechanism: str) -> list[Dependence]:
         """The surest discovery of the screen for each series that speaks for a mechanism."""
         series = {
-            one
+            column
             for state in STATES
             if state.mechanism == mechanism
-            for one in (state.column, *state.shown_by)
+            for column in (state.column, *state.shown_by)
         }
         surest: dict[str, Dependence] = {}
-        for one in self.screen or ():
-            if one.series in series:
-                surest.setdefault(one.series, one)
+        for dependence in self.screen or ():
+            if dependence.series in series:
+                surest.setdefault(dependence.series, dependence)
         return list(surest.values())
 
 
@@ -124,7 +124,7 @@ def _covariates(
     table: pl.DataFrame, state: State, known: NDArray[np.bool_]
 ) -> tuple[dict[str, Array], list[str]]:
     """Columns to adjust for that vary; a gap takes the last value known before it."""
-    found: dict[str, Array] = {}
+    covariates: dict[str, Array] = {}
     notes = []
     for name in (*LOAD, *state.also):
         if name not in table.columns or name == state.column:
@@ -135,8 +135,8 @@ def _covariates(
             continue
         values = filled.to_numpy()
         if np.ptp(values[known]) > 0.0:
-            found[name] = values
-    return found, notes
+            covariates[name] = values
+    return covariates, notes
 
 
 def _screen(observed: Observations, notes: list[str]) -> Screen | None:
@@ -145,7 +145,7 @@ def _screen(observed: Observations, notes: list[str]) -> Screen | None:
         pl.col(observed.outcome), pl.exclude(observed.outcome).forward_fill()
     )
     lacking = [column for column in table.columns if table[column].count() < table.height // 2]
-    table = table.drop(one for one in lacking if one != observed.outcome)
+    table = table.drop(column for column in lacking if column != observed.outcome)
     try:
         return lagged_screen(table, observed.outcome, LAGS)
     except InputError as error:

@@ -88,7 +88,7 @@ def from_data(data: Any, source: str) -> Calibration:
             machine={**data["machine"], "fingerprint": str(data["machine"]["fingerprint"])},
             date=str(data["date"]),
             seconds=_number(data["seconds"]),
-            ceilings={str(name): _ceiling(one) for name, one in data["ceilings"].items()},
+            ceilings={str(name): _ceiling(ceiling) for name, ceiling in data["ceilings"].items()},
             given={str(name): _number(value) for name, value in data["given"].items()},
             accelerator=str(data["accelerator"]),
             failed=tuple(str(name) for name in data["failed"]),

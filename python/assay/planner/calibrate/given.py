@@ -156,10 +156,12 @@ def given_values(device: Device, ceilings: Mapping[str, Ceiling]) -> GivenValues
 
 def memory_read(ceilings: Mapping[str, Ceiling]) -> Ceiling:
     """Reading from memory: the largest working set, on the most threads."""
-    found = list(select(ceilings, "read"))
-    if not found:
+    reads = list(select(ceilings, "read"))
+    if not reads:
         raise InputError("no read bandwidth was measured", "assay doctor checks the device")
-    return max(found, key=lambda one: (one.parameters.get("threads", 1), one.parameters["bytes"]))
+    return max(
+        reads, key=lambda read: (read.parameters.get("threads", 1), read.parameters["bytes"])
+    )
 
 
 def gpu_values(facts: Gpu, ceilings: Mapping[str, Ceiling]) -> GivenValues:
@@ -213,10 +215,8 @@ def _shares(system: str, measured: float, stated: Mapping[str, float]) -> dict[s
 
 def cpu_values(cache: int | None, ceilings: Mapping[str, Ceiling]) -> GivenValues:
     """Values of this machine's CPU, whose last-level cache has so many bytes."""
-    threads = max(
-        (int(one.parameters.get("threads", 1)) for one in select(ceilings, "read")), default=1
-    )
     read = memory_read(ceilings)
+    threads = int(read.parameters.get("threads", 1))
     given = {
         **_CPU_CONSTANTS,
         **dict.fromkeys(_LINKS, 1.0),
@@ -230,9 +230,9 @@ def cpu_values(cache: int | None, ceilings: Mapping[str, Ceiling]) -> GivenValue
     }
     if cache is not None:
         given["gpu.cache.capacity"] = float(cache)
-    cached = [one for one in select(ceilings, "read", threads=threads) if one is not read]
+    cached = [other for other in select(ceilings, "read", threads=threads) if other is not read]
     if cached:
-        largest = max(cached, key=lambda one: int(one.parameters["bytes"]))
+        largest = max(cached, key=lambda ceiling: int(ceiling.parameters["bytes"]))
         given["kernels.passes.cached_share"] = largest.value / read.value
     given |= _operations(ceilings, threads, read.value)
     return GivenValues(given, "", (_ONE_DEVICE,))
@@ -249,10 +249,10 @@ def _measured_peak(
 
     def best(dtypes: tuple[str, ...]) -> float | None:
         rates = [
-            one.value
+            ceiling.value
             for dtype in dtypes
-            for one in select(ceilings, "linear", dtype=dtype, **parameters)
-            if one.unit == "FLOP/s"
+            for ceiling in select(ceilings, "linear", dtype=dtype, **parameters)
+            if ceiling.unit == "FLOP/s"
         ]
         return max(rates, default=None)
 

@@ -46,7 +46,9 @@ def seconds_of(ceiling: Ceiling) -> float:
 
 def affine(measured: Iterable[Ceiling]) -> Affine | None:
     """Overhead and rate from the smallest and the largest operation; None from fewer than two."""
-    points = sorted((float(one.parameters["bytes"]), seconds_of(one)) for one in measured)
+    points = sorted(
+        (float(ceiling.parameters["bytes"]), seconds_of(ceiling)) for ceiling in measured
+    )
     if len(points) < 2 or points[0][0] == points[-1][0]:
         return None
     (small, short), (large, long) = points[0], points[-1]
@@ -62,8 +64,8 @@ def read_bandwidth(
 
     Time per byte is interpolated over the logarithm of the size: caches give way gradually.
     """
-    found = _on(threads, list(select(ceilings, "read")), "read bandwidth")
-    points = sorted((float(one.parameters["bytes"]), 1.0 / one.value) for one in found)
+    reads = _on(threads, list(select(ceilings, "read")), "read bandwidth")
+    points = sorted((float(ceiling.parameters["bytes"]), 1.0 / ceiling.value) for ceiling in reads)
     return 1.0 / _interpolate([(math.log(size), cost) for size, cost in points], math.log(nbytes))
 
 
@@ -82,17 +84,17 @@ def linear_seconds(
     `working_set` is what a step reads: weights that stay in a cache are read at its rate, as far
     as reading them is what takes the time. By default they come from memory.
     """
-    found = _on(
+    products = _on(
         threads, list(select(ceilings, "linear", dtype=dtype)), f"linear layer of {dtype} weights"
     )
-    large = max(_weights(one) for one in found)
-    gemv = affine(one for one in found if one.parameters["rows"] == 1)
+    large = max(_weights(product) for product in products)
+    gemv = affine(product for product in products if product.parameters["rows"] == 1)
     if gemv is None:
         raise InputError(f"no linear layer of {dtype} weights on one token was measured")
     per_weight: list[tuple[float, float]] = [
-        (math.log(one.parameters["rows"]), seconds_of(one) - gemv.overhead)
-        for one in sorted(found, key=lambda one: int(one.parameters["rows"]))
-        if _weights(one) == large
+        (math.log(product.parameters["rows"]), seconds_of(product) - gemv.overhead)
+        for product in sorted(products, key=lambda product: int(product.parameters["rows"]))
+        if _weights(product) == large
     ]
     logs = [(row, math.log(max(cost, 1e-12))) for row, cost in per_weight]
     busy = math.exp(_interpolate(logs, math.log(rows)))
@@ -100,7 +102,7 @@ def linear_seconds(
     busy *= max(rows / math.exp(logs[-1][0]), 1.0)
     seconds = busy * outputs * inputs / large
     if working_set is not None and rows == 1:
-        cold = max(float(one.parameters["bytes"]) for one in select(ceilings, "read"))
+        cold = max(float(ceiling.parameters["bytes"]) for ceiling in select(ceilings, "read"))
         gain = read_bandwidth(ceilings, working_set, threads) / read_bandwidth(
             ceilings, cold, threads
         )
@@ -112,18 +114,17 @@ def _weights(layer: Ceiling) -> float:
     return float(layer.parameters["outputs"] * layer.parameters["inputs"])
 
 
-def _on(threads: int | None, found: Sequence[Ceiling], what: str) -> list[Ceiling]:
+def _on(threads: int | None, measured: Sequence[Ceiling], what: str) -> list[Ceiling]:
     """Those on so many threads, or on as many as were measured."""
-    known = sorted({int(one.parameters.get("threads", 1)) for one in found})
+    known = sorted({int(ceiling.parameters.get("threads", 1)) for ceiling in measured})
     if not known:
         raise InputError(f"no {what} was measured", "assay calibrate")
     wanted = known[-1] if threads is None else threads
     if wanted not in known:
         raise InputError(
-            f"no {what} was measured on {wanted} threads, only on "
-            f"{', '.join(str(one) for one in known)}"
+            f"no {what} was measured on {wanted} threads, only on {', '.join(map(str, known))}"
         )
-    return [one for one in found if int(one.parameters.get("threads", 1)) == wanted]
+    return [ceiling for ceiling in measured if int(ceiling.parameters.get("threads", 1)) == wanted]
 
 
 def _interpolate(points: Sequence[tuple[float, float]], at: float) -> float:

@@ -64,20 +64,22 @@ def load(text: str) -> HardwareSpec:
             f"no calibration of the machine {text}: expected {path}",
             "copy the file there that assay calibrate --out FILE wrote on that machine",
         )
-    found = read(path)
-    return found.spec(str(path), _foreign(found))
+    calibration = read(path)
+    return calibration.spec(str(path), _foreign(calibration))
 
 
-def _foreign(found: Calibration) -> tuple[str, ...]:
+def _foreign(calibration: Calibration) -> tuple[str, ...]:
     """A note where the calibration is of another machine, or of a device that is not here."""
     try:
-        here = _fingerprint(found.device)
+        here = _fingerprint(calibration.device)
     except AssayError:
         here = ""
-    if here == found.fingerprint:
+    if here == calibration.fingerprint:
         return ()
-    processor, cores = found.machine.get("processor"), found.machine.get("usable_cores")
-    return (f"calibrated on another machine: {found.description} ({processor}, {cores} cores)",)
+    processor, cores = calibration.machine.get("processor"), calibration.machine.get("usable_cores")
+    return (
+        f"calibrated on another machine: {calibration.description} ({processor}, {cores} cores)",
+    )
 
 
 def _fingerprint(device: str) -> str:
@@ -90,6 +92,6 @@ def _fingerprint(device: str) -> str:
 def _first_device() -> str:
     from assay.runtime.cuda import probe
 
-    found = probe()
-    usable = [index for index, one in enumerate(found.gpus) if one.usable]
-    return f"cuda:{usable[0]}" if usable and found.missing is None else "cpu"
+    probed = probe()
+    usable = [index for index, gpu in enumerate(probed.gpus) if gpu.usable]
+    return f"cuda:{usable[0]}" if usable and probed.missing is None else "cpu"

@@ -59,4 +59,4 @@ def show_document(
 @router.get("/glossary")
 def show_glossary() -> list[Term]:
     """The terms of the field, what each means and where it lives."""
-    return [Term(**one) for one in glossary()]
+    return [Term(**term) for term in glossary()]

@@ -32,5 +32,5 @@ def headlines(preset: Annotated[str, Path(description="A built-in scenario.")]) 
     if preset not in known:
         raise unknown_name("scenario", preset, known)
     with alone():
-        found = headline(preset)
-    return send(found)
+        targets = headline(preset)
+    return send(targets)

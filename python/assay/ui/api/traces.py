@@ -21,13 +21,13 @@ ModelName = Annotated[
 ]
 
 
-def _found(name: str) -> str:
+def _stored_trace(name: str) -> str:
     """What a command calls a stored trace; other paths, which commands take, are not reached."""
-    for one in store.stored():
-        if one.name == name:
+    for trace in store.stored():
+        if trace.name == name:
             # Where the folder that assay ui was started in holds something of that name, a command
             # would open that.
-            return str(one.path) if store.find(name) != one.path else name
+            return str(trace.path) if store.find(name) != trace.path else name
     raise NotThereError(f'unknown trace "{name}"', "assay trace list names the stored ones")
 
 
@@ -42,7 +42,7 @@ def summary(trace: TraceName) -> Response:
     """Steps, operations and kernels of a trace: `assay trace summary TRACE --json`."""
     from assay.observe.structure.summary import summarize_trace
 
-    path = _found(trace)
+    path = _stored_trace(trace)
     return answer(lambda: summarize_trace(path), alone=False)
 
 
@@ -51,11 +51,11 @@ def diagnosis(trace: TraceName, model: ModelName = None) -> Response:
     """Where the time of a step went, and why: `assay diagnose TRACE --json`."""
     from assay.diagnose.examination import diagnose_trace
 
-    path = _found(trace)
+    path = _stored_trace(trace)
     return answer(lambda: diagnose_trace(path, model=model))
 
 
 @router.get("/{trace}/timeline", response_class=Response)
 def timeline(trace: TraceName) -> Response:
     """A trace as compressed columns for the timeline."""
-    return timeline_response(_found(trace), trace)
+    return timeline_response(_stored_trace(trace), trace)

@@ -104,5 +104,5 @@ def _scores(suite: str) -> bytes:
 def _fingerprint() -> str:
     """A key of everything that a prediction can depend on: code and data but those of the pages."""
     package = Path(assay.__file__).parent
-    folders = [one for one in package.iterdir() if one.is_dir() and one.name not in _UNREAD]
+    folders = [path for path in package.iterdir() if path.is_dir() and path.name not in _UNREAD]
     return store.fingerprint_contents(sorted(folders), (".py", ".json", ".csv", ".toml"))
