@@ -54,7 +54,8 @@ def unreachable(
     """Places of the definitions below `source/package` that nothing reaches, in order.
 
     `methods` are names of methods that users call. An entry is a definition, a module whose
-    `__all__` is public, or with `.*` a package whose every definition is.
+    exports (`__all__`, `import a as a`) are public, or with `.*` a package whose every definition
+    is.
     """
     modules = {
         module.name: module
@@ -136,7 +137,8 @@ class _Search:
         """Follow every name in code."""
         for name, is_dotted in _names(code):
             if not is_dotted:
-                self.refer([f"{module.name}.{name}"])
+                # A function may import what has the name of a definition of its module.
+                self.refer([f"{module.name}.{name}", module.imported.get(name, name)])
                 continue
             head, *rest = name.split(".")
             target = module.imported.get(head, f"{module.name}.{head}")
@@ -200,9 +202,9 @@ def _read_statement(statement: ast.stmt, module: Module) -> None:
         case ast.ClassDef():
             _read_class(statement, module)
         case ast.Import() | ast.ImportFrom() | ast.If(test=ast.Name(id="TYPE_CHECKING")):
-            pass
+            module.exported.update(_exported(statement))
         case ast.Assign(targets=[ast.Name(id="__all__")]):
-            module.exported = set(_identifiers([statement]))
+            module.exported.update(_identifiers([statement]))
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             assert isinstance(statement, ast.Assign | ast.AnnAssign)
             code: list[ast.AST] = [] if statement.value is None else [statement.value]
@@ -296,6 +298,13 @@ def _dotted(node: ast.Attribute) -> str:
         current = current.value
     words.append(current.id if isinstance(current, ast.Name) else "")
     return ".".join(reversed(words))
+
+
+def _exported(statement: ast.stmt) -> Iterator[str]:
+    """Names that `import a as a` exports."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.alias) and node.name == node.asname:
+            yield node.name
 
 
 def _identifiers(code: Iterable[ast.AST]) -> Iterator[str]:

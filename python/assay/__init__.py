@@ -3,223 +3,143 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from assay._native import build_info
+from assay._native import build_info as build_info
 
 if TYPE_CHECKING:
-    from assay import jit, report, xp
-    from assay.bench.calibration.storing import calibrate_device
-    from assay.catalog.questions import catalog_entries, catalog_entry, probe_host
-    from assay.diagnose.attribution import attribute
-    from assay.diagnose.delays.engine_profile import profile_engine
-    from assay.diagnose.examination import diagnose_trace
-    from assay.diagnose.invariants.checking import check_invariants
-    from assay.diagnose.live.session import diagnose_server
-    from assay.diagnose.replay.question import what_if
-    from assay.diagnose.residuals import residuals
-    from assay.engine import Engine, SamplingParams
-    from assay.improve.levers.library_questions import check_lever_files, list_levers, show_levers
-    from assay.load.server_load import find_load, load_server
-    from assay.observe.attach.tracing import attach_program, attach_server
-    from assay.observe.capture import capture
-    from assay.observe.capture.running import capture_trace
-    from assay.observe.diff import diff_traces
-    from assay.observe.exporters.exporting import export_trace
-    from assay.observe.importers.storing import import_trace
-    from assay.observe.store import list_traces
-    from assay.observe.structure.summary import list_steps, summarize_trace
-    from assay.observe.telemetry import telemetry
-    from assay.observe.telemetry.recording import record_telemetry
-    from assay.observe.timeline.showing import show_trace, write_timeline
-    from assay.planner.machine_check import check_machine
-    from assay.planner.predict import predict_graph
-    from assay.planner.questions import predict_load, predict_step, sweep_steps
-    from assay.report.stored import read_report
-    from assay.report.verify import verify_report
-    from assay.runs.optimize import optimize
-    from assay.runs.rollback import roll_back
-    from assay.runs.stored import compare_runs, list_runs, show_run
-    from assay.runtime.graphs import capture_graph
-    from assay.scenario.questions.asking import ask
-    from assay.scenario.questions.comparing import diff, sensitivity
-    from assay.scenario.questions.estimating import estimate
-    from assay.scenario.questions.exporting import export_graph
-    from assay.scenario.questions.graph import (
-        cone,
-        describe,
-        list_presets,
-        list_relations,
-        list_variables,
-        stats,
-    )
-    from assay.scenario.questions.health import audit_model, next_work, root_debt, verify_model
-    from assay.scenario.questions.layers import atlas, root
-    from assay.scenario.questions.minimizing import minimize
-    from assay.scenario.questions.receipts import receipt
-    from assay.scenario.questions.reporting import scenario_audit, scenario_report
-    from assay.scenario.questions.resolving import explain, resolve
-    from assay.scenario.questions.solving import solve
-    from assay.scenario.questions.sweeping import pareto, sweep
-    from assay.validate.questions import score_cases
+    from assay import jit as jit
+    from assay import report as report
+    from assay import xp as xp
+    from assay.bench.calibration.storing import calibrate_device as calibrate_device
+    from assay.catalog.questions import catalog_entries as catalog_entries
+    from assay.catalog.questions import catalog_entry as catalog_entry
+    from assay.catalog.questions import probe_host as probe_host
+    from assay.diagnose.attribution import attribute as attribute
+    from assay.diagnose.delays.engine_profile import profile_engine as profile_engine
+    from assay.diagnose.examination import diagnose_trace as diagnose_trace
+    from assay.diagnose.invariants.checking import check_invariants as check_invariants
+    from assay.diagnose.live.session import diagnose_server as diagnose_server
+    from assay.diagnose.replay.question import what_if as what_if
+    from assay.diagnose.residuals import residuals as residuals
+    from assay.engine import Engine as Engine
+    from assay.engine import SamplingParams as SamplingParams
+    from assay.improve.levers.library_questions import check_lever_files as check_lever_files
+    from assay.improve.levers.library_questions import list_levers as list_levers
+    from assay.improve.levers.library_questions import show_levers as show_levers
+    from assay.load.server_load import find_load as find_load
+    from assay.load.server_load import load_server as load_server
+    from assay.observe.attach.tracing import attach_program as attach_program
+    from assay.observe.attach.tracing import attach_server as attach_server
+    from assay.observe.capture import capture as capture
+    from assay.observe.capture.running import capture_trace as capture_trace
+    from assay.observe.diff import diff_traces as diff_traces
+    from assay.observe.exporters.exporting import export_trace as export_trace
+    from assay.observe.importers.storing import import_trace as import_trace
+    from assay.observe.store import list_traces as list_traces
+    from assay.observe.structure.summary import list_steps as list_steps
+    from assay.observe.structure.summary import summarize_trace as summarize_trace
+    from assay.observe.telemetry import telemetry as telemetry
+    from assay.observe.telemetry.recording import record_telemetry as record_telemetry
+    from assay.observe.timeline.showing import show_trace as show_trace
+    from assay.observe.timeline.showing import write_timeline as write_timeline
+    from assay.planner.machine_check import check_machine as check_machine
+    from assay.planner.predict import predict_graph as predict_graph
+    from assay.planner.questions import predict_load as predict_load
+    from assay.planner.questions import predict_step as predict_step
+    from assay.planner.questions import sweep_steps as sweep_steps
+    from assay.report.stored import read_report as read_report
+    from assay.report.verify import verify_report as verify_report
+    from assay.runs.optimize import optimize as optimize
+    from assay.runs.rollback import roll_back as roll_back
+    from assay.runs.stored import compare_runs as compare_runs
+    from assay.runs.stored import list_runs as list_runs
+    from assay.runs.stored import show_run as show_run
+    from assay.runtime.graphs import capture_graph as capture_graph
+    from assay.scenario.questions.asking import ask as ask
+    from assay.scenario.questions.comparing import diff as diff
+    from assay.scenario.questions.comparing import sensitivity as sensitivity
+    from assay.scenario.questions.estimating import estimate as estimate
+    from assay.scenario.questions.exporting import export_graph as export_graph
+    from assay.scenario.questions.graph import cone as cone
+    from assay.scenario.questions.graph import describe as describe
+    from assay.scenario.questions.graph import list_presets as list_presets
+    from assay.scenario.questions.graph import list_relations as list_relations
+    from assay.scenario.questions.graph import list_variables as list_variables
+    from assay.scenario.questions.graph import stats as stats
+    from assay.scenario.questions.health import audit_model as audit_model
+    from assay.scenario.questions.health import next_work as next_work
+    from assay.scenario.questions.health import root_debt as root_debt
+    from assay.scenario.questions.health import verify_model as verify_model
+    from assay.scenario.questions.layers import atlas as atlas
+    from assay.scenario.questions.layers import root as root
+    from assay.scenario.questions.minimizing import minimize as minimize
+    from assay.scenario.questions.receipts import receipt as receipt
+    from assay.scenario.questions.reporting import scenario_audit as scenario_audit
+    from assay.scenario.questions.reporting import scenario_report as scenario_report
+    from assay.scenario.questions.resolving import explain as explain
+    from assay.scenario.questions.resolving import resolve as resolve
+    from assay.scenario.questions.solving import solve as solve
+    from assay.scenario.questions.sweeping import pareto as pareto
+    from assay.scenario.questions.sweeping import sweep as sweep
+    from assay.validate.questions import score_cases as score_cases
 
 __version__: str = build_info()["version"]
 
-__all__ = [
-    "Engine",
-    "SamplingParams",
-    "__version__",
-    "ask",
-    "atlas",
-    "attach_program",
-    "attach_server",
-    "attribute",
-    "audit_model",
-    "build_info",
-    "calibrate_device",
-    "capture",
-    "capture_graph",
-    "capture_trace",
-    "catalog_entries",
-    "catalog_entry",
-    "check_invariants",
-    "check_lever_files",
-    "check_machine",
-    "compare_runs",
-    "cone",
-    "describe",
-    "diagnose_server",
-    "diagnose_trace",
-    "diff",
-    "diff_traces",
-    "estimate",
-    "explain",
-    "export_graph",
-    "export_trace",
-    "find_load",
-    "import_trace",
-    "jit",
-    "list_levers",
-    "list_presets",
-    "list_relations",
-    "list_runs",
-    "list_steps",
-    "list_traces",
-    "list_variables",
-    "load_server",
-    "minimize",
-    "next_work",
-    "optimize",
-    "pareto",
-    "predict_graph",
-    "predict_load",
-    "predict_step",
-    "probe_host",
-    "profile_engine",
-    "read_report",
-    "receipt",
-    "record_telemetry",
-    "report",
-    "residuals",
-    "resolve",
-    "roll_back",
-    "root",
-    "root_debt",
-    "scenario_audit",
-    "scenario_report",
-    "score_cases",
-    "sensitivity",
-    "show_levers",
-    "show_run",
-    "show_trace",
-    "solve",
-    "stats",
-    "summarize_trace",
-    "sweep",
-    "sweep_steps",
-    "telemetry",
-    "verify_model",
-    "verify_report",
-    "what_if",
-    "write_timeline",
-    "xp",
-]
+_MODULES = {
+    "bench.calibration.storing": "calibrate_device",
+    "catalog.questions": "catalog_entries catalog_entry probe_host",
+    "diagnose.attribution": "attribute",
+    "diagnose.delays.engine_profile": "profile_engine",
+    "diagnose.examination": "diagnose_trace",
+    "diagnose.invariants.checking": "check_invariants",
+    "diagnose.live.session": "diagnose_server",
+    "diagnose.replay.question": "what_if",
+    "diagnose.residuals": "residuals",
+    "engine": "Engine SamplingParams",
+    "improve.levers.library_questions": "check_lever_files list_levers show_levers",
+    "load.server_load": "find_load load_server",
+    "observe.attach.tracing": "attach_program attach_server",
+    "observe.capture": "capture",
+    "observe.capture.running": "capture_trace",
+    "observe.diff": "diff_traces",
+    "observe.exporters.exporting": "export_trace",
+    "observe.importers.storing": "import_trace",
+    "observe.store": "list_traces",
+    "observe.structure.summary": "list_steps summarize_trace",
+    "observe.telemetry": "telemetry",
+    "observe.telemetry.recording": "record_telemetry",
+    "observe.timeline.showing": "show_trace write_timeline",
+    "planner.machine_check": "check_machine",
+    "planner.predict": "predict_graph",
+    "planner.questions": "predict_load predict_step sweep_steps",
+    "report.stored": "read_report",
+    "report.verify": "verify_report",
+    "runs.optimize": "optimize",
+    "runs.rollback": "roll_back",
+    "runs.stored": "compare_runs list_runs show_run",
+    "runtime.graphs": "capture_graph",
+    "scenario.questions.asking": "ask",
+    "scenario.questions.comparing": "diff sensitivity",
+    "scenario.questions.estimating": "estimate",
+    "scenario.questions.exporting": "export_graph",
+    "scenario.questions.graph": "cone describe list_presets list_relations list_variables stats",
+    "scenario.questions.health": "audit_model next_work root_debt verify_model",
+    "scenario.questions.layers": "atlas root",
+    "scenario.questions.minimizing": "minimize",
+    "scenario.questions.receipts": "receipt",
+    "scenario.questions.reporting": "scenario_audit scenario_report",
+    "scenario.questions.resolving": "explain resolve",
+    "scenario.questions.solving": "solve",
+    "scenario.questions.sweeping": "pareto sweep",
+    "validate.questions": "score_cases",
+}
+"""Modules and the public names of each, imported at first use: `import assay` stays light."""
 
 _ELSEWHERE = {
-    "Engine": "assay.engine",
-    "SamplingParams": "assay.engine",
-    "ask": "assay.scenario.questions.asking",
-    "atlas": "assay.scenario.questions.layers",
-    "attach_program": "assay.observe.attach.tracing",
-    "attach_server": "assay.observe.attach.tracing",
-    "attribute": "assay.diagnose.attribution",
-    "audit_model": "assay.scenario.questions.health",
-    "calibrate_device": "assay.bench.calibration.storing",
-    "capture": "assay.observe.capture",
-    "capture_graph": "assay.runtime.graphs",
-    "capture_trace": "assay.observe.capture.running",
-    "catalog_entries": "assay.catalog.questions",
-    "catalog_entry": "assay.catalog.questions",
-    "check_invariants": "assay.diagnose.invariants.checking",
-    "check_machine": "assay.planner.machine_check",
-    "check_lever_files": "assay.improve.levers.library_questions",
-    "compare_runs": "assay.runs.stored",
-    "cone": "assay.scenario.questions.graph",
-    "describe": "assay.scenario.questions.graph",
-    "diagnose_server": "assay.diagnose.live.session",
-    "diagnose_trace": "assay.diagnose.examination",
-    "diff": "assay.scenario.questions.comparing",
-    "diff_traces": "assay.observe.diff",
-    "estimate": "assay.scenario.questions.estimating",
-    "explain": "assay.scenario.questions.resolving",
-    "export_graph": "assay.scenario.questions.exporting",
-    "export_trace": "assay.observe.exporters.exporting",
-    "find_load": "assay.load.server_load",
-    "import_trace": "assay.observe.importers.storing",
-    "list_levers": "assay.improve.levers.library_questions",
-    "list_presets": "assay.scenario.questions.graph",
-    "list_relations": "assay.scenario.questions.graph",
-    "list_runs": "assay.runs.stored",
-    "list_steps": "assay.observe.structure.summary",
-    "list_traces": "assay.observe.store",
-    "list_variables": "assay.scenario.questions.graph",
-    "load_server": "assay.load.server_load",
-    "minimize": "assay.scenario.questions.minimizing",
-    "next_work": "assay.scenario.questions.health",
-    "optimize": "assay.runs.optimize",
-    "pareto": "assay.scenario.questions.sweeping",
-    "predict_graph": "assay.planner.predict",
-    "predict_load": "assay.planner.questions",
-    "predict_step": "assay.planner.questions",
-    "probe_host": "assay.catalog.questions",
-    "profile_engine": "assay.diagnose.delays.engine_profile",
-    "read_report": "assay.report.stored",
-    "receipt": "assay.scenario.questions.receipts",
-    "record_telemetry": "assay.observe.telemetry.recording",
-    "residuals": "assay.diagnose.residuals",
-    "resolve": "assay.scenario.questions.resolving",
-    "roll_back": "assay.runs.rollback",
-    "root": "assay.scenario.questions.layers",
-    "root_debt": "assay.scenario.questions.health",
-    "scenario_audit": "assay.scenario.questions.reporting",
-    "scenario_report": "assay.scenario.questions.reporting",
-    "score_cases": "assay.validate.questions",
-    "sensitivity": "assay.scenario.questions.comparing",
-    "show_levers": "assay.improve.levers.library_questions",
-    "show_run": "assay.runs.stored",
-    "show_trace": "assay.observe.timeline.showing",
-    "solve": "assay.scenario.questions.solving",
-    "stats": "assay.scenario.questions.graph",
-    "summarize_trace": "assay.observe.structure.summary",
-    "sweep": "assay.scenario.questions.sweeping",
-    "sweep_steps": "assay.planner.questions",
-    "telemetry": "assay.observe.telemetry",
-    "verify_model": "assay.scenario.questions.health",
-    "verify_report": "assay.report.verify",
-    "what_if": "assay.diagnose.replay.question",
-    "write_timeline": "assay.observe.timeline.showing",
+    name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names.split()
 }
-"""Names that are imported when they are first used, so that `import assay` stays light."""
-
 _PACKAGES = ("jit", "report", "xp")
+
+__all__ = sorted(("__version__", "build_info", *_ELSEWHERE, *_PACKAGES))
 
 
 def __getattr__(name: str) -> Any:
