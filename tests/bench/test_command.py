@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,14 +230,6 @@ def test_baseline_of_another_suite_is_refused_before_measuring(
     found = cli("graph", "--compare", str(path))
     assert (found.code, toy.settings) == (2, None)
     assert "expected a result of the suite graph, got one of pool" in found.err
-
-
-def test_module_runs_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "assay.bench", "graf"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith('error: unknown suite "graf"')
 
 
 SLOW_SUITES = ("graph", "trace")
