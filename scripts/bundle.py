@@ -210,9 +210,9 @@ def make_part(
 def split(sizes: Mapping[Path, int], limit: int = PART_LIMIT) -> list[list[Path]]:
     """Packs wheels into as few parts of at most `limit` bytes as first-fit decreasing finds."""
     parts: list[list[Path]] = []
-    for wheel in sorted(sizes, key=lambda one: (-sizes[one], one.name)):
+    for wheel in sorted(sizes, key=lambda path: (-sizes[path], path.name)):
         for part in parts:
-            if sum(sizes[one] for one in part) + sizes[wheel] <= limit:
+            if sum(sizes[path] for path in part) + sizes[wheel] <= limit:
                 part.append(wheel)
                 break
         else:
@@ -275,9 +275,9 @@ def make_bundle(python_version: str, host: Packages | None) -> None:
             parts[ASSUMED_PART] = make_part(staging / ASSUMED_PART, python_version, assumed, why)
         carried = {pin.name for pin in pins}
         for extra in EXTRAS:
-            found = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work, extra)
-            kept = left_out(found, host)
-            wanted = [pin for pin in found if pin.name not in carried | kept.keys()]
+            resolved = resolve(ROOT, python_version, DEPENDENCY_GLIBC, host or {}, work, extra)
+            kept = left_out(resolved, host)
+            wanted = [pin for pin in resolved if pin.name not in carried | kept.keys()]
             parts |= make_extra_parts(staging, extra, python_version, wanted)
         manifest = {
             "host": {"architecture": "x86_64", "system": "Linux", "python": python_version},

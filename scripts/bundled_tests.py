@@ -102,5 +102,5 @@ def add_contract_suite(root: Path, folder: Path) -> None:
 def _executable(messages: str) -> str:
     """The test binary in cargo's messages."""
     parsed = (json.loads(line) for line in messages.splitlines() if line.startswith("{"))
-    (program,) = (one["executable"] for one in parsed if one.get("executable"))
+    (program,) = (message["executable"] for message in parsed if message.get("executable"))
     return str(program)

@@ -50,19 +50,19 @@ def _lines() -> Iterator[str]:
 def _by_tag(
     paths: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, list[tuple[str, str, Mapping[str, Any]]]]:
-    found: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+    by_tag: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
     for path, methods in paths.items():
         for method, operation in methods.items():
-            found.setdefault(operation["tags"][0], []).append((path, method, operation))
-    return found
+            by_tag.setdefault(operation["tags"][0], []).append((path, method, operation))
+    return by_tag
 
 
 def _parameters(operation: Mapping[str, Any]) -> str:
     texts = []
-    for one in operation.get("parameters", ()):
-        about = one.get("description") or one["schema"].get("title", "")
-        needed = ", needed" if one["in"] == "query" and one.get("required") else ""
-        texts.append(f"`{one['name']}`{needed}: {about.rstrip('.')}")
+    for parameter in operation.get("parameters", ()):
+        about = parameter.get("description") or parameter["schema"].get("title", "")
+        needed = ", needed" if parameter["in"] == "query" and parameter.get("required") else ""
+        texts.append(f"`{parameter['name']}`{needed}: {about.rstrip('.')}")
     return "; ".join(texts).replace("|", "or") or "none"
 
 

@@ -55,8 +55,8 @@ def stored_results(folder: Path) -> list[tuple[str, Result]]:
 
 def stored_checks(folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """The results of `scripts/sanitize_kernels.py` in a folder, by file."""
-    found = [(path.name, json.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
-    return [(name, stored) for name, stored in found if "runs" in stored]
+    files = [(path.name, json.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+    return [(name, stored) for name, stored in files if "runs" in stored]
 
 
 def kernels_page(kept: dict[str, Any], checks: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -154,9 +154,9 @@ def _checks(checks: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for name, kept in checks:
         machine = kept["machine"]
-        for one in kept["runs"]:
+        for run in kept["runs"]:
             yield (
-                f"| {one['tool']} | {one['findings']} | {one['cases']} | {len(one['kernels'])} | "
+                f"| {run['tool']} | {run['findings']} | {run['cases']} | {len(run['kernels'])} | "
                 f"{machine['gpu']} | {machine['commit'][:12]} | `bench/results/{name}` |"
             )
     yield ""

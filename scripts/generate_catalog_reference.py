@@ -55,8 +55,10 @@ def _accelerators(registry: Registry) -> Iterator[str]:
     for entry in accelerators.all_accelerators():
         shown = []
         for name in names:
-            found = registry.resolve(name, entry.given)
-            shown.append("-" if found.value is None else f"{_scaled(name, found.value):.4g}")
+            resolution = registry.resolve(name, entry.given)
+            shown.append(
+                "-" if resolution.value is None else f"{_scaled(name, resolution.value):.4g}"
+            )
         launched = str(entry.facts.get("launched", ""))
         yield f"| {entry.name} | {entry.title} | {launched} | {' | '.join(shown)} |"
     yield ""
@@ -87,12 +89,12 @@ def _models(registry: Registry) -> Iterator[str]:
     yield ""
 
 
-def _group(group: str, found: Sequence[CatalogEntry]) -> Iterator[str]:
+def _group(group: str, members: Sequence[CatalogEntry]) -> Iterator[str]:
     yield f"## {group}"
     yield ""
     yield "| name | what | values | assumed |"
     yield "|---|---|---|---|"
-    for entry in found:
+    for entry in members:
         assumed = sum(value.kind == "assumed" for value in entry.values.values())
         yield f"| {entry.name} | {entry.title} | {len(entry.values)} | {assumed} |"
     yield ""

@@ -62,7 +62,7 @@ def _lever(lever: Lever) -> Iterator[str]:
     yield lever.mechanism
     yield ""
     for knob in lever.knobs:
-        values = ", ".join(f"`{value(one)}`" for one in knob.values)
+        values = ", ".join(f"`{value(setting)}`" for setting in knob.values)
         risk = f"; {knob.riskier} values need more memory" if knob.riskier else ""
         yield f"- `{knob.knob}`: {values}{risk}"
     yield f"- Changes {change}; risk: {lever.safety}; outputs: {lever.correctness}."

@@ -75,7 +75,8 @@ def _lines() -> Iterator[str]:
     yield "|---|" + "---|" * len(SERVERS)
     for name in dict.fromkeys(name for fields in SERVERS.values() for name in fields):
         cells = [
-            ", ".join(f"`{one}`" for one in fields.get(name, ())) for fields in SERVERS.values()
+            ", ".join(f"`{metric}`" for metric in fields.get(name, ()))
+            for fields in SERVERS.values()
         ]
         shown = f"`{name}`" if name in FIELDS else f"`engine_{name}_seconds_sum` and `_count`"
         yield f"| {shown} | {' | '.join(cells)} |"

@@ -40,16 +40,16 @@ def requirement_name(requirement: str) -> str:
 
 def read_host_packages(text: str) -> Packages:
     """Names and versions from `pip list --format=freeze`; lines without a version say nothing."""
-    found = re.findall(r"^([A-Za-z0-9][\w.-]*)==(\S+)", text, re.MULTILINE)
-    return {canonical(name): version for name, version in found}
+    listed = re.findall(r"^([A-Za-z0-9][\w.-]*)==(\S+)", text, re.MULTILINE)
+    return {canonical(name): version for name, version in listed}
 
 
 def parse_pins(text: str) -> list[Pin]:
     """Packages from a resolution with one-line annotations: `name==version  # via a, b`."""
-    found = re.findall(r"^([\w.-]+)==(\S+)\s+# via (.*)$", text, re.MULTILINE)
+    resolved = re.findall(r"^([\w.-]+)==(\S+)\s+# via (.*)$", text, re.MULTILINE)
     return [
         Pin(canonical(name), version, via.replace(" (pyproject.toml)", ""))
-        for name, version, via in found
+        for name, version, via in resolved
     ]
 
 

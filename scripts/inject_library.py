@@ -31,14 +31,14 @@ def build(
     ]
     built = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE)
     messages = (json.loads(line) for line in built.stdout.splitlines() if line.startswith(b"{"))
-    found = [
+    libraries = [
         name
         for message in messages
         if message.get("target", {}).get("name") == "assay_inject"
         for name in message.get("filenames", [])
         if name.endswith(".so")
     ]
-    return Path(found[-1])
+    return Path(libraries[-1])
 
 
 def place(library: Path) -> None:

@@ -54,16 +54,16 @@ def driver() -> Any:
 @functools.cache
 def compiler() -> Any:
     """The NVRTC library of an installed wheel, or of the system."""
-    found = [
+    libraries = [
         path
         for folder in sys.path
         for path in sorted(glob.glob(f"{folder}/nvidia/*/lib/libnvrtc*.so*"))
         if ".alt." not in path
     ]
-    for path in found:
+    for path in libraries:
         if "builtins" in path:
             ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
-    library = [path for path in found if "builtins" not in path]
+    library = [path for path in libraries if "builtins" not in path]
     return ctypes.CDLL(library[0] if library else "libnvrtc.so")
 
 
@@ -122,8 +122,8 @@ class Kernel:
         self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         check(driver().cuModuleLoadData(ctypes.byref(self.module), cubin), self.name)
         symbol = (entry or file.removesuffix(".cu")).encode()
-        found = driver().cuModuleGetFunction(ctypes.byref(self.function), self.module, symbol)
-        check(found, self.name)
+        status = driver().cuModuleGetFunction(ctypes.byref(self.function), self.module, symbol)
+        check(status, self.name)
 
     def attribute(self, element: int) -> int:
         """A function attribute: 3 local bytes, 4 registers."""
@@ -253,7 +253,7 @@ def prefill(
     )
     maps = [
         tensor_map(q, (tile_queries, heads_per_tile, 64)),
-        *(tensor_map(one, (1, 1, box_tokens, 64)) for one in (keys, values)),
+        *(tensor_map(tensor, (1, 1, box_tokens, 64)) for tensor in (keys, values)),
     ]
     tile_counter = torch.zeros(1, dtype=torch.int32, device="cuda")
     work_tiles = -(-queries // tile_queries) * head_tiles * sequences

@@ -27,15 +27,15 @@ COUNTS = {
 def counts() -> dict[str, dict[str, object]]:
     """For each scope the inputs of its tape, and the tape; outputs are FLOPs and bytes."""
     registry = stack.registry()
-    found: dict[str, dict[str, object]] = {}
+    by_scope: dict[str, dict[str, object]] = {}
     for scope, inputs in COUNTS.items():
         compiled = registry.compile(
             inputs=[f"{scope}.{name}" for name in inputs],
             outputs=[f"{scope}.flops", f"{scope}.size"],
         )
         tape = base64.b64encode(compiled.tape.to_bytes()).decode("ascii")
-        found[scope] = {"inputs": list(inputs), "tape": tape}
-    return found
+        by_scope[scope] = {"inputs": list(inputs), "tape": tape}
+    return by_scope
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def take(page: Any, name: str, picture: Picture) -> None:
 def chromium(playwright: Any) -> str:
     """The browser to start."""
     installed = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
-    found = os.environ.get("ASSAY_CHROMIUM") or next(filter(None, installed), None)
-    return found or str(playwright.chromium.executable_path)
+    chosen = os.environ.get("ASSAY_CHROMIUM") or next(filter(None, installed), None)
+    return chosen or str(playwright.chromium.executable_path)
 
 
 @contextmanager

@@ -287,7 +287,7 @@ def measure_prefill() -> None:
         )
         keys, values = normal(tokens, kv_heads, head), normal(tokens, kv_heads, head)
         flops = 4 * heads * head * tokens * (tokens + 1) / 2
-        k, v = (one.transpose(0, 1)[None] for one in (keys, values))
+        k, v = (tensor.transpose(0, 1)[None] for tensor in (keys, values))
         for hopper in (True, False):
             work = prefill(q, k, v, out, tokens, hopper=hopper)
             us, spread = microseconds(work, 1)

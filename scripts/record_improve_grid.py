@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def _rate(visit: Mapping[str, Any]) -> str:
-    tokens = sum(one for one, _ in visit["blocks"])
+    tokens = sum(count for count, _ in visit["blocks"])
     return f"{tokens / sum(seconds for _, seconds in visit['blocks']):.1f} tokens/s"
 
 

@@ -56,7 +56,7 @@ def run_all(
         "seconds": round(time.perf_counter() - start, 1),
         "kernels": sorted({name for outcome in outcomes for name in outcome.kernels}),
         "report": [line for outcome in outcomes for line in batches.report(outcome.output)],
-        "tail": [line for one in failed for line in one.output.splitlines()[-30:]],
+        "tail": [line for outcome in failed for line in outcome.output.splitlines()[-30:]],
     }
 
 
@@ -112,18 +112,18 @@ def main() -> int:
         files = [arguments.tests / name for name in arguments.files]
         limits = batches.Limits(arguments.case_seconds, time.monotonic() + arguments.seconds)
         cases = arguments.cases or CASES[tool]
-        one = run_all(tool, files, cases, arguments.workers, limits)
-        one["not_covered"] = sorted(all_kernels - set(one["kernels"]))
-        runs.append(one)
-        sound &= one["findings"] == 0 and one["exit_status"] == 0 and not one["not_covered"]
+        run = run_all(tool, files, cases, arguments.workers, limits)
+        run["not_covered"] = sorted(all_kernels - set(run["kernels"]))
+        runs.append(run)
+        sound &= run["findings"] == 0 and run["exit_status"] == 0 and not run["not_covered"]
         print(
-            f"{tool}: {one['findings']} findings in {one['cases']} cases of {len(one['kernels'])} "
-            f"kernels, {one['seconds']} s, exit {one['exit_status']}, not covered: "
-            f"{', '.join(one['not_covered']) or 'none'}"
+            f"{tool}: {run['findings']} findings in {run['cases']} cases of {len(run['kernels'])} "
+            f"kernels, {run['seconds']} s, exit {run['exit_status']}, not covered: "
+            f"{', '.join(run['not_covered']) or 'none'}"
         )
         for name in ("slow", "unstarted"):
-            print("\n".join(f"  {name}: {case}" for case in one[name]), end="\n" * bool(one[name]))
-        print("\n".join([*one["report"], *one["tail"]]))
+            print("\n".join(f"  {name}: {case}" for case in run[name]), end="\n" * bool(run[name]))
+        print("\n".join([*run["report"], *run["tail"]]))
     if arguments.save:
         result = {"machine": machine(arguments.commit), "runs": runs}
         arguments.save.write_text(json_records.dumps(result, depth=2) + "\n")

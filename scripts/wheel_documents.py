@@ -16,12 +16,12 @@ PLACE = ROOT / "python" / "assay" / "ui" / "documents"
 
 def copy_documents(source: Path, target: Path) -> int:
     """Copies the Markdown files of a folder; returns how many there are."""
-    found = sorted(source.rglob("*.md"))
-    for path in found:
+    documents = sorted(source.rglob("*.md"))
+    for path in documents:
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
-    return len(found)
+    return len(documents)
 
 
 @contextmanager

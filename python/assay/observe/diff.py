@@ -58,7 +58,7 @@ def diff_traces(
 ) -> TraceDiff:
     """Say which operations make the steps of one trace slower than those of another."""
     sides = [
-        open_recovered(one, model, details=False, progress=progress) for one in (before, after)
+        open_recovered(trace, model, details=False, progress=progress) for trace in (before, after)
     ]
     progress("comparing")
     difference = compare(sides[0].trace, sides[1].trace)
@@ -83,30 +83,30 @@ def compare(before: Trace, after: Trace) -> dict[str, Any]:
     """The difference of two traces with recovered structure, by phase and operation."""
     degradations: list[str] = []
     if not len(before.steps) or not len(after.steps):
-        lacking = [label for label, one in (("A", before), ("B", after)) if not len(one.steps)]
+        lacking = [label for label, trace in (("A", before), ("B", after)) if not len(trace.steps)]
         degradations.append(f"no steps in {' and '.join(lacking)}: whole traces are compared")
         pairs = [(_whole(before, "A"), _whole(after, "B"))]
     else:
         sides = _sides(before), _sides(after)
         common = [phase for phase in schema.PHASES if phase in sides[0] and phase in sides[1]]
         if not common:
-            found = [" and ".join(side) or "steps of no known phase" for side in sides]
+            phases = [" and ".join(side) or "steps of no known phase" for side in sides]
             raise InputError(
-                f"the traces have no phase in common: A has {found[0]}, B has {found[1]}",
+                f"the traces have no phase in common: A has {phases[0]}, B has {phases[1]}",
                 "compare traces of the same workload",
             )
         pairs = [(sides[0][phase], sides[1][phase]) for phase in common]
         pairs.sort(key=lambda pair: -len(pair[0].durations))
-    if not any(one.parts.keys() & other.parts.keys() for one, other in pairs):
+    if not any(first.parts.keys() & second.parts.keys() for first, second in pairs):
         raise InputError(
             f"the traces have no operation in common: A has {_some(pairs[0][0])}, "
             f"B has {_some(pairs[0][1])}",
             "give --model, or compare traces of the same model",
         )
-    for one, other in pairs:
-        if one.batch is not None and other.batch is not None and one.batch != other.batch:
+    for first, second in pairs:
+        if first.batch is not None and second.batch is not None and first.batch != second.batch:
             degradations.append(
-                f"{one.phase}: A has a batch of {one.batch:g}, B of {other.batch:g}"
+                f"{first.phase}: A has a batch of {first.batch:g}, B of {second.batch:g}"
             )
     return {"phases": [_phase(*pair) for pair in pairs], "degradations": degradations}
 
@@ -229,8 +229,8 @@ def _row(
 ) -> dict[str, Any]:  # fmt: skip
     """Means that add up, events of a step, and medians with quartiles; null without the part."""
     means = [
-        int(one[0].sum()) / count if one else 0.0
-        for one, count in zip((before, after), steps, strict=True)
+        int(part[0].sum()) / count if part else 0.0
+        for part, count in zip((before, after), steps, strict=True)
     ]
     row: dict[str, Any] = {
         "count_before": before[1] / steps[0] if before else 0.0,
@@ -240,8 +240,8 @@ def _row(
         "delta_ns": means[1] - means[0],
         "share": (means[1] - means[0]) / total if total else None,
     }
-    for label, one in (("before", before), ("after", after)):
-        quartiles = np.percentile(one[0], [25, 50, 75]).tolist() if one else [None] * 3
+    for label, part in (("before", before), ("after", after)):
+        quartiles = np.percentile(part[0], [25, 50, 75]).tolist() if part else [None] * 3
         names = (f"p25_ns_{label}", f"median_ns_{label}", f"p75_ns_{label}")
         row |= dict(zip(names, quartiles, strict=True))
     return row

@@ -62,7 +62,7 @@ class TraceHeader:
             raise InputError(
                 f"{where}: expected format {FORMAT} or earlier", "upgrade assay to read it"
             )
-        known = {one.name for one in dataclasses.fields(cls)}
+        known = {member.name for member in dataclasses.fields(cls)}
         if unknown := sorted(set(fields) - known):
             raise InputError(f'{where}: unknown field "{unknown[0]}" of a trace header')
         return cls(**fields)

@@ -40,9 +40,9 @@ def first_record(trace: Trace) -> dict[str, Any]:
 def read_first(first: Any, where: str) -> tuple[TraceHeader, tuple[int, int]]:
     """The header of a trace, and how many steps and events there are."""
     if not isinstance(first, dict) or first.get("assay_trace") != VERSION:
-        found = first.get("assay_trace") if isinstance(first, dict) else first
+        version = first.get("assay_trace") if isinstance(first, dict) else first
         raise InputError(
-            f"{where}: expected assay_trace {VERSION}, got {str(found)[:80]}",
+            f"{where}: expected assay_trace {VERSION}, got {str(version)[:80]}",
             "it was written by another version of assay",
         )
     counts = first.get("steps"), first.get("events")

@@ -56,9 +56,9 @@ def stored() -> Iterator[StoredTrace]:
     """Every stored trace, the latest first."""
     if not folder().is_dir():
         return
-    found = [one for one in folder().iterdir() if (one / HEADER).is_file()]
-    for path in sorted(found, key=lambda one: (-one.stat().st_mtime_ns, one.name)):
-        files = [one.stat() for one in path.rglob("*") if one.is_file()]
+    folders = [path for path in folder().iterdir() if (path / HEADER).is_file()]
+    for path in sorted(folders, key=lambda path: (-path.stat().st_mtime_ns, path.name)):
+        files = [file.stat() for file in path.rglob("*") if file.is_file()]
         modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         yield StoredTrace(
             path.name, path, _header(path / HEADER), sum(file.st_size for file in files), modified

@@ -111,9 +111,9 @@ def _to_bucket(folder: Path, sums: dict[str, str], url: str) -> str:
     return place
 
 
-def _compare(name: str, found: str, expected: str, place: str) -> None:
-    if found != expected:
+def _compare(name: str, actual: str, expected: str, place: str) -> None:
+    if actual != expected:
         raise ArchiveError(
             f"store {place}: {name} did not arrive as it was sent: SHA-256 expected "
-            f"{expected[:16]}.., got {found[:16]}.."
+            f"{expected[:16]}.., got {actual[:16]}.."
         )

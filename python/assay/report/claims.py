@@ -141,7 +141,7 @@ class _Builder:
         evidence = Evidence(JOURNAL, "verdict", {"experiment": result.experiment})
         rows = selected(self._rows(), {"experiment": result.experiment})
         if rules.looks(rows, self.record.better, 1 - self.record.confidence):
-            found = list(
+            ratios = list(
                 self.claim(
                     name,
                     f"{words.settings(changes)}: {FIGURE}, {result.verdict}",
@@ -152,7 +152,7 @@ class _Builder:
                     details=details,
                 )
             )
-            yield from (_with(one, evidence) for one in found)
+            yield from (_with(claim, evidence) for claim in ratios)
             return
         what = result.failure or "no complete pair of blocks"
         text = f"{words.settings(changes)}: {what}, {result.verdict}"
@@ -174,7 +174,7 @@ class _Builder:
     def _role(self, result: ExperimentResult) -> str:
         outcome = self.record.outcome
         for role in ("kept", "undecided", "rejected"):
-            if any(one.experiment == result.experiment for one in getattr(outcome, role)):
+            if any(tried.experiment == result.experiment for tried in getattr(outcome, role)):
                 return role
         return {"improved": "not kept", "undecided": "undecided"}.get(result.verdict, "rejected")
 
@@ -208,9 +208,9 @@ class _Builder:
 
     def causes(self) -> Iterator[Claim]:
         """What the diagnosis says the starting step waits for, the largest first."""
-        found = self.files.plan.get("causes") if self.files.has(PLAN) else None
-        for place, one in enumerate((found or [])[:MOST_CAUSES]):
-            name = str(one.get("name"))
+        causes = self.files.plan.get("causes") if self.files.has(PLAN) else None
+        for place, cause in enumerate((causes or [])[:MOST_CAUSES]):
+            name = str(cause.get("name"))
             yield from self.claim(
                 f"cause.{place + 1}", f"{name}: {FIGURE}", "us per token",
                 Evidence(PLAN, rules.CAUSE, {}, {"cause": name}),
@@ -224,8 +224,8 @@ class _Builder:
             self.gaps.append("forecasts are not scored: no trial had both forecast and ratio")
             return
         listed = [
-            {"experiment": name, "forecast": one._asdict(), "outcome": after._asdict()}
-            for name, one, after in scored
+            {"experiment": name, "forecast": forecast._asdict(), "outcome": after._asdict()}
+            for name, forecast, after in scored
         ]
         yield from self.claim(
             "forecast.count", f"forecasts with an outcome: {FIGURE}", "trials",

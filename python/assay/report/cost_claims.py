@@ -72,7 +72,7 @@ def _sides(record: RunRecord, files: RunFiles) -> list[_Side]:
         ]
     elif record.noise is not None and record.noise.experiment in measured:
         sides = [_Side("start", {"experiment": record.noise.experiment}, _ARMS[0][2])]
-    kept = {one.experiment for one in record.outcome.kept}
+    kept = {result.experiment for result in record.outcome.kept}
     for trial in record.experiments:
         if trial.experiment in measured & kept:
             changes = words.settings(trial.candidate.changes)

@@ -40,13 +40,13 @@ ENERGY: Final = "energy per token of a median"
 def looks(rows: Sequence[Row], better: str, alpha: float) -> list[Interval]:
     """The confidence sequence of an experiment's rows, one look a pair; above 1 is better."""
     direction: Direction = "lower" if better == "lower" else "higher"
-    return [one.ratio for one in looks_of((block_of(row) for row in rows), direction, alpha)]
+    return [look.ratio for look in looks_of((block_of(row) for row in rows), direction, alpha)]
 
 
 def ratio_of(rows: Sequence[Row], better: str, alpha: float) -> Interval | None:
     """Treatment over control with its anytime-valid interval; None without a complete pair."""
-    found = looks(rows, better, alpha)
-    return found[-1] if found else None
+    ratios = looks(rows, better, alpha)
+    return ratios[-1] if ratios else None
 
 
 def derive(files: RunFiles, evidence: Evidence) -> Interval:
@@ -70,10 +70,10 @@ def _nothing(evidence: Evidence) -> InputError:
 
 def _median(files: RunFiles, evidence: Evidence) -> Interval:
     rows = [row["value"] for row in _blocks(files, evidence) if not row["dropped"]]
-    found = level(rows, _confidence(evidence))
-    if found is None:
+    median = level(rows, _confidence(evidence))
+    if median is None:
         raise InputError(f"{evidence.file}: expected a block that counts, got dropped ones only")
-    return found
+    return median
 
 
 def _ratio(files: RunFiles, evidence: Evidence) -> Interval:
@@ -90,7 +90,7 @@ def _confidence(evidence: Evidence) -> float:
 
 def _count(files: RunFiles, evidence: Evidence) -> Interval:
     if evidence.file == "journal.jsonl":
-        rows = [{"kind": one["kind"], **one["data"]} for one in files.journal]
+        rows = [{"kind": record["kind"], **record["data"]} for record in files.journal]
         return _exactly(len(selected(rows, evidence.select)))
     kept = selected(files.blocks, evidence.select)
     if "is_dropped" in evidence.parameters:
@@ -104,11 +104,11 @@ def _exactly(value: float) -> Interval:
 
 
 def _term(files: RunFiles, evidence: Evidence) -> Interval:
-    found = dict(waterfall(files.steps))
+    terms = dict(waterfall(files.steps))
     name = str(evidence.parameters["term"])
-    if name not in found:
-        raise InputError(f"{evidence.file}: expected the term {name}, got {', '.join(found)}")
-    return found[name]
+    if name not in terms:
+        raise InputError(f"{evidence.file}: expected the term {name}, got {', '.join(terms)}")
+    return terms[name]
 
 
 def _field(files: RunFiles, evidence: Evidence) -> Interval:
@@ -135,9 +135,9 @@ def _inside(place: Any, name: str) -> Any:
 def _cause(files: RunFiles, evidence: Evidence) -> Interval:
     """A cause of plan.json, in microseconds for each token."""
     name = evidence.parameters["cause"]
-    for one in files.plan.get("causes") or ():
-        if one.get("name") == name:
-            return Interval(*(float(one[key]) / 1e3 for key in ("ns_per_token", "lo", "hi")))
+    for cause in files.plan.get("causes") or ():
+        if cause.get("name") == name:
+            return Interval(*(float(cause[key]) / 1e3 for key in ("ns_per_token", "lo", "hi")))
     raise InputError(f"{evidence.file}: expected the cause {name}, got none of that name")
 
 
@@ -147,7 +147,7 @@ def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Interval, 
     Forecasts are those that the journal holds from before the experiment's first block.
     """
     better, alpha = str(evidence.parameters["better"]), 1 - _confidence(evidence)
-    found: dict[str, tuple[str, Interval, Interval]] = {}
+    scored: dict[str, tuple[str, Interval, Interval]] = {}
     for record in files.journal:
         if record["kind"] != "experiment":
             continue
@@ -159,15 +159,15 @@ def forecasts(files: RunFiles, evidence: Evidence) -> list[tuple[str, Interval, 
             continue
         forecast = Interval(*(float(predicted[key]) for key in ("value", "lo", "hi")))
         # A lever that is left out later is the same forecast again.
-        found.setdefault(str(candidate.get("name")), (str(name), forecast, outcome))
-    return list(found.values())
+        scored.setdefault(str(candidate.get("name")), (str(name), forecast, outcome))
+    return list(scored.values())
 
 
 def _coverage(files: RunFiles, evidence: Evidence) -> Interval:
     scored = forecasts(files, evidence)
     if not scored:
         raise InputError(f"{evidence.file}: expected a forecast with an outcome, got none")
-    inside = sum(one.lo <= outcome.value <= one.hi for _, one, outcome in scored)
+    inside = sum(forecast.lo <= outcome.value <= forecast.hi for _, forecast, outcome in scored)
     return _exactly(inside / len(scored))
 
 
@@ -176,17 +176,19 @@ def _forecasts(files: RunFiles, evidence: Evidence) -> Interval:
 
 
 def _error(files: RunFiles, evidence: Evidence) -> Interval:
-    errors = [abs(one.value / after.value - 1) for _, one, after in forecasts(files, evidence)]
-    found = level(errors)
-    if found is None:
+    errors = [
+        abs(forecast.value / after.value - 1) for _, forecast, after in forecasts(files, evidence)
+    ]
+    median = level(errors)
+    if median is None:
         raise InputError(f"{evidence.file}: expected a forecast with an outcome, got none")
-    return _exactly(found.value)
+    return _exactly(median.value)
 
 
 def _cost(files: RunFiles, evidence: Evidence) -> Interval:
     rate = _throughput(files, evidence)
     price = float(evidence.parameters["usd_per_hour"])
-    return _falling(rate, lambda one: 1e6 * cost_per_token(one, price))
+    return _falling(rate, lambda tokens_per_second: 1e6 * cost_per_token(tokens_per_second, price))
 
 
 def _energy(files: RunFiles, evidence: Evidence) -> Interval:
@@ -195,7 +197,7 @@ def _energy(files: RunFiles, evidence: Evidence) -> Interval:
     power = mean_power(files.state, rows)
     if power is None:
         raise InputError("state.parquet: expected samples of power during the blocks, got none")
-    return _falling(rate, lambda one: energy_per_token(one, power))
+    return _falling(rate, lambda tokens_per_second: energy_per_token(tokens_per_second, power))
 
 
 def _throughput(files: RunFiles, evidence: Evidence) -> Interval:

@@ -38,14 +38,14 @@ def mean_power(state: pl.DataFrame, blocks: Sequence[Row]) -> float | None:
     begin = np.array([start for start, _ in spans]) * 1e9
     end = begin + np.array([seconds for _, seconds in spans]) * 1e9
     for columns in COUNTERS:
-        found = [
+        powers = [
             power
             for name in columns
             for times, values in _series(state, name)
             if (power := _of_counter(times, values, begin, end)) is not None
         ]
-        if found:
-            return float(sum(found))
+        if powers:
+            return float(sum(powers))
     gauges = [
         power
         for times, values in _series(state, GAUGE)
@@ -59,8 +59,11 @@ def _series(state: pl.DataFrame, name: str) -> Iterator[tuple[Array, Array]]:
     if name not in state.columns:
         return
     known = state.filter(pl.col(name).is_not_null()).sort("realtime_ns")
-    for one in known.partition_by("device", maintain_order=True):
-        yield one["realtime_ns"].to_numpy().astype(float), one[name].to_numpy().astype(float)
+    for samples in known.partition_by("device", maintain_order=True):
+        yield (
+            samples["realtime_ns"].to_numpy().astype(float),
+            samples[name].to_numpy().astype(float),
+        )
 
 
 def _of_counter(times: Array, values: Array, begin: Array, end: Array) -> float | None:

@@ -38,9 +38,11 @@ def before_after(claims: Sequence[Claim], blocks: Sequence[Row]) -> str:
     ]
     if not rows:
         return ""
-    ticks = {one.name: _values(one, blocks) for _, one, _ in rows}
+    ticks = {claim.name: _values(claim, blocks) for _, claim, _ in rows}
     most = max(
-        max([*ticks[one.name], one.figure.hi]) for _, one, _ in rows if one.figure is not None
+        max([*ticks[claim.name], claim.figure.hi])
+        for _, claim, _ in rows
+        if claim.figure is not None
     )
     scale = (RIGHT - LEFT) / (1.04 * most)
     shapes = []
@@ -106,7 +108,7 @@ def _trimmed(number: str) -> str:
 def _nice(value: float) -> float:
     """The next step that people count in: 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
-    return next(power * one for one in (1, 2, 5, 10) if power * one >= value * 0.999)
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= value * 0.999)
 
 
 def trials(claims: Sequence[Claim], threshold: float) -> str:
@@ -138,9 +140,9 @@ def _limits(rows: Sequence[Claim], threshold: float) -> tuple[float, float]:
     seen = [1 - threshold, 1 + 2 * threshold]
     for claim in rows:
         forecast = claim.details.get("forecast")
-        for one in (claim.figure, Interval(**forecast) if forecast else None):
-            if one is not None:
-                seen += [ratio for ratio in one if math.isfinite(ratio) and ratio > 0]
+        for interval in (claim.figure, Interval(**forecast) if forecast else None):
+            if interval is not None:
+                seen += [ratio for ratio in interval if math.isfinite(ratio) and ratio > 0]
     room = 1.03
     return (
         max(min(seen) / room, 1 / WIDEST_RATIO),
@@ -252,9 +254,9 @@ def _sequence(claim: Claim, looks: Sequence[Interval], threshold: float) -> str:
         return 6 + wide * look / (len(looks) - 1)
 
     kind = _sequence_class(claim)
-    upper = [f"{across(place):.1f} {up(one.hi):.1f}" for place, one in enumerate(looks)]
-    lower = [f"{across(place):.1f} {up(one.lo):.1f}" for place, one in enumerate(looks)]
-    middle = [f"{across(place):.1f} {up(one.value):.1f}" for place, one in enumerate(looks)]
+    upper = [f"{across(place):.1f} {up(look.hi):.1f}" for place, look in enumerate(looks)]
+    lower = [f"{across(place):.1f} {up(look.lo):.1f}" for place, look in enumerate(looks)]
+    middle = [f"{across(place):.1f} {up(look.value):.1f}" for place, look in enumerate(looks)]
     shapes = [
         text(clipped(_sequence_name(claim), 29), 6, 16, "label strong"),
         element("path", d=f"M{'L'.join([*upper, *reversed(lower)])}Z", class_=f"band {kind}"),
@@ -321,8 +323,8 @@ def timeline(claims: Sequence[Claim], blocks: Sequence[Row], unit: str) -> str:
 
 def _bands(claims: Sequence[Claim], rows: Sequence[Row], across: Any, tall: float) -> list[str]:
     numbers = {
-        one.details["experiment"]: str(place + 1)
-        for place, one in enumerate(starting(claims, "experiment."))
+        claim.details["experiment"]: str(place + 1)
+        for place, claim in enumerate(starting(claims, "experiment."))
     }
     others = {"noise": "A/A", "confirmation": "confirm", "left out": "without"}
     for claim in claims:
@@ -336,7 +338,7 @@ def _bands(claims: Sequence[Claim], rows: Sequence[Row], across: Any, tall: floa
             max(high, row["started_at"] + row["seconds"]),
         )
     shapes, last = [], -math.inf
-    for place, (name, (low, high)) in enumerate(sorted(spans.items(), key=lambda one: one[1])):
+    for place, (name, (low, high)) in enumerate(sorted(spans.items(), key=lambda span: span[1])):
         x, width = across(low), max(across(high) - across(low), 1.0)
         band = element("rect", x=x, y=20, width=width, height=tall - 20,
                        class_="span odd" if place % 2 else "span")  # fmt: skip
@@ -364,7 +366,9 @@ def _block(row: Row, x: float, scale: float, up: Any, is_plain: bool) -> str:
 def waterfall(claims: Sequence[Claim], prediction: Mapping[str, Any] | None) -> str:
     """The median step from its floor to what was observed, as `assay diagnose` draws it."""
     terms = [
-        one for one in starting(claims, "waterfall.") if one.unit == "us" and one.figure is not None
+        term
+        for term in starting(claims, "waterfall.")
+        if term.unit == "us" and term.figure is not None
     ]
     observed = named(claims).get("waterfall.observed")
     if observed is None or observed.figure is None:

@@ -19,8 +19,8 @@ def starting(claims: Sequence[Claim], prefix: str) -> list[Claim]:
 
 def prices(claims: Sequence[Claim], trial: str | None = None) -> list[Claim]:
     """Cost and energy of the whole run, or before and after one trial."""
-    found = [*starting(claims, "cost."), *starting(claims, "energy.")]
-    return [one for one in found if one.details.get("trial") == trial]
+    priced = [*starting(claims, "cost."), *starting(claims, "energy.")]
+    return [claim for claim in priced if claim.details.get("trial") == trial]
 
 
 def by_role(claims: Sequence[Claim], *roles: str) -> list[Claim]:

@@ -67,15 +67,17 @@ def outcomes(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
     details = provenance.details
     if details.get("target") is not None:
         yield f"Target +{100 * float(details['target']):g} %: {target_text(provenance)}."
-    kept = [str(one.details["candidate"]) for one in by_role(claims, "kept")]
+    kept = [str(claim.details["candidate"]) for claim in by_role(claims, "kept")]
     yield f"Kept: {'; '.join(kept) or 'nothing'}."
-    undecided = [str(one.details["candidate"]) for one in by_role(claims, "undecided")]
+    undecided = [str(claim.details["candidate"]) for claim in by_role(claims, "undecided")]
     if undecided:
         yield f"Undecided, and therefore not kept: {'; '.join(undecided)}."
-    failed = [one for one in by_role(claims, "rejected", "not kept") if one.details["failure"]]
+    failed = [
+        claim for claim in by_role(claims, "rejected", "not kept") if claim.details["failure"]
+    ]
     if failed:
         listed = "; ".join(
-            f"{one.details['candidate']} ({one.details['failure']})" for one in failed
+            f"{claim.details['candidate']} ({claim.details['failure']})" for claim in failed
         )
         yield f"Failed trials: {listed}."
     if provenance.degradations:

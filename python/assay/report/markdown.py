@@ -80,15 +80,15 @@ def _result(claims: Sequence[Claim]) -> Iterator[str]:
 
 
 def _trials(claims: Sequence[Claim]) -> Iterator[str]:
-    worth = {one.details.get("lever"): one for one in by_role(claims, "left out")}
+    worth = {claim.details.get("lever"): claim for claim in by_role(claims, "left out")}
     for title, roles, empty in _ROLES:
         yield f"## {title}"
         yield ""
-        found = by_role(claims, *roles)
-        if not found:
+        tried = by_role(claims, *roles)
+        if not tried:
             yield empty
             yield ""
-        for claim in found:
+        for claim in tried:
             yield from _trial(claim, worth, prices(claims, claim.details["experiment"]))
 
 
@@ -101,15 +101,15 @@ def _trial(claim: Claim, worth: Mapping[Any, Claim], priced: Sequence[Claim]) ->
         yield f"- change: `{_code(claim.intervention)}`"
     yield f"- why: {_text(details['reason'])}"
     yield f"- forecast: {_text(forecast_text(details))}"
-    if found := worth.get(", ".join(details["levers"])):
-        yield f"- {_text(found.statement)}"
-    yield from (f"- {_text(one.statement)}" for one in priced)
+    if left_out := worth.get(", ".join(details["levers"])):
+        yield f"- {_text(left_out.statement)}"
+    yield from (f"- {_text(price.statement)}" for price in priced)
     for gate in details["gates"]:
         passed = "passed" if gate["passed"] else "FAILED"
         yield f"- gate {_text(gate['gate'])}: {passed}, {_text(gate['statement'])}"
     for reason, count in details["dropped"].items():
         yield f"- dropped: {_counted(count)}, {_text(reason)}"
-    rows = "; ".join(evidence_text(one) for one in claim.evidence)
+    rows = "; ".join(evidence_text(evidence) for evidence in claim.evidence)
     yield f"- evidence: {_text(rows)}"
     yield ""
 
@@ -126,14 +126,16 @@ def _skipped(provenance: Provenance) -> Iterator[str]:
 
 
 def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
-    found = [one for one in starting(claims, "waterfall.") if one.unit == "us"]
+    terms = [claim for claim in starting(claims, "waterfall.") if claim.unit == "us"]
     yield "## Where the time of a step went"
     yield ""
-    if not found:
+    if not terms:
         yield "No waterfall: the engine was not traced, or the trace has no steps."
         yield ""
         return
-    rows = [(one.statement.partition(":")[0], words.shown(one.figure, one.unit)) for one in found]
+    rows = [
+        (term.statement.partition(":")[0], words.shown(term.figure, term.unit)) for term in terms
+    ]
     yield from _table(("term", "median step, and 90 % of the steps"), rows)
     causes = starting(claims, "cause.")
     if causes:
@@ -149,26 +151,26 @@ def _waterfall(claims: Sequence[Claim]) -> Iterator[str]:
 def _forecasts(claims: Sequence[Claim]) -> Iterator[str]:
     yield "## Forecasts, scored"
     yield ""
-    found = starting(claims, "forecast.")
-    if not found:
+    forecasts = starting(claims, "forecast.")
+    if not forecasts:
         yield "No trial had both a forecast and an outcome."
-    for claim in found:
+    for claim in forecasts:
         yield f"- {_sentence(claim.statement)}"
     yield ""
 
 
 def _costs(claims: Sequence[Claim]) -> Iterator[str]:
-    found = prices(claims)
+    priced = prices(claims)
     yield "## Cost and energy of an output token"
     yield ""
-    if not found:
+    if not priced:
         yield "Not claimed: see the gaps below."
         yield ""
-    for claim in found:
+    for claim in priced:
         yield f"- **{_sentence(claim.statement)}**"
         for entry in claim.details.get("receipt", ()):
             yield f"{'  ' * (entry['depth'] + 1)}- {_text(_entry(entry))}"
-    if found:
+    if priced:
         yield ""
 
 
@@ -196,20 +198,20 @@ def _rests_on(claims: Sequence[Claim], provenance: Provenance) -> Iterator[str]:
 
 def _use_it(provenance: Provenance) -> Iterator[str]:
     details = provenance.details
-    found = patches(details.get("launch_start") or "", details.get("launch") or "")
+    ways = patches(details.get("launch_start") or "", details.get("launch") or "")
     yield "## To use it"
     yield ""
-    if details.get("launch") == details.get("launch_start") and found:
+    if details.get("launch") == details.get("launch_start") and ways:
         yield "The settings are those of the start; the engine is started as before:"
         yield ""
-        yield from _block("sh", found[0].apply)
+        yield from _block("sh", ways[0].apply)
         return
-    if not found:
+    if not ways:
         yield "No launch command is known for this engine; the settings are:"
         yield ""
         yield from _block("text", words.settings(details.get("settings") or {}))
         return
-    for patch in found:
+    for patch in ways:
         yield f"### {patch.title}"
         yield ""
         yield f"{_sentence(patch.apply_text)}:"

@@ -25,8 +25,8 @@ def unexplained(text: str, claim: Claim) -> list[str]:
             words.settings(claim.details.get("changes") or {}),
             str(claim.details.get("failure") or ""),
             str(claim.details.get("lever") or ""),
-            *(str(one.select.get("experiment") or "") for one in claim.evidence),
-            *(str(one.parameters.get("cause") or "") for one in claim.evidence),
+            *(str(evidence.select.get("experiment") or "") for evidence in claim.evidence),
+            *(str(evidence.parameters.get("cause") or "") for evidence in claim.evidence),
             "p50 p90 p95 p99" if claim.name.endswith(("level", "ratio")) else "",
         )
     )
@@ -35,4 +35,4 @@ def unexplained(text: str, claim: Claim) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    return [one.rstrip(".,") for one in _NUMBER.findall(text)]
+    return [number.rstrip(".,") for number in _NUMBER.findall(text)]

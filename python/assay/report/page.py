@@ -59,13 +59,13 @@ def render(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -> 
             name: Markup(drawn) for name, drawn in _figures(claims, provenance, files).items()
         },
         trials=_trials(claims),
-        causes=[one.statement for one in starting(claims, "cause.")],
+        causes=[cause.statement for cause in starting(claims, "cause.")],
         share=_statement(claims, "waterfall.share"),
-        forecasts=[sentence(one.statement) for one in starting(claims, "forecast.")],
+        forecasts=[sentence(forecast.statement) for forecast in starting(claims, "forecast.")],
         costs=prices(claims),
         cost_gap=_cost_gap(provenance),
         skipped=details.get("skipped") or [],
-        counts=[sentence(one.statement) for one in starting(claims, "blocks.")],
+        counts=[sentence(count.statement) for count in starting(claims, "blocks.")],
         gaps=details.get("gaps") or [],
         notes=details.get("notes") or [],
         launch=details.get("launch") or "",
@@ -107,13 +107,13 @@ def _figures(claims: Sequence[Claim], provenance: Provenance, files: RunFiles) -
     compared = [*starting(claims, "noise."), *starting(claims, "experiment.")]
     compared += [*starting(claims, "final.ratio"), *starting(claims, "worth.")]
     looks = {
-        one.name: derivations.looks(
-            selected(blocks, one.evidence[0].select),
+        claim.name: derivations.looks(
+            selected(blocks, claim.evidence[0].select),
             str(details.get("better")),
             1 - float(details.get("confidence") or 0.95),
         )
-        for one in compared
-        if any(proof.rule == derivations.RATIO for proof in one.evidence[:1])
+        for claim in compared
+        if any(proof.rule == derivations.RATIO for proof in claim.evidence[:1])
     }
     return {
         "before_after": figures.before_after(claims, blocks),
@@ -154,21 +154,21 @@ def _cards(claims: Sequence[Claim], provenance: Provenance) -> list[tuple[str, s
 
 
 def _trials(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    worth = {one.details.get("lever"): one.statement for one in by_role(claims, "left out")}
+    worth = {claim.details.get("lever"): claim.statement for claim in by_role(claims, "left out")}
     return [
         {
-            "claim": one,
-            "forecast": forecast_text(one.details),
-            "evidence": _evidence(one.evidence),
-            "prices": [proof.statement for proof in prices(claims, one.details["experiment"])],
-            "worth": worth.get(", ".join(one.details["levers"]), ""),
+            "claim": claim,
+            "forecast": forecast_text(claim.details),
+            "evidence": _evidence(claim.evidence),
+            "prices": [proof.statement for proof in prices(claims, claim.details["experiment"])],
+            "worth": worth.get(", ".join(claim.details["levers"]), ""),
         }
-        for one in starting(claims, "experiment.")
+        for claim in starting(claims, "experiment.")
     ]
 
 
 def _evidence(evidence: Sequence[Evidence]) -> str:
-    return "; ".join(evidence_text(one) for one in evidence)
+    return "; ".join(evidence_text(proof) for proof in evidence)
 
 
 def _statement(claims: Sequence[Claim], name: str) -> str:
@@ -184,8 +184,8 @@ def _empty_reason(provenance: Provenance) -> str:
 
 def _cost_gap(provenance: Provenance) -> str:
     gaps = [
-        one.replace(" is not claimed", "")
-        for one in provenance.details.get("gaps") or ()
-        if "per token" in one
+        gap.replace(" is not claimed", "")
+        for gap in provenance.details.get("gaps") or ()
+        if "per token" in gap
     ]
     return "; ".join(gaps) or "no block was measured"

@@ -84,8 +84,8 @@ def _without(text: str, name: str) -> str:
     """A text in which paths of the run's folder begin inside it."""
     words = []
     for word in text.split(" "):
-        before, found, after = word.partition(f"{name}/")
-        words.append(after if found and "/" in before else word)
+        before, inside, after = word.partition(f"{name}/")
+        words.append(after if inside and "/" in before else word)
     return " ".join(words)
 
 
@@ -133,7 +133,7 @@ def _details(record: RunRecord, gaps: list[str]) -> dict[str, Any]:
         "settings": None if outcome.settings is None else dict(outcome.settings),
         "launch": outcome.launch_command,
         "launch_start": record.launch_start,
-        "skipped": [list(one) for one in record.skipped],
+        "skipped": [list(lever) for lever in record.skipped],
         "phases": [list(phase) for phase in record.phases],
         "budget_s": record.budget_s,
         "seed": record.seed,

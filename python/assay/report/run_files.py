@@ -67,10 +67,10 @@ class RunFiles:
     @cached_property
     def plan(self) -> Mapping[str, Any]:
         """plan.json: objective, prediction, candidates, skipped levers."""
-        found = read_json("plan", self.trusted(PLAN))
-        if not isinstance(found, dict):
-            raise InputError(f"plan {self.path(PLAN)}: expected an object, got {type(found)}")
-        return found
+        stored = read_json("plan", self.trusted(PLAN))
+        if not isinstance(stored, dict):
+            raise InputError(f"plan {self.path(PLAN)}: expected an object, got {type(stored)}")
+        return stored
 
     @cached_property
     def journal(self) -> Sequence[Row]:
@@ -124,14 +124,14 @@ class RunFiles:
         The journal is a chain of hashes already; files whose names begin with a dot are locks and
         unfinished writes; logs belong to servers and a watchdog that may outlive the report.
         """
-        found = {}
+        hashes = {}
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
             hidden = any(part.startswith(".") for part in Path(name).parts)
             left_out = hidden or path.suffix == LOG or name in (JOURNAL, HEAD, *REPORTS)
             if path.is_file() and not left_out:
-                found[name] = sha256(path)
-        return found
+                hashes[name] = sha256(path)
+        return hashes
 
 
 def sha256(path: Path) -> str:

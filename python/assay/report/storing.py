@@ -38,12 +38,12 @@ def _claim(claim: Claim) -> dict[str, Any]:
         "unit": claim.unit,
         "evidence": [
             {
-                "file": one.file,
-                "rule": one.rule,
-                "select": dict(one.select),
-                "parameters": dict(one.parameters),
+                "file": proof.file,
+                "rule": proof.rule,
+                "select": dict(proof.select),
+                "parameters": dict(proof.parameters),
             }
-            for one in claim.evidence
+            for proof in claim.evidence
         ],
         "intervention": claim.intervention,
         "verdict": claim.verdict,
@@ -76,7 +76,7 @@ def from_data(data: Any) -> tuple[list[Claim], Provenance]:
             degradations=tuple(stated["degradations"]),
             details=stated["details"],
         )
-        return [_read_claim(one) for one in data["claims"]], provenance
+        return [_read_claim(claim) for claim in data["claims"]], provenance
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"report: expected claims and provenance, got: {error!r}") from None
 
@@ -89,8 +89,8 @@ def _read_claim(data: Mapping[str, Any]) -> Claim:
         figure=None if figure is None else _read_figure(figure),
         unit=data["unit"],
         evidence=tuple(
-            Evidence(one["file"], one["rule"], one["select"], one["parameters"])
-            for one in data["evidence"]
+            Evidence(proof["file"], proof["rule"], proof["select"], proof["parameters"])
+            for proof in data["evidence"]
         ),
         intervention=data["intervention"],
         verdict=data["verdict"],

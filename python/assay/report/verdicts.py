@@ -33,9 +33,9 @@ def changes_problem(files: RunFiles, claim: Claim) -> str:
     if not changes:
         return ""
     name = claim.details.get("trial") or claim.details.get("experiment")
-    for one in files.journal:
-        if one["kind"] == "experiment" and one["data"].get("name") == name:
-            made = (one["data"].get("candidate") or {}).get("changes")
+    for record in files.journal:
+        if record["kind"] == "experiment" and record["data"].get("name") == name:
+            made = (record["data"].get("candidate") or {}).get("changes")
             return "" if made == changes else f"{name} changed {made}, not {changes}"
     return f"expected the experiment {name} in the journal, got none"
 
@@ -44,12 +44,12 @@ def _recorded(files: RunFiles, claim: Claim) -> str:
     """The journal's verdict on the same experiment, written when it ended."""
     name = claim.details.get("experiment")
     records = [
-        one["data"]
-        for one in files.journal
-        if one["kind"] in ("verdict", "noise") and one["data"].get("experiment") == name
+        record["data"]
+        for record in files.journal
+        if record["kind"] in ("verdict", "noise") and record["data"].get("experiment") == name
     ]
     if not records:
-        if any(one.rule == "verdict" for one in claim.evidence):
+        if any(proof.rule == "verdict" for proof in claim.evidence):
             return f"expected a verdict of {name} in the journal, got none"
         return ""
     last = records[-1]

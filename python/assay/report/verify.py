@@ -107,9 +107,9 @@ def verify(folder: Path) -> Verification:
             )
         checks.append(Check("journal", False, "expected a report record, got none"))
         return Verification(folder.name, tuple(checks))
-    later = [one for one in reading.records if one.number > record.number]
+    later = [following for following in reading.records if following.number > record.number]
     hashed = list(_files(files, record.data, later))
-    files.untrusted = {one.name for one in hashed if not one.passed}
+    files.untrusted = {check.name for check in hashed if not check.passed}
     checks += hashed
     try:
         claims, provenance = from_data(read_json("report", files.path(REPORT_DATA)))
@@ -123,7 +123,7 @@ def verify(folder: Path) -> Verification:
     checks += _texts(files, claims, provenance)
     extent = {
         "claims": len(claims),
-        "rows": sum(one["kind"] == "block" for one in files.journal),
+        "rows": sum(row["kind"] == "block" for row in files.journal),
         "files": len(record.data.get("files", {})),
         "journal records": len(reading.records),
     }
@@ -133,7 +133,7 @@ def verify(folder: Path) -> Verification:
 
 def _files(files: RunFiles, data: Mapping[str, Any], later: list[Any]) -> Iterator[Check]:
     """SHA-256 of every file beside the one in the journal."""
-    undone = any(one.kind in ("reverted", "recovered") for one in later)
+    undone = any(record.kind in ("reverted", "recovered") for record in later)
     for name, expected in sorted(data.get("files", {}).items()):
         if not files.has(name):
             gone = name == MAY_BE_GONE
@@ -165,9 +165,9 @@ def _configuration(reading: Any, record: Any, provenance: Provenance) -> Iterato
     """The settings that the report ends with are those that the engine last read back."""
     settings = provenance.details.get("settings")
     hashes = [
-        one.data["hash"]
-        for one in reading.records[: record.number]
-        if one.kind in ("safe", "applied", "reverted") and one.data.get("hash")
+        earlier.data["hash"]
+        for earlier in reading.records[: record.number]
+        if earlier.kind in ("safe", "applied", "reverted") and earlier.data.get("hash")
     ]
     if settings is None or not hashes:
         return
@@ -180,7 +180,9 @@ def _configuration(reading: Any, record: Any, provenance: Provenance) -> Iterato
 
 def _rows(files: RunFiles) -> Iterator[Check]:
     """Every row of experiments.parquet is a block of the journal, and the other way around."""
-    recorded = [canonical(plain(one["data"])) for one in files.journal if one["kind"] == "block"]
+    recorded = [
+        canonical(plain(record["data"])) for record in files.journal if record["kind"] == "block"
+    ]
     if not recorded and not files.has(EXPERIMENTS):
         return
     try:
@@ -222,7 +224,7 @@ def _problem(files: RunFiles, claim: Claim, threshold: float) -> str:
 
 
 def _derived(files: RunFiles, claim: Claim) -> Interval | None:
-    rules = [one for one in claim.evidence if one.rule != "verdict"]
+    rules = [proof for proof in claim.evidence if proof.rule != "verdict"]
     figures = [derivations.derive(files, rule) for rule in rules]
     if not claim.evidence:
         raise InputError("no evidence is named")
@@ -233,8 +235,8 @@ def _derived(files: RunFiles, claim: Claim) -> Interval | None:
 
 def _equal(first: Interval, second: Interval) -> bool:
     return all(
-        one == other or math.isclose(one, other, rel_tol=TOLERANCE)
-        for one, other in zip(first, second, strict=True)
+        value == other or math.isclose(value, other, rel_tol=TOLERANCE)
+        for value, other in zip(first, second, strict=True)
     )
 
 
@@ -267,6 +269,6 @@ def _notes(
     extra = [name for name in files.evidence_files() if name not in covered]
     if extra:
         yield f"not covered by the report: {', '.join(extra[:8])}"
-    kinds = [one.kind for one in later if one.kind != "finished"]
+    kinds = [record.kind for record in later if record.kind != "finished"]
     if kinds:
         yield f"the journal goes on after the report: {', '.join(kinds[:8])}"

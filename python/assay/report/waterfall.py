@@ -24,13 +24,13 @@ def waterfall(steps: pl.DataFrame) -> list[tuple[str, Interval]]:
     if not like.height:
         return []
     row = like.row((like.height - 1) // 2, named=True)
-    found = [(name, _figure(like, row, name)) for name in TERMS if name in like.columns]
-    found.append((OBSERVED, _figure(like, row, "observed_ns")))
+    terms = [(name, _figure(like, row, name)) for name in TERMS if name in like.columns]
+    terms.append((OBSERVED, _figure(like, row, "observed_ns")))
     floor = float(row.get("floor") or 0.0)
     if floor > 0:
         share = floor / float(row["observed_ns"])
-        found.append((FLOOR_SHARE, Interval(share, share, share)))
-    return found
+        terms.append((FLOOR_SHARE, Interval(share, share, share)))
+    return terms
 
 
 def _figure(like: pl.DataFrame, row: dict[str, float], name: str) -> Interval:

@@ -17,7 +17,7 @@ def writer_digest() -> str:
     for package in _PACKAGES:
         folder = files(package)
         parts = [*folder.iterdir(), *folder.joinpath("assets").iterdir()]
-        for part in sorted(parts, key=lambda one: one.name):
+        for part in sorted(parts, key=lambda file: file.name):
             if part.is_file() and part.name.endswith((".py", ".css", ".html")):
                 total.update(part.name.encode() + b"\0" + part.read_bytes())
     return total.hexdigest()

@@ -106,8 +106,8 @@ class _Layer:
         x = _repeated_rows(device, host, rows, activation)
         out = xp.empty((rows, self.outputs), dtype=x.dtype, device=device)
 
-        def multiply(one: Weights) -> None:
-            ops.linear(x, one, out=out)
+        def multiply(weight: Weights) -> None:
+            ops.linear(x, weight, out=out)
 
         counted = counting.count(device, lambda _: multiply(weights[0]))
         operations = [functools.partial(multiply, weight) for weight in weights]

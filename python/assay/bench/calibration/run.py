@@ -52,18 +52,18 @@ def calibrate(
     with without_pytorch():
         count = sum(1 for _ in _chosen(device, formats))
         # One after another, so that the weights of a format are freed before those of the next.
-        for number, one in enumerate(_chosen(device, formats), 1):
-            report(f"[{number}/{count}] {one.name}")
+        for number, what in enumerate(_chosen(device, formats), 1):
+            report(f"[{number}/{count}] {what.name}")
             try:
                 left = budget_s - (time.perf_counter() - start)
                 most = max(2.0 * left / (count - number + 1), plan.seconds)
-                sampled[one.name] = measure(one, replace(plan, max_seconds=most))
+                sampled[what.name] = measure(what, replace(plan, max_seconds=most))
             except WrongAnswerError as error:
-                failed.append(one.name)
+                failed.append(what.name)
                 notes.append(error.message)
             except AssayError as error:
-                notes.append(f"not measured: {one.name}: {error.message}")
-    ceilings = {name: one.ceiling for name, one in sampled.items()}
+                notes.append(f"not measured: {what.name}: {error.message}")
+    ceilings = {name: sample.ceiling for name, sample in sampled.items()}
     values = given_values(device, ceilings)
     other = background.cores()
     return Calibration(
@@ -95,7 +95,7 @@ def _disturbances(sampled: dict[str, Sampled], other_cores: float | None) -> lis
         notes.append(
             f"other programs kept {other_cores:.2f} cores busy: calibrate again on an idle machine"
         )
-    loud = [name for name, one in sampled.items() if not one.is_quiet]
+    loud = [name for name, sample in sampled.items() if not sample.is_quiet]
     if loud:
         notes.append(
             f"{len(loud)} of {len(sampled)} ceilings had too few undisturbed samples and are the "

@@ -86,8 +86,8 @@ def measure(what: Measurement, plan: SamplingPlan) -> Sampled:
     is_quiet = len(quiet) >= LEAST_QUIET
     unit = UNITS[what.unit]
     values = [
-        unit.value(subject.amount, one) * unit.scale
-        for one in (quiet if is_quiet else quiet + disturbed)
+        unit.value(subject.amount, seconds) * unit.scale
+        for seconds in (quiet if is_quiet else quiet + disturbed)
     ]
     # Other programs only make samples worse: the best of disturbed ones are nearest to the ceiling.
     shares = _MIDDLE if is_quiet else _BEST if unit.higher_is_better else _LEAST

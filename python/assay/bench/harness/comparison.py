@@ -48,7 +48,7 @@ class Comparison:
 
     def of(self, verdict: str) -> tuple[Verdict, ...]:
         """The figures with this verdict."""
-        return tuple(one for one in self.verdicts if one.verdict == verdict)
+        return tuple(judged for judged in self.verdicts if judged.verdict == verdict)
 
     def to_data(self) -> dict[str, Any]:
         """As plain data."""

@@ -233,7 +233,7 @@ def _result(data: Mapping[str, Any]) -> Result:
         load_average=(tuple(before), tuple(after)),
         # Older files have none.
         other_cores=None if data.get("other_cores") is None else float(data["other_cores"]),
-        figures=tuple(_figure(one) for one in data["figures"]),
+        figures=tuple(_figure(figure) for figure in data["figures"]),
     )
 
 
@@ -242,7 +242,7 @@ def _figure(data: Mapping[str, Any]) -> Figure:
         raise ValueError(f"unknown unit {data['unit']!r}")
     check = data["check"]
     own = _series(data["own"])
-    others = [one for one in (data["ceiling"], *data["rivals"]) if one is not None]
+    others = [other for other in (data["ceiling"], *data["rivals"]) if other is not None]
     if not own.values or any(len(other["rounds"]) != len(own.rounds) for other in others):
         raise ValueError(f"figure {data['name']!r} lacks rounds")
     if any(value == 0.0 for other in others for value in other["rounds"]):

@@ -20,7 +20,7 @@ def waited_seconds(folder: Path = _TASKS) -> float | None:
     Linux counts them in `/proc/self/task/*/schedstat`; other systems do not.
     """
     waited = [_waited_ns(task) for task in folder.glob("*")]
-    known = [one for one in waited if one is not None]
+    known = [wait_ns for wait_ns in waited if wait_ns is not None]
     return sum(known) * 1e-9 if known else None
 
 

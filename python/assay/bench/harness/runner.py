@@ -146,8 +146,8 @@ def _rounds(samplers: list[Sampler], plan: SamplingPlan) -> None:
         number += 1
 
 
-def _worse(one: float, other: float) -> float:
-    return math.nan if math.isnan(one) or math.isnan(other) else max(one, other)
+def _worse(first: float, second: float) -> float:
+    return math.nan if math.isnan(first) or math.isnan(second) else max(first, second)
 
 
 def _is_cold(prepared: PreparedCase, cache_bytes: int | None) -> bool | None:

@@ -66,10 +66,10 @@ def rivals(suite: Suite, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def cases(found: Sequence[Case], parts: Sequence[str]) -> list[Case]:
+def cases(offered: Sequence[Case], parts: Sequence[str]) -> list[Case]:
     """The cases whose name contains one of these parts; all where none is given."""
-    names = [case.name for case in found]
+    names = [case.name for case in offered]
     for part in parts:
         if not any(part in name for name in names):
             raise unknown_name("case", part, names)
-    return [case for case in found if not parts or any(part in case.name for part in parts)]
+    return [case for case in offered if not parts or any(part in case.name for part in parts)]

@@ -105,18 +105,18 @@ def versions(device: Device) -> dict[str, str | None]:
     """Versions that a measurement depends on: ours, those of the rivals, and of CUDA."""
     build: Any = build_info()
     checks = " with checks" if build["debug_assertions"] else ""
-    found: dict[str, str | None] = {
+    versions_by_name: dict[str, str | None] = {
         "assay": f"{build['version']}{checks}",
         "python": platform.python_version(),
     }
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            versions_by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = None
+            versions_by_name[name] = None
     if device.capabilities.is_gpu:
-        found |= cuda.versions()
-    return found
+        versions_by_name |= cuda.versions()
+    return versions_by_name
 
 
 def _commit() -> str | None:

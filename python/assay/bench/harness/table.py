@@ -125,12 +125,12 @@ def conditions(result: Result) -> list[str]:
 
 def _ceilings(result: Result) -> Iterator[str]:
     """Each ceiling with the range of its medians over the cases."""
-    found: dict[tuple[str, str], list[float]] = {}
+    medians: dict[tuple[str, str], list[float]] = {}
     for figure in result.figures:
         if figure.ceiling is not None:
             key = (figure.ceiling.name, figure.unit)
-            found.setdefault(key, []).append(figure.ceiling.median)
-    for (name, unit), values in found.items():
+            medians.setdefault(key, []).append(figure.ceiling.median)
+    for (name, unit), values in medians.items():
         low, high = number(min(values)), number(max(values))
         yield f"ceiling: {name}, {low if low == high else f'{low} to {high}'} {unit}"
 
@@ -144,8 +144,8 @@ def _bars(result: Result) -> Iterator[str]:
         rival = figure.rivals[0]
         times = [1 / ratio for ratio in figure.paired(rival)]
         verdict = "met" if median(times) <= most else "MISSED"
-        found = _ratio(median(times), median_interval(times))
-        yield f"{figure.name}: {found} times as long as {rival.name}, bar {most:g}: {verdict}"
+        times_as_long = _ratio(median(times), median_interval(times))
+        yield f"{figure.name}: {times_as_long} times as long as {rival.name}, bar {most:g}: {verdict}"
 
 
 def markdown(result: Result, comparison: Comparison | None = None) -> str:

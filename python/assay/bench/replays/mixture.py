@@ -45,8 +45,8 @@ def _bayes_factor(statistic: float, count: int, scale: float) -> float:
             exponent = -0.5 * (u * u + count * (u * mean - effect) ** 2)
             return math.exp((count - 1) * math.log(u) + exponent) if u > 0.0 else 0.0
 
-        found, _ = integrate.quad(density, 0.0, _most(count, effect), epsabs=0.0, epsrel=1e-10)
-        return float(found)
+        likelihood, _ = integrate.quad(density, 0.0, _most(count, effect), epsabs=0.0, epsrel=1e-10)
+        return float(likelihood)
 
     def weighted(effect: float) -> float:
         prior = math.exp(-0.5 * effect * effect / scale) / math.sqrt(2.0 * math.pi * scale)

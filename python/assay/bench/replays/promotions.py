@@ -57,21 +57,24 @@ def replay(
     pairs = itertools.islice(schedule.alternating(seed), count)
     for number, arms in enumerate(pairs, 1):
         values = {arm: math.log(next(blocks)) for arm in arms}
-        found = sequence.add(values["treatment"] - values["control"] + gain)
-        missed = missed or not found.lo <= gain <= found.hi
-        if promoted is None and number >= least and math.isfinite(found.hi):
-            decision = decide(as_ratios(found), threshold)
+        difference = sequence.add(values["treatment"] - values["control"] + gain)
+        missed = missed or not difference.lo <= gain <= difference.hi
+        if promoted is None and number >= least and math.isfinite(difference.hi):
+            decision = decide(as_ratios(difference), threshold)
             promoted = number if decision.verdict == "improved" else None
     return Replayed(promoted, count, missed)
 
 
 def promotions(noise: RecordedNoise, effect: float, runs: int, seconds: float) -> Promotions:
     """Many experiments, each with its own place and order."""
-    found = [replay(noise, effect, seed, seconds) for seed in range(runs)]
-    after = sorted(math.inf if one.promoted_after is None else one.promoted_after for one in found)
+    replays = [replay(noise, effect, seed, seconds) for seed in range(runs)]
+    after = sorted(
+        math.inf if replayed.promoted_after is None else replayed.promoted_after
+        for replayed in replays
+    )
     return Promotions(
         runs=runs,
-        promoted=sum(math.isfinite(one) for one in after) / runs,
-        missed=sum(one.missed for one in found) / runs,
+        promoted=sum(math.isfinite(pairs) for pairs in after) / runs,
+        missed=sum(replayed.missed for replayed in replays) / runs,
         median_pairs=after[(runs - 1) // 2],
     )

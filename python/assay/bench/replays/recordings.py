@@ -77,7 +77,7 @@ class RecordedGrid:
 
     def truth(self, point: Point, without: int) -> float:
         """The rate of a point by the repetitions that a search did not see."""
-        others = [one for one in range(self.repetitions) if one != without]
+        others = [repetition for repetition in range(self.repetitions) if repetition != without]
         return math.fsum(self.rate(other, point) for other in others) / len(others)
 
 
@@ -102,10 +102,10 @@ def grid(path: Path) -> RecordedGrid:
     try:
         knobs = {str(name): tuple(values) for name, values in data["grid"].items()}
         visits = {
-            (int(one["repetition"]), tuple(one["settings"][name] for name in knobs)): tuple(
-                float(tokens) / float(seconds) for tokens, seconds in one["blocks"]
+            (int(visit["repetition"]), tuple(visit["settings"][name] for name in knobs)): tuple(
+                float(tokens) / float(seconds) for tokens, seconds in visit["blocks"]
             )
-            for one in data["visits"]
+            for visit in data["visits"]
         }
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise _malformed(path, "a grid of knobs, and visits with settings and blocks") from error

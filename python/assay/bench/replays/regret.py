@@ -70,7 +70,7 @@ class Curve:
     @property
     def arrived(self) -> int:
         """The first trial from which on the regret stays within 5 %; one more than all if never."""
-        last = max((at for at, one in enumerate(self.regrets, 1) if one > WITHIN), default=0)
+        last = max((at for at, regret in enumerate(self.regrets, 1) if regret > WITHIN), default=0)
         return last + 1
 
 
@@ -101,7 +101,9 @@ def plain(grid: RecordedGrid) -> dict[str, Setting]:
 
 def median_curve(curves: Sequence[Curve]) -> list[float]:
     """The median regret after each trial."""
-    return [_median([one.regrets[at] for one in curves]) for at in range(len(curves[0].regrets))]
+    return [
+        _median([raced.regrets[at] for raced in curves]) for at in range(len(curves[0].regrets))
+    ]
 
 
 def _median(values: list[float]) -> float:

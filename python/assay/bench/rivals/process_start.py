@@ -40,11 +40,11 @@ class ProcessStart(NamedTuple):
 def commands(source: str, path: Path | None, prompt: str, device: str) -> dict[str, list[str]]:
     """Command lines that print the first token of a continuation, by subject."""
     options = ["--prompt", prompt, "--max-tokens", "1", "--greedy", "--device", device]
-    found = {"assay": [sys.executable, "-m", "assay", "generate", source, *options]}
+    by_subject = {"assay": [sys.executable, "-m", "assay", "generate", source, *options]}
     if path is not None:
         arguments = [str(path), prompt, str(usable_cores())]
-        found["llama.cpp"] = [sys.executable, "-c", _START_LLAMA_CPP, *arguments]
-    return found
+        by_subject["llama.cpp"] = [sys.executable, "-c", _START_LLAMA_CPP, *arguments]
+    return by_subject
 
 
 def run_to_first_byte(command: Sequence[str], *, monitor_memory: bool = False) -> ProcessStart:
@@ -104,7 +104,7 @@ def anonymous_bytes(process: int) -> float:
     """Anonymous resident memory of a process (RssAnon); zero once it has ended."""
     try:
         with open(f"/proc/{process}/status", encoding="ascii") as lines:
-            found = [line for line in lines if line.startswith("RssAnon:")]
+            sizes = [line for line in lines if line.startswith("RssAnon:")]
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
-    return float(found[0].split()[1]) * 1024 if found else 0.0
+    return float(sizes[0].split()[1]) * 1024 if sizes else 0.0

@@ -57,10 +57,10 @@ class VllmClient:
         try:
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
-            found: dict[str, float] = json.loads(self._process.stdout.readline())
+            figures: dict[str, float] = json.loads(self._process.stdout.readline())
         except (BrokenPipeError, ValueError):
             raise InputError(f"{NAME}: expected figures, got {self._last_words()}") from None
-        return found
+        return figures
 
     def _last_words(self) -> str:
         self._said.seek(0)
@@ -111,10 +111,10 @@ def _block(serve: Any, datasets: Any, asked: dict[str, Any]) -> dict[str, float]
     given = {name: value for name, value in known.items() if name in parameters}
     cpu_s = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
-        found = asyncio.run(serve.benchmark(**given))
+        result = asyncio.run(serve.benchmark(**given))
     cpu_s = time.process_time() - cpu_s
-    tokens = float(found["total_output_tokens"])
-    return {"seconds": float(found["duration"]), "cpu_seconds": cpu_s, "tokens": tokens}
+    tokens = float(result["total_output_tokens"])
+    return {"seconds": float(result["duration"]), "cpu_seconds": cpu_s, "tokens": tokens}
 
 
 def _main() -> None:

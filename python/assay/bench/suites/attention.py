@@ -199,14 +199,14 @@ def _paged(settings: Settings, dtype: str, sequences: int, tokens: int) -> Prepa
         kind = getattr(module, inputs.DTYPES[dtype])
         index = module.arange(sequences) % distinct
         dense = [upload(host.transpose(0, 2, 1, 3)).to(kind)[index] for host in (host_k, host_v)]
-        pairs = [[one.clone() for one in dense] for _ in caches]
+        pairs = [[tensor.clone() for tensor in dense] for _ in caches]
         placed = upload(host_q[:, :, None]).to(kind)
         attend = module.nn.functional.scaled_dot_product_attention
 
-        def one(pair: list[Any]) -> object:
+        def attend_pair(pair: list[Any]) -> object:
             return attend(placed, *pair, enable_gqa=True)
 
-        return pytorch_graph(module, [functools.partial(one, p) for p in pairs] * repeats)
+        return pytorch_graph(module, [functools.partial(attend_pair, p) for p in pairs] * repeats)
 
     repeats = max(1, times // len(caches))
     torch: Subject | Absent = Absent("PyTorch", "has no paged cache on a CPU")

@@ -134,7 +134,7 @@ def cases(settings: Settings) -> list[Case]:
 
 def _decode(models: LoadedModels, count: int) -> PreparedCase:
     prompt = models.encode(PROMPT)
-    own, rivals = models.subjects(lambda one, _: one.decode(prompt, count)[0], 1.0)
+    own, rivals = models.subjects(lambda subject, _: subject.decode(prompt, count)[0], 1.0)
     nbytes = models.engine.describe()["streamed_bytes"]
     agreement = [
         _agreement(models.own, rival, prompt, count)
@@ -172,7 +172,9 @@ def _prompts(models: LoadedModels) -> list[list[int]]:
 
 def _prefill(models: LoadedModels) -> PreparedCase:
     prompts = _prompts(models)
-    own, rivals = models.subjects(lambda one, i: one.prefill(prompts[i % len(prompts)])[0], PREFILL)
+    own, rivals = models.subjects(
+        lambda subject, i: subject.prefill(prompts[i % len(prompts)])[0], PREFILL
+    )
 
     def error(number: int) -> float:
         prompt = prompts[number % len(prompts)]
@@ -188,7 +190,7 @@ def _prefill(models: LoadedModels) -> PreparedCase:
 def _concurrent(models: LoadedModels, count: int) -> PreparedCase:
     prompts = [models.encode(text) for text in PROMPTS]
     own, rivals = models.subjects(
-        lambda one, _: one.decode_batch(prompts, count)[0], REQUESTS * count
+        lambda subject, _: subject.decode_batch(prompts, count)[0], REQUESTS * count
     )
 
     def error(_: int) -> float:

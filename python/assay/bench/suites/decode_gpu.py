@@ -208,11 +208,11 @@ def touched_experts(shape: ModelShape, tokens: int) -> float:
 
     scope = "kernels.experts"
     given = {"tokens": tokens, "experts": shape.experts.experts, "chosen": shape.experts.top_k}
-    found = stack.registry().resolve(
+    touched = stack.registry().resolve(
         f"{scope}.touched", {f"{scope}.{name}": float(value) for name, value in given.items()}
     )
-    assert found.value is not None, found.missing
-    return found.value
+    assert touched.value is not None, touched.missing
+    return touched.value
 
 
 def _reading(engines: EngineCache, nbytes: int) -> Subject:
@@ -278,7 +278,7 @@ class ProcessStarts:
         return float(len(self._texts) != 1)
 
     def _start(self) -> tuple[float, float]:
-        found = process_start.run_to_first_byte(self._command, monitor_memory=True)
-        self._measured.append((found.seconds, found.anonymous_bytes))
-        self._texts.add(found.text)
+        started = process_start.run_to_first_byte(self._command, monitor_memory=True)
+        self._measured.append((started.seconds, started.anonymous_bytes))
+        self._texts.add(started.text)
         return self._measured[-1]

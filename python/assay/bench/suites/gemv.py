@@ -77,8 +77,8 @@ def _prepare(settings: Settings, format: str, rows: int, outputs: int, inner: in
     x = inputs.upload(device, inputs.standard_normal((rows, inner), 2), activation)
     out = xp.empty((rows, outputs), dtype=x.dtype, device=device)
 
-    def multiply(one: Weights) -> None:
-        ops.linear(x, one, out=out)
+    def multiply(weight: Weights) -> None:
+        ops.linear(x, weight, out=out)
 
     counted = counting.count(device, lambda _: multiply(weights[0]))
     operations = [functools.partial(multiply, weight) for weight in weights]
@@ -127,13 +127,13 @@ def _rivals(
         weights = [full, *(full.clone() for _ in range(count - 1))]
         placed = upload(given.astype(np.float32)).to(kind)
 
-        def one(number: int) -> object:
+        def multiply_placed(number: int) -> object:
             return module.nn.functional.linear(placed, weights[number % count])
 
         if not device.capabilities.is_gpu:
-            return one
+            return multiply_placed
         return pytorch_graph(
-            module, [functools.partial(one, index) for index in range(count)] * repeats
+            module, [functools.partial(multiply_placed, index) for index in range(count)] * repeats
         )
 
     done = amount * (repeats * count if device.capabilities.is_gpu else 1)

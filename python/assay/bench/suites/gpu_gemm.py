@@ -74,11 +74,11 @@ def _fp8(device: Device, m: int, k: int, n: int) -> PreparedCase:
 
     def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
         a, b = (upload(code).view(module.float8_e4m3fn) for code in codes)
-        one = module.ones((), device=a.device)
+        unit = module.ones((), device=a.device)
         columns = b.t()
 
         def call(_: int) -> object:
-            return module._scaled_mm(a, columns, one, one, out_dtype=module.bfloat16)
+            return module._scaled_mm(a, columns, unit, unit, out_dtype=module.bfloat16)
 
         return call
 

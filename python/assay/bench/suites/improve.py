@@ -63,9 +63,9 @@ class _Race:
 
     def note(self, name: str, search: Searcher) -> str:
         """The median curve in words."""
-        found = median_curve([self.curve(name, search, seed) for seed in range(self.seeds)])
-        regrets = [found[self.trials(share) - 1] for share in SHARES]
-        first = next((at for at, one in enumerate(found, 1) if one <= WITHIN), None)
+        medians = median_curve([self.curve(name, search, seed) for seed in range(self.seeds)])
+        regrets = [medians[self.trials(share) - 1] for share in SHARES]
+        first = next((at for at, regret in enumerate(medians, 1) if regret <= WITHIN), None)
         values = ", ".join(
             f"{regret:.1%} after {self.trials(share)}"
             for share, regret in zip(SHARES, regrets, strict=True)
@@ -75,8 +75,10 @@ class _Race:
 
     def exhaustive_note(self) -> str:
         """What one repetition tells of the others, in words."""
-        found = statistics.median(exhaustive(self.grid, seed) for seed in range(self.seeds))
-        return f"all {len(self.grid.points)} measured, the highest taken: median regret {found:.1%}"
+        regret = statistics.median(exhaustive(self.grid, seed) for seed in range(self.seeds))
+        return (
+            f"all {len(self.grid.points)} measured, the highest taken: median regret {regret:.1%}"
+        )
 
     def trials(self, share: float) -> int:
         """A share of the configurations as trials."""
@@ -85,19 +87,19 @@ class _Race:
 
 def cases(settings: Settings) -> list[Case]:
     """Regret over the recorded grids, then experiments over recorded noise."""
-    found = _regrets(_Race(recordings.FOLDER / recordings.GRID, settings.quick), "")
+    gathered = _regrets(_Race(recordings.FOLDER / recordings.GRID, settings.quick), "")
     if not settings.quick:
         for name, file in recordings.FURTHER_GRIDS.items():
-            found += _regrets(_Race(recordings.FOLDER / file, settings.quick), f"{name}: ")
+            gathered += _regrets(_Race(recordings.FOLDER / file, settings.quick), f"{name}: ")
     for path in (recordings.FOLDER / name for name in recordings.NOISE):
         if path.is_file():
-            found += _experiments(recordings.noise(path), settings.quick)
-    return found
+            gathered += _experiments(recordings.noise(path), settings.quick)
+    return gathered
 
 
 def _regrets(race: _Race, label: str) -> list[Case]:
     size = {"configurations": len(race.grid.points), "repetitions": race.grid.repetitions}
-    arrival = functools.partial(_raced, race, lambda one: float(one.arrived))
+    arrival = functools.partial(_raced, race, lambda raced: float(raced.arrived))
     regrets = [
         Case(
             f"{label}trials to within {WITHIN:.0%} of the best",
@@ -121,8 +123,8 @@ def _regrets(race: _Race, label: str) -> list[Case]:
     return regrets
 
 
-def _share_of_best(trials: int, one: Curve) -> float:
-    return 1.0 - one.regrets[trials - 1]
+def _share_of_best(trials: int, raced: Curve) -> float:
+    return 1.0 - raced.regrets[trials - 1]
 
 
 def _raced(race: _Race, measured: Callable[[Curve], float]) -> PreparedCase:

@@ -83,8 +83,8 @@ class _Block:
 
     def error(self, number: int) -> float:
         """How far the tokens of a window are from those that were asked for."""
-        found = self.own(number)
-        return abs(found.output_tokens / (self.requests * self.tokens) - 1.0)
+        window = self.own(number)
+        return abs(window.output_tokens / (self.requests * self.tokens) - 1.0)
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -112,16 +112,16 @@ def cases(settings: Settings) -> list[Case]:
     ]
 
 
-def _tokens(found: dict[str, float]) -> float:
-    return found["seconds"] / found["tokens"]
+def _tokens(measured: dict[str, float]) -> float:
+    return measured["seconds"] / measured["tokens"]
 
 
-def _cost(found: dict[str, float]) -> float:
-    return found["cpu_seconds"] / found["tokens"]
+def _cost(measured: dict[str, float]) -> float:
+    return measured["cpu_seconds"] / measured["tokens"]
 
 
-def _requests(found: dict[str, float]) -> float:
-    return found["seconds"] / found["requests"]
+def _requests(measured: dict[str, float]) -> float:
+    return measured["seconds"] / measured["requests"]
 
 
 def _prepared(
@@ -132,19 +132,19 @@ def _prepared(
     has_ceiling: bool,
 ) -> PreparedCase:
     def own(number: int) -> float:
-        found = block.own(number)
+        window = block.own(number)
         return figure(
             {
-                "seconds": found.seconds,
-                "cpu_seconds": (found.client_cpu_share or math.nan) * found.seconds,
-                "tokens": float(found.output_tokens),
+                "seconds": window.seconds,
+                "cpu_seconds": (window.client_cpu_share or math.nan) * window.seconds,
+                "tokens": float(window.output_tokens),
                 "requests": float(block.requests),
             }
         )
 
     def theirs(_: int) -> float:
-        found = rival().run(block.server().url, block.requests, block.at_once, block.tokens)
-        return figure({**found, "requests": float(block.requests)})
+        measured = rival().run(block.server().url, block.requests, block.at_once, block.tokens)
+        return figure({**measured, "requests": float(block.requests)})
 
     # What the schedule allows: every connection always has a request.
     alone_s = (TTFT_S + (block.tokens - 1) * ITL_S) / share

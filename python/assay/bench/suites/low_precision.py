@@ -58,6 +58,6 @@ def int4_groups(values: NumPyArray, group: int) -> NumPyArray:
     groups = values.reshape(values.shape[0], -1, group)
     least = groups.min(axis=2, keepdims=True)
     step = ((groups.max(axis=2, keepdims=True) - least) / INT4_STEPS).astype(np.float16)
-    least, step = (one.astype(np.float16).astype(np.float32) for one in (least, step))
+    least, step = (exact.astype(np.float16).astype(np.float32) for exact in (least, step))
     count = np.rint((groups - least) / step).clip(0, INT4_STEPS)
     return np.asarray((least + count * step).astype(np.float32).reshape(values.shape))

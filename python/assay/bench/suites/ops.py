@@ -120,10 +120,12 @@ def _torch(
     """PyTorch's operation, in a graph of as many nodes where ours is in one."""
 
     def in_torch(module: Any, upload: Callable[[Any], Any]) -> Call:
-        one = prepared.in_torch(module, upload)
+        operation = prepared.in_torch(module, upload)
         if times == 1:
-            return one
-        return pytorch_graph(module, [functools.partial(one, index) for index in range(times)])
+            return operation
+        return pytorch_graph(
+            module, [functools.partial(operation, index) for index in range(times)]
+        )
 
     return pytorch_rival(setup.device, in_torch, times * nbytes)
 

@@ -75,11 +75,11 @@ def _overlap(device: Device, smallest: int, largest: int, seed: int) -> float:
             live.pop(source.randrange(len(live))).free()
             continue
         live.append(device.allocate(source.randint(smallest, largest)))
-        spans = sorted((one.pointer, one.pointer + one.nbytes) for one in live)
+        spans = sorted((buffer.pointer, buffer.pointer + buffer.nbytes) for buffer in live)
         for (_, end), (start, _) in itertools.pairwise(spans):
             wrong += max(0, end - start)
-    for one in live:
-        one.free()
+    for buffer in live:
+        buffer.free()
     return float(wrong + device.pool_statistics()["allocated_bytes"])
 
 

@@ -19,5 +19,5 @@ def suite(name: str) -> Suite:
     """The suite of this name."""
     if name not in SUITES:
         raise unknown_name("suite", name, SUITES, "assay bench --help lists them")
-    found: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
-    return found
+    loaded: Suite = importlib.import_module(f"assay.bench.suites.{name}").SUITE
+    return loaded

@@ -107,18 +107,18 @@ def _seconds(virtual_ns: int) -> float:
     return virtual_ns * 1e-9
 
 
-def _reserved_share(found: dict[str, Any], virtual_ns: int) -> float:
-    return float(found["units"][0] / (RESERVED * _seconds(virtual_ns)))
+def _reserved_share(outcome: dict[str, Any], virtual_ns: int) -> float:
+    return float(outcome["units"][0] / (RESERVED * _seconds(virtual_ns)))
 
 
-def _fairness(weights: Sequence[int], found: dict[str, Any], virtual_ns: int) -> float:
-    total = sum(found["units"])
-    shares = zip(found["units"], weights, strict=True)
+def _fairness(weights: Sequence[int], outcome: dict[str, Any], virtual_ns: int) -> float:
+    total = sum(outcome["units"])
+    shares = zip(outcome["units"], weights, strict=True)
     return float(min(units / total / (weight / sum(weights)) for units, weight in shares))
 
 
-def _wait(found: dict[str, Any], virtual_ns: int) -> float:
-    return float(max(found["longest_wait_ns"]) * 1e-9)
+def _wait(outcome: dict[str, Any], virtual_ns: int) -> float:
+    return float(max(outcome["longest_wait_ns"]) * 1e-9)
 
 
 def _virtual_case(

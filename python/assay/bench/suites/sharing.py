@@ -127,8 +127,8 @@ def _checked(pair: SharedModels, error: Callable[[], float]) -> Callable[[int], 
     """The error, or NaN if a request got another number of tokens than it asked for."""
 
     def checked(_: int) -> float:
-        found = error()
-        return float("nan") if pair.wrong() else found
+        largest = error()
+        return float("nan") if pair.wrong() else largest
 
     return checked
 

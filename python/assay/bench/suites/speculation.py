@@ -72,7 +72,7 @@ def cases(settings: Settings) -> list[Case]:
     """Every method on every text; a draft model also beside weights of full precision."""
     engines = Engines(settings)
     count = QUICK_TOKENS if settings.quick else TOKENS
-    found = []
+    gathered = []
     for text in TEXTS:
         for method, options in METHODS.items():
             # A draft in a smaller format pays where the model's own format is larger.
@@ -81,8 +81,8 @@ def cases(settings: Settings) -> list[Case]:
             facts = {"model": settings.model or MODEL, "tokens": count, **base, **chosen}
             name = f"{method}, {text}, {count} tokens"
             prepare = functools.partial(_prepare, engines, base, chosen, TEXTS[text], count)
-            found.append(Case(name, "tok/s", prepare, facts))
-    return found
+            gathered.append(Case(name, "tok/s", prepare, facts))
+    return gathered
 
 
 def _prepare(

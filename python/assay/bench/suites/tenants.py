@@ -148,8 +148,8 @@ def flooding(floods: Sequence[Flood]) -> Iterator[None]:
             yield
         finally:
             stop.set()
-            for one in running:
-                one.result()
+            for flood in running:
+                flood.result()
 
 
 class WeightedTenants:
@@ -185,7 +185,7 @@ class WeightedTenants:
                 time.perf_counter_ns(),
             )
         gained = [late - early for early, late in zip(before, after, strict=True)]
-        return [one / max(sum(gained), 1) for one in gained], sum(gained) / (end - start)
+        return [tokens / max(sum(gained), 1) for tokens in gained], sum(gained) / (end - start)
 
     def error(self, seconds: float) -> float:
         """Largest deviation of a share from its weight; NaN if passes were lost or repeated."""

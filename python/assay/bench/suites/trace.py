@@ -54,7 +54,7 @@ class _File:
 def cases(settings: Settings) -> list[Case]:
     """Summary and import of each size: time and memory."""
     sizes = [size[0] for size in settings.sizes] or [QUICK_EVENTS if settings.quick else EVENTS]
-    found = []
+    gathered = []
     for events in sizes:
         # Of a small file, starting the process would be most of the time.
         bar = {TIMES_AT_MOST: 0.1} if events >= EVENTS else {}
@@ -65,7 +65,7 @@ def cases(settings: Settings) -> list[Case]:
             ("import to Parquet", "s", _store_seconds),
             ("import to Parquet, peak resident memory", "MB", _store_memory),
         ):
-            found.append(
+            gathered.append(
                 Case(
                     f"{what}, {events:,} events",
                     unit,
@@ -74,17 +74,17 @@ def cases(settings: Settings) -> list[Case]:
                     rounds=ROUNDS,
                 )
             )
-    return found
+    return gathered
 
 
 def _summary_seconds(file: Callable[[], _File]) -> PreparedCase:
-    one = file()
-    return _summary(one, lambda done: done.seconds, lambda _: one.analyze_with_hta())
+    written = file()
+    return _summary(written, lambda done: done.seconds, lambda _: written.analyze_with_hta())
 
 
 def _summary_memory(file: Callable[[], _File]) -> PreparedCase:
-    one = file()
-    return _summary(one, lambda done: done.resident_bytes, one.rival_memory)
+    written = file()
+    return _summary(written, lambda done: done.resident_bytes, written.rival_memory)
 
 
 def _store_seconds(file: Callable[[], _File]) -> PreparedCase:

@@ -140,15 +140,15 @@ def finish(result: Result, device: Device) -> str:
     from assay.observe.capture import overhead as kept
     from assay.runtime.fingerprint import machine
 
-    found = [overhead(figure) for figure in result.figures]
-    decode = [one for one in found if one["case"].startswith("decode")]
+    overheads = [overhead(figure) for figure in result.figures]
+    decode = [case for case in overheads if case["case"].startswith("decode")]
     is_busy = (result.other_cores or 0.0) > MAX_BUSY_CORES
     if decode and not result.quick and not is_busy:
-        worst = max(decode, key=lambda one: one["upper_bound"])
-        kept.keep(machine(device).fingerprint, {**worst, "cases": found})
+        worst = max(decode, key=lambda case: case["upper_bound"])
+        kept.keep(machine(device).fingerprint, {**worst, "cases": overheads})
     note = "not kept, since other processes were busy; " if is_busy else ""
     return f"{note}overhead of capturing, median and upper 90 % bound: " + "; ".join(
-        f"{one['case']}: {one['median']:+.2%}, {one['upper_bound']:+.2%}" for one in found
+        f"{case['case']}: {case['median']:+.2%}, {case['upper_bound']:+.2%}" for case in overheads
     )
 
 

@@ -63,9 +63,9 @@ class TraceFolder:
                 f"{_INJECTION}: expected it to be free, got {taken}",
                 "another tool injects itself already; start the program without it",
             )
-        found = {**inherited, _INJECTION: str(LIBRARY), _FOLDER: str(self.path)}
-        found.setdefault(_NVTX_INJECTION, str(LIBRARY))
-        return found
+        variables = {**inherited, _INJECTION: str(LIBRARY), _FOLDER: str(self.path)}
+        variables.setdefault(_NVTX_INJECTION, str(LIBRARY))
+        return variables
 
     def shards(self) -> list[Path]:
         """The shards so far."""
@@ -96,5 +96,5 @@ def cupti_libraries() -> list[str]:
     """Files of CUPTI in the wheels of this interpreter, the latest CUDA first."""
     chosen = os.environ.get("ASSAY_CUDA_LIBRARIES", "")
     folders = [*filter(None, chosen.split(os.pathsep)), *library_folders()]
-    found = [path for folder in folders for path in Path(folder).glob("libcupti.so.*")]
-    return [str(path) for path in sorted(found, key=lambda one: one.suffix, reverse=True)]
+    paths = [path for folder in folders for path in Path(folder).glob("libcupti.so.*")]
+    return [str(path) for path in sorted(paths, key=lambda file: file.suffix, reverse=True)]

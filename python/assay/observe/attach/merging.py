@@ -99,7 +99,7 @@ def _describe(shard: Shard, header: TraceHeader) -> None:
     for key, sentence in _COUNTED.items():
         if number := shard.status.get(key, 0):
             header.degradations.append(f"{who}: {number:,} {sentence}")
-    header.degradations += [f"{who}: {one}" for one in shard.status.get("degradations", [])]
+    header.degradations += [f"{who}: {text}" for text in shard.status.get("degradations", [])]
     if dropped := shard.status.get("dropped", 0):
         header.degradations.append(f"{who}: CUPTI dropped {dropped:,} records")
     if not shard.complete:

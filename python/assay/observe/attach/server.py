@@ -198,8 +198,8 @@ def _files(folder: Path | None) -> dict[Path, int]:
         return {}
     if not folder.is_dir():
         raise InputError(f"--trace-folder {folder}: expected a folder, got none")
-    found = [path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz"))]
-    return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
+    paths = [path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz"))]
+    return {path: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
 def _collect(

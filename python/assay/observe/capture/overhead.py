@@ -21,10 +21,10 @@ def measured(fingerprint: str | None) -> dict[str, Any]:
     missing = {"measured": False, "reason": "not measured on this machine", "command": COMMAND}
     try:
         kept = json.loads(path().read_text(encoding="utf-8"))
-        found = kept.get(fingerprint)
+        costs = kept.get(fingerprint)
     except (OSError, ValueError, AttributeError):
         return missing
-    return {"measured": True, "command": COMMAND, **found} if isinstance(found, dict) else missing
+    return {"measured": True, "command": COMMAND, **costs} if isinstance(costs, dict) else missing
 
 
 def keep(fingerprint: str, figures: dict[str, Any]) -> None:

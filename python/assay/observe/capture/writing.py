@@ -186,7 +186,7 @@ def _header(
         degradations.append(f"{dropped} records were dropped, for want of room")
     first = engines[0].engine.device if engines else None
     # As it is read back: JSON has lists, not tuples.
-    found = json.loads(json.dumps(machine(first).to_data())) if first is not None else {}
+    hardware = json.loads(json.dumps(machine(first).to_data())) if first is not None else {}
     models = {recorder.engine.files.name: None for recorder in engines}
     return TraceHeader(
         run=f"{os.getpid()}-{time.time_ns()}",
@@ -194,10 +194,10 @@ def _header(
         engine="assay",
         model=", ".join(models) or None,
         versions={"assay": build_info()["version"]},
-        hardware={**found, "devices": devices},
+        hardware={**hardware, "devices": devices},
         clock="monotonic",
         processes={str(os.getpid()): "assay"},
         dropped=dropped,
-        overhead=overhead.measured(found.get("fingerprint")),
+        overhead=overhead.measured(hardware.get("fingerprint")),
         degradations=list(dict.fromkeys(degradations)),
     )

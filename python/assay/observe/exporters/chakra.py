@@ -1,8 +1,8 @@
 """Chakra execution traces: GlobalMetadata, then a Node for each event, each with its length.
 
 Times of a node are whole microseconds; the exact nanoseconds, as every other column, are
-attributes. Data dependencies lead from an API call to what it started, along each stream (edges
-between GPU nodes) and along each thread; control dependencies from the host event around another.
+attributes. Data links lead from an API call to what it started, along each stream (edges
+between GPU nodes) and along each thread; control links from the host event around another.
 
 The numbers below are those of the fields of
 https://github.com/mlcommons/chakra/blob/main/schema/protobuf/et_def.proto.
@@ -58,7 +58,7 @@ def attribute(name: str, kind: int, value: str | int) -> bytes:
 def write(trace: Trace, path: Path, *, progress: Callable[[str], None] | None = None) -> None:
     """Write a trace as a Chakra execution trace."""
     drawn = tracks.layout(trace.events)
-    found = edges(trace.events, drawn)
+    links = edges(trace.events, drawn)
     first = {**records.first_record(trace), "step_rows": json_rows.steps_data(trace.steps)}
     text = json.dumps(first, allow_nan=False)
     metadata = wire.field(1, VERSION) + wire.field(2, attribute("assay_trace", STRING, text))
@@ -66,14 +66,14 @@ def write(trace: Trace, path: Path, *, progress: Callable[[str], None] | None = 
         file.write(wire.varint(len(metadata)) + metadata)
         for start in range(0, len(trace.events), CHUNK):
             rows = np.arange(start, min(start + CHUNK, len(trace.events)))
-            nodes = _nodes(trace.events[rows], rows, drawn, found)
+            nodes = _nodes(trace.events[rows], rows, drawn, links)
             file.write(wire.content(wire.framed(b"", nodes)))
             if progress:
                 progress(f"{rows[-1] + 1:,} of {len(trace.events):,} events written")
 
 
 def _nodes(
-    events: pl.DataFrame, rows: np.ndarray, drawn: tracks.Layout, found: Edges
+    events: pl.DataFrame, rows: np.ndarray, drawn: tracks.Layout, links: Edges
 ) -> wire.Column:
     is_device = events["kind"].cast(pl.String).is_in(list(schema.DEVICE_KINDS)).to_numpy()
     kinds, collectives = _types(events)
@@ -83,12 +83,12 @@ def _nodes(
         wire.framed(wire.tag(2, wire.LENGTH), _bytes(events["name"])),
         wire.numbers(wire.tag(3, wire.VARINT), kinds),
     ]
-    for number, one in ((4, found.parent), (5, found.call), (5, found.before)):
+    for number, edge in ((4, links.parent), (5, links.call), (5, links.before)):
         # A repeated number may stand alone as well as packed.
-        known = one[rows] >= 0
-        if number == 5 and one is found.before:
-            known &= found.before[rows] != found.call[rows]
-        parts.append(wire.numbers(wire.tag(number, wire.VARINT), one[rows].clip(0), known))
+        known = edge[rows] >= 0
+        if number == 5 and edge is links.before:
+            known &= links.before[rows] != links.call[rows]
+        parts.append(wire.numbers(wire.tag(number, wire.VARINT), edge[rows].clip(0), known))
     parts += [
         wire.numbers(wire.tag(6, wire.VARINT), start // 1000),
         wire.numbers(wire.tag(7, wire.VARINT), length // 1000),
@@ -169,10 +169,10 @@ def _types(events: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """The type of each node, and which collective it is, or -1."""
     keys = events.select("kind", "name", "op").with_columns(pl.all().cast(pl.String))
     distinct = keys.unique()
-    found = [_type(*row) for row in distinct.rows()]
+    types = [_type(*row) for row in distinct.rows()]
     distinct = distinct.with_columns(
-        pl.Series("type", [one for one, _ in found], pl.Int64),
-        pl.Series("collective", [one for _, one in found], pl.Int64),
+        pl.Series("type", [type_ for type_, _ in types], pl.Int64),
+        pl.Series("collective", [collective for _, collective in types], pl.Int64),
     )
     joined = keys.join(
         distinct, on=["kind", "name", "op"], how="left", nulls_equal=True, maintain_order="left"
@@ -185,13 +185,13 @@ def _type(kind: str, name: str, operation: str | None) -> tuple[int, int]:
         return METADATA_NODE, -1
     if kind not in schema.DEVICE_KINDS:
         return COMP_NODE, -1
-    found = set(operations.parts(operation)) if operation else set()
-    if not found and re.match("(?i)(nccl|rccl)", name):
+    parts = set(operations.parts(operation)) if operation else set()
+    if not parts and re.match("(?i)(nccl|rccl)", name):
         plain = re.sub("[^a-z]", "", name.lower())
-        found = {one for one in (*COLLECTIVES, "send_recv") if one.replace("_", "") in plain}
-    for one, number in COLLECTIVES.items():
-        if one in found:
+        parts = {part for part in (*COLLECTIVES, "send_recv") if part.replace("_", "") in plain}
+    for collective, number in COLLECTIVES.items():
+        if collective in parts:
             return COLL_NODE, number
-    if "send_recv" in found:
+    if "send_recv" in parts:
         return (RECV_NODE if re.search("(?i)recv", name) else SEND_NODE), -1
     return COMP_NODE, -1

@@ -94,36 +94,36 @@ def _write_lines(file: BinaryIO, lines: pl.DataFrame) -> None:
     lines.write_csv(file, include_header=False, quote_style="never")
 
 
-def _numbers(found: list[tracks.Track]) -> tuple[np.ndarray, np.ndarray]:
+def _numbers(laid_out: list[tracks.Track]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of process and thread of each track: its own where they are free and small."""
     processes: dict[tuple[Any, ...], int] = {}
     threads: dict[tuple[int, Any], int] = {}
     taken: set[Any] = set()
 
     def number(wanted: int | None, scope: Any) -> int:
-        one = wanted if wanted is not None and 0 <= wanted < _LARGEST else 0
-        while (scope, one) in taken:
-            one += 1
-        taken.add((scope, one))
-        return one
+        free = wanted if wanted is not None and 0 <= wanted < _LARGEST else 0
+        while (scope, free) in taken:
+            free += 1
+        taken.add((scope, free))
+        return free
 
-    for track in found:
+    for track in laid_out:
         if track[:3] not in processes:
             processes[track[:3]] = number(track.process, "process")
-    for track in sorted(found, key=lambda one: one.lane):
+    for track in sorted(laid_out, key=lambda track: track.lane):
         process = processes[track[:3]]
         threads[process, track] = number(track.thread, process)
-    pids = [processes[track[:3]] for track in found]
-    tids = [threads[processes[track[:3]], track] for track in found]
+    pids = [processes[track[:3]] for track in laid_out]
+    tids = [threads[processes[track[:3]], track] for track in laid_out]
     return np.array(pids, np.int64), np.array(tids, np.int64)
 
 
 def _names(
-    trace: Trace, found: list[tracks.Track], numbers: tuple[np.ndarray, np.ndarray]
+    trace: Trace, laid_out: list[tracks.Track], numbers: tuple[np.ndarray, np.ndarray]
 ) -> Iterator[dict[str, Any]]:
     """The events that name processes and threads."""
     said = set()
-    for track, pid, tid in zip(found, *(number.tolist() for number in numbers), strict=True):
+    for track, pid, tid in zip(laid_out, *(number.tolist() for number in numbers), strict=True):
         event = {"ph": "M", "ts": 0, "pid": pid, "tid": tid}
         if pid not in said:
             said.add(pid)

@@ -19,7 +19,7 @@ def lanes(tracks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarra
     do not share one. Longer ones that start at the same time contain the others. Each slice takes
     the first lane that has room.
     """
-    found = np.zeros(len(tracks), np.int64)
+    lane_of = np.zeros(len(tracks), np.int64)
     order = np.lexsort((-ends, starts, tracks))
     edges = np.flatnonzero(np.diff(tracks[order])) + 1
     for chosen in np.split(order, edges):
@@ -32,15 +32,15 @@ def lanes(tracks: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarra
         alone = np.concatenate([[True], free]) & np.concatenate([free, [True]])
         shared = chosen[~alone]
         if len(shared):
-            found[shared] = _nested(starts[shared].tolist(), ends[shared].tolist())
-    return found
+            lane_of[shared] = _nested(starts[shared].tolist(), ends[shared].tolist())
+    return lane_of
 
 
 def _nested(starts: list[int], ends: list[int]) -> list[int]:
     """Lanes of the slices of one track, sorted by start, longer ones first."""
     # The ends of the slices that are open in each lane, the innermost last.
     open_ends: list[list[int]] = []
-    found = []
+    chosen = []
     for start, end in zip(starts, ends, strict=True):
         lane = 0
         for stack in open_ends:
@@ -52,8 +52,8 @@ def _nested(starts: list[int], ends: list[int]) -> list[int]:
             lane += 1
         else:
             open_ends.append([end])
-        found.append(lane)
-    return found
+        chosen.append(lane)
+    return chosen
 
 
 def bracket_order(lane_ids: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -77,6 +77,6 @@ def _escaped(table: pl.DataFrame) -> pl.DataFrame:
 
 def _hexadecimal(text: str) -> str:
     return "".join(
-        f"\\u{ord(one):04x}" if ord(one) < 0x20 or one in "\x7f\x85\u2028\u2029" else one
-        for one in text
+        f"\\u{ord(char):04x}" if ord(char) < 0x20 or char in "\x7f\x85\u2028\u2029" else char
+        for char in text
     )

@@ -63,7 +63,7 @@ def layout(events: pl.DataFrame) -> Layout:
     place_of = np.zeros(len(distinct) * width, np.int64)
     place_of[used] = np.arange(len(used))
     rows = distinct.rows()
-    tracks = [Track._make((*rows[one // width][1:], one % width)) for one in used.tolist()]
+    tracks = [Track._make((*rows[code // width][1:], code % width)) for code in used.tolist()]
     return Layout(tracks, place_of[number * width + lane], start, end)
 
 

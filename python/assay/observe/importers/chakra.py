@@ -106,10 +106,10 @@ def _own_events(
     columns = {
         "name": scattered(named.message, texts(buffer, named, where), count, pl.String, where)
     }
-    found = nodes.select(10, LENGTH)
-    inner = split(buffer, found.start, found.end(), where)
+    attributes = nodes.select(10, LENGTH)
+    inner = split(buffer, attributes.start, attributes.end(), where)
     labels = inner.select(1, LENGTH)
-    words = np.zeros((len(found.message), 3), np.uint64)
+    words = np.zeros((len(attributes.message), 3), np.uint64)
     words[labels.message] = _words(buffer, labels)
     selected: dict[tuple[int, int], Fields] = {}
     for name in schema.event_columns():
@@ -124,7 +124,7 @@ def _own_events(
         values = selected[number, wire]
         mine = (words[values.message] == _word(name)).all(axis=1)
         values = values.at(np.flatnonzero(mine))
-        owner = found.message[values.message]
+        owner = attributes.message[values.message]
         if text:
             columns[name] = scattered(owner, texts(buffer, values, where), count, pl.String, where)
         elif name in ARRAYS:
@@ -176,8 +176,8 @@ def _foreign_events(
     """Events of nodes of another tool; what has no column is in `args`."""
     args: list[dict[str, Any]] = [{} for _ in range(count)]
     for number, label in ((1, "id"), (6, "start"), (7, "duration"), (3, "type")):
-        found = nodes.select(number, VARINT)
-        for node, value in zip(found.message.tolist(), found.value.tolist(), strict=True):
+        numbers = nodes.select(number, VARINT)
+        for node, value in zip(numbers.message.tolist(), numbers.value.tolist(), strict=True):
             args[node][label] = value
     for number, label in ((4, "ctrl_deps"), (5, "data_deps")):
         for node, value in _repeated(buffer, nodes, number, where):
@@ -247,53 +247,53 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+        return {key: _plain(member) for key, member in value.items()}
+    return [_plain(member) for member in value] if isinstance(value, list) else value
 
 
 def _repeated(buffer: np.ndarray, nodes: Fields, number: int, where: str) -> list[tuple[int, int]]:
     """Numbers of a repeated field, packed or not, with their node."""
     alone = nodes.select(number, VARINT)
-    found = list(zip(alone.message.tolist(), alone.value.tolist(), strict=True))
+    pairs = list(zip(alone.message.tolist(), alone.value.tolist(), strict=True))
     packed = nodes.select(number, LENGTH)
     data = buffer.data
     for node, start, end in zip(
         packed.message.tolist(), packed.start.tolist(), packed.end().tolist(), strict=True
     ):
-        found += [(node, value) for value in _varints(bytes(data[start:end]), where)]
-    return found
+        pairs += [(node, value) for value in _varints(bytes(data[start:end]), where)]
+    return pairs
 
 
 def _varints(data: bytes, where: str) -> list[int]:
-    found, value, shift = [], 0, 0
+    numbers, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            found.append(value & 0xFFFF_FFFF_FFFF_FFFF)
+            numbers.append(value & 0xFFFF_FFFF_FFFF_FFFF)
             value = shift = 0
     if shift:
         raise InputError(f"{where}: expected a number, got the end of a message")
-    return found
+    return numbers
 
 
-def _io(buffer: np.ndarray, found: Fields, where: str) -> list[tuple[int, dict[str, str]]]:
+def _io(buffer: np.ndarray, messages: Fields, where: str) -> list[tuple[int, dict[str, str]]]:
     """Values, shapes and types of inputs or outputs."""
-    inner = split(buffer, found.start, found.end(), where)
+    inner = split(buffer, messages.start, messages.end(), where)
     rows: dict[int, dict[str, str]] = {}
     for number, label in ((1, "values"), (2, "shapes"), (3, "types")):
         fields = inner.select(number, LENGTH)
         for message, text in zip(
             fields.message.tolist(), texts(buffer, fields, where), strict=True
         ):
-            rows.setdefault(int(found.message[message]), {})[label] = text
+            rows.setdefault(int(messages.message[message]), {})[label] = text
     return list(rows.items())
 
 
-def _attributes(buffer: np.ndarray, found: Fields, where: str) -> list[tuple[int, str, Any]]:
+def _attributes(buffer: np.ndarray, messages: Fields, where: str) -> list[tuple[int, str, Any]]:
     """Attributes as the message they belong to, name and value."""
-    inner = split(buffer, found.start, found.end(), where)
-    owner = found.message.tolist()
+    inner = split(buffer, messages.start, messages.end(), where)
+    owner = messages.message.tolist()
     names = [""] * len(owner)
     fields = inner.select(1, LENGTH)
     for place, text in zip(fields.message.tolist(), texts(buffer, fields, where), strict=True):
@@ -335,18 +335,19 @@ def _value(data: memoryview, number: int, value: int, start: int, where: str) ->
 def _list(content: bytes, number: int, where: str) -> list[Any]:
     """A list of values, each as an attribute with the number before has it."""
     kind = number - 1
-    found: list[Any] = []
+    items: list[Any] = []
     for wire, value, start in _values(content, where):
         if wire != LENGTH or kind in (29, 31):
-            found.append(_value(memoryview(content), kind, value, start, where))
+            items.append(_value(memoryview(content), kind, value, start, where))
         elif kind in _FORMATS:
             form = _FORMATS[kind]
             whole = value // struct.calcsize(form) * struct.calcsize(form)
-            found += [one[0] for one in struct.iter_unpack(form, content[start : start + whole])]
+            packed = content[start : start + whole]
+            items += [number for (number,) in struct.iter_unpack(form, packed)]
         else:
             numbers = _varints(content[start : start + value], where)
-            found += [_value(memoryview(b""), kind, number, 0, where) for number in numbers]
-    return found
+            items += [_value(memoryview(b""), kind, number, 0, where) for number in numbers]
+    return items
 
 
 def _values(content: bytes, where: str) -> Iterator[tuple[int, int, int]]:

@@ -63,11 +63,11 @@ def _read_reformatted(data: bytes, where: str) -> Trace:
     """A file that another tool wrote out again: the same data in other lines."""
     top = _json(data, where)
     header, steps, count = _top(top, where)
-    found = top.get("traceEvents")
-    if not isinstance(found, list):
+    listed = top.get("traceEvents")
+    if not isinstance(listed, list):
         raise InputError(f"{where}: expected a list of traceEvents")
     rows = []
-    for event in found:
+    for event in listed:
         row = event.get("args", {}).get("assay") if isinstance(event, dict) else None
         if isinstance(row, dict):
             args = row.pop("args", None)
@@ -85,10 +85,10 @@ def _top(top: Any, where: str) -> tuple[Any, pl.DataFrame, int]:
     return header, json_rows.read_steps(first.get("step_rows"), where), events
 
 
-def _check(found: int, expected: int, where: str) -> None:
-    if found != expected:
+def _check(count: int, expected: int, where: str) -> None:
+    if count != expected:
         raise InputError(
-            f"{where}: expected {expected:,} events, got {found:,}",
+            f"{where}: expected {expected:,} events, got {count:,}",
             "the file was cut short, or events were removed",
         )
 

@@ -20,9 +20,9 @@ def scattered(places: np.ndarray, values: Any, count: int, kind: Any, where: str
     inside = places >= 0
     if (np.diff(places[inside]) <= 0).any():
         raise InputError(f"{where}: expected a column of an event once, got it twice")
-    found = pl.Series([None], dtype=kind).new_from_index(0, count)
+    empty = pl.Series([None], dtype=kind).new_from_index(0, count)
     chosen = pl.Series(values, dtype=kind).filter(pl.Series(inside))
-    return found.scatter(pl.Series(places[inside]), chosen) if len(chosen) else found
+    return empty.scatter(pl.Series(places[inside]), chosen) if len(chosen) else empty
 
 
 def arrays(owners: np.ndarray, values: np.ndarray, count: int, name: str, where: str) -> pl.Series:

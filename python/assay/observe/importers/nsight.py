@@ -99,18 +99,18 @@ def read(path: Path, *, progress: Callable[[str], None] | None = None) -> Trace:
                 "nsys export --type sqlite writes one",
             )
         strings = _strings(tables, repairs)
-        found = []
+        parts = []
         for name in TABLES:
             if progress and name in tables.columns:
                 progress(f"reading {name}")
             if (events := _events(tables, name, strings, repairs)) is not None:
-                found.append(events)
+                parts.append(events)
         if (events := _annotations(tables, strings, repairs)) is not None:
-            found.append(events)
+            parts.append(events)
         _describe(tables, strings, header, repairs)
         if tables.undecodable:
             repairs["text that is not UTF-8, with replacement characters"] += tables.undecodable
-    events = schema.complete(pl.concat(found, how="diagonal_relaxed"))
+    events = schema.complete(pl.concat(parts, how="diagonal_relaxed"))
     events = _on_clock(events, header, str(path))
     calls = events.filter((pl.col("kind") == "api") & (pl.col("correlation") > 0))
     if twice := len(calls) - len(calls.unique(["pid", "correlation"])):

@@ -118,19 +118,19 @@ def _events(
     def values(name: str, number: int, kind: int) -> Fields:
         """The value of an annotation, its message the place of its event."""
         if (number, kind) not in selected:
-            found = inner.select(number, kind)
+            fields = inner.select(number, kind)
             # By annotation, so that the fields of each are together.
-            found = found.at(np.argsort(label[found.message], kind="stable"))
-            selected[number, kind] = found
-        found = selected[number, kind]
-        labels = label[found.message]
+            fields = fields.at(np.argsort(label[fields.message], kind="stable"))
+            selected[number, kind] = fields
+        fields = selected[number, kind]
+        labels = label[fields.message]
         begin, end = np.searchsorted(labels, [by_name.get(name, -1), by_name.get(name, -1) + 1])
-        found = Fields(*(column[begin:end] for column in found))
-        return found._replace(message=owner[found.message])
+        fields = Fields(*(column[begin:end] for column in fields))
+        return fields._replace(message=owner[fields.message])
 
     for name in TEXTS:
-        found = values(name, 17, VARINT)
-        columns[name] = _text(found, np.arange(count), count, names[29], where)
+        interned = values(name, 17, VARINT)
+        columns[name] = _text(interned, np.arange(count), count, names[29], where)
     for name in NUMBERS:
         columns[name] = _numbers(values(name, 4, VARINT), count, where)
     flops = values("flops", 5, FIXED64)

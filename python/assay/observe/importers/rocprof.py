@@ -104,10 +104,10 @@ def _integer(value: Any, bits: int = 64) -> int | None:
 
 def _blocks(items: list[int | None], group: list[int | None]) -> list[int] | None:
     """Workgroups of a grid that is given in work-items."""
-    if any(one is None or one <= 0 for one in (*items, *group)):
+    if any(size is None or size <= 0 for size in (*items, *group)):
         return None
-    found = [-(-(item or 0) // (size or 1)) for item, size in zip(items, group, strict=True)]
-    return found if max(found) < 2**31 else None
+    blocks = [-(-(item or 0) // (size or 1)) for item, size in zip(items, group, strict=True)]
+    return blocks if max(blocks) < 2**31 else None
 
 
 # JSON
@@ -151,13 +151,13 @@ def _process(
     names = _names(_object(_object(tool.get("strings")).get("buffer_records")), tool)
     markers = _markers(_object(tool.get("strings")).get("marker_api"))
     kernels = {
-        _integer(one.get("kernel_id")): str(
-            one.get("formatted_kernel_name")
-            or one.get("demangled_kernel_name")
-            or one.get("kernel_name")
+        _integer(symbol.get("kernel_id")): str(
+            symbol.get("formatted_kernel_name")
+            or symbol.get("demangled_kernel_name")
+            or symbol.get("kernel_name")
             or ""
         )
-        for one in _objects(tool.get("kernel_symbols"))
+        for symbol in _objects(tool.get("kernel_symbols"))
     }
     rows = []
     for buffer, records in _object(tool.get("buffer_records")).items():
@@ -224,7 +224,7 @@ def _record(
 
 def _agents(agents: Any, header: TraceHeader) -> dict[int, int]:
     """Numbers of devices by handle, counted among GPUs; what they are goes to the header."""
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for agent in _objects(agents):
         # 1 is a CPU, 2 a GPU.
         if agent.get("type") not in (2, "GPU"):
@@ -232,9 +232,9 @@ def _agents(agents: Any, header: TraceHeader) -> dict[int, int]:
         number = len(header.hardware.get("devices", {}))
         handle = _handle(agent.get("id"))
         if handle is not None:
-            found[handle] = number
+            numbers[handle] = number
         _add_device(header, number, agent)
-    return found
+    return numbers
 
 
 def _add_device(header: TraceHeader, number: int, agent: dict[str, Any]) -> None:
@@ -275,7 +275,7 @@ def _names(buffers: dict[str, Any], tool: dict[str, Any]) -> dict[tuple[int, int
 def _markers(listed: Any) -> dict[int, str]:
     """Texts of markers by correlation."""
     pairs = (
-        ((one.get("key"), one.get("value")) for one in _objects(listed))
+        ((marker.get("key"), marker.get("value")) for marker in _objects(listed))
         if isinstance(listed, list)
         else _object(listed).items()
     )

@@ -67,9 +67,9 @@ class SqliteTables:
             if re.match(r"\s*CREATE\s+VIRTUAL\b", sql, re.IGNORECASE):
                 self.virtual.append(name)
                 continue
-            found = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+            declared = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
             # Hidden and generated columns compute something: those are left alone.
-            self.columns[name] = [column for _, column, *_, hidden in found if hidden == 0]
+            self.columns[name] = [column for _, column, *_, hidden in declared if hidden == 0]
 
     def __enter__(self) -> Self:
         return self

@@ -76,12 +76,12 @@ def _plain(text: str) -> str:
     return re.sub(r"\\(?:u([0-9a-f]{4})|(.))", _unescaped, text)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    if found[1]:
-        character = chr(int(found[1], 16))
+def _unescaped(escape: re.Match[str]) -> str:
+    if escape[1]:
+        character = chr(int(escape[1], 16))
         # Half of a surrogate pair is no character: it was not escaped by us.
-        return found[0] if 0xD800 <= ord(character) < 0xE000 else character
-    return _ESCAPES.get(found[2], found[0])
+        return escape[0] if 0xD800 <= ord(character) < 0xE000 else character
+    return _ESCAPES.get(escape[2], escape[0])
 
 
 def _first_line(error: Exception) -> str:

@@ -116,8 +116,8 @@ class Aligner:
             if kind.mlp == "dense":
                 total += sum(parameters.get(name, 0.0) for name in ("gate_up_proj", "down_proj"))
             else:
-                one = sum(parameters.get(n, 0.0) for n in ("experts_gate_up", "experts_down"))
-                total += one * self.layout.experts_per_token
+                expert = sum(parameters.get(n, 0.0) for n in ("experts_gate_up", "experts_down"))
+                total += expert * self.layout.experts_per_token
             totals.append(total)
         return min(totals)
 
@@ -136,8 +136,8 @@ class Aligner:
         typical = self._typical(sequence, stretches, kinds)
         tiles = {
             run: self._tile(sequence, run, scale, ns)
-            for one, scale, ns in zip(passes, scales, layer_ns, strict=True)
-            for run in one
+            for pass_, scale, ns in zip(passes, scales, layer_ns, strict=True)
+            for run in pass_
         }
         equals = np.full(len(sequence), -1, np.int64)
         for run, tile in tiles.items():
@@ -145,34 +145,34 @@ class Aligner:
         path = np.empty(len(sequence), np.int64)
         number = np.empty(len(sequence), np.int64)
         total = 0.0
-        for one, kind in zip(stretches, kinds, strict=True):
-            where = slice(one.first, one.stop)
-            if one.repeats and one.run is not None:
-                path[where] = np.resize(tiles[one.run], one.stop - one.first)
-                number[where] = one.passes[0]
+        for stretch, kind in zip(stretches, kinds, strict=True):
+            where = slice(stretch.first, stretch.stop)
+            if stretch.repeats and stretch.run is not None:
+                path[where] = np.resize(tiles[stretch.run], stretch.stop - stretch.first)
+                number[where] = stretch.passes[0]
                 continue
-            last = int(path[one.first - 1]) if one.first else -1
-            following = -1 if one.run is None else int(tiles[one.run][0])
-            inner = one.passes[0] == one.passes[1]
+            last = int(path[stretch.first - 1]) if stretch.first else -1
+            following = -1 if stretch.run is None else int(tiles[stretch.run][0])
+            inner = stretch.passes[0] == stretch.passes[1]
             key = (kind, equals[where].tobytes(), last, following, inner)
             if key not in self.decoded:
-                pair = [max(min(side, len(passes) - 1), 0) for side in one.passes]
+                pair = [max(min(side, len(passes) - 1), 0) for side in stretch.passes]
                 self.decoded[key] = self._island(
-                    sequence, one, typical[kind], inside[where], recurs[where], equals[where],
+                    sequence, stretch, typical[kind], inside[where], recurs[where], equals[where],
                     [(scales[side], layer_ns[side]) for side in pair], last, following,
                 )  # fmt: skip
-            found, sides, cost = self.decoded[key]
-            path[where] = found
-            number[where] = np.where(sides == 1, one.passes[1], one.passes[0])
+            decoded, sides, cost = self.decoded[key]
+            path[where] = decoded
+            number[where] = np.where(sides == 1, stretch.passes[1], stretch.passes[0])
             total += cost
         return self._alignment(sequence, path, number, scales, total)
 
     def _stretches(self, length: int, passes: list[list[Run]]) -> list[_Stretch]:
         """The sequence as islands and repetitions in turn."""
-        found: list[_Stretch] = []
+        stretches: list[_Stretch] = []
         here, before = 0, -1
-        for number, one in enumerate(passes):
-            for run in one:
+        for number, pass_ in enumerate(passes):
+            for run in pass_:
                 # A run's first and last periods are decoded with what is next to them.
                 periods = (run.stop - run.start) // run.period
                 edge = min(2, (periods - 1) // 2)
@@ -180,11 +180,11 @@ class Aligner:
                 last = run.start + (periods - edge) * run.period
                 if first < here:
                     continue
-                found.append(_Stretch(here, first, (before, number), run, False))
-                found.append(_Stretch(first, last, (number, number), run, True))
+                stretches.append(_Stretch(here, first, (before, number), run, False))
+                stretches.append(_Stretch(first, last, (number, number), run, True))
                 here, before = last, number
-        found.append(_Stretch(here, length, (before, len(passes)), None, False))
-        return [one for one in found if one.stop > one.first]
+        stretches.append(_Stretch(here, length, (before, len(passes)), None, False))
+        return [stretch for stretch in stretches if stretch.stop > stretch.first]
 
     def _inside(self, length: int, passes: list[list[Run]]) -> Flags:
         """Kernels that are of a layer for certain: all of a run but its first and last period."""
@@ -194,22 +194,22 @@ class Aligner:
                 inside[run.start + run.period : run.stop - run.period] = True
         return inside
 
-    def _kind(self, sequence: Sequence, one: _Stretch, sizes: list[int]) -> _Kind:
+    def _kind(self, sequence: Sequence, stretch: _Stretch, sizes: list[int]) -> _Kind:
         """Stretches of one kind have one path: equal names in equal order, and about equal times.
 
         Grids, and with them identities, change with every number of tokens.
         """
-        pair = [sizes[max(min(side, len(sizes) - 1), 0)] for side in one.passes]
-        return sequence.names[one.first : one.stop].tobytes(), pair[0], pair[1]
+        pair = [sizes[max(min(side, len(sizes) - 1), 0)] for side in stretch.passes]
+        return sequence.names[stretch.first : stretch.stop].tobytes(), pair[0], pair[1]
 
     def _typical(
         self, sequence: Sequence, stretches: list[_Stretch], kinds: list[_Kind]
     ) -> dict[_Kind, Floats]:
         """Median durations of equal islands: one slow kernel does not change an alignment."""
         members: dict[_Kind, list[_Stretch]] = {}
-        for one, kind in zip(stretches, kinds, strict=True):
-            if not one.repeats:
-                members.setdefault(kind, []).append(one)
+        for stretch, kind in zip(stretches, kinds, strict=True):
+            if not stretch.repeats:
+                members.setdefault(kind, []).append(stretch)
         return {
             kind: np.maximum(
                 np.median(np.stack([sequence.dur[s.first : s.stop] for s in equal[:33]]), axis=0),
@@ -224,26 +224,26 @@ class Aligner:
     def _blind(self) -> Floats:
         """Name costs that know copies, memsets and collectives only."""
         classes = self.names.classes.copy()
-        known = [CLASS_CODES[one] for one in ("all_reduce", "all_gather", "reduce_scatter",
+        known = [CLASS_CODES[name] for name in ("all_reduce", "all_gather", "reduce_scatter",
                                               "all_to_all", "send_recv")]  # fmt: skip
         kernel = np.array([kind == "kernel" for kind in self.names.kinds], bool)
         classes[kernel & ~np.isin(classes, known)] = CLASS_CODES["unknown"]
         return self._name_costs(classes, [])
 
-    def _longest(self, one: list[Run]) -> Run:
-        return max(one, key=lambda run: run.stop - run.start)
+    def _longest(self, pass_: list[Run]) -> Run:
+        return max(pass_, key=lambda run: run.stop - run.start)
 
-    def _layer_ns(self, sequence: Sequence, one: list[Run]) -> float:
-        run = self._longest(one)
+    def _layer_ns(self, sequence: Sequence, pass_: list[Run]) -> float:
+        run = self._longest(pass_)
         return float(sequence.dur[run.start : run.stop].sum()) / max(run.layers, 1.0)
 
-    def _scale(self, sequence: Sequence, one: list[Run]) -> float:
+    def _scale(self, sequence: Sequence, pass_: list[Run]) -> float:
         """Nanoseconds a parameter takes in a pass: the one that fits its GEMMs best."""
         if not self.weights:
             return 0.0
-        run = self._longest(one)
+        run = self._longest(pass_)
         key = sequence.names[run.start : run.start + run.period].tobytes()
-        layer_ns = self._layer_ns(sequence, one)
+        layer_ns = self._layer_ns(sequence, pass_)
         if key not in self.fitted:
             self.fitted[key] = (self._fit(sequence, run)[0], layer_ns)
         scale, fitted_ns = self.fitted[key]
@@ -289,8 +289,8 @@ class Aligner:
         """Stop to believe names that contradict the order of kernels, if durations explain it."""
         if not self.weights or not self.believed or self.decoded or not passes:
             return
-        one = max(passes, key=lambda one: one[-1].stop - one[0].start)
-        run = self._longest(one)
+        longest = max(passes, key=lambda pass_: pass_[-1].stop - pass_[0].start)
+        run = self._longest(longest)
         _, _, names = self._fit(sequence, run)
         if names <= _LIES:
             return
@@ -301,7 +301,7 @@ class Aligner:
     def _island(
         self,
         sequence: Sequence,
-        one: _Stretch,
+        stretch: _Stretch,
         durations: Floats,
         inside: Flags,
         recurs: Flags,
@@ -311,7 +311,7 @@ class Aligner:
         following: int,
     ) -> tuple[Ints, Ints, float]:
         """The path of kernels between the states `last` and `following`; -1 where there is none."""
-        where = slice(one.first, one.stop)
+        where = slice(stretch.first, stretch.stop)
         named = self._named(sequence.names[where]) + recurs[:, None] * self.recurs
         named[np.ix_(inside, self.parts != LAYER)] = FAR
         known = np.flatnonzero(equals >= 0)
@@ -329,7 +329,7 @@ class Aligner:
         end = (free, free)
         if following >= 0:
             end = (never, self.automaton.onward[:, following])
-        if one.passes[0] == one.passes[1]:
+        if stretch.passes[0] == stretch.passes[1]:
             cut, end = np.full(len(durations), FAR), (end[1], never)
         island = Island((emissions[0], emissions[1]), start, end, cut)
         return automaton.decode(self.automaton, self.ways, island)

@@ -128,8 +128,8 @@ def _closure(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
     """The least cost of going from node to node without a kernel."""
     cost = np.full((make.nodes, make.nodes), FAR)
     np.fill_diagonal(cost, 0.0)
-    for first, last, one in (*make.jumps, *joints):
-        cost[first, last] = min(cost[first, last], one)
+    for first, last, added in (*make.jumps, *joints):
+        cost[first, last] = min(cost[first, last], added)
     for middle in range(make.nodes):
         np.minimum(cost, cost[:, middle, None] + cost[None, middle, :], out=cost)
     closure: Floats = np.minimum(cost, FAR)
@@ -147,10 +147,10 @@ def _closed(make: _Builder, joints: list[tuple[int, int, float]]) -> Floats:
     for node, state, cost in make.entries:
         arrive[node, state] = cost
     reach = np.min(leave[:, :, None] + closure[None], axis=1)
-    found: Floats = np.min(reach[:, :, None] + arrive[None], axis=1)
+    between: Floats = np.min(reach[:, :, None] + arrive[None], axis=1)
     for first, last, cost in make.direct:
-        found[first, last] = min(found[first, last], cost)
-    capped: Floats = np.minimum(found, FAR)
+        between[first, last] = min(between[first, last], cost)
+    capped: Floats = np.minimum(between, FAR)
     return capped
 
 
@@ -179,9 +179,9 @@ class Transitions:
         self.before = np.zeros((count, width), np.int64)
         self.costs = np.full((count, width), FAR)
         for state in range(count):
-            found = np.flatnonzero(possible[:, state])
-            self.before[state, : len(found)] = found
-            self.costs[state, : len(found)] = costs[found, state]
+            sources = np.flatnonzero(possible[:, state])
+            self.before[state, : len(sources)] = sources
+            self.costs[state, : len(sources)] = costs[sources, state]
         self.rows = np.arange(count)
 
     def step(self, cost: Floats) -> tuple[Floats, Ints]:

@@ -43,7 +43,7 @@ class Capture:
 def holds_capture(events: pl.DataFrame) -> bool:
     """Whether graphs were captured while the trace was recorded."""
     names = events.lazy().filter(pl.col("kind") == "api").select("name").unique().collect()
-    return any("BeginCapture" in one for one in names["name"].cast(pl.String) if one)
+    return any("BeginCapture" in name for name in names["name"].cast(pl.String) if name)
 
 
 def find_captures(events: pl.DataFrame) -> list[Capture]:
@@ -94,12 +94,12 @@ def _callers(events: pl.DataFrame, tid: int, moments: Ints, kernels: NDArray[np.
     for number in np.flatnonzero(kernels).tolist():
         moment = int(moments[number])
         place = int(np.searchsorted(starts, moment, side="right"))
-        for one in range(place - 1, max(place - 1 - _DEEPEST, -1), -1):
-            if stops[one] >= moment and (kind := _class(names[one])) not in _SAYS_LITTLE:
+        for call in range(place - 1, max(place - 1 - _DEEPEST, -1), -1):
+            if stops[call] >= moment and (kind := _class(names[call])) not in _SAYS_LITTLE:
                 # What a GEMM launches after its first kernel is its reduction.
-                follows = kind == "gemm" and one == last
+                follows = kind == "gemm" and call == last
                 callers[number] = CLASS_CODES["splitk" if follows else kind]
-                last = one
+                last = call
                 break
     return callers
 
@@ -122,7 +122,7 @@ def merge(
     for members in np.split(np.arange(len(sequence)), edges):
         if len(members) and sequence.replay[members[0]] >= 0 and len(members) in sizes:
             callers[members] = sizes[len(members)].classes
-    little = np.isin(names.classes, [CLASS_CODES[one] for one in _SAYS_LITTLE])[sequence.names]
+    little = np.isin(names.classes, [CLASS_CODES[name] for name in _SAYS_LITTLE])[sequence.names]
     changed = np.flatnonzero(little & (callers >= 0))
     if not len(changed):
         return names, sequence, callers
@@ -130,10 +130,10 @@ def merge(
     values, inverse = np.unique(pairs, return_inverse=True)
     old = values // len(CLASSES)
     more = Names(
-        [*names.texts, *(names.texts[one] for one in old)],
-        [*names.kinds, *(names.kinds[one] for one in old)],
+        [*names.texts, *(names.texts[index] for index in old)],
+        [*names.kinds, *(names.kinds[index] for index in old)],
         np.concatenate((names.classes, values % len(CLASSES))),
-        [*names.further, *(names.further[one] for one in old)],
+        [*names.further, *(names.further[index] for index in old)],
     )
     renamed = sequence.names.copy()
     renamed[changed] = len(names.texts) + inverse

@@ -27,7 +27,7 @@ def split(events: pl.DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
 
     The n-th collective of an operation in a layer of a step is the same one on every rank.
     """
-    found = events.filter(
+    collectives = events.filter(
         pl.col("op").is_in(list(OPERATIONS)) & pl.col("step").is_not_null()
     ).select(
         pl.col("op").cast(pl.String),
@@ -41,29 +41,29 @@ def split(events: pl.DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         start="start_ns",
         end=pl.col("start_ns") + pl.col("dur_ns"),
     )
-    lanes = found["lane"].n_unique()
-    if not found.height or lanes < 2:
+    lanes = collectives["lane"].n_unique()
+    if not collectives.height or lanes < 2:
         return [], []
     number = pl.int_range(pl.len()).over("lane", "op", "step", "layer")
-    found = found.sort("start").with_columns(number=number)
+    collectives = collectives.sort("start").with_columns(number=number)
     whole = pl.len().over("op", "step", "layer", "number")
-    total = found.height
-    found = found.with_columns(members=whole).filter(pl.col("members") == lanes)
+    total = collectives.height
+    collectives = collectives.with_columns(members=whole).filter(pl.col("members") == lanes)
     notes = []
-    if lost := total - found.height:
+    if lost := total - collectives.height:
         notes.append(f"{lost} of {total} collectives are not on every rank: not split")
     last = pl.col("start").max().over("op", "step", "layer", "number")
-    found = found.with_columns(arrived=last)
-    wrong = found.filter(pl.col("end") < pl.col("arrived")).height
-    if found.height and wrong / found.height > _TOLERATED:
+    collectives = collectives.with_columns(arrived=last)
+    wrong = collectives.filter(pl.col("end") < pl.col("arrived")).height
+    if collectives.height and wrong / collectives.height > _TOLERATED:
         notes.append(
-            f"{wrong} of {found.height} collectives end before their last rank begins: the clocks "
+            f"{wrong} of {collectives.height} collectives end before their last rank begins: the clocks "
             "of the ranks do not agree, and collectives are not split"
         )
         return [], notes
     waiting = (pl.min_horizontal("arrived", "end") - pl.col("start")).alias("waiting")
     rows = (
-        found.with_columns(waiting)
+        collectives.with_columns(waiting)
         .with_columns(transfer=pl.col("end") - pl.col("start") - pl.col("waiting"))
         .group_by("lane", "rank", "op")
         .agg(

@@ -89,8 +89,8 @@ _FITS: Final[dict[str, dict[str, float]]] = {
     "before_gemm": {"memset": 0.0, "fill": 1.2, "unknown": 2.5, "elementwise": 3.0},
     "after_gemm": {"splitk": 0.0, "reduce": 1.5, "unknown": 2.0, "elementwise": 2.2},
     **{
-        one: {one: 0.0, "unknown": 3.5}
-        for one in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+        collective: {collective: 0.0, "unknown": 3.5}
+        for collective in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
     },
 }  # fmt: skip
 """Cost of a class of names in a kind of slot; what is not listed contradicts it."""
@@ -275,9 +275,9 @@ def _moe(layout: Layout) -> Chain:
 
 
 def _experts(layout: Layout, operation: str) -> Slot:
-    one = layout.parameters.get(operation, 0.0)
-    least = one * max(layout.experts_per_token, 1)
-    return Slot(operation, "moe_gemm", NEVER, least, one * max(layout.experts, 1))
+    expert = layout.parameters.get(operation, 0.0)
+    least = expert * max(layout.experts_per_token, 1)
+    return Slot(operation, "moe_gemm", NEVER, least, expert * max(layout.experts, 1))
 
 
 def _shared(layout: Layout) -> Chain:

@@ -92,7 +92,7 @@ def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:
     head, value = shapes["head_size"], shapes["value_size"]
     gate = 2.0 if shapes["attention.gate"] else 1.0
     matrices = shapes["ffn_matrices"] - 1
-    found = {
+    parameters = {
         "o_proj": heads * value * hidden,
         "gate_up_proj": matrices * hidden * shapes["ffn"],
         "down_proj": hidden * shapes["ffn"],
@@ -100,7 +100,7 @@ def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:
     }
     if latent := shapes["latent.width"]:
         rotary, query = shapes["latent.rotary_width"], shapes["latent.query_width"]
-        found |= {
+        parameters |= {
             "q_a_proj": hidden * query,
             "kv_a_proj": hidden * (latent + rotary),
             "q_b_proj": (query or hidden) * heads * head,
@@ -110,7 +110,7 @@ def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:
         }
     else:
         kv_heads = shapes["kv_heads"]
-        found |= {
+        parameters |= {
             "qkv_proj": hidden * (gate * heads * head + kv_heads * (head + value)),
             "q_proj": hidden * gate * heads * head,
             "k_proj": hidden * kv_heads * head,
@@ -118,7 +118,7 @@ def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:
         }
     if shapes["experts"]:
         width = shapes["expert_ffn"]
-        found |= {
+        parameters |= {
             "router": hidden * shapes["experts"],
             "experts_gate_up": matrices * hidden * width,
             "experts_down": hidden * width,
@@ -128,8 +128,8 @@ def _parameters(shapes: Mapping[str, float]) -> dict[str, float]:
     if shapes["linear_share"]:
         keys = shapes["linear.key_heads"] * shapes["linear.key_size"]
         values = shapes["linear.value_heads"] * shapes["linear.value_size"]
-        found |= {
+        parameters |= {
             "ssm_in_proj": hidden * (2 * keys + 2 * values),
             "ssm_out_proj": values * hidden,
         }
-    return found
+    return parameters

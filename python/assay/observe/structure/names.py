@@ -96,20 +96,20 @@ def classify(kind: str, name: str) -> str:
     if kind == "memcpy":
         return _copy(name)
     text = name[:_LONGEST]
-    for found, pattern in _COMPILED:
+    for class_name, pattern in _COMPILED:
         if pattern.search(text):
-            return found
+            return class_name
     return "unknown"
 
 
 def _copy(name: str) -> str:
     """The direction of a copy, as Kineto, Nsight Systems and ROCm write it."""
     text = name.lower().replace("_", "").replace("-", "").replace(" ", "")
-    for mark, found in (("htod", "copy_in"), ("hosttodevice", "copy_in"), ("h2d", "copy_in"),
-                        ("dtoh", "copy_out"), ("devicetohost", "copy_out"), ("d2h", "copy_out"),
-                        ("dtod", "copy_device"), ("devicetodevice", "copy_device")):  # fmt: skip
+    for mark, direction in (("htod", "copy_in"), ("hosttodevice", "copy_in"), ("h2d", "copy_in"),
+                            ("dtoh", "copy_out"), ("devicetohost", "copy_out"), ("d2h", "copy_out"),
+                            ("dtod", "copy_device"), ("devicetodevice", "copy_device")):  # fmt: skip
         if mark in text:
-            return found
+            return direction
     return "copy_device"
 
 
@@ -123,6 +123,4 @@ def also(name: str) -> tuple[str, ...]:
         return ()
     listed = match.group(1)
     wanted = ("norm", "rope", "activation", "embedding", "quantize", "route_topk", "moe_sum")
-    return tuple(
-        found for found, pattern in _COMPILED if found in wanted and pattern.search(listed)
-    )
+    return tuple(name for name, pattern in _COMPILED if name in wanted and pattern.search(listed))

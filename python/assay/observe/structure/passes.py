@@ -53,7 +53,7 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
     shorter period covers its kernels.
     """
     taken = np.zeros(len(codes), bool)
-    found: list[Run] = []
+    runs: list[Run] = []
     small: list[Run] = []
     for lag in _candidate_lags(codes):
         for start, stop in _equal_stretches(codes, lag):
@@ -63,7 +63,7 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
             enough, share = _needed(codes[start : start + lag], periods, layers, group)
             run = Run(start, stop + lag, lag, periods * share)
             if enough:
-                found.append(run)
+                runs.append(run)
                 taken[start : stop + lag] = True
             elif periods >= _EDGE_PERIODS:
                 small.append(run)
@@ -72,9 +72,9 @@ def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
     first = (lambda run: run.start - run.stop) if group > 1 else (lambda run: run.period)
     for run in sorted(small, key=first):
         if not taken[run.start : run.stop].any():
-            found.append(run)
+            runs.append(run)
             taken[run.start : run.stop] = True
-    return sorted(found, key=lambda run: run.start)
+    return sorted(runs, key=lambda run: run.start)
 
 
 def _needed(period: Ints, periods: float, layers: int | None, group: int) -> tuple[bool, int]:
@@ -139,7 +139,7 @@ def _joined(pieces: list[Run], layers: int | None, length: int) -> list[list[Run
     if layers is None:
         return passes
     return [
-        one
-        for number, one in enumerate(passes)
-        if sum(run.layers for run in one) >= 0.5 * layers or number in (0, len(passes) - 1)
+        pass_
+        for number, pass_ in enumerate(passes)
+        if sum(run.layers for run in pass_) >= 0.5 * layers or number in (0, len(passes) - 1)
     ]

@@ -80,8 +80,8 @@ def _tokens(
     rows = sequence.grid[chosen, 0].astype(np.int64)
     packed = np.unique((number[chosen] << 40) + (rows << 8) + code[chosen])
     votes: list[dict[int, set[int]]] = [{} for _ in range(count)]
-    for one in packed.tolist():
-        votes[one >> 40].setdefault((one >> 8) & 0xFFFFFFFF, set()).add(one & 0xFF)
+    for vote in packed.tolist():
+        votes[vote >> 40].setdefault((vote >> 8) & 0xFFFFFFFF, set()).add(vote & 0xFF)
     tokens: list[int | None] = []
     for vote in votes:
         agreed = {
@@ -110,10 +110,10 @@ def _attention(
     is_attention = np.array([state.kind == "attention" for state in states])[aligned.states]
     chosen = is_attention & (number >= 0)
     packed = np.unique((number[chosen] << 32) + sequence.names[chosen])
-    found: list[set[int]] = [set() for _ in range(count)]
-    for one in packed.tolist():
-        found[one >> 32].add(one & 0xFFFFFFFF)
-    return [frozenset(names) for names in found]
+    kernels: list[set[int]] = [set() for _ in range(count)]
+    for pair in packed.tolist():
+        kernels[pair >> 32].add(pair & 0xFFFFFFFF)
+    return [frozenset(names) for names in kernels]
 
 
 def _sequences(

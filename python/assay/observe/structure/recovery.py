@@ -61,7 +61,7 @@ def recover(trace: Trace, layout: Layout | None = None, captured: Trace | None =
     """
     if is_tagged(trace):
         return Recovery(trace, steps=_known_steps(trace))
-    names, found = sequences(trace.events)
+    names, launched = sequences(trace.events)
     result = Recovery(trace)
     if layout is None:
         result.degradations.append(
@@ -72,7 +72,7 @@ def recover(trace: Trace, layout: Layout | None = None, captured: Trace | None =
     rows: list[dict[str, Any]] = []
     aligners = _aligners(names, layout)
     captures = capture.find_captures((captured or trace).events)
-    for sequence in found:
+    for sequence in launched:
         known = _Known(names, aligners)
         if captures:
             sequence, known = _with_callers(sequence, known, layout, captures, result)
@@ -188,7 +188,7 @@ def _recover_sequence(
     renumber = np.array([*offset.values(), -1], np.int32)
     bounds = _bounds(aligned)
     whole = [_is_pass(aligned, bound) for bound in bounds]
-    kept = [one for one, keep in zip(bounds, whole, strict=True) if keep]
+    kept = [bound for bound, keep in zip(bounds, whole, strict=True) if keep]
     numbers = np.cumsum(whole) - 1
     ordinal = np.cumsum(np.diff(aligned.passes, prepend=aligned.passes[:1]) != 0)
     step = np.where(np.array(whole), numbers, -1)[ordinal]
@@ -196,7 +196,8 @@ def _recover_sequence(
     columns.layer[sequence.rows] = aligned.layers
     columns.op[sequence.rows] = renumber[ops]
     decided = _describe(trace, names, sequence, aligned, kept, where, layout, rows, result)
-    coded = np.array([schema.PHASES.index(one) if one else -1 for one in decided] or [-1], np.int8)
+    codes = [schema.PHASES.index(phase) if phase else -1 for phase in decided]
+    coded = np.array(codes or [-1], np.int8)
     columns.phase[sequence.rows] = np.where(step >= 0, coded[np.maximum(step, 0)], -1)
 
 
@@ -226,7 +227,8 @@ def _aligners(names: Names, layout: Layout | None) -> list[Aligner]:
 
 def _aligned(sequence: Sequence, aligners: list[Aligner], passes: list[list[Run]]) -> Alignment:
     """The alignment by the grammar that fits best."""
-    return min((aligner.align(sequence, passes) for aligner in aligners), key=lambda one: one.cost)
+    alignments = (aligner.align(sequence, passes) for aligner in aligners)
+    return min(alignments, key=lambda alignment: alignment.cost)
 
 
 def _bounds(aligned: Alignment) -> list[slice]:
@@ -263,8 +265,8 @@ def _describe(
     if annotated:
         result.annotated = _agreement(annotated, decided, result.annotated)
         decided = [
-            one.phase if one and one.phase else phase
-            for one, phase in zip(annotated, decided, strict=True)
+            annotation.phase if annotation and annotation.phase else phase
+            for annotation, phase in zip(annotated, decided, strict=True)
         ]
     else:
         result.degradations += [f"{where}: {note}" for note in notes]
@@ -279,10 +281,10 @@ def _describe(
             f"{where}: {len(odd)} of {len(steps)} steps do not have {expected} layers: step "
             f"{listed}{more}{doubt}"
         )
-    for number, one in enumerate(steps):
+    for number, kernels in enumerate(steps):
         shape, note = shapes[number], annotated[number] if annotated else None
-        start = int(sequence.start[one].min())
-        end = int((sequence.start[one] + sequence.dur[one]).max())
+        start = int(sequence.start[kernels].min())
+        end = int((sequence.start[kernels] + sequence.dur[kernels]).max())
         phase = decided[number]
         rows.append(
             {
@@ -292,10 +294,10 @@ def _describe(
                 "phase": phase,
                 "start_ns": start,
                 "dur_ns": end - start,
-                "device_ns": int(sequence.dur[one].sum()),
+                "device_ns": int(sequence.dur[kernels].sum()),
                 **_sizes(phase, shape, note),
                 "source": "periodicity",
-                "kernels": one.stop - one.start,
+                "kernels": kernels.stop - kernels.start,
                 "layers": layers[number],
                 "complete": layers[number] == expected,
             }
@@ -351,7 +353,7 @@ def _annotations(
     host = np.array([launched.get(correlation, -1) for correlation in correlations], np.int64)
     device = (sequence.start + sequence.dur // 2)[middles]
     matched = step_annotations.match(ranges, device, host)
-    return matched if any(one is not None for one in matched) else None
+    return matched if any(annotation is not None for annotation in matched) else None
 
 
 def _agreement(
@@ -360,10 +362,10 @@ def _agreement(
     earlier: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Steps in an annotated range of their own, and those whose recovered phase is the same."""
-    known = [one for one in annotated if one is not None]
+    known = [annotation for annotation in annotated if annotation is not None]
     same = sum(
-        one is not None and one.phase == phase
-        for one, phase in zip(annotated, decided, strict=True)
+        annotation is not None and annotation.phase == phase
+        for annotation, phase in zip(annotated, decided, strict=True)
     )
     before = earlier or {"steps": 0, "in_range": 0, "same_phase": 0}
     return {

@@ -85,14 +85,14 @@ def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
     codes = _identities(name_codes, grid, _triples(table["block"]))
     graph_launches = _replays(events)
     rows = table["row"].cast(pl.Int64).to_numpy()
-    found = []
+    gathered = []
     for rank, device, members in _groups(columns):
         start = columns["start_ns"][members]
         stream = columns["stream"][members]
         launched = correlation[members]
         order = _launch_order(start, stream, launched, known[members], columns["node"][members])
         members = members[order]
-        found.append(
+        gathered.append(
             Sequence(
                 rank,
                 device,
@@ -108,7 +108,7 @@ def sequences(events: pl.DataFrame) -> tuple[Names, list[Sequence]]:
                 columns["bytes"][members],
             )
         )
-    return names, found
+    return names, gathered
 
 
 def _names(table: pl.DataFrame) -> tuple[Names, Ints]:
@@ -122,7 +122,7 @@ def _names(table: pl.DataFrame) -> tuple[Names, Ints]:
     )
     texts, kinds = chosen["name"].to_list(), chosen["kind"].to_list()
     classes = [CLASS_CODES[classify(kind, text)] for kind, text in zip(kinds, texts, strict=True)]
-    further = [tuple(CLASS_CODES[one] for one in also(text)) for text in texts]
+    further = [tuple(CLASS_CODES[kind] for kind in also(text)) for text in texts]
     return Names(texts, kinds, np.array(classes, np.int64), further), inverse.astype(np.int64)
 
 
@@ -183,7 +183,7 @@ def _replays(events: pl.DataFrame) -> Ints:
     """Correlations of graph launches, or all that several kernels share."""
     calls = events.lazy().filter(pl.col("kind") == "api").select("name", "correlation").collect()
     launches = [
-        one for one in calls["name"].unique().cast(pl.String) if one and "GraphLaunch" in one
+        name for name in calls["name"].unique().cast(pl.String) if name and "GraphLaunch" in name
     ]
     launched = calls.filter(pl.col("name").is_in(launches))["correlation"]
     return np.unique(launched.drop_nulls().to_numpy()).astype(np.int64)

@@ -81,18 +81,22 @@ def find_ranges(events: pl.DataFrame) -> Ranges | None:
         pl.col("name").cast(pl.String), pl.col("category").cast(pl.String), "start_ns", "dur_ns"
     )
     parsed = {name: parse(name) for name in ranges["name"].unique().to_list() if name is not None}
-    known = [name for name, found in parsed.items() if found is not None]
+    known = [name for name, annotation in parsed.items() if annotation is not None]
     if not known:
         return None
     # A range that says the phase is worth more than one that only numbers steps.
-    telling = [name for name in known if (one := parsed[name]) and one.phase]
+    telling = [name for name in known if (annotation := parsed[name]) and annotation.phase]
     ranges = ranges.filter(pl.col("name").is_in(telling or known)).sort("start_ns")
     start = ranges["start_ns"].to_numpy()
     return Ranges(
         start,
         start + ranges["dur_ns"].to_numpy(),
         ranges["category"].fill_null("").str.starts_with("gpu").to_numpy(),
-        [found for name in ranges["name"].to_list() if (found := parsed[name]) is not None],
+        [
+            annotation
+            for name in ranges["name"].to_list()
+            if (annotation := parsed[name]) is not None
+        ],
     )
 
 
@@ -101,14 +105,14 @@ def match(ranges: Ranges, device: Ints, host: Ints) -> list[Annotation | None]:
 
     A moment of -1 is not known. The shortest range around a moment counts: ranges nest.
     """
-    found: list[Annotation | None] = []
+    matched: list[Annotation | None] = []
     for on_device, on_host in zip(device.tolist(), host.tolist(), strict=True):
         moment = np.where(ranges.on_device, on_device, on_host)
         around = (ranges.start <= moment) & (moment < ranges.stop) & (moment >= 0)
         inside = np.flatnonzero(around)
         if not len(inside):
-            found.append(None)
+            matched.append(None)
             continue
         length = (ranges.stop - ranges.start)[inside]
-        found.append(ranges.annotations[int(inside[length.argmin()])])
-    return found
+        matched.append(ranges.annotations[int(inside[length.argmin()])])
+    return matched

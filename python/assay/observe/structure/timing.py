@@ -49,25 +49,25 @@ class Timing:
 
     def costs(self, durations: Floats, scale: float, layer_ns: float) -> Floats:
         """One row a kernel; `scale` is 0 where weights are not known."""
-        found = np.zeros((len(durations), self.width))
+        costs = np.zeros((len(durations), self.width))
         logs = np.log(durations)[:, None]
         if scale:
             low = np.log(_OVERHEAD_NS + scale * self.least[self.is_gemm])
             high = np.log(_OVERHEAD_NS + scale * self.most[self.is_gemm])
             away = np.maximum(np.maximum(low - logs, logs - high), 0.0) / _SPREAD
             # Quadratic near the prediction, linear beyond two deviations.
-            found[:, self.is_gemm] = np.where(
+            costs[:, self.is_gemm] = np.where(
                 away < 2, 0.5 * away**2, np.minimum(2 * away - 2, _WORST)
             )
         short = np.log(max(_SHORT_NS, _SHORT_SHARE * layer_ns))
-        found[:, self.is_short] = np.clip((logs - short) / _SPREAD, 0.0, 5.0)
+        costs[:, self.is_short] = np.clip((logs - short) / _SPREAD, 0.0, 5.0)
         # Between projections, the long kernel is attention.
-        found[:, self.is_attention] = np.clip(0.7 * (np.log(_ATTENTION_NS) - logs), 0.0, 2.0)
+        costs[:, self.is_attention] = np.clip(0.7 * (np.log(_ATTENTION_NS) - logs), 0.0, 2.0)
         sampling = np.log(max(_SAMPLING_NS, 0.5 * scale * self.head))
-        found[:, self.is_sampling] = np.clip((logs - sampling) / _SPREAD, 0.0, 5.0)
-        return found
+        costs[:, self.is_sampling] = np.clip((logs - sampling) / _SPREAD, 0.0, 5.0)
+        return costs
 
-    def gemm_cost(self, found: Floats, path: NDArray[np.int64]) -> float:
+    def gemm_cost(self, costs: Floats, path: NDArray[np.int64]) -> float:
         """The part of a path's cost that its GEMMs have."""
-        chosen = found[np.arange(len(path)), path]
+        chosen = costs[np.arange(len(path)), path]
         return float(chosen[self.is_gemm[path]].sum())

@@ -12,17 +12,17 @@ class Gaps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, str, str], Missing] = {}
+        self._missing: dict[tuple[str, str, str], Missing] = {}
 
     def note(self, source: str, device: str, field: str, reason: str) -> None:
         """List a field, unless it is listed already."""
         key = (source, device, field)
         with self._lock:
-            if key not in self._found:
+            if key not in self._missing:
                 text = " ".join(reason.split()) or "no reason was given"
-                self._found[key] = Missing(source, device, field, text)
+                self._missing[key] = Missing(source, device, field, text)
 
     def listed(self) -> list[Missing]:
         """Everything that is missing."""
         with self._lock:
-            return list(self._found.values())
+            return list(self._missing.values())

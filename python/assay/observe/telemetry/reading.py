@@ -38,7 +38,7 @@ def read(path: str | Path) -> pl.DataFrame:
 
 
 def _read_folder(place: Path) -> pl.DataFrame:
-    names = parquet.current(one.name for one in place.iterdir())
+    names = parquet.current(file.name for file in place.iterdir())
     if not names and not (place / parquet.HEADER).is_file():
         raise InputError(f"{place}: expected a folder with {parquet.HEADER} and samples")
     frames = [_checked(_parquet(place / name), place / name) for name in names]

@@ -44,7 +44,7 @@ class Sample:
     def row(self) -> dict[str, Any]:
         """The columns that have a value, by name."""
         reading = self.reading
-        found: dict[str, Any] = {
+        row: dict[str, Any] = {
             "realtime_ns": self.realtime_ns,
             "monotonic_ns": self.monotonic_ns,
             "tick": self.tick,
@@ -59,10 +59,10 @@ class Sample:
             **reading.values,
         }
         if reading.processes is not None:
-            found["processes"] = reading.processes
+            row["processes"] = reading.processes
         if reading.series is not None:
-            found["series"] = reading.series
-        return {name: value for name, value in found.items() if value is not None}
+            row["series"] = reading.series
+        return {name: value for name, value in row.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Sampler:
     @property
     def missed(self) -> dict[str, int]:
         """Ticks that were missed, by source; those without are left out."""
-        return {name: one.missed for name, one in self._tickers.items() if one.missed}
+        return {name: ticker.missed for name, ticker in self._tickers.items() if ticker.missed}
 
     @property
     def cpu_s(self) -> float:

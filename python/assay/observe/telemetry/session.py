@@ -97,7 +97,7 @@ class State:
         self._sampler.stop()
         self._ended_s = time.monotonic()
         deadline_s = self._ended_s + self._flush_s
-        missing = [asdict(one) for one in self.missing]
+        missing = [asdict(gap) for gap in self.missing]
         ends: dict[int, SinkStatus] = {}
 
         def finish(number: int, pump: Pump) -> None:
@@ -161,11 +161,11 @@ class State:
 
     def notes(self) -> list[str]:
         """What a reader of the samples must know: missed ticks, losses of sinks."""
-        found = [
+        missed = [
             f"source {name}: {count:,} ticks missed, for reading took longer than an interval"
             for name, count in self.missed.items()
         ]
-        return [*found, *(text for sink in self.sinks if (text := sink.sentence()))]
+        return [*missed, *(text for sink in self.sinks if (text := sink.sentence()))]
 
     def _deliver(
         self, realtime_ns: int, monotonic_ns: int, tick: int, readings: Sequence[Reading]
@@ -241,7 +241,9 @@ def telemetry(
         for sink in (["parquet"] if sinks is None else sinks)
     ]
     gaps = Gaps()
-    found = find_sources(gaps, endpoints=endpoints, engine=engine) if sources is None else sources
+    read_from = (
+        find_sources(gaps, endpoints=endpoints, engine=engine) if sources is None else sources
+    )
     header = RunHeader(
         run=name,
         workload=workload,
@@ -252,7 +254,9 @@ def telemetry(
         versions={"assay": build_info()["version"], "python": platform.python_version()},
         labels=dict(labels or {}),
     )
-    state = State(found, chosen, header, gaps, backlog=backlog, flush_s=flush_s, listener=listener)
+    state = State(
+        read_from, chosen, header, gaps, backlog=backlog, flush_s=flush_s, listener=listener
+    )
     header.fast_only = state._sampler.fast_only
     return state
 

@@ -92,13 +92,13 @@ _AMD_RANGES: Final = (
 
 def from_amd(status: int) -> Throttle:
     """The mask for amdgpu's ASIC-independent throttler status."""
-    found, known = Throttle(0), 0
+    throttle, known = Throttle(0), 0
     for first, last, reason in _AMD_RANGES:
         bits = (1 << last + 1) - (1 << first)
         known |= bits
         if status & bits:
-            found |= reason
-    return found | Throttle.OTHER if status & ~known else found
+            throttle |= reason
+    return throttle | Throttle.OTHER if status & ~known else throttle
 
 
 _AMD_VIOLATIONS: Final = {
@@ -115,8 +115,8 @@ def from_amd_violations(status: Mapping[str, Any]) -> Throttle | None:
     known = [name for name in _AMD_VIOLATIONS if isinstance(status.get(name), (bool, int))]
     if not known:
         return None
-    found = Throttle(0)
+    throttle = Throttle(0)
     for name in known:
         if status[name]:
-            found |= _AMD_VIOLATIONS[name]
-    return found
+            throttle |= _AMD_VIOLATIONS[name]
+    return throttle

@@ -86,9 +86,9 @@ class TelemetryView:
             if reading.processes is not None:
                 device.processes = reading.processes
             for name in _DRAWN:
-                found = device.values.get(name) if name in _RATES else reading.values.get(name)
+                value = device.values.get(name) if name in _RATES else reading.values.get(name)
                 past = device.history.setdefault(name, deque(maxlen=self._width))
-                past.append(float(found) if isinstance(found, (int, float)) else None)
+                past.append(float(value) if isinstance(value, (int, float)) else None)
 
     def latest(self) -> list[tuple[Reading, Mapping[str, Any]]]:
         """The last reading of each device, and its values with rates of counters."""
@@ -164,7 +164,7 @@ class _Rows:
 
     def __init__(self, device: _Device) -> None:
         self.values = device.values
-        self.found: list[Row] = []
+        self.drawn: list[Row] = []
         self._history = device.history
 
     def add(
@@ -180,7 +180,7 @@ class _Rows:
         if value is None:
             return
         past = tuple(self._history.get(name, ()))
-        self.found.append(Row(label, text(value), past, top, is_bad(value)))
+        self.drawn.append(Row(label, text(value), past, top, is_bad(value)))
 
 
 def _gpu_rows(device: _Device) -> list[Row]:
@@ -215,21 +215,21 @@ def _gpu_rows(device: _Device) -> list[Row]:
     mask = values.get("gpu_throttle")
     if mask is not None:
         reasons = ", ".join(throttle.words(mask)) or "nothing"
-        rows.found.append(Row("clocks held by", reasons, is_bad=throttle.is_limited(mask)))
+        rows.drawn.append(Row("clocks held by", reasons, is_bad=throttle.is_limited(mask)))
     for label, kind in (("PCIe", "pcie"), ("NVLink", "nvlink")):
         receive = values.get(f"gpu_{kind}_receive_bytes_per_second")
         transmit = values.get(f"gpu_{kind}_transmit_bytes_per_second")
         if receive is not None and transmit is not None:
             text = f"in {receive / 1e9:.2f}, out {transmit / 1e9:.2f} GB/s"
-            rows.found.append(Row(label, text))
+            rows.drawn.append(Row(label, text))
     errors = values.get("gpu_ecc_uncorrected")
     if errors:
-        rows.found.append(Row("ECC", f"{errors:,} uncorrected errors", is_bad=True))
+        rows.drawn.append(Row("ECC", f"{errors:,} uncorrected errors", is_bad=True))
     if xid := values.get("gpu_xid_last"):
-        rows.found.append(Row("XID", f"error {xid} of the driver", is_bad=True))
+        rows.drawn.append(Row("XID", f"error {xid} of the driver", is_bad=True))
     for process in device.processes:
-        rows.found.append(Row(f"pid {process['pid']}", _process(process)))
-    return rows.found
+        rows.drawn.append(Row(f"pid {process['pid']}", _process(process)))
+    return rows.drawn
 
 
 def _process(process: dict[str, Any]) -> str:
@@ -258,8 +258,8 @@ def _host_rows(device: _Device) -> list[Row]:
     if limit is not None:
         held = values.get("throttled_share") or 0.0
         text = f"{limit:g} cores" + (f", held {held:.0%} of the time" if held else "")
-        rows.found.append(Row("cgroup quota", text, is_bad=held > 0))
-    return rows.found
+        rows.drawn.append(Row("cgroup quota", text, is_bad=held > 0))
+    return rows.drawn
 
 
 def _engine_rows(device: _Device) -> list[Row]:
@@ -273,9 +273,9 @@ def _engine_rows(device: _Device) -> list[Row]:
     rows.add("TTFT, mean", "ttft_mean", lambda seconds: f"{seconds * 1e3:,.1f} ms")
     rows.add("ITL, mean", "itl_mean", lambda seconds: f"{seconds * 1e3:,.2f} ms")
     rows.add("preemptions", "engine_preemptions", lambda count: f"{count:,.0f}")
-    if not rows.found and values.get("endpoint_up") == 1:
-        rows.found.append(Row("endpoint", "answers; its metrics have names unknown here"))
-    return rows.found
+    if not rows.drawn and values.get("endpoint_up") == 1:
+        rows.drawn.append(Row("endpoint", "answers; its metrics have names unknown here"))
+    return rows.drawn
 
 
 def _percent(share: float) -> str:

@@ -54,15 +54,15 @@ def encode(events: pl.DataFrame, order: NDArray[np.int64], origin_ns: int) -> Bl
             parts = [pl.col(name).arr.get(at) for at in range(kind.size)]
             column = events.select(pl.concat_str(parts, separator=" x "))[name]
         if column.dtype in (pl.String, pl.Categorical):
-            found = codes(column)
-            size = sum(map(len, found.words))
+            coded = codes(column)
+            size = sum(map(len, coded.words))
             if size > MAX_TEXT:
                 left_out.append(
                     f"column {name}: {size:,} characters of distinct text, more than {MAX_TEXT:,}"
                 )
                 continue
-            raw[f"{name}.words"] = json.dumps(found.words).encode()
-            planes, entry = _integers(found.values[order].astype(np.int64), None, is_delta=False)
+            raw[f"{name}.words"] = json.dumps(coded.words).encode()
+            planes, entry = _integers(coded.values[order].astype(np.int64), None, is_delta=False)
             entry["kind"] = "text"
         else:
             nulls = column.is_null().to_numpy()[order] if column.null_count() else None

@@ -102,7 +102,7 @@ def layout(trace: Trace) -> Layout:
     )
     keys = ("rank", "place", "device_key", "pid", "stream_key", "tid_key")
     # Devices come before threads, ranges of a stream before its kernels.
-    found = (
+    groups = (
         keyed.group_by(keys)
         .agg(pl.len().alias("count"), pl.col("start_ns").min().alias("since"))
         .sort(
@@ -119,7 +119,7 @@ def layout(trace: Trace) -> Layout:
     )
     ordered = (
         keyed.with_row_index("row")
-        .join(found.select("lane", *keys), on=list(keys), nulls_equal=True)
+        .join(groups.select("lane", *keys), on=list(keys), nulls_equal=True)
         .select("row", "lane", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
         # The row decides between equal spans: a sort on more threads orders them the same way.
         .sort("lane", "start_ns", "end_ns", "row", descending=[False, False, True, False])
@@ -128,7 +128,7 @@ def layout(trace: Trace) -> Layout:
     track = np.zeros(len(start), np.int32)
     lanes: list[Lane] = []
     first = 0
-    for row, name in zip(found.to_dicts(), _names(trace, found), strict=True):
+    for row, name in zip(groups.to_dicts(), _names(trace, groups), strict=True):
         rows = slice(first, first + row["count"])
         track[rows] = tracks(start[rows], end[rows])
         lanes.append(
@@ -169,9 +169,9 @@ def _group(trace: Trace, row: dict[str, Any]) -> str:
     return f"{rank}{_numbered(name or 'process', row['pid'])}"
 
 
-def _names(trace: Trace, found: pl.DataFrame) -> list[str]:
+def _names(trace: Trace, groups: pl.DataFrame) -> list[str]:
     """Names of lanes; the process is named where two of them use one stream number."""
-    rows = found.to_dicts()
+    rows = groups.to_dicts()
     keys = [(row["rank"], row["device_key"], row["stream_key"], row["place"]) for row in rows]
     times = Counter(keys)
     names = []

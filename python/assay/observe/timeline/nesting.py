@@ -28,9 +28,9 @@ def tracks(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32
     depth = (np.arange(len(start)) - ended).astype(np.int32)
     cluster = np.cumsum(depth == 0)
     crossing = _crossing(closed, start, depth)
-    for one in np.unique(cluster[crossing]):
+    for number in np.unique(cluster[crossing]):
         # Spans that cross are not nested: each takes the first row that is free.
-        low, high = np.searchsorted(cluster, [one, one + 1])
+        low, high = np.searchsorted(cluster, [number, number + 1])
         depth[low:high] = _first_free(start[low:high], closed[low:high])
     return depth
 
@@ -102,8 +102,8 @@ def _parents(depth: NDArray[np.int32]) -> NDArray[np.int64]:
     above = np.flatnonzero(depth == 0)
     for level in range(1, int(depth.max(initial=0)) + 1):
         rows = np.flatnonzero(depth == level)
-        found = np.searchsorted(above, rows) - 1
-        parent[rows] = np.where(found >= 0, above[np.maximum(found, 0)], -1)
+        nearest = np.searchsorted(above, rows) - 1
+        parent[rows] = np.where(nearest >= 0, above[np.maximum(nearest, 0)], -1)
         above = rows
     return parent
 

@@ -39,8 +39,8 @@ def family(label: str) -> str:
 
 
 def _main_part(label: str) -> tuple[str, int]:
-    found = [_operations().get(part, ("none", 0)) for part in parts(label)]
-    return next((one for one in found if one[0] not in ("norm", "none")), found[0])
+    hues = [_operations().get(part, ("none", 0)) for part in parts(label)]
+    return next((hue for hue in hues if hue[0] not in ("norm", "none")), hues[0])
 
 
 def label_color(label: str, by: str, theme: str, rank: int | None = None) -> str:

@@ -61,17 +61,17 @@ def chart(view: TimelineView, style: Style, most_lanes: int) -> Iterator[Line]:
 
 def legend_keys(view: TimelineView) -> dict[str, str]:
     """A letter for each label, those with the most device time first."""
-    shown = [one.name for one in view.sums]
+    shown = [total.name for total in view.sums]
     seen = dict.fromkeys(shown)
     for _, cells in view.lanes:
-        seen.update(dict.fromkeys(view.words[one] for one in np.unique(cells.label) if one >= 0))
+        seen.update(dict.fromkeys(view.words[code] for code in np.unique(cells.label) if code >= 0))
     letters = list(_LETTERS) + [_OTHER] * len(seen)
     return dict(zip(seen, letters, strict=False))
 
 
 def host_keys(view: TimelineView, style: Style, keys: dict[str, str]) -> Iterator[Line]:
     """The labels of threads, which no table of device time explains."""
-    on_device = {one.name for one in view.sums}
+    on_device = {total.name for total in view.sums}
     others = [(key, word) for word, key in keys.items() if word not in on_device and key != _OTHER]
     if not others:
         return
@@ -99,8 +99,8 @@ def _lane(
         return
     levels = np.ceil(cells.coverage * 8 - 1e-9).astype(int)
     blocks = [
-        BLOCKS[max(level, 1) if one >= 0 else 0]
-        for level, one in zip(levels.tolist(), cells.label.tolist(), strict=True)
+        BLOCKS[max(level, 1) if code >= 0 else 0]
+        for level, code in zip(levels.tolist(), cells.label.tolist(), strict=True)
     ]
     yield (label, *_colored(view, style, cells, blocks), share)
     if not style.is_colorful:

@@ -83,7 +83,7 @@ def device_sums(drawn: Layout, window: Window, by: str) -> list[Sum]:
         )
         for code, word in enumerate(label.words)
     ]
-    return sorted(sums, key=lambda one: (-one.ns, one.name))
+    return sorted(sums, key=lambda total: (-total.ns, total.name))
 
 
 def _sums(group: NDArray[np.int32], times: NDArray[np.int64], groups: int) -> list[int]:
@@ -91,7 +91,7 @@ def _sums(group: NDArray[np.int32], times: NDArray[np.int64], groups: int) -> li
     high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     np.add.at(high, group, times >> 32)
     np.add.at(low, group, times & 0xFFFFFFFF)
-    return [(one << 32) + other for one, other in zip(high.tolist(), low.tolist(), strict=True)]
+    return [(upper << 32) + lower for upper, lower in zip(high.tolist(), low.tolist(), strict=True)]
 
 
 def _inside(drawn: Layout, window: Window) -> NDArray[np.bool_]:

@@ -50,7 +50,7 @@ class TimelineView(Answer):
     @property
     def device_ns(self) -> int:
         """Sum of the time of kernels and copies in the window."""
-        return sum(one.ns for one in self.sums)
+        return sum(total.ns for total in self.sums)
 
     def to_json(self) -> dict[str, Any]:
         """The view as JSON data."""
@@ -68,7 +68,7 @@ class TimelineView(Answer):
             "by": self.by,
             "device_ns": self.device_ns,
             "lanes": [self._lane_data(lane, cells) for lane, cells in self.lanes[:most]],
-            "sums": [one.to_data() for one in self.sums[:most]],
+            "sums": [total.to_data() for total in self.sums[:most]],
             "kernels": [kernel.to_data() for kernel in self.kernels[:most]],
             "steps": self.steps,
             "degradations": degradations(self.trace, self.drawn),

@@ -75,7 +75,7 @@ def split(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, where: str) 
     if not rounds:
         empty = np.empty(0, np.int64)
         return Fields(empty, empty, empty, empty.astype(np.uint64), empty)
-    columns = [np.concatenate([one[index] for one in rounds]) for index in range(5)]
+    columns = [np.concatenate([fields[index] for fields in rounds]) for index in range(5)]
     order = np.argsort(columns[0], kind="stable")
     return Fields(*(column[order] for column in columns))
 

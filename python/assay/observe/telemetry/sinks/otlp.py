@@ -114,7 +114,7 @@ def _metrics_url(url: str, variables: Mapping[str, str]) -> str:
 def _headers(text: str) -> dict[str, str]:
     """Pairs such as `a=b,c=d`, percent-encoded."""
     headers = {}
-    for pair in filter(None, (one.strip() for one in text.split(","))):
+    for pair in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             # The pair may be a secret: only its place is said.

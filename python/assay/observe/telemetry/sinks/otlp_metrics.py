@@ -48,11 +48,11 @@ def request_of(samples: Sequence[Sample], header: RunHeader, attributes: Mapping
     metrics: dict[str, Any] = {}
     start_ns = min((sample.realtime_ns for sample in samples), default=0)
     for sample in samples:
-        for name, found in sample.reading.values.items():
+        for name, measured in sample.reading.values.items():
             field = FIELDS.get(name)
-            if field is None or isinstance(found, str) or not math.isfinite(found):
+            if field is None or isinstance(measured, str) or not math.isfinite(measured):
                 continue
-            _add_point(scope, metrics, field, sample, found, start_ns)
+            _add_point(scope, metrics, field, sample, measured, start_ns)
         if sample.reading.series and sample.reading.source == "endpoint":
             _add_histograms(scope, metrics, sample, start_ns)
     return request
@@ -97,7 +97,7 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
         own = histogram_name(series, which)
         if own is None:
             continue
-        for found in histograms(series, own):
+        for histogram in histograms(series, own):
             if name not in metrics:
                 metric = metrics[name] = scope.metrics.add()
                 metric.name, metric.unit = name, unit
@@ -105,11 +105,11 @@ def _add_histograms(scope: Any, metrics: dict[str, Any], sample: Sample, start_n
                 metric.histogram.aggregation_temporality = _CUMULATIVE
             point = metrics[name].histogram.data_points.add()
             point.time_unix_nano, point.start_time_unix_nano = sample.realtime_ns, start_ns
-            point.count, point.sum = found.count, found.sum
-            point.explicit_bounds.extend(found.bounds)
-            point.bucket_counts.extend(found.counts)
+            point.count, point.sum = histogram.count, histogram.sum
+            point.explicit_bounds.extend(histogram.bounds)
+            point.bucket_counts.extend(histogram.counts)
             _add_all(point.attributes, _identity(sample))
-            _add_all(point.attributes, found.labels)
+            _add_all(point.attributes, histogram.labels)
 
 
 def _identity(sample: Sample) -> list[tuple[str, str]]:
@@ -135,6 +135,6 @@ def _add_all(attributes: Any, pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def _add_attribute(attributes: Any, name: str, value: str) -> None:
-    one = attributes.add()
-    one.key = name
-    one.value.string_value = value
+    attribute = attributes.add()
+    attribute.key = name
+    attribute.value.string_value = value

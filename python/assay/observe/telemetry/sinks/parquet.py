@@ -59,7 +59,9 @@ class Parquet:
         self._header = header
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(one.name == HEADER or _NAME.fullmatch(one.name) for one in self.path.iterdir()):
+            if any(
+                file.name == HEADER or _NAME.fullmatch(file.name) for file in self.path.iterdir()
+            ):
                 raise InputError(
                     f"{self.path}: holds a recording already", "name another folder, or remove it"
                 )

@@ -55,13 +55,13 @@ class Amd(DeviceSource):
             gaps.note("amd", "driver", "all fields", reason)
             return None
         try:
-            found = cls(amdsmi, gaps)
+            source = cls(amdsmi, gaps)
         except Exception as error:
             gaps.note("amd", "driver", "all fields", str(error) or type(error).__name__)
             return None
-        if found.devices:
-            return found
-        found.close()
+        if source.devices:
+            return source
+        source.close()
         return None
 
     def close(self) -> None:
@@ -118,24 +118,24 @@ class _Gpu:
         ]
 
     def _activity(self) -> Values:
-        found = self._smi.amdsmi_get_gpu_activity(self._handle)
+        activity = self._smi.amdsmi_get_gpu_activity(self._handle)
         return {
-            "gpu_utilization": _scaled(found.get("gfx_activity"), 0.01),
-            "gpu_memory_busy": _scaled(found.get("umc_activity"), 0.01),
+            "gpu_utilization": _scaled(activity.get("gfx_activity"), 0.01),
+            "gpu_memory_busy": _scaled(activity.get("umc_activity"), 0.01),
         }
 
     def _memory(self) -> Values:
-        found = self._smi.amdsmi_get_gpu_vram_usage(self._handle)
-        return {"gpu_memory_used_bytes": _whole(found.get("vram_used"), 1 << 20)}
+        usage = self._smi.amdsmi_get_gpu_vram_usage(self._handle)
+        return {"gpu_memory_used_bytes": _whole(usage.get("vram_used"), 1 << 20)}
 
     def _total(self) -> Values:
-        found = self._smi.amdsmi_get_gpu_vram_usage(self._handle)
-        return {"gpu_memory_total_bytes": _whole(found.get("vram_total"), 1 << 20)}
+        usage = self._smi.amdsmi_get_gpu_vram_usage(self._handle)
+        return {"gpu_memory_total_bytes": _whole(usage.get("vram_total"), 1 << 20)}
 
     def _power(self) -> Values:
-        found = self._smi.amdsmi_get_power_info(self._handle)
-        average = _scaled(found.get("average_socket_power"), 1.0)
-        current = _scaled(found.get("current_socket_power"), 1.0)
+        power = self._smi.amdsmi_get_power_info(self._handle)
+        average = _scaled(power.get("average_socket_power"), 1.0)
+        current = _scaled(power.get("current_socket_power"), 1.0)
         if average is None and current is None:
             raise UnsupportedFieldError("the driver gives no socket power")
         return {
@@ -144,14 +144,14 @@ class _Gpu:
         }
 
     def _limit(self) -> Values:
-        found = self._smi.amdsmi_get_power_cap_info(self._handle)
-        return {"gpu_power_limit_watts": _scaled(found.get("power_cap"), 1e-6)}
+        cap = self._smi.amdsmi_get_power_cap_info(self._handle)
+        return {"gpu_power_limit_watts": _scaled(cap.get("power_cap"), 1e-6)}
 
     def _energy(self) -> Values:
-        found = self._smi.amdsmi_get_energy_count(self._handle)
+        energy = self._smi.amdsmi_get_energy_count(self._handle)
         # Releases before 6.2 have the accumulator under "power".
-        count = found.get("energy_accumulator", found.get("power"))
-        resolution = _scaled(found.get("counter_resolution"), 1e-6)
+        count = energy.get("energy_accumulator", energy.get("power"))
+        resolution = _scaled(energy.get("counter_resolution"), 1e-6)
         if resolution is None:
             raise UnsupportedFieldError("the energy counter has no resolution")
         return {"gpu_energy_joules": _scaled(count, resolution)}
@@ -159,10 +159,10 @@ class _Gpu:
     def _clock(self, kind: str, name: str) -> Callable[[], Values]:
         def read() -> Values:
             which = getattr(self._smi.AmdSmiClkType, kind)
-            found = self._smi.amdsmi_get_clock_info(self._handle, which)
+            clock = self._smi.amdsmi_get_clock_info(self._handle, which)
             return {
-                f"gpu_{name}_clock_hz": _scaled(found.get("clk"), 1e6),
-                f"gpu_{name}_clock_max_hz": _scaled(found.get("max_clk"), 1e6),
+                f"gpu_{name}_clock_hz": _scaled(clock.get("clk"), 1e6),
+                f"gpu_{name}_clock_max_hz": _scaled(clock.get("max_clk"), 1e6),
             }
 
         return read
@@ -188,39 +188,44 @@ class _Gpu:
             status = self._smi.amdsmi_get_violation_status(self._handle)
             if (mask := throttle.from_amd_violations(status)) is not None:
                 return {"gpu_throttle": int(mask)}
-        found = self._smi.amdsmi_get_gpu_metrics_info(self._handle).get("indep_throttle_status")
-        if isinstance(found, bool):
+        throttling = self._smi.amdsmi_get_gpu_metrics_info(self._handle).get(
+            "indep_throttle_status"
+        )
+        if isinstance(throttling, bool):
             # Some releases give only whether anything throttles, not what.
-            return {"gpu_throttle": int(throttle.Throttle.OTHER if found else 0)}
-        if not isinstance(found, int):
+            return {"gpu_throttle": int(throttle.Throttle.OTHER if throttling else 0)}
+        if not isinstance(throttling, int):
             raise UnsupportedFieldError("the driver gives no throttle status")
-        return {"gpu_throttle": int(throttle.from_amd(found)), "gpu_throttle_vendor": found}
+        return {
+            "gpu_throttle": int(throttle.from_amd(throttling)),
+            "gpu_throttle_vendor": throttling,
+        }
 
     def _errors(self) -> Values:
-        found = self._smi.amdsmi_get_gpu_total_ecc_count(self._handle)
+        errors = self._smi.amdsmi_get_gpu_total_ecc_count(self._handle)
         return {
-            "gpu_ecc_corrected": _whole(found.get("correctable_count")),
-            "gpu_ecc_uncorrected": _whole(found.get("uncorrectable_count")),
+            "gpu_ecc_corrected": _whole(errors.get("correctable_count")),
+            "gpu_ecc_uncorrected": _whole(errors.get("uncorrectable_count")),
         }
 
     def _pcie(self) -> Values:
-        found = self._smi.amdsmi_get_pcie_info(self._handle)["pcie_metric"]
+        link = self._smi.amdsmi_get_pcie_info(self._handle)["pcie_metric"]
         return {
-            "gpu_pcie_width": _whole(found.get("pcie_width")),
-            "gpu_pcie_replays": _whole(found.get("pcie_replay_count")),
+            "gpu_pcie_width": _whole(link.get("pcie_width")),
+            "gpu_pcie_replays": _whole(link.get("pcie_replay_count")),
         }
 
     def _processes(self) -> Mapping[str, Any]:
-        found = [
+        processes = [
             {
-                "pid": int(one["pid"]),
-                "name": None if one.get("name") in (None, "N/A") else str(one["name"]),
-                "memory_bytes": _whole((one.get("memory_usage") or {}).get("vram_mem")),
+                "pid": int(process["pid"]),
+                "name": None if process.get("name") in (None, "N/A") else str(process["name"]),
+                "memory_bytes": _whole((process.get("memory_usage") or {}).get("vram_mem")),
                 "utilization": None,
             }
-            for one in self._smi.amdsmi_get_gpu_process_list(self._handle)
+            for process in self._smi.amdsmi_get_gpu_process_list(self._handle)
         ]
-        return {"processes": found, "gpu_processes": len(found)}
+        return {"processes": processes, "gpu_processes": len(processes)}
 
 
 def _scaled(value: Any, scale: float) -> float | None:

@@ -26,22 +26,22 @@ class Cgroup:
 
     def cpu(self) -> Values:
         """CPU time and what the quota held back; without a quota nothing is held."""
-        found: dict[str, Value | None] = {}
+        values: dict[str, Value | None] = {}
         if folder := self._first("cpu.stat"):
             stat = _pairs(folder / "cpu.stat")
             if "usage_usec" in stat:
-                found["cgroup_cpu_seconds"] = stat["usage_usec"] / 1e6
+                values["cgroup_cpu_seconds"] = stat["usage_usec"] / 1e6
             if "throttled_usec" in stat:
-                found["cgroup_throttled_seconds"] = stat["throttled_usec"] / 1e6
+                values["cgroup_throttled_seconds"] = stat["throttled_usec"] / 1e6
             elif "throttled_time" in stat:
-                found["cgroup_throttled_seconds"] = stat["throttled_time"] / 1e9
+                values["cgroup_throttled_seconds"] = stat["throttled_time"] / 1e9
             if "nr_throttled" in stat:
-                found["cgroup_throttled_periods"] = stat["nr_throttled"]
-        if "cgroup_cpu_seconds" not in found and (folder := self._first("cpuacct.usage")):
-            found["cgroup_cpu_seconds"] = _number(folder / "cpuacct.usage") / 1e9
-        if not found:
+                values["cgroup_throttled_periods"] = stat["nr_throttled"]
+        if "cgroup_cpu_seconds" not in values and (folder := self._first("cpuacct.usage")):
+            values["cgroup_cpu_seconds"] = _number(folder / "cpuacct.usage") / 1e9
+        if not values:
             raise UnsupportedFieldError("no cgroup with the cpu controller is visible")
-        return found
+        return values
 
     def memory(self) -> Values:
         """Memory in use."""

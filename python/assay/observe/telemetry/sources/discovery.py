@@ -28,7 +28,7 @@ def find_sources(
         servers = [
             Endpoint(url, gaps, index=index, token=token) for index, url in enumerate(endpoints)
         ]
-    found: list[Source | None] = [Nvidia.find(gaps), Amd.find(gaps), Host.find(gaps), *servers]
+    sources: list[Source | None] = [Nvidia.find(gaps), Amd.find(gaps), Host.find(gaps), *servers]
     if engine is not None:
-        found.append(EngineCounters(engine))
-    return [source for source in found if source is not None]
+        sources.append(EngineCounters(engine))
+    return [source for source in sources if source is not None]

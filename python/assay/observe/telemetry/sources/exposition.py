@@ -86,12 +86,14 @@ def split(key: str) -> tuple[str, dict[str, str]]:
     ('a_total', {'model': 'x"y', 'le': '+Inf'})
     """
     name, brace, rest = key.partition("{")
-    labels = {} if not brace else {one[1]: _unescaped(one[2]) for one in _ONE_LABEL.finditer(rest)}
+    labels = (
+        {} if not brace else {label[1]: _unescaped(label[2]) for label in _ONE_LABEL.finditer(rest)}
+    )
     return name.strip(), labels
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(r"\\.", lambda found: _ESCAPES.get(found[0], found[0]), text)
+    return re.sub(r"\\.", lambda escape: _ESCAPES.get(escape[0], escape[0]), text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Gpm:
         for place, name in enumerate(names):
             request.metrics[place].metricId = getattr(nvml, self._metrics[name][0])
         nvml.nvmlGpmMetricsGet(request)
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for place, name in enumerate(names):
             metric = request.metrics[place]
             if metric.nvmlReturn != 0:
@@ -103,10 +103,10 @@ class Gpm:
                 if metric.nvmlReturn == nvml.NVML_ERROR_NOT_SUPPORTED:
                     del self._metrics[name]
             elif math.isfinite(metric.value):
-                found[name] = metric.value * self._metrics[name][1]
-        if "gpu_dram_active" in found and (peak := self._peak_bandwidth()):
-            found["gpu_dram_bytes_per_second"] = found["gpu_dram_active"] * peak
-        return found
+                values[name] = metric.value * self._metrics[name][1]
+        if "gpu_dram_active" in values and (peak := self._peak_bandwidth()):
+            values["gpu_dram_bytes_per_second"] = values["gpu_dram_active"] * peak
+        return values
 
     def close(self) -> None:
         """Free the samples."""

@@ -207,28 +207,28 @@ class Host(DeviceSource):
         cores = sorted(os.sched_getaffinity(0))
         step = max(1, len(cores) // _FREQUENCIES)
         folder = self._root / "sys/devices/system/cpu"
-        found = []
+        frequencies = []
         for core in cores[::step]:
             path = folder / f"cpu{core}" / "cpufreq" / name
             if path.exists():
-                found.append(float(path.read_text(encoding="ascii")) * 1e3)
-        if found:
-            return sum(found) / len(found)
+                frequencies.append(float(path.read_text(encoding="ascii")) * 1e3)
+        if frequencies:
+            return sum(frequencies) / len(frequencies)
         if name == "scaling_cur_freq":
             text = (self._root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-            found = [
+            frequencies = [
                 float(line.partition(":")[2]) * 1e6
                 for line in text.splitlines()
                 if line.startswith("cpu MHz")
             ]
-            if found:
-                return sum(found) / len(found)
+            if frequencies:
+                return sum(frequencies) / len(frequencies)
         raise UnsupportedFieldError("the system gives no frequency of the cores")
 
     def _temperature(self) -> Values:
         read = getattr(self._psutil, "sensors_temperatures", None)
-        found = read() if read is not None else {}
-        degrees = [one.current for name in _SENSORS for one in found.get(name, ())]
+        sensors = read() if read is not None else {}
+        degrees = [reading.current for name in _SENSORS for reading in sensors.get(name, ())]
         if not degrees:
             raise UnsupportedFieldError("no temperature sensor of the CPU is visible")
         return {"host_cpu_temperature_celsius": float(max(degrees))}

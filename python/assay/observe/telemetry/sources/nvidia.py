@@ -46,15 +46,15 @@ class Nvidia(DeviceSource):
                 )
             return None
         try:
-            found = cls(pynvml, gaps)
+            source = cls(pynvml, gaps)
         except pynvml.NVMLError as error:
             # Without a driver there is nothing to miss.
             if Path("/proc/driver/nvidia").exists():
                 gaps.note("nvidia", "driver", "all fields", str(error))
             return None
-        if found.devices:
-            return found
-        found.close()
+        if source.devices:
+            return source
+        source.close()
         return None
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ class Gpu:
 
     def readers(self, gpm: Gpm | None) -> list[FieldReader]:
         """What is read at every tick, then what is read more rarely."""
-        found = [
+        readers = [
             FieldReader(
                 "utilization", ("gpu_utilization", "gpu_memory_busy"), self._utilization, fast=True
             ),
@@ -107,12 +107,12 @@ class Gpu:
         ]
         if gpm is not None:
             # A longer window loses no traffic: GPM's figures are averages over it.
-            found.append(
+            readers.append(
                 FieldReader("gpm", gpm.fields, gpm.read, gpm.window_s, fast=True, elastic=True)
             )
         else:
             # NVML measures PCIe over 20 ms, during which the call does not return.
-            found += [
+            readers += [
                 FieldReader(
                     "pcie",
                     ("gpu_pcie_receive_bytes_per_second", "gpu_pcie_transmit_bytes_per_second"),
@@ -125,7 +125,7 @@ class Gpu:
                     self._nvlink,
                 ),
             ]
-        return found
+        return readers
 
     def close(self) -> None:
         """Free what the driver holds for this GPU."""
@@ -301,5 +301,5 @@ _MEMBERS: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal
 
 
 def _value(answer: Any) -> float | int:
-    found: float | int = getattr(answer.value, _MEMBERS[answer.valueType])
-    return found
+    value: float | int = getattr(answer.value, _MEMBERS[answer.valueType])
+    return value

@@ -23,23 +23,23 @@ class Processes:
     def read(self) -> Mapping[str, Any]:
         """The processes, and how many there are."""
         nvml = self._nvml
-        found: dict[int, dict[str, Any]] = {}
+        by_pid: dict[int, dict[str, Any]] = {}
         for read in (
             nvml.nvmlDeviceGetComputeRunningProcesses,
             nvml.nvmlDeviceGetGraphicsRunningProcesses,
         ):
             for process in read(self._handle):
-                found[process.pid] = {
+                by_pid[process.pid] = {
                     "pid": process.pid,
                     "name": self._name(process.pid),
                     "memory_bytes": process.usedGpuMemory,
                     "utilization": None,
                 }
         for pid, share in self._utilization().items():
-            if pid in found:
-                found[pid]["utilization"] = share
-        self._names = {pid: name for pid, name in self._names.items() if pid in found}
-        return {"processes": list(found.values()), "gpu_processes": len(found)}
+            if pid in by_pid:
+                by_pid[pid]["utilization"] = share
+        self._names = {pid: name for pid, name in self._names.items() if pid in by_pid}
+        return {"processes": list(by_pid.values()), "gpu_processes": len(by_pid)}
 
     def _utilization(self) -> dict[int, float]:
         """Share of time each process had a kernel running, of the newest interval."""

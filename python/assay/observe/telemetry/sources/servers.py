@@ -92,17 +92,17 @@ def histogram_name(scrape: Mapping[str, float], which: str) -> str | None:
 
 
 def _values(by_name: Mapping[str, list[float]], fields: Mapping[str, Names]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for field, names in fields.items():
         for name in names:
             if field in _HISTOGRAMS:
                 if f"{name}_count" not in by_name:
                     continue
-                found[f"engine_{field}_seconds_sum"] = sum(by_name.get(f"{name}_sum", [0.0]))
-                found[f"engine_{field}_seconds_count"] = sum(by_name[f"{name}_count"])
+                totals[f"engine_{field}_seconds_sum"] = sum(by_name.get(f"{name}_sum", [0.0]))
+                totals[f"engine_{field}_seconds_count"] = sum(by_name[f"{name}_count"])
                 break
             if values := by_name.get(name):
                 total = sum(values)
-                found[field] = total / len(values) if field in _AVERAGED else total
+                totals[field] = total / len(values) if field in _AVERAGED else total
                 break
-    return found
+    return totals

@@ -105,7 +105,7 @@ class Device:
             reader._due_s = now_s + every_s - 1e-3
             begun = time.thread_time()
             try:
-                found = dict(reader.read())
+                answered = dict(reader.read())
             # One broken field of a driver must not lose the sample, whatever it raises.
             except Exception as error:
                 reason = str(error) or type(error).__name__
@@ -117,11 +117,11 @@ class Device:
             finally:
                 reader.cpu_s += time.thread_time() - begun
                 reader.reads += 1
-            listed: Any = found.pop("processes", None)
+            listed: Any = answered.pop("processes", None)
             if listed is not None:
                 processes = listed
-            reader._last = found
-            values.update(_known(found))
+            reader._last = answered
+            values.update(_known(answered))
             if reader.reads == _SETTLED and not fast_only:
                 self._adjust()
         return Reading(self.source, self.device, self.index, self.name, values, processes)
