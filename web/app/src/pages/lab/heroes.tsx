@@ -40,6 +40,8 @@ export function Heroes(props: {
                 >
                   {shown.value} <span className="figure-unit">{shown.unit.trim()}</span>
                 </div>
+              ) : one.result === null && one.error === null ? (
+                <div className="figure-value muted">{"\u2026"}</div>
               ) : (
                 <div className="figure-value figure-missing">
                   {output?.missing.length
