@@ -16,7 +16,6 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from assay.errors import InputError
@@ -96,12 +95,7 @@ class LoadClient:
         """Use the client in a `with` block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close every connection."""
         self.close()
 
@@ -255,7 +249,7 @@ class LoadClient:
         return await connect(self.address)
 
     async def _open(self, number: int) -> None:
-        """Have so many connections before the window; a server that refuses is found in it."""
+        """Open connections before the window; where the server refuses, the window's requests fail."""
         missing = number - len(self._idle)
         made = await asyncio.gather(
             *(connect(self.address) for _ in range(missing)), return_exceptions=True
@@ -278,24 +272,23 @@ class LoadClient:
     async def _prepare(self) -> None:
         model = await self._served()
         path = _PATHS.get(self.options.interface, COMPLETIONS)
-        status, answer = await self._probe(path, model.name)
-        if self.options.interface == "auto" and status in NO_SUCH_PATH:
+        answer = await self._probe(path, model.name)
+        if self.options.interface == "auto" and answer.status in NO_SUCH_PATH:
             path = CHAT
-            status, answer = await self._probe(path, model.name)
-        if status in REFUSED_FIELD:
+            answer = await self._probe(path, model.name)
+        if answer.status in REFUSED_FIELD:
             # Some servers refuse a field that they do not know.
             self._ignores_end = False
-            status, answer = await self._probe(path, model.name)
-            if status == 200:
+            answer = await self._probe(path, model.name)
+            if answer.status == 200:
                 self.notes.append(_NO_END)
-        if status != 200:
-            raise self.address.refused(path, status, answer.body)
+        if answer.status != 200:
+            raise self.address.refused(path, answer.status, answer.body)
         self._path, self._is_prepared = path, True
 
-    async def _probe(self, path: str, model: str) -> tuple[int, Exchange]:
+    async def _probe(self, path: str, model: str) -> Exchange:
         body = completion_body(path, model, "hello", 1, ignores_end=self._ignores_end)
-        answer = await self._whole("POST", path, body)
-        return answer.status, answer
+        return await self._whole("POST", path, body)
 
     async def _served(self) -> ServedModel:
         if self._model is None and self.options.model is not None:

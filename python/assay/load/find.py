@@ -30,12 +30,12 @@ AT_ONCE: Final = "at once"
 A_SECOND: Final = "requests/s"
 
 _LATENCIES: Final = 20
-"""A window of a rate lasts at least so many times as long as a request that is alone: a queue needs
-time to show that it grows."""
+"""Least length of a window at a rate, in latencies of a request that runs alone: a queue needs time
+to show that it grows."""
 _CONFIRMED: Final = 4
 """How many times longer the windows are in which the answer is measured again."""
 _FARTHEST: Final = 1 << 14
-"""Doublings stop at so many times the first load."""
+"""The highest load of the search, as a multiple of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,15 @@ class Point:
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, without the records."""
-        share = self.attainment.share
-        figures = self.windows[-1].figures or {}
         return {
             "load": self.load,
             "unit": self.unit,
             "holds": self.holds,
-            "attainment": {"value": share.value, "lo": share.lo, "hi": share.hi},
+            "attainment": self.attainment.share._asdict(),
             "binds": self.attainment.binds,
             "requests": self.attainment.requests,
             "load_state": self.windows[-1].load_state,
-            "figures": dict(figures),
+            "figures": dict(self.windows[-1].figures),
         }
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -56,13 +56,9 @@ class QueueTrend:
 
     def to_data(self) -> dict[str, Any]:
         """As plain data, for `Measurement.details`."""
-        return {
-            "growth": self.growth,
-            "growth_lo": self.growth_lo,
-            "waiting_share": self.waiting_share,
-            "most_under_way": self.most_under_way,
-            "note": self.note,
-        }
+        data = asdict(self)
+        del data["state"]
+        return data
 
 
 def queue_trend(records: Sequence[RequestRecord]) -> QueueTrend:
@@ -145,7 +141,7 @@ def _under_way(begin: Floats, end: Floats) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _share_of_time(begin: Floats, end: Floats, least: int) -> float:
-    """Share of the sending period covered by at least so many intervals.
+    """Share of the sending period that at least this many intervals cover.
 
     Requests that all came at once have no such period: the time to the last end counts.
     """

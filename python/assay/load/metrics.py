@@ -34,7 +34,7 @@ def figures(
     slo: ServiceLevel | None = None,
     percentiles: Sequence[float] = PERCENTILES,
 ) -> dict[str, float]:
-    """The figures of a window of so many seconds; `request_goodput` only under an SLO.
+    """The figures of a window that lasted `seconds`; `request_goodput` only under an SLO.
 
     >>> record = RequestRecord(0, sent_s=0.0, first_token_s=0.5, end_s=2.5, prompt_tokens=8, output_tokens=5)
     >>> window = figures([record], seconds=2.5)

@@ -23,7 +23,7 @@ DEFAULT_SECONDS: Final = 30.0
 ALL_AT_ONCE: Final = 100
 """Requests of an infinite rate, where their number is not given."""
 _MANY: Final = 1000
-"""Requests that are prepared for a window of seconds: so many different prompts."""
+"""Different prompts prepared for a window that is limited by time."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def summarize(
     disturbances: Sequence[str] = (),
     details: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """The measurement of a window whose requests ended within so many seconds.
+    """The measurement of a window that lasted `seconds`.
 
     Figures that an overloaded window must not be scored by are in `details` as `unscored`; how the
     load state was told is there as `queue`.

@@ -87,10 +87,17 @@ def compare_runs(first: str, second: str) -> RunComparison:
 
 def summarize(run: RunFolder) -> dict[str, Any]:
     """What a run was about and came to; what its journal does not say is null."""
+    return _summary(run, _reading(run))
+
+
+def _reading(run: RunFolder) -> JournalReading:
     try:
-        reading = journals.read(run.path)
+        return journals.read(run.path)
     except InputError as error:
-        reading = JournalReading((), (error.message,), 0, "")
+        return JournalReading((), (error.message,), 0, "")
+
+
+def _summary(run: RunFolder, reading: JournalReading) -> dict[str, Any]:
     started = _data(reading, "started")
     ended = _data(reading, "finished")
     fingerprint = _data(reading, "fingerprint")
@@ -123,11 +130,8 @@ def summarize(run: RunFolder) -> dict[str, Any]:
 
 def details(run: RunFolder) -> dict[str, Any]:
     """A summary with fingerprint, configurations, verdicts and degradations."""
-    shown = summarize(run)
-    try:
-        reading = journals.read(run.path)
-    except InputError:
-        reading = JournalReading((), (), 0, "")
+    reading = _reading(run)
+    shown = _summary(run, reading)
     safe = [record.data for record in reading.of("safe")]
     shown["fingerprint"] = _data(reading, "fingerprint")
     shown["start"] = safe[0]["settings"] if safe else None

@@ -354,16 +354,9 @@ class _Table:
         sources = []
         for entry in [given] if isinstance(given, dict) else given:
             table = _Table(f"{self.what}: {key}", entry)
-            sources.append(
-                Source(
-                    endpoint=table.take("endpoint", str, ""),
-                    path=table.take("path", str, ""),
-                    metric=table.take("metric", str, ""),
-                    label=table.take("label", str, ""),
-                    log=table.take("log", str, ""),
-                    values=table.take("values", dict, {}),
-                )
-            )
+            texts = ("endpoint", "path", "metric", "label", "log")
+            given_texts = {name: table.take(name, str, "") for name in texts}
+            sources.append(Source(**given_texts, values=table.take("values", dict, {})))
             table.end()
             if sum(map(bool, (sources[-1].endpoint, sources[-1].metric, sources[-1].log))) != 1:
                 raise InputError(

@@ -30,7 +30,7 @@ from assay.improve.engines.protocol import (
     Undo,
 )
 from assay.improve.engines.read_back import ReadBack, given_in, read_back, state_of
-from assay.improve.engines.supervised import SupervisedServer, is_local, numbered
+from assay.improve.engines.supervised import SupervisedServer, is_local
 from assay.load.client import LoadClient
 from assay.load.workloads.measurement import Measurement, Setting
 from assay.load.workloads.workload import Window, Workload
@@ -203,9 +203,8 @@ class HttpEngine(Engine):
         if not self.adapter.tokenize:
             self._note(f"{self.adapter.name} has no path that tokenizes: drafts are not replayed")
             return []
-        requests = workload.requests[:count]
         answers = []
-        for request in requests:
+        for request in workload.requests[:count]:
             (answer,) = self.probe([request.prompt], request.max_tokens)
             answers.append((self._tokens(request.prompt), self._tokens("".join(answer.texts))))
         return answers
@@ -240,29 +239,21 @@ class HttpEngine(Engine):
 
     def launch_command(self, settings: Mapping[str, Setting]) -> str:
         """The command that starts this server with these settings."""
-        if self._template is None:
-            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
-        chosen = self._explicit(self.adapter.check(settings))
-        variables = {**self._template.environment, **self._variables(chosen)}
-        return self._template.line(self._in_folder(self.adapter.arguments(chosen)), variables)
+        template, arguments, variables = self._command(settings)
+        return template.line(arguments, variables)
 
     def record_for(self, settings: Mapping[str, Setting]) -> ServerRecord:
         """A server with these settings that is not started yet, for a journal."""
-        if self._template is None:
-            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
-        chosen = self._explicit(self.adapter.check(settings))
-        record = ServerRecord(
-            argv=tuple(self._template.arguments(self._in_folder(self.adapter.arguments(chosen)))),
-            environment={
-                **self.environment,
-                **self._template.environment,
-                **self._variables(chosen),
-            },
+        template, arguments, variables = self._command(settings)
+        return ServerRecord(
+            argv=tuple(template.arguments(arguments)),
+            environment={**self.environment, **variables},
             cwd=os.getcwd(),
             health_url=self.address.url + self.adapter.health,
             start_timeout_s=self.adapter.start_timeout_s,
+            # A log for each start: those of earlier ones are kept.
+            log=str(self.folder / f"server-{self.server.started:03d}.log"),
         )
-        return numbered(record, self.folder, self.server.started)
 
     def close(self) -> None:
         """Stop the server if this object brought it up; one that was found stays, as configured."""
@@ -414,12 +405,19 @@ class HttpEngine(Engine):
         if text not in self._notes:
             self._notes.append(text)
 
-    def _variables(self, chosen: Mapping[str, Setting]) -> dict[str, str]:
-        given = self.adapter.variables(chosen)
-        return {name: value.replace(FOLDER, str(self.folder)) for name, value in given.items()}
-
-    def _in_folder(self, arguments: Sequence[str]) -> list[str]:
-        return [word.replace(FOLDER, str(self.folder)) for word in arguments]
+    def _command(
+        self, settings: Mapping[str, Setting]
+    ) -> tuple[CommandTemplate, list[str], dict[str, str]]:
+        """The restart command, with the arguments and variables that settings become."""
+        if self._template is None:
+            raise InputError("expected a restart command, got none", "--restart 'CMD {settings}'")
+        chosen, folder = self._explicit(self.adapter.check(settings)), str(self.folder)
+        variables = {
+            name: value.replace(FOLDER, folder)
+            for name, value in self.adapter.variables(chosen).items()
+        }
+        arguments = [word.replace(FOLDER, folder) for word in self.adapter.arguments(chosen)]
+        return self._template, arguments, {**self._template.environment, **variables}
 
 
 def _numbers(workload: Workload, window: Window) -> set[int]:

@@ -101,51 +101,43 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     def member(enumeration: str, prefix: str, name: str) -> Any:
         return getattr(xllamacpp, enumeration)[f"{prefix}_{name.upper().replace('-', '_')}"]
 
-    common_params = xllamacpp.CommonParams()
-    common_params.model.path = str(options.model)
-    common_params.hostnames = [options.host]
-    common_params.port = options.port
+    params = xllamacpp.CommonParams()
+    params.model.path = str(options.model)
+    params.hostnames = [options.host]
+    params.port = options.port
     if options.alias:
-        common_params.model_alias = {options.alias}
+        params.model_alias = {options.alias}
     if options.api_key:
-        common_params.api_keys = [options.api_key]
-    common_params.n_ctx = options.ctx_size
-    common_params.cpuparams.n_threads = options.threads
+        params.api_keys = [options.api_key]
+    params.n_ctx = options.ctx_size
+    params.cpuparams.n_threads = options.threads
     batch_threads = options.threads_batch if options.threads_batch > 0 else options.threads
-    common_params.cpuparams_batch.n_threads = batch_threads
-    for threads in (common_params.cpuparams, common_params.cpuparams_batch):
+    params.cpuparams_batch.n_threads = batch_threads
+    for threads in (params.cpuparams, params.cpuparams_batch):
         threads.poll = options.poll
         threads.priority = xllamacpp.ggml_sched_priority(options.prio)
-    common_params.n_batch, common_params.n_ubatch = options.batch_size, options.ubatch_size
-    common_params.n_parallel = options.parallel or 4
+    params.n_batch, params.n_ubatch = options.batch_size, options.ubatch_size
+    params.n_parallel = options.parallel or 4
     unified = options.parallel is None if options.kv_unified is None else options.kv_unified
-    common_params.kv_unified = unified
-    common_params.cache_type_k = member("ggml_type", "GGML_TYPE", options.cache_type_k)
-    common_params.cache_type_v = member("ggml_type", "GGML_TYPE", options.cache_type_v)
-    common_params.flash_attn_type = member(
+    params.kv_unified = unified
+    params.cache_type_k = member("ggml_type", "GGML_TYPE", options.cache_type_k)
+    params.cache_type_v = member("ggml_type", "GGML_TYPE", options.cache_type_v)
+    params.flash_attn_type = member(
         "llama_flash_attn_type", "LLAMA_FLASH_ATTN_TYPE", _FLASH_ATTENTION[options.flash_attn]
     )
-    common_params.load_mode = member(
-        "llama_load_mode", "LLAMA_LOAD_MODE", _LOAD_MODES[options.load_mode]
-    )
+    params.load_mode = member("llama_load_mode", "LLAMA_LOAD_MODE", _LOAD_MODES[options.load_mode])
     drafts = member("common_speculative_type", "COMMON_SPECULATIVE_TYPE", options.spec_type)
-    common_params.speculative.types = [drafts]
+    params.speculative.types = [drafts]
     if options.numa:
-        common_params.numa = member("ggml_numa_strategy", "GGML_NUMA_STRATEGY", options.numa)
-    common_params.n_gpu_layers = options.gpu_layers
-    common_params.n_cache_reuse, common_params.cache_ram_mib = (
-        options.cache_reuse,
-        options.cache_ram,
-    )
-    common_params.cont_batching, common_params.no_extra_bufts = (
-        options.cont_batching,
-        not options.repack,
-    )
-    common_params.cache_prompt, common_params.warmup = options.cache_prompt, options.warmup
-    common_params.endpoint_metrics, common_params.endpoint_props = options.metrics, options.props
-    common_params.verbosity = options.log_verbosity
-    common_params.ui = False
-    return common_params
+        params.numa = member("ggml_numa_strategy", "GGML_NUMA_STRATEGY", options.numa)
+    params.n_gpu_layers = options.gpu_layers
+    params.n_cache_reuse, params.cache_ram_mib = options.cache_reuse, options.cache_ram
+    params.cont_batching, params.no_extra_bufts = options.cont_batching, not options.repack
+    params.cache_prompt, params.warmup = options.cache_prompt, options.warmup
+    params.endpoint_metrics, params.endpoint_props = options.metrics, options.props
+    params.verbosity = options.log_verbosity
+    params.ui = False
+    return params
 
 
 if __name__ == "__main__":

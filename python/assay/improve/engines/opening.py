@@ -1,4 +1,4 @@
-"""The engine that somebody names: assay, vllm, a URL, or an object of a program."""
+"""The engine that somebody names: vllm, a URL, or an object of a program."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ def open_engine(
     engine: str | Engine | AssayEngine | Any,
     *,
     model: str | None = None,
-    device: str | None = None,
     restart: str | None = None,
     adapter: str | Path | None = None,
     settings: Mapping[str, Setting] | None = None,
-    folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Engine:
     """An engine behind the protocol.
 
-    A text is `assay` (in this process), `vllm` (a server that is started) or a URL. An
-    `assay.Engine` and a vLLM `LLM` are driven in this process; what implements the protocol is
-    returned as it is. `settings` are those that the engine starts with.
+    A text is `vllm` (a server that is started) or a URL. An `assay.Engine` and a vLLM `LLM` are
+    driven in this process; what implements the protocol is returned as it is. `settings` are those
+    that the engine starts with.
     """
     if isinstance(engine, str):
-        return _named(engine, model, device, restart, adapter, settings, folder, environment, say)
+        return _named(engine, model, restart, adapter, settings, say)
     if isinstance(engine, Engine):
         return engine
     from assay.engine import Engine as OwnEngineType
@@ -58,44 +55,24 @@ def open_engine(
 def _named(
     name: str,
     model: str | None,
-    device: str | None,
     restart: str | None,
     adapter: str | Path | None,
     settings: Mapping[str, Setting] | None,
-    folder: Path | None,
-    environment: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> Engine:
     if name.startswith(("http://", "https://")):
         from assay.improve.engines.http import HttpEngine
 
-        return HttpEngine(
-            name,
-            restart,
-            adapter=adapter,
-            settings=settings,
-            folder=folder,
-            environment=environment,
-            say=say,
-        )
+        return HttpEngine(name, restart, adapter=adapter, settings=settings, say=say)
     if restart is not None:
         raise InputError(
             f"--restart: expected a server's URL as engine, got {name}",
             "--engine http://127.0.0.1:8000 --restart 'CMD {settings}'",
         )
-    if name == "assay":
-        from assay.engine import Engine as OwnEngineType
-        from assay.improve.engines.own import OwnEngine
-
-        if model is None:
-            raise InputError("engine assay: expected a model, got none", "--model NAME")
-        given: dict[str, Any] = dict(settings or {})
-        engine = OwnEngineType.load(model, device or "cpu", **given)
-        return OwnEngine(engine, source=model, owns=True)
     if name == "vllm":
         from assay.improve.engines.vllm import open_vllm
 
-        return open_vllm(model, settings=settings, folder=folder, environment=environment, say=say)
+        return open_vllm(model, settings=settings, say=say)
     raise InputError(
         f'engine "{name}": expected assay, vllm or a URL, got another name',
         "a URL starts with http:// or https://",

@@ -50,11 +50,10 @@ class OwnEngine(EngineProtocol):
     found.
     """
 
-    def __init__(self, engine: Engine, *, source: str | None = None, owns: bool = False) -> None:
-        """Drive an engine; `source` is what `assay serve` opens, `owns` closes it at the end."""
+    def __init__(self, engine: Engine, *, source: str | None = None) -> None:
+        """Drive an engine, which its opener closes; `source` is what `assay serve` opens."""
         self.engine: Final = engine
         self._source = source or source_of(engine)
-        self._owns = owns
         device = engine.device
         self._meter = DisturbanceMeter(device.ordinal if device.capabilities.is_gpu else None)
 
@@ -191,9 +190,7 @@ class OwnEngine(EngineProtocol):
         return shlex.join(words)
 
     def close(self) -> None:
-        """Free the engine, if this object loaded it."""
-        if self._owns:
-            self.engine.close()
+        """Nothing: whoever opened the engine closes it."""
 
     def _reserve(self, workload: Workload) -> None:
         """Grow the KV cache before the window: growing inside it would rebuild graphs."""

@@ -65,7 +65,7 @@ def parse(data: Any) -> ProbeAnswer:
 
 
 def _of_lists(given: Mapping[str, Any], choice: Mapping[str, Any]) -> ProbeAnswer:
-    texts = tuple(str(token) for token in given.get("tokens") or ())
+    texts = tuple(map(str, given.get("tokens") or ()))
     logprobs = tuple(
         float(logprob) for logprob in given.get("token_logprobs") or () if logprob is not None
     )
@@ -99,7 +99,7 @@ def _ids(choice: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, ...]:
     """Token ids, where the server adds them to the answer."""
     given = choice.get("token_ids")
     if isinstance(given, list) and len(given) == len(texts):
-        return tuple(int(token) for token in given)
+        return tuple(map(int, given))
     return ()
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,17 +49,7 @@ class ServerRecord:
 
     def to_data(self) -> dict[str, Any]:
         """The record as JSON data."""
-        return {
-            "argv": list(self.argv),
-            "environment": dict(self.environment),
-            "cwd": self.cwd,
-            "health_url": self.health_url,
-            "start_timeout_s": self.start_timeout_s,
-            "log": self.log,
-            "pid": self.pid,
-            "start_ticks": self.start_ticks,
-            "boot_id": self.boot_id,
-        }
+        return {**asdict(self), "argv": list(self.argv)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> ServerRecord:
@@ -177,28 +167,31 @@ def _members(record: ServerRecord) -> dict[int, int]:
     """Processes of the server with their start times: its group if it leads one, else descendants."""
     if record.pid is None or record.boot_id != _boot_id():
         return {}
-    table = {pid: fields for pid in _pids() if (fields := _stat(pid)) is not None}
+    table = _table()
     leader = table.get(record.pid)
     is_same = leader is not None and int(leader[_START_TICKS]) == record.start_ticks
     if leader is not None and not is_same:
         # Another process has the pid now, and nothing of the server can be told from it.
         return {}
     if leader is None or int(leader[_GROUP]) == record.pid:
-        pids = [pid for pid, fields in table.items() if int(fields[_GROUP]) == record.pid]
         started = record.start_ticks or 0
-        pids = [pid for pid in pids if int(table[pid][_START_TICKS]) >= started]
+        members = [
+            pid
+            for pid, fields in table.items()
+            if int(fields[_GROUP]) == record.pid and int(fields[_START_TICKS]) >= started
+        ]
     else:
-        pids = _descendants(record.pid, table)
+        members = _descendants(record.pid, table)
     return {
         pid: int(table[pid][_START_TICKS])
-        for pid in pids
+        for pid in members
         if table[pid][_STATE] not in ("Z", "X") and pid != os.getpid()
     }
 
 
 def descendants(pid: int) -> list[int]:
     """A process and all that it started, as far as they run."""
-    return _descendants(pid, {pid: fields for pid in _pids() if (fields := _stat(pid)) is not None})
+    return _descendants(pid, _table())
 
 
 def cpu_seconds(pid: int) -> float:
@@ -211,12 +204,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _descendants(pid: int, table: Mapping[int, Sequence[str]]) -> list[int]:
-    pids, seen = [pid], {pid}
-    for parent in pids:
+    family, seen = [pid], {pid}
+    for parent in family:
         children = [child for child, fields in table.items() if int(fields[_PARENT]) == parent]
-        pids += [child for child in children if child not in seen]
+        family += [child for child in children if child not in seen]
         seen.update(children)
-    return pids
+    return family
 
 
 def _alive(members: Mapping[int, int], process: subprocess.Popen[bytes] | None) -> dict[int, int]:
@@ -286,7 +279,7 @@ def listener(port: int) -> int | None:
                 inodes.add(f"socket:[{words[9]}]")
     if not inodes:
         return None
-    owners = [pid for pid in _pids() if inodes & _sockets(pid)]
+    owners = [pid for pid in pids() if inodes & _sockets(pid)]
     # Workers may inherit the socket: the one that started first owns it.
     return min(owners, key=lambda pid: start_ticks(pid) or 0, default=None)
 
@@ -324,7 +317,13 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-def _pids() -> list[int]:
+def _table() -> dict[int, list[str]]:
+    """The fields of every process that runs."""
+    return {pid: fields for pid in pids() if (fields := _stat(pid)) is not None}
+
+
+def pids() -> list[int]:
+    """Every process of this machine."""
     return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
 
 

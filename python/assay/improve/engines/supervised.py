@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -188,8 +187,3 @@ class SupervisedServer:
 def is_local(address: ServerAddress) -> bool:
     """Whether a server is on this machine, by its name."""
     return address.host in ("localhost", "::1", "0.0.0.0", "::") or address.host.startswith("127.")
-
-
-def numbered(record: ServerRecord, folder: Path, number: int) -> ServerRecord:
-    """The record with a log of its own: start-up logs are kept."""
-    return replace(record, log=str(folder / f"server-{number:03d}.log"))

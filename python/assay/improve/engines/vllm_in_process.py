@@ -313,7 +313,7 @@ def _answer(output: Any) -> ProbeAnswer:
         for position in output.logprobs or ()
     ]
     ranked = [sorted(top.values(), reverse=True) for top in tops]
-    ids = tuple(int(token_identifier) for token_identifier in output.token_ids)
+    ids = tuple(map(int, output.token_ids))
     chosen = zip(ids, tops, strict=False)
     return ProbeAnswer(
         token_ids=ids,

@@ -113,7 +113,7 @@ def value_of(measurement: Measurement, metric: str, dropped: str) -> float:
 def requests_for(
     engine: Engine, workload: Workload, seconds: float, trial: Measurement | None = None
 ) -> int:
-    """Requests that take about so many seconds with the settings of now.
+    """The number of requests that take about `seconds` with the current settings.
 
     In a closed loop it is a multiple of the concurrency: a window that ends on a full wave is
     less noisy.
@@ -131,7 +131,7 @@ def requests_for(
 
 
 def lengthened(block_s: float, switch_s: float, hot: bool) -> int:
-    """How many times as long blocks have to be, so that most of the time is spent measuring.
+    """The factor by which blocks are lengthened, so that most of the time is spent measuring.
 
     >>> lengthened(0.5, 0.1, hot=True), lengthened(0.5, 2.0, hot=True), lengthened(0.5, 100.0, hot=False)
     (1, 4, 20)
@@ -173,8 +173,13 @@ def dropped_counts(blocks: Sequence[Block]) -> Mapping[str, int]:
     return counts
 
 
+def dropped_notes(blocks: Sequence[Block]) -> list[str]:
+    """Dropped blocks by reason, a sentence each."""
+    return [f"{count} blocks dropped: {word}" for word, count in dropped_counts(blocks).items()]
+
+
 def dropping_gate(blocks: Sequence[Block], tried: int, counted: int) -> GateResult | None:
-    """A gate that fails where most pairs were dropped: what is left is not the machine as it is."""
+    """A gate that fails where most pairs were dropped: the rest does not represent the machine."""
     dropped = tried - counted
     if tried < LEAST_TRIED or dropped <= MOST_DROPPED * tried:
         return None

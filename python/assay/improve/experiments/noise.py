@@ -14,13 +14,13 @@ from assay.improve.experiments import schedule
 from assay.improve.experiments.blocks import (
     BlockMeter,
     OnBlock,
-    dropped_counts,
+    dropped_notes,
     requests_for,
     settle,
 )
 from assay.improve.experiments.confidence_sequence import half_width
 from assay.improve.experiments.pairs import log_ratio, looks_of, pairs_of
-from assay.improve.experiments.result import Block, ExperimentResult, GateResult, Verdict
+from assay.improve.experiments.result import Block, ExperimentResult, GateResult, Look, Verdict
 from assay.improve.experiments.settings import ExperimentSettings
 from assay.improve.experiments.settings_check import settings_gate
 from assay.improve.experiments.verdict import decide
@@ -59,7 +59,7 @@ class NoiseFloor:
     repeats: bool
     """Whether the same requests got the same outputs every time."""
     sd_by_length: Mapping[int, float] = field(default_factory=dict)
-    """The same standard deviation for blocks that are so many times as long."""
+    """Standard deviation by length of a block, in multiples of the measured length."""
 
     def pairs_needed(self, effect: float, alpha: float = 0.05) -> int:
         """Pairs that find a change of this share in 90 % of experiments."""
@@ -162,11 +162,8 @@ def measure_noise(
     gate = settings_gate(meter.blocks, {"control": asked, "treatment": asked})
     gates = (gate, work.gate())
     floor = floor_of(meter.blocks, requests, workload.objective.better, greedy and _equal(work))
-    dropped = [
-        f"{count} blocks dropped: {word}" for word, count in dropped_counts(meter.blocks).items()
-    ]
-    verdict, reason = _verdict(meter.blocks, workload.objective.better, settings, gates)
     looks = looks_of(meter.blocks, workload.objective.better, settings.alpha)
+    verdict, reason = _verdict(looks, settings, gates)
     result = ExperimentResult(
         experiment=name,
         candidate=Candidate(name, (), {}, "bitwise", "safe", hot=True),
@@ -177,7 +174,7 @@ def measure_noise(
         looks=tuple(looks),
         gates=gates,
         seconds=clock() - begun,
-        notes=(*([problem] if problem else []), *dropped),
+        notes=(*([problem] if problem else []), *dropped_notes(meter.blocks)),
     )
     return result, floor
 
@@ -231,15 +228,11 @@ _LEAST_JOINED: Final = 8
 
 
 def _verdict(
-    blocks: Sequence[Block],
-    better: Direction,
-    settings: ExperimentSettings,
-    gates: Sequence[GateResult],
+    looks: Sequence[Look], settings: ExperimentSettings, gates: Sequence[GateResult]
 ) -> tuple[Verdict, str]:
     failed = next((gate for gate in gates if not gate.passed), None)
     if failed is not None:
         return "invalid", f"{failed.gate}: {failed.statement}"
-    looks = looks_of(blocks, better, settings.alpha)
     if not looks:
         return "invalid", "fewer than two pairs were undisturbed: the noise is unknown"
     decision = decide(looks[-1].ratio, settings.practical_threshold, 1.0 - settings.alpha)

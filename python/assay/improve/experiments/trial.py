@@ -12,7 +12,7 @@ from assay.improve.experiments.arms import Arms, RefusedError
 from assay.improve.experiments.blocks import (
     BlockMeter,
     OnBlock,
-    dropped_counts,
+    dropped_notes,
     dropping_gate,
     lengthened,
     requests_for,
@@ -58,12 +58,7 @@ class ExperimentLostError(EngineLostError):
 
 
 class GateFailed(Exception):
-    """A gate failed: more blocks cannot change that."""
-
-    def __init__(self, gate: GateResult) -> None:
-        """Keep the gate."""
-        super().__init__(gate.statement)
-        self.gate = gate
+    """A gate failed, with its statement: more blocks cannot change that."""
 
 
 class Trial:
@@ -124,7 +119,7 @@ class Trial:
                 # Not the candidate's failure: nothing of it becomes a constraint of the search.
                 failure, reason = "", f"the control failed ({error.failure}): {error.message}"
         except GateFailed as failed:
-            reason = failed.gate.statement
+            reason = str(failed)
         finally:
             lost = self._restore(arms)
         if lost is not None:
@@ -143,9 +138,7 @@ class Trial:
         return given
 
     def _measure(self, arms: Arms, reference: Reference) -> None:
-        self.gates.append(reference.gate)
-        if not reference.gate.passed:
-            raise GateFailed(reference.gate)
+        self._require(reference.gate)
         settings = self.settings
         requests = settings.block_requests or requests_for(
             self.engine, self.workload, settings.block_s
@@ -222,8 +215,7 @@ class Trial:
             block, measurement = self.meter.measure(arm, pair, place, warmup)
             gate = settings_gate([block], arms.asked)
             if not gate.passed:
-                self.gates.append(gate)
-                raise GateFailed(gate)
+                self._require(gate)
             seen[arm].append(measurement)
             if not block.dropped:
                 self._slo.add(arm, measurement)
@@ -233,9 +225,7 @@ class Trial:
         for control, treatment in zip(seen["control"], seen["treatment"], strict=False):
             self._work.add(control, treatment)
         if self._work.problem:
-            gate = self._work.gate()
-            self.gates.append(gate)
-            raise GateFailed(gate)
+            self._require(self._work.gate())
         self._look(pair)
 
     def _look(self, pair: int) -> None:
@@ -253,8 +243,13 @@ class Trial:
                     self._on_look(look)
         gate = dropping_gate(self.meter.blocks, self._tried, self._sequence.count)
         if gate is not None:
-            self.gates.append(gate)
-            raise GateFailed(gate)
+            self._require(gate)
+
+    def _require(self, gate: GateResult) -> None:
+        """Keep a gate; one that failed ends the experiment."""
+        self.gates.append(gate)
+        if not gate.passed:
+            raise GateFailed(gate.statement)
 
     def _probe(self, reference: Reference) -> None:
         """The correctness gate, before anything is timed."""
@@ -263,12 +258,10 @@ class Trial:
         gate = correctness_gate(
             reference, answers, self.candidate.correctness, self.settings.allow_lossy
         )
-        self.gates.append(gate)
-        if not gate.passed:
-            raise GateFailed(gate)
+        self._require(gate)
 
     def _settle(self, arm: Arm) -> None:
-        """Warm up an arm, for at most a share of what is left of the budget."""
+        """Warm up an arm, for at most `WARMUP_SHARE` of the remaining budget."""
         assert self.meter is not None
         settings = self.settings
         least = (1.0 - WARMUP_SHARE) * self._left()
@@ -319,8 +312,6 @@ class Trial:
 
     def _result(self, verdict: Verdict, reason: str, failure: str = "") -> ExperimentResult:
         blocks = self.meter.blocks if self.meter is not None else []
-        counts = dropped_counts(blocks)
-        dropped = [f"{count} blocks dropped: {word}" for word, count in counts.items()]
         return ExperimentResult(
             experiment=self.name,
             candidate=self.candidate,
@@ -333,5 +324,5 @@ class Trial:
             seconds=self.clock() - self.begun,
             failure=failure,
             futile=self._futile,
-            notes=(*self.notes, *dropped),
+            notes=(*self.notes, *dropped_notes(blocks)),
         )

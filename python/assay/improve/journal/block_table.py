@@ -51,8 +51,8 @@ def block_of(data: Mapping[str, Any]) -> Block:
 def write_blocks(run: RunFolder, blocks: Iterable[Block]) -> Path:
     """Write experiments.parquet, whole or not at all."""
     rows = [
-        {**plain(block), "settings": canonical(plain(block.settings)), "figures": _figures(block)}
-        for block in blocks
+        {**data, **{name: canonical(data[name]) for name in ("settings", "figures")}}
+        for data in map(block_data, blocks)
     ]
     schema = {name: getattr(pl, kind) for name, kind in _COLUMNS.items()}
     content = BytesIO()
@@ -68,7 +68,3 @@ def blocks_in_journal(run: RunFolder) -> list[Block]:
 def rebuild(run: RunFolder) -> Path:
     """Write experiments.parquet from the journal, as after a crash."""
     return write_blocks(run, blocks_in_journal(run))
-
-
-def _figures(block: Block) -> str:
-    return canonical(plain(block.figures))

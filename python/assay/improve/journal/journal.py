@@ -114,8 +114,8 @@ class Journal:
         _write_new(folder / HEAD_NAME, _head_text(0, GENESIS))
         _write_new(folder / RESERVE_NAME, os.urandom(RESERVE_BYTES))
         _write_new(folder / NAME, b"")
-        _sync_folder(folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder)
+        sync_folder(folder.parent)
         return cls(folder, _locked(folder / NAME), clock)
 
     @classmethod
@@ -324,7 +324,8 @@ def _write_all(handle: int, content: bytes, offset: int) -> None:
         content, offset = content[written:], offset + written
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Wait until the names of a folder's files are on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

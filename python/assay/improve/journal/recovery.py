@@ -190,8 +190,11 @@ def running_servers(
     ]
     running = {server.pid: server for server in recorded if processes.is_running(server)}
     # Started, but the controller died before it could record it; or started by the user.
-    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    others = [pid for pid in pids if processes.process_environment(pid).get(RUN_VARIABLE) == run.id]
+    others = [
+        pid
+        for pid in processes.pids()
+        if processes.process_environment(pid).get(RUN_VARIABLE) == run.id
+    ]
     if wanted is not None and (port := _local_port(wanted.health_url)) is not None:
         others.append(processes.listener(port) or 0)
     for pid in others:

@@ -132,7 +132,7 @@ def create(subject: str = "run", root: Path | None = None) -> RunFolder:
             path.mkdir()
         except FileExistsError:
             continue
-        _sync(root)
+        journals.sync_folder(root)
         return RunFolder(path)
 
 
@@ -185,13 +185,5 @@ def write_synced(path: Path, content: bytes, what: str) -> None:
         file.flush()
         os.fsync(file.fileno())
         fault_point(f"write.{what}.unnamed")
-    _sync(path.parent)
+    journals.sync_folder(path.parent)
     fault_point(f"write.{what}.after")
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -53,7 +53,7 @@ class Watchdog:
         return self._process.pid
 
     def beat(self, seconds: float = SILENCE_S) -> None:
-        """The controller lives; it may be silent for so many seconds from now."""
+        """Tell the watchdog that the controller lives and may stay silent for `seconds`."""
         try:
             self._tell(f"{seconds:.3f}\n")
         except OSError:
@@ -64,7 +64,7 @@ class Watchdog:
             self._tell(f"{seconds:.3f}\n")
 
     def close(self) -> None:
-        """The run has ended in a safe state; the watchdog has nothing to do."""
+        """End the watchdog of a run that ended in a safe state."""
         with suppress(OSError):
             self._tell("done\n")
         self._close_pipe()

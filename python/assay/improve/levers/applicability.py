@@ -97,7 +97,7 @@ def _applies(
 
 def _present(expression: predicates.Expression, settings: Mapping[str, Setting]) -> str:
     """The settings that an expression reads, in words."""
-    names = [fromkey for fromkey in dict.fromkeys(expression.knobs()) if fromkey in settings]
+    names = [name for name in dict.fromkeys(expression.knobs()) if name in settings]
     if not names:
         return ""
     return f" ({', '.join(f'{name} is {_word(settings[name])}' for name in names)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from assay.intervals import Interval
@@ -68,24 +68,9 @@ class Lever:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "name": self.name,
-            "engine": self.engine,
-            "mechanism": self.mechanism,
-            "knobs": [
-                {"knob": knob.knob, "values": list(knob.values), "riskier": knob.riskier}
-                for knob in self.knobs
-            ],
-            "applies": list(self.applies),
-            "addresses": list(self.addresses),
-            "changes": list(self.changes),
-            "safety": self.safety,
-            "hot": self.hot,
-            "correctness": self.correctness,
-            "inverse": self.inverse,
-            "reference": self.reference,
-            "source": self.source,
-        }
+        data = asdict(self)
+        origin = {name: data.pop(name) for name in ("reference", "source")}
+        return {**data, "inverse": self.inverse, **origin}
 
 
 @dataclass(frozen=True, slots=True)

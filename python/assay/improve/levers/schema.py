@@ -160,7 +160,7 @@ def _known_names(expression: predicates.Expression, where: str) -> None:
 
 
 def _check_changes(changes: Sequence[str], knobs: Sequence[KnobRange], where: str) -> None:
-    """Changes must be such that the replay takes, whichever value is tried."""
+    """Refuse what-if changes that the replay does not know."""
     from assay.diagnose.replay.changes import parse
 
     names = [knob.knob for knob in knobs]

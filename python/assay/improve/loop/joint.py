@@ -8,8 +8,8 @@ from dataclasses import replace
 from assay.improve.levers.applicability import domain
 from assay.improve.levers.lever import Candidate, joined
 from assay.improve.loop.state import RunState, Trial
+from assay.improve.loop.trials import product
 from assay.improve.policy.search import Search
-from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
 
 
@@ -51,8 +51,7 @@ class JointSearch:
         if result.failure:
             self._search.tell(known, result.failure)
         elif result.ratio is not None and result.ratio.value > 0 and result.verdict != "invalid":
-            value, lo, hi = (own * other for own, other in zip(result.ratio, gained, strict=True))
-            self._search.tell(known, Interval(value, lo, hi))
+            self._search.tell(known, product(result.ratio, gained))
 
     def next(self) -> Candidate | None:
         """The next settings to try, as a change of those in force; None where nothing is left."""

@@ -11,7 +11,7 @@ class Progress(Protocol):
     """Told by the loop; the command line draws it."""
 
     def phase(self, title: str, seconds: float) -> None:
-        """A phase begins, which has so many seconds."""
+        """A phase begins; `seconds` is its share of the budget."""
 
     def say(self, text: str) -> None:
         """What is being done; the next one replaces it."""

@@ -89,10 +89,11 @@ def _check(state: RunState, past: ResumeState) -> None:
 
 def _ranked(state: RunState) -> bool:
     """The candidates of the plan, less those that were decided."""
-    if journals.read(state.folder.path).last("candidates") is None:
+    reading = journals.read(state.folder.path)
+    if reading.last("candidates") is None:
         return False
     state.plan = state.folder.read_json(state.folder.plan.name)
-    fingerprint = journals.read(state.folder.path).last("fingerprint")
+    fingerprint = reading.last("fingerprint")
     if fingerprint is not None:
         state.captured = Captured(fingerprint=dict(fingerprint.data))
     state.skipped = [
@@ -100,7 +101,7 @@ def _ranked(state: RunState) -> bool:
     ]
     decided = {result.candidate.name for result in state.results if result.verdict != "undecided"}
     ranked = tuple(_candidate(row) for row in state.plan.get("candidates", ()))
-    again = journals.read(state.folder.path).last("ranking")
+    again = reading.last("ranking")
     last = [] if again is None else [_candidate(row) for row in again.data["candidates"]]
     # What was ranked again comes in that order; undecided trials of before, then, are tried again.
     names = {candidate.name for candidate in last}

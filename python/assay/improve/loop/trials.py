@@ -131,7 +131,7 @@ def _on_top_of(
     return KeptStack(
         (*_without(stack.results, changes), result),
         {name: value for name, value in now.items() if value != start[name]},
-        stack.gained if result.ratio is None else _times(stack.gained, result.ratio),
+        stack.gained if result.ratio is None else product(stack.gained, result.ratio),
     )
 
 
@@ -162,7 +162,7 @@ def _without(
             yield replace(result, candidate=replace(own, changes=left))
 
 
-def _times(first: Interval, second: Interval) -> Interval:
+def product(first: Interval, second: Interval) -> Interval:
     """The product of two ratios, ends with ends."""
     return Interval(first.value * second.value, first.lo * second.lo, first.hi * second.hi)
 

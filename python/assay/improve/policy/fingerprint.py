@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from assay.improve.engines.protocol import EngineDescription
@@ -37,13 +37,7 @@ class Fingerprint:
 
     def to_data(self) -> dict[str, Any]:
         """As the journal's record `fingerprint` holds it."""
-        return {
-            "hash": self.hash,
-            "model": self.model,
-            "hardware": self.hardware,
-            "engine": self.engine,
-            "workload": dict(self.workload),
-        }
+        return {"hash": self.hash, **asdict(self)}
 
 
 def fingerprint(description: EngineDescription, workload: Workload) -> Fingerprint:

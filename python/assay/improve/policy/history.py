@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from assay.improve.journal import journal as journals
 from assay.improve.journal import run_folder
-from assay.improve.journal.records import KINDS
 from assay.improve.policy.constraints import Failure
 from assay.improve.policy.fingerprint import Fingerprint
 from assay.intervals import Interval
@@ -20,8 +19,6 @@ MOST_RUNS: Final = 50
 """Past runs that are read, the latest first."""
 LASTING: Final = frozenset({"crash", "OOM", "refused"})
 """Failures of the settings themselves, which would fail again in another run."""
-_FINGERPRINT, _EXPERIMENT, _VERDICT = "fingerprint", "experiment", "verdict"
-assert {_FINGERPRINT, _EXPERIMENT, _VERDICT} <= KINDS.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ def read(fingerprint: Fingerprint, root: Path | None = None, leave_out: str = ""
         if folder.id == leave_out or runs >= MOST_RUNS:
             continue
         reading = journals.read(folder.path)
-        recorded = reading.last(_FINGERPRINT)
+        recorded = reading.last("fingerprint")
         if recorded is None or recorded.data.get("hash") != fingerprint.hash:
             continue
         runs += 1
@@ -108,10 +105,10 @@ def _trials(run: str, reading: journals.JournalReading) -> list[PastTrial]:
     """The trials of a run; those of its confirmation are no trials."""
     controls = {
         record.data.get("name"): record.data.get("control") or {}
-        for record in reading.of(_EXPERIMENT)
+        for record in reading.of("experiment")
     }
     trials = []
-    for record in reading.of(_VERDICT):
+    for record in reading.of("verdict"):
         data = record.data
         candidate = data.get("candidate") or {}
         if data.get("role", "trial") != "trial" or not candidate.get("changes"):
@@ -141,4 +138,4 @@ def _figure(data: Any) -> Interval | None:
         isinstance(number, (int, float)) and math.isfinite(number) and number > 0 for number in data
     ):
         return None
-    return Interval(*(float(number) for number in data))
+    return Interval(*map(float, data))

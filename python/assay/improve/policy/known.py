@@ -79,14 +79,10 @@ class Known:
         """Mean tokens of a prompt: as measured, else from the length of the text."""
         from assay.improve.levers.facts import workload_facts
 
-        records = (
-            []
-            if self.baseline is None
-            else [record.prompt_tokens for record in self.baseline.records]
-        )
-        known = [record for record in records if record > 0]
-        if known:
-            return sum(known) / len(known)
+        records = () if self.baseline is None else self.baseline.records
+        lengths = [record.prompt_tokens for record in records if record.prompt_tokens > 0]
+        if lengths:
+            return sum(lengths) / len(lengths)
         return float(workload_facts(self.workload)["prompt_tokens"])
 
     def mean_output(self) -> float:

@@ -35,7 +35,7 @@ class Unpredictable:
 
 
 def between(lo: float, hi: float) -> Interval:
-    """A ratio of which only bounds are known: the geometric mean stands for it.
+    """A ratio with known bounds only; its value is their geometric mean.
 
     >>> between(1.0, 4.0)
     Interval(value=2.0, lo=1.0, hi=4.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from assay.errors import AssayError
 from assay.improve.levers.facts import workload_facts
@@ -11,7 +11,7 @@ from assay.improve.policy.known import Known
 from assay.improve.policy.step_ratio import PLANNED_ENGINES
 
 ENOUGH: Final = 0.9
-"""Share of the floor from which on no lever is tried: what is left is less than a tenth."""
+"""Share of the floor above which no lever is tried: less than a tenth is left to gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,6 @@ class Qualification:
     """Time at the floor over time observed, at most 1; None where no floor is known."""
     source: str = ""
     """planner, or waterfall of the traced step."""
-
-    def to_data(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "commit": self.commit,
-            "sentence": self.sentence,
-            "floor_share": self.floor_share,
-            "source": self.source,
-        }
 
 
 def qualify(known: Known, enough: float = ENOUGH) -> Qualification:

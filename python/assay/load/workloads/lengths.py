@@ -32,7 +32,7 @@ class Lengths(Protocol):
         """One length, 1 at least."""
 
     def scaled(self, factor: float) -> Lengths:
-        """The distribution of lengths that are so many times as long."""
+        """The distribution with every length multiplied by `factor`."""
 
     def __str__(self) -> str:
         """In words, for descriptions."""

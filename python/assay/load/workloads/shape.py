@@ -65,6 +65,6 @@ def shape(workload: Workload, count: CountTokens | None = None) -> WorkloadShape
 
 
 def _percentile(values: Sequence[int], percent: int) -> int:
-    """The smallest value that so many percent of them do not exceed (nearest rank)."""
+    """The percentile by nearest rank."""
     ordered = sorted(values)
     return ordered[-(-percent * len(ordered) // 100) - 1]

@@ -176,7 +176,7 @@ def parse_workload(text: str, **options: Any) -> Workload:
 
 
 def _without(options: dict[str, Any], names: tuple[str, ...], workload: str) -> dict[str, Any]:
-    """The options, of which none of these is set: they would change nothing."""
+    """The options without these names; one that is set would change nothing, and is refused."""
     for name in names:
         if options.get(name) not in (None, 1.0):
             kind = "a built-in workload" if "format" in names else "a file of requests"

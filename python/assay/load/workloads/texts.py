@@ -61,7 +61,7 @@ class Writer:
         return text, self._after_a_space(text)
 
     def text(self, tokens: int) -> str:
-        """Sentences of so many tokens together; the last one is cut to fit.
+        """Sentences that have `tokens` tokens together; the last one is cut to fit.
 
         >>> text = Writer("8").text(40)
         >>> approximate_tokens(text)
@@ -87,7 +87,7 @@ class Writer:
 
 
 def cut(text: str, tokens: int, count: CountTokens) -> str:
-    """The longest beginning of whole words that has at most so many tokens, of one word at least."""
+    """The longest prefix of whole words with at most `tokens` tokens; one word at least."""
     words = text.split(" ")
     least, most = 1, len(words)
     # A word is about a token: the search goes where the answer is likely, and else halves.

@@ -54,7 +54,7 @@ def choose_candidates(state: RunState) -> None:
     state.journal.append(
         "candidates",
         candidates=[candidate.name for candidate in ranked.candidates],
-        skipped=[list(lever_and_reason) for lever_and_reason in state.skipped],
+        skipped=list(map(list, state.skipped)),
     )
 
 
@@ -76,7 +76,7 @@ def _known(state: RunState, levers: list[Lever]) -> Known:
 def _qualify(state: RunState, known: Known) -> str:
     """Why an engine is diagnosed only, as it is near its floor; empty where it is not."""
     qualification = qualify(known)
-    state.plan["qualification"] = qualification.to_data()
+    state.plan["qualification"] = asdict(qualification)
     state.progress.result(qualification.sentence)
     state.notes.append(qualification.sentence)
     return "" if qualification.commit or state.options.force else qualification.sentence

@@ -41,28 +41,28 @@ def _first_measurement(state: RunState) -> Measurement:
     window = Window(
         seconds=max(state.budget.share("capture") / 2, 1.0), requests=count, warmup_requests=1
     )
-    first_measurement = state.engine.measure(workload, window)
+    measured = state.engine.measure(workload, window)
     metric = workload.objective.metric
-    errors = [record.error for record in first_measurement.records if record.error is not None]
-    if not first_measurement.output_tokens or metric not in first_measurement.figures:
+    errors = [record.error for record in measured.records if record.error is not None]
+    if not measured.output_tokens or metric not in measured.figures:
         reason = f"; the first error: {errors[0]}" if errors else ""
         raise NoDataError(
             f"{workload.name}: expected output tokens and {metric}, got "
-            f"{first_measurement.output_tokens} tokens of {len(first_measurement.records)} requests{reason}",
+            f"{measured.output_tokens} tokens of {len(measured.records)} requests{reason}",
             "send it a request by hand, and see what it answers",
         )
     if errors:
         state.degrade(
-            f"{len(errors)} of {len(first_measurement.records)} requests of the first window failed: {errors[0]}"
+            f"{len(errors)} of {len(measured.records)} requests of the first window failed: {errors[0]}"
         )
     state.journal.append(
         "baseline",
-        figures=dict(first_measurement.figures),
-        seconds=first_measurement.seconds,
-        load_state=first_measurement.load_state,
-        settings=dict(first_measurement.settings),
+        figures=dict(measured.figures),
+        seconds=measured.seconds,
+        load_state=measured.load_state,
+        settings=dict(measured.settings),
     )
-    return first_measurement
+    return measured
 
 
 def _samples(state: RunState) -> None:
@@ -84,11 +84,8 @@ def _samples(state: RunState) -> None:
 
 def _request_s(state: RunState) -> float | None:
     """How long a request took in the first window; None where it was not measured."""
-    latency_ms = (
-        None
-        if state.captured.baseline is None
-        else state.captured.baseline.figures.get("mean_e2el_ms")
-    )
+    baseline = state.captured.baseline
+    latency_ms = None if baseline is None else baseline.figures.get("mean_e2el_ms")
     return latency_ms / 1e3 if latency_ms else None
 
 

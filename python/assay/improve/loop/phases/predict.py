@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
@@ -182,14 +182,13 @@ def _write_residuals(state: RunState, diagnosis: Diagnosis) -> None:
 
 def _write_plan(state: RunState) -> None:
     """What was predicted, and which files hold it."""
-    objective = state.workload.objective
-    state.plan |= {
-        "objective": {"metric": objective.metric, "better": objective.better},
-        "prediction": _prediction(state.predicted.diagnosis),
-        "waterfall": _waterfall(state.predicted.diagnosis),
-        "causes": _causes(state.predicted.diagnosis),
-        "nodes": _nodes(state.predicted.diagnosis),
-    }
+    objective, diagnosis = state.workload.objective, state.predicted.diagnosis
+    state.plan["objective"] = {"metric": objective.metric, "better": objective.better}
+    state.plan |= (
+        {"prediction": None, "waterfall": [], "causes": [], "nodes": []}
+        if diagnosis is None
+        else _diagnosed(diagnosis)
+    )
     state.folder.write_json(state.folder.plan.name, state.plan)
     state.journal.append(
         "plan",
@@ -198,9 +197,23 @@ def _write_plan(state: RunState) -> None:
     )
 
 
-def _prediction(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
-    """The step that the waterfall shows: floor and expectation, in nanoseconds."""
-    if diagnosis is None or not diagnosis.situation.can_predict:
+def _diagnosed(diagnosis: Diagnosis) -> dict[str, Any]:
+    """What plan.json says of the step that the waterfall shows."""
+    return {
+        "prediction": _prediction(diagnosis),
+        "waterfall": [asdict(term) for term in diagnosis.residuals.waterfall.terms],
+        "causes": [
+            {"name": cause.name, "ns_per_token": cause.ns_per_token, "lo": cause.lo, "hi": cause.hi}
+            for cause in diagnosis.causes
+        ],
+        # Operations, predicted beside observed.
+        "nodes": [asdict(node) for node in diagnosis.nodes()],
+    }
+
+
+def _prediction(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """Floor and expectation of the step, in nanoseconds."""
+    if not diagnosis.situation.can_predict:
         return None
     step, floor = diagnosis.graph.totals.get("step"), diagnosis.graph.totals.get("floor")
     if step is None or floor is None:
@@ -215,23 +228,3 @@ def _prediction(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
         "hardware": diagnosis.graph.hardware,
         "batch": dict(diagnosis.graph.batch),
     }
-
-
-def _waterfall(diagnosis: Diagnosis | None) -> list[Mapping[str, Any]]:
-    if diagnosis is None:
-        return []
-    return [asdict(term) for term in diagnosis.residuals.waterfall.terms]
-
-
-def _nodes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
-    """Operations of the step that the waterfall shows, predicted beside observed."""
-    return [] if diagnosis is None else [asdict(node) for node in diagnosis.nodes()]
-
-
-def _causes(diagnosis: Diagnosis | None) -> list[dict[str, Any]]:
-    if diagnosis is None:
-        return []
-    return [
-        {"name": cause.name, "ns_per_token": cause.ns_per_token, "lo": cause.lo, "hi": cause.hi}
-        for cause in diagnosis.causes
-    ]

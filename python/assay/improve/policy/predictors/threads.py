@@ -1,4 +1,4 @@
-"""More or fewer threads: the calibrated bandwidth and arithmetic of so many cores."""
+"""More or fewer threads: bandwidth and arithmetic, calibrated for each number of cores."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class BlockTexts:
     """Writes the prompt of a recorded request."""
 
     def __init__(self, block_tokens: int, seed: int, count: CountTokens | None) -> None:
-        """Texts of blocks of so many tokens."""
+        """Texts of blocks that have `block_tokens` tokens each."""
         self._block_tokens = block_tokens
         self._seed = seed
         self._count = count

@@ -33,7 +33,7 @@ def read(path: Path) -> Rows:
 
 
 def request(row: Mapping[str, Any], unit: float) -> Recorded | LeftOut:
-    """The request of a row whose times count so many seconds."""
+    """The request of a row; `unit` is that of its times, in seconds."""
     time = seconds(row.get("timestamp"), unit)
     return lengths_row(time, row.get("input_length"), row.get("output_length"), row.get("hash_ids"))
 
