@@ -43,10 +43,7 @@ def diagnose_command(
             help="Whose kernels to assume: vllm or assay. Without it, the one that the trace shows.",
         ),
     ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option("--batch", metavar="N", help="Sequences of a decode step, if not shown."),
-    ] = None,
+    batch: options.StepBatch = None,
     context: Annotated[
         int | None,
         typer.Option(
@@ -68,9 +65,7 @@ def diagnose_command(
             "--dtype", metavar="FORMAT", help="Format of the weights; the model's if not given."
         ),
     ] = None,
-    kv_dtype: Annotated[
-        str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
-    ] = "bf16",
+    kv_dtype: options.KvFormat = "bf16",
     telemetry: Annotated[
         str | None,
         typer.Option(

@@ -161,3 +161,26 @@ TracedGpu = Annotated[
         "Without it, the one that the trace names.",
     ),
 ]
+PlannedModel = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="A config.json, its folder, a .gguf file, or a name of the catalog.",
+    ),
+]
+KvFormat = Annotated[
+    str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
+]
+SpeculativeTokens = Annotated[
+    int, typer.Option("--speculative-tokens", metavar="N", help="Drafted tokens of a sequence.")
+]
+Acceptance = Annotated[
+    float | None,
+    typer.Option("--acceptance", metavar="P", help="Share of drafted tokens accepted."),
+]
+PlannedEngine = Annotated[str, typer.Option("--engine", metavar="ENGINE", help="vllm or assay.")]
+StepBatch = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="N", help="Sequences of a decode step, if not shown."),
+]

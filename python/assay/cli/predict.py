@@ -24,14 +24,7 @@ _OTHER_COLUMNS: Final = 52
 
 
 def predict_command(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="A config.json, its folder, a .gguf file, or a name of the catalog.",
-        ),
-    ],
+    model: options.PlannedModel,
     gpu: Annotated[
         str,
         typer.Option(
@@ -63,9 +56,7 @@ def predict_command(
             help="Length of each prompt, of which --prefill-tokens are a chunk; as long if not given.",
         ),
     ] = 0,
-    engine: Annotated[
-        str, typer.Option("--engine", metavar="ENGINE", help="vllm or assay.")
-    ] = "vllm",
+    engine: options.PlannedEngine = "vllm",
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -74,9 +65,7 @@ def predict_command(
             help="Format of weights; the one of the model's files if not given, else bf16.",
         ),
     ] = None,
-    kv_dtype: Annotated[
-        str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
-    ] = "bf16",
+    kv_dtype: options.KvFormat = "bf16",
     tensor: Annotated[int, typer.Option("--tensor", metavar="N", help="Tensor-parallel GPUs.")] = 1,
     pipeline: Annotated[int, typer.Option("--pipeline", metavar="N", help="Pipeline stages.")] = 1,
     expert: Annotated[
@@ -86,14 +75,8 @@ def predict_command(
         int,
         typer.Option("--context-parallel", metavar="N", help="GPUs that share every KV cache."),
     ] = 1,
-    speculative_tokens: Annotated[
-        int,
-        typer.Option("--speculative-tokens", metavar="N", help="Drafted tokens of a sequence."),
-    ] = 0,
-    acceptance: Annotated[
-        float | None,
-        typer.Option("--acceptance", metavar="P", help="Share of drafted tokens accepted."),
-    ] = None,
+    speculative_tokens: options.SpeculativeTokens = 0,
+    acceptance: options.Acceptance = None,
     no_cuda_graphs: Annotated[
         bool,
         typer.Option("--no-cuda-graphs", help="The host launches each kernel (enforce_eager)."),

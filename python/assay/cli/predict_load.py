@@ -14,14 +14,7 @@ if TYPE_CHECKING:
 
 
 def predict_load_command(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="A config.json, its folder, a .gguf file, or a name of the catalog.",
-        ),
-    ],
+    model: options.PlannedModel,
     gpu: Annotated[
         str,
         typer.Option(
@@ -58,25 +51,15 @@ def predict_load_command(
         float | None,
         typer.Option("--tpot-limit", metavar="MS", help="TPOT within which a request counts."),
     ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", metavar="ENGINE", help="vllm or assay.")
-    ] = "vllm",
+    engine: options.PlannedEngine = "vllm",
     dtype: Annotated[
         str | None,
         typer.Option("--dtype", metavar="FORMAT", help="Format of weights; bf16 if not known."),
     ] = None,
-    kv_dtype: Annotated[
-        str, typer.Option("--kv-dtype", metavar="FORMAT", help="Format of the KV cache.")
-    ] = "bf16",
+    kv_dtype: options.KvFormat = "bf16",
     tensor: Annotated[int, typer.Option("--tensor", metavar="N", help="Tensor-parallel GPUs.")] = 1,
-    speculative_tokens: Annotated[
-        int,
-        typer.Option("--speculative-tokens", metavar="N", help="Drafted tokens of a sequence."),
-    ] = 0,
-    acceptance: Annotated[
-        float | None,
-        typer.Option("--acceptance", metavar="P", help="Share of drafted tokens accepted."),
-    ] = None,
+    speculative_tokens: options.SpeculativeTokens = 0,
+    acceptance: options.Acceptance = None,
     as_json: options.Json = False,
 ) -> Report:
     """Predict latencies and goodput by arrival rate.

@@ -53,10 +53,7 @@ def whatif_command(
         str | None,
         typer.Option("--engine", metavar="NAME", help="Whose kernels to assume: vllm or assay."),
     ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option("--batch", metavar="N", help="Sequences of a decode step, if not shown."),
-    ] = None,
+    batch: options.StepBatch = None,
     context: Annotated[
         int | None,
         typer.Option("--context", metavar="TOKENS", help="Tokens in the cache of a sequence."),

@@ -6,7 +6,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from assay.diagnose.delays.design import selected
@@ -217,12 +216,7 @@ class EngineTarget:
     def __enter__(self) -> EngineTarget:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
+from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import MechanismView
 
@@ -10,14 +10,7 @@ from assay.diagnose.mechanisms.view import MechanismView
 def find(view: MechanismView) -> Finding:
     """Launch gaps inside a replay."""
     inside = view.of_terms("launch_gaps") & view.in_replay
-    if not inside.any():
-        return None
-    shown = inside & view.in_shown_step
-    count = int(shown.sum())
-    mean = float(view.dur[shown].mean()) if count else 0.0
-    return MechanismClaim(
-        inside, (f"{count:,} gaps between nodes of one replay, {mean:,.0f} ns each",)
-    )
+    return view.gaps_claim(inside, "between nodes of one replay")
 
 
 MECHANISM = Mechanism(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.diagnose.mechanisms.findings import Finding, MechanismClaim
+from assay.diagnose.mechanisms.findings import Finding
 from assay.diagnose.mechanisms.mechanism import Mechanism
 from assay.diagnose.mechanisms.view import MechanismView
 
@@ -12,14 +12,7 @@ def find(view: MechanismView) -> Finding:
     if view.is_launch_bound:
         return None
     queued = view.of_terms("launch_gaps") & ~view.in_replay & ~view.is_late
-    if not queued.any():
-        return None
-    shown = queued & view.in_shown_step
-    count = int(shown.sum())
-    mean = float(view.dur[shown].mean()) if count else 0.0
-    return MechanismClaim(
-        queued, (f"{count:,} gaps before kernels queued ahead, {mean:,.0f} ns each",)
-    )
+    return view.gaps_claim(queued, "before kernels queued ahead")
 
 
 MECHANISM = Mechanism(

@@ -215,6 +215,14 @@ class MechanismView:
             above, (f"{count:,} {what} take {(floor + over) / 1e3:,.1f} us{share}",)
         )
 
+    def gaps_claim(self, idle: Flags, where: str) -> MechanismClaim | None:
+        """A claim to some idle intervals, with how many and how long they are in the step."""
+        if not idle.any():
+            return None
+        lengths = self.dur[idle & self.in_shown_step]
+        mean = float(lengths.mean()) if len(lengths) else 0.0
+        return MechanismClaim(idle, (f"{len(lengths):,} gaps {where}, {mean:,.0f} ns each",))
+
     def read_efficiency(self, reading: Flags) -> float | None:
         """The share of the read ceiling that kernels which stream weights reach in this step."""
         floor = self.in_step(reading & self.of_terms("floor"))

@@ -46,8 +46,6 @@ class Scenario:
     steps: pl.DataFrame
     notes: list[str] = field(default_factory=list)
     """What was assumed, in words."""
-    model_share: float = 0.0
-    """Share of the step's device time that the step-cost model scaled."""
     log_error: float = 0.0
     """Standard deviation of the logarithm of the step time from the models of its changes."""
 

@@ -239,7 +239,7 @@ class _Past:
         least = np.linalg.norm(columns - columns.mean(axis=0), axis=0) * 1e-6
         chosen: list[tuple[str, int]] = []
         # Bonferroni over the candidates: a condition too many costs power and adds noise.
-        bound = -_normal_quantile(_SELECT_P / (2.0 * len(keys)))
+        bound = -NormalDist().inv_cdf(_SELECT_P / (2.0 * len(keys)))
         while len(chosen) < _MAX_OTHERS:
             norms = np.linalg.norm(rest, axis=0)
             usable = norms > least
@@ -289,7 +289,3 @@ def _p_value(slope: float, error: float, rows: int) -> float:
     if not 0.0 < error < math.inf:
         return 1.0
     return 2.0 * float(stats.t.sf(abs(slope) / error, long_run_degrees(rows)))
-
-
-def _normal_quantile(share: float) -> float:
-    return NormalDist().inv_cdf(share)
