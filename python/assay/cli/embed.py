@@ -113,7 +113,7 @@ def _normalized(row: list[float]) -> list[float]:
 
 
 def _cosine(first: list[float], second: list[float]) -> float:
-    product = sum(x * other for x, other in zip(first, second, strict=True))
+    product = sum(left * right for left, right in zip(first, second, strict=True))
     lengths = _length(first) * _length(second)
     return product / lengths if lengths else 0.0
 

@@ -34,7 +34,7 @@ else:
     pl = LazyModule("polars", globals(), "pl")
 
 TOLD_APART: Final = 0.5
-"""Share of a cause's time in another one's intervals from which on they are not told apart."""
+"""Two causes are not told apart when this share of one's time lies in the other's intervals."""
 ROUNDING: Final = 1e-9
 NOTED: Final = 0.001
 """Share of the step from which on time without a cause is worth a note."""

@@ -100,7 +100,7 @@ class EngineTarget:
 
     @property
     def least_delay_ns(self) -> int:
-        """The shortest delay of one node that is kept well."""
+        """The shortest delay of a node that the target keeps accurately."""
         return self._engine.device.capabilities.least_delay_ns
 
     def inject(self, graph: Graph, stream: Stream) -> Graph:

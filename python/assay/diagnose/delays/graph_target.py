@@ -55,7 +55,7 @@ class GraphTarget:
 
     @property
     def least_delay_ns(self) -> int:
-        """The shortest delay of one node that is kept well."""
+        """The shortest delay of a node that the target keeps accurately."""
         return self._plain.device.capabilities.least_delay_ns
 
     def plain(self) -> float:

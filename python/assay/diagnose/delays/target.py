@@ -36,7 +36,7 @@ class Target(Protocol):
 
     @property
     def least_delay_ns(self) -> int:
-        """The shortest delay of one node that is kept well."""
+        """The shortest delay of a node that the target keeps accurately."""
 
     def plain(self) -> float:
         """A step without delay nodes, in nanoseconds."""

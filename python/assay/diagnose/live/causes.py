@@ -26,7 +26,7 @@ FULL: Final = 0.9
 STARVED: Final = 0.1
 """Share of time in which a runnable thread waited for a core, from which on it counts."""
 GAIN: Final = 1.3
-"""Throughput at once over one at a time from which on the batch is worth a remark."""
+"""A small batch is a cause when concurrent probes reach this multiple of the single throughput."""
 CACHED: Final = 0.7
 """A repeated prompt answered within this share of the first time was in the prefix cache."""
 
@@ -50,7 +50,7 @@ class Unknown:
     needs: str
 
 
-Found = Hypothesis | Unknown | None
+Examined = Hypothesis | Unknown | None
 
 
 def find_causes(scene: Scene) -> tuple[list[Hypothesis], list[str]]:
@@ -72,7 +72,7 @@ def _quantiles(values: list[float]) -> tuple[float, float]:
     return float(lo), float(hi)
 
 
-def _queueing(scene: Scene) -> Found:
+def _queueing(scene: Scene) -> Examined:
     waited = scene.load.grown("engine_queue_seconds_sum")
     count = scene.load.grown("engine_queue_seconds_count")
     tokens = scene.load.grown("engine_generation_tokens")
@@ -102,7 +102,7 @@ def _queueing(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _kv_full(scene: Scene) -> Found:
+def _kv_full(scene: Scene) -> Examined:
     used = scene.load.gauge("engine_kv_cache_usage")
     waiting = scene.load.gauge("engine_requests_waiting")
     if not used or not waiting:
@@ -132,7 +132,7 @@ def _kv_full(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _preemption(scene: Scene) -> Found:
+def _preemption(scene: Scene) -> Examined:
     count = scene.load.grown("engine_preemptions")
     tokens = scene.load.grown("engine_generation_tokens")
     if count is None or tokens is None:
@@ -151,7 +151,7 @@ def _preemption(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _prefill_interference(scene: Scene) -> Found:
+def _prefill_interference(scene: Scene) -> Examined:
     """An experiment: the prefill is the treatment, and which stream of a pair has it is drawn."""
     pairs = [pair for pair in scene.probes.pairs if pair.prompt_tokens]
     if len(pairs) < 3:
@@ -198,7 +198,7 @@ def _prefill_interference(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _prefix_cache(scene: Scene) -> Found:
+def _prefix_cache(scene: Scene) -> Examined:
     queries = scene.load.grown("engine_prefix_cache_queries")
     hits = scene.load.grown("engine_prefix_cache_hits")
     tokens = scene.load.grown("engine_generation_tokens")
@@ -237,7 +237,7 @@ def _prefix_cache(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _small_batch(scene: Scene) -> Found:
+def _small_batch(scene: Scene) -> Examined:
     """How much less device time a token takes when several sequences share a step."""
     single, together = scene.probes.of(SINGLE), scene.probes.of(TOGETHER)
     running = scene.load.gauge("engine_requests_running")
@@ -267,7 +267,7 @@ def _small_batch(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _host_starved(scene: Scene) -> Found:
+def _host_starved(scene: Scene) -> Examined:
     pressure = scene.load.state("host_pressure_cpu")
     if not pressure:
         return Unknown("CPU pressure (PSI) of the server's machine")
@@ -287,7 +287,7 @@ def _host_starved(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-def _throttling(scene: Scene) -> Found:
+def _throttling(scene: Scene) -> Examined:
     masks = scene.load.state("gpu_throttle")
     clocks = scene.load.state("gpu_sm_clock_hz")
     highest = scene.load.state("gpu_sm_clock_max_hz")
@@ -308,7 +308,7 @@ def _throttling(scene: Scene) -> Found:
     )  # fmt: skip
 
 
-CAUSES: Final[dict[str, Callable[[Scene], Found]]] = {
+CAUSES: Final[dict[str, Callable[[Scene], Examined]]] = {
     "queueing": _queueing,
     "KV cache full": _kv_full,
     "pre-emption": _preemption,
