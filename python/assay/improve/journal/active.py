@@ -27,7 +27,6 @@ class ActiveRun:
     run: RunFolder
     controller: ServerRecord | None
     watchdog: ServerRecord | None
-    marker: Path
 
     @property
     def is_attended(self) -> bool:
@@ -68,11 +67,11 @@ def active_runs() -> list[ActiveRun]:
         try:
             data = read_json("marker of a run", path)
             run = RunFolder(Path(data["run"]))
-            processes = [_record(data[name]) for name in ("controller", "watchdog")]
+            active_run = ActiveRun(run, _record(data["controller"]), _record(data["watchdog"]))
         except (InputError, KeyError, TypeError):
             # Markers are written whole: this is none of ours, or its run was deleted meanwhile.
             continue
-        runs.append(ActiveRun(run, processes[0], processes[1], path))
+        runs.append(active_run)
     return runs
 
 

@@ -42,11 +42,6 @@ class RunFolder:
         return self.path.name
 
     @property
-    def journal(self) -> Path:
-        """What was done, in order, chained by hashes."""
-        return self.path / journals.NAME
-
-    @property
     def trace(self) -> Path:
         """The folder of recorded traces."""
         return self.path / "trace"
