@@ -49,14 +49,15 @@ def json_text(answer: Answer) -> str:
 
 def to_json(data: Any) -> str:
     """Data as JSON text; NaN and infinities become null."""
-    return json.dumps(_finite(data), indent=2, allow_nan=False)
+    return json.dumps(finite(data), indent=2, allow_nan=False)
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """The data with null for NaN and infinities, which JSON lacks."""
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     if isinstance(data, dict):
-        return {str(key): _finite(value) for key, value in data.items()}
+        return {str(key): finite(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return data

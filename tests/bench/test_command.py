@@ -49,9 +49,7 @@ class Toy:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy()
-    suite = Suite(
-        "graph", "toy", made.cases, dtypes=("f32", "bf16"), axes=(1,), size_meaning="bytes"
-    )
+    suite = Suite("graph", made.cases, dtypes=("f32", "bf16"), axes=(1,), size_meaning="bytes")
     monkeypatch.setattr(bench, "suite", lambda name: suite)
     return made
 
@@ -100,7 +98,7 @@ def test_a_run_that_is_ended_early_keeps_what_it_measured(tmp_path: Path) -> Non
         raise KeyboardInterrupt
 
     late = Case("late", "GB/s", end)
-    suite = Suite("graph", "toy", lambda settings: [*Toy().cases(settings), late])
+    suite = Suite("graph", lambda settings: [*Toy().cases(settings), late])
     with pytest.raises(KeyboardInterrupt):
         bench.run(suite, bench.settings(suite, "cpu"), save=tmp_path / "result.json")
     assert [one.name for one in bench.load(tmp_path / "result.json").figures] == ["thing f32"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from assay.errors import InputError
@@ -16,43 +17,15 @@ def to_data(claims: Sequence[Claim], provenance: Provenance) -> dict[str, Any]:
     """A report as plain data."""
     return {
         "format": FORMAT,
-        "provenance": {
-            "run": provenance.run,
-            "created_at": provenance.created_at,
-            "assay_version": provenance.assay_version,
-            "fingerprint": dict(provenance.fingerprint),
-            "journal_head": provenance.journal_head,
-            "files": dict(provenance.files),
-            "degradations": list(provenance.degradations),
-            "details": dict(provenance.details),
-        },
-        "claims": [_claim(claim) for claim in claims],
+        "provenance": asdict(provenance),
+        "claims": [{**asdict(claim), "figure": _finite(claim.figure)} for claim in claims],
     }
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "name": claim.name,
-        "statement": claim.statement,
-        "figure": None if claim.figure is None else _finite(claim.figure),
-        "unit": claim.unit,
-        "evidence": [
-            {
-                "file": proof.file,
-                "rule": proof.rule,
-                "select": dict(proof.select),
-                "parameters": dict(proof.parameters),
-            }
-            for proof in claim.evidence
-        ],
-        "intervention": claim.intervention,
-        "verdict": claim.verdict,
-        "details": dict(claim.details),
-    }
-
-
-def _finite(figure: Interval) -> dict[str, float | None]:
+def _finite(figure: Interval | None) -> dict[str, float | None] | None:
     """JSON has no infinity: the open end of an interval is null."""
+    if figure is None:
+        return None
     return {
         name: value if abs(value) != float("inf") else None
         for name, value in figure._asdict().items()

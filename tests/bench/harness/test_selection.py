@@ -6,10 +6,8 @@ from assay.bench.harness import selection
 from assay.bench.harness.case import Case, PreparedCase, Suite
 from assay.errors import AssayError
 
-SUITE = Suite(
-    "toy", "a suite", lambda _: [], dtypes=("f32", "q4_1"), axes=(1, 3), size_meaning="n or MxKxN"
-)
-PLAIN = Suite("plain", "a suite without choices", lambda _: [])
+SUITE = Suite("toy", lambda _: [], dtypes=("f32", "q4_1"), axes=(1, 3), size_meaning="n or MxKxN")
+PLAIN = Suite("plain", lambda _: [])
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,6 @@ class Suite:
     """A family of cases that are measured and printed together."""
 
     name: str
-    about: str
     cases: Callable[[Settings], Sequence[Case]]
     dtypes: tuple[str, ...] = ()
     """Element types and block formats that `--dtypes` can choose from."""

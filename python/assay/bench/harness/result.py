@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay import json_records, paths
+from assay.answers import finite
 from assay.bench.harness.case import UNITS
 from assay.bench.harness.statistics import median, median_interval, quantile
 from assay.errors import InputError
@@ -166,33 +167,14 @@ class Result:
         """As plain data, in the schema of the file."""
         return {
             "schema": SCHEMA,
-            "suite": self.suite,
-            "quick": self.quick,
-            "machine": dict(self.machine),
-            "versions": dict(self.versions),
-            "commit": self.commit,
-            "started": self.started,
-            "seconds": self.seconds,
-            "load_average": [list(load) for load in self.load_average],
-            "other_cores": self.other_cores,
+            **asdict(self),
             "figures": [figure.to_data() for figure in self.figures],
         }
 
     def save(self, path: Path) -> None:
         """Write the whole file or none of it, one figure a line."""
-        text = json_records.dumps(_json(self.to_data()), depth=2)
+        text = json_records.dumps(finite(self.to_data()), depth=2)
         paths.write_atomically(path, f"{text}\n".encode())
-
-
-def _json(data: Any) -> Any:
-    """The data with null for NaN and infinities, which JSON lacks."""
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    if isinstance(data, dict):
-        return {key: _json(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_json(value) for value in data]
-    return data
 
 
 def load(path: Path) -> Result:

@@ -266,7 +266,6 @@ def _copied(array: Array) -> Array:
 
 SUITE = Suite(
     "attention",
-    "prefill, and decode over a paged KV cache",
     cases,
     dtypes=DTYPES,
     axes=(1, 2),

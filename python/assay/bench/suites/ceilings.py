@@ -216,7 +216,6 @@ def graph_node(device: Device) -> PreparedCase:
 
 SUITE = Suite(
     "ceilings",
-    "ceilings of this machine, beside the rivals",
     cases,
     axes=(1,),
     size_meaning="bytes, such as 32K or 256M",

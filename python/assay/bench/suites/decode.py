@@ -287,7 +287,6 @@ def _start(models: LoadedModels, device: str) -> PreparedCase:
 
 SUITE: Final = Suite(
     "decode",
-    "a language model from prompt to tokens, beside the floor and other programs",
     cases,
     rivals=tuple(decoders.RIVALS),
     has_model=True,

@@ -107,7 +107,6 @@ def _on_tensor_cores(device: Device, dtype: str) -> bool:
 
 SUITE = Suite(
     "gemm",
-    "GEMMs of dense matrices",
     cases,
     dtypes=GPU_DTYPES,
     axes=(1, 3),

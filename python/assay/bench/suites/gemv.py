@@ -148,7 +148,6 @@ def _rivals(
 
 SUITE = Suite(
     "gemv",
-    "GEMV: linear layers of one token in every format, beside reading memory",
     cases,
     dtypes=tuple(dict.fromkeys((*FORMATS, "fp8", "int4", *BLOCKS))),
     axes=(2, 3),

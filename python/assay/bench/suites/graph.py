@@ -240,7 +240,6 @@ def _start(command: list[str]) -> float:
 
 SUITE = Suite(
     "graph",
-    "the equation graph: evaluation, derivatives, loading, starting",
     cases,
     devices=("cpu",),
 )

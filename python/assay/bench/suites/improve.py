@@ -208,7 +208,6 @@ def _experiments(noise: RecordedNoise, quick: bool) -> list[Case]:
 
 SUITE = Suite(
     "improve",
-    "searches and experiments over recorded blocks: regret beside Optuna's TPE, false promotions",
     cases,
     devices=("cpu",),
 )

@@ -181,7 +181,6 @@ def beside(figure: Figure) -> str:
 
 SUITE: Final = Suite(
     "load",
-    "the load client beside vllm bench serve's",
     cases,
     devices=("cpu",),
     finish=finish,

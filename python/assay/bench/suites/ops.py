@@ -158,7 +158,6 @@ def _host_time(device: Device, pinned: bool) -> PreparedCase:
 
 SUITE = Suite(
     "ops",
-    "memory-bound operations: elementwise, reductions, norms and other layers",
     cases,
     dtypes=DTYPES,
     axes=(2,),

@@ -107,7 +107,6 @@ def _from_python(device: Device) -> PreparedCase:
 
 SUITE = Suite(
     "pool",
-    "the memory pool: pairs of one allocation and one free",
     cases,
     devices=("cpu",),
     axes=(2,),

@@ -224,6 +224,5 @@ def _guaranteed(
 
 SUITE = Suite(
     "scheduler",
-    "reservations, shares and decisions of the scheduler; on a GPU, tenants that share it",
     cases,
 )

@@ -135,7 +135,6 @@ def _checked(pair: SharedModels, error: Callable[[], float]) -> Callable[[int], 
 
 SUITE = Suite(
     "sharing",
-    "two models on one device: shares of its time, latencies under a guarantee",
     cases,
     has_model=True,
 )

@@ -130,7 +130,6 @@ def _logit_gap(engine: Engine, prompt: Tokens, tokens: Tokens) -> float:
 
 SUITE: Final = Suite(
     "speculation",
-    "speculative decoding by each method, beside the same engine without it",
     cases,
     has_model=True,
 )

@@ -146,7 +146,6 @@ def _difference(got: int, expected: int) -> float:
 
 SUITE = Suite(
     "trace",
-    "reading traces: import and summary of a generated Kineto file, with peak memory",
     cases,
     axes=(1,),
     size_meaning="events",

@@ -154,7 +154,6 @@ def finish(result: Result, device: Device) -> str:
 
 SUITE: Final = Suite(
     "tracing",
-    "the overhead of assay.capture, in alternating blocks of steps",
     cases,
     finish=finish,
 )

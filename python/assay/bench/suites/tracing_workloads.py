@@ -50,7 +50,6 @@ class Decoding:
         self.steps = steps
         self._folder = folder
         self._number = 0
-        self._left = 0
         self.missing = 0
         """Records that a captured block lacks; steps and nodes are counted."""
 
@@ -82,7 +81,6 @@ class Decoding:
                 if self.engine.is_under_way(name):
                     self.engine.abort(name)
             self.engine.step()
-        self._left = 0
 
     _names: Sequence[str] = ()
 

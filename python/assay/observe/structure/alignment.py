@@ -358,11 +358,11 @@ class Aligner:
         first = np.maximum.accumulate(np.where(new_pass, np.arange(len(path)), 0))
         layers = np.where(in_layer, count - (count - enters)[first] - 1, -1)
         if len(scales):
-            self._count_from_end(path, parts, number, layers)
+            self._count_from_end(parts, number, layers)
         misfit = (self.by_name if self.believed else self._blind())[sequence.names, path]
         return Alignment(path, number, layers, misfit, auto, self.believed, total, scales)
 
-    def _count_from_end(self, path: Ints, parts: Ints, number: Ints, layers: Ints) -> None:
+    def _count_from_end(self, parts: Ints, number: Ints, layers: Ints) -> None:
         """Number the layers of a first step that the trace cuts off from the last one."""
         if parts[0] != LAYER:
             return

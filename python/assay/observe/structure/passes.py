@@ -43,7 +43,7 @@ def find_passes(codes: Ints, layers: int | None, group: int = 1) -> list[list[Ru
     # Pieces that are alike and short are passes of a pipeline stage, which has part of the layers.
     if layers is None or (usual < 0.5 * layers and share > 0.6 and len(pieces) > 2):
         layers = usual or None
-    return _joined(pieces, layers, len(codes))
+    return _joined(pieces, layers)
 
 
 def _pieces(codes: Ints, layers: int | None, group: int) -> list[Run]:
@@ -122,7 +122,7 @@ def _usual_layers(pieces: list[Run]) -> tuple[int, float]:
     return int(values[counts.argmax()]), float(counts.max() / len(pieces))
 
 
-def _joined(pieces: list[Run], layers: int | None, length: int) -> list[list[Run]]:
+def _joined(pieces: list[Run], layers: int | None) -> list[list[Run]]:
     """Pieces of one pass put together, as long as its layers do not exceed the model's."""
     passes: list[list[Run]] = []
     total = 0.0

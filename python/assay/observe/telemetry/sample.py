@@ -57,11 +57,9 @@ class Sample:
             "index": reading.index,
             "name": reading.name,
             **reading.values,
+            "processes": reading.processes,
+            "series": reading.series,
         }
-        if reading.processes is not None:
-            row["processes"] = reading.processes
-        if reading.series is not None:
-            row["series"] = reading.series
         return {name: value for name, value in row.items() if value is not None}
 
 
