@@ -77,8 +77,8 @@ class DraftModelProposer:
             return drafts
         requests = [sequence.request for _, sequence, _ in chosen]
         first = self._compute(requests)
-        drafts = self._decoder.decode(requests, [count for *_, count in chosen], first, ahead=0)
-        for (index, sequence, _), draft in zip(chosen, drafts, strict=True):
+        decoded = self._decoder.decode(requests, [count for *_, count in chosen], first, ahead=0)
+        for (index, sequence, _), draft in zip(chosen, decoded, strict=True):
             sequence.request.num_computed_tokens = len(sequence.request.tokens)
             sequence.draft = drafts[index] = draft
         return drafts

@@ -80,8 +80,8 @@ class LayerSkipProposer:
         requests = [self._follow(wanted[index].request) for index in chosen]
         counts = [wanted[index].num_tokens for index in chosen]
         step = self._runner.launch([ScheduledSequence(request, 1, 1) for request in requests])
-        drafts = self._decoder.decode(requests, counts, step, ahead=1)
-        for index, draft in zip(chosen, drafts, strict=True):
+        decoded = self._decoder.decode(requests, counts, step, ahead=1)
+        for index, draft in zip(chosen, decoded, strict=True):
             drafts[index] = draft
         return drafts
 
