@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay import stack
 from assay.cli.app import COMMANDS, run
 from assay.scenario import built_in
 
@@ -164,7 +163,7 @@ LEFT_OUT = {"bench", "calibrate", "export", "pull", "run", "serve", "ui"}
 def play_quickly(*words: str) -> tuple[int, str, str]:
     """Plays words once, over one preset: reports on all of them take most of a minute."""
     presets = {PRESET: built_in.presets()[PRESET]}
-    with mock.patch.object(stack, "presets", return_value=presets):
+    with mock.patch.object(built_in, "presets", return_value=presets):
         return play(*words)
 
 

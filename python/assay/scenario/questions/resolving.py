@@ -43,7 +43,7 @@ def resolve(
 
     >>> answer = resolve("econ.cost.per_token", preset="dense_training_cost_fixture")
     >>> answer.resolution.variable.format(answer.resolution.value)
-    '3e-06 USD/token'
+    '3.000078e-06 USD/token'
     """
     question = read_question(**given)
     resolution = question.resolve(target, switch=switch, intervals=intervals)
