@@ -40,7 +40,7 @@ run() {
   # 5: no test was selected.
   [[ $status == 0 || $status == 5 ]]
 }
-alone=(tests/gpu/test_cuda_{scheduling,guarantees,known_failures,sharing}.py)
+alone=(tests/gpu/test_{delays,cuda_{scheduling,guarantees,known_failures,sharing}}.py)
 if [[ "${TESTS:-}" != alone ]]; then
   run -n "${WORKERS:-8}" "${alone[@]/#/--ignore=}" "$@" "${TESTS:-tests}" || failed=1
 fi
