@@ -190,7 +190,7 @@ class OwnEngine(EngineProtocol):
         return shlex.join(words)
 
     def close(self) -> None:
-        """Nothing: whoever opened the engine closes it."""
+        """Nothing: who opened the engine closes it."""
 
     def _reserve(self, workload: Workload) -> None:
         """Grow the KV cache before the window: growing inside it would rebuild graphs."""
