@@ -67,7 +67,7 @@ def _lever(lever: Lever) -> Iterator[str]:
         yield f"- `{knob.knob}`: {values}{risk}"
     yield f"- Changes {change}; risk: {lever.safety}; outputs: {lever.correctness}."
     if lever.applies:
-        yield f"- Applies where {' and '.join(f'`{apply}`' for apply in lever.applies)}."
+        yield f"- Applies where {' and '.join(f'`{condition}`' for condition in lever.applies)}."
     if lever.addresses:
         yield f"- Addresses {', '.join(lever.addresses)}."
     if lever.changes:

@@ -194,9 +194,11 @@ def _template(folder: Path, settings: dict[str, Any]) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return read_text("chat template", file)
-    setting = settings.get("chat_template")
-    if isinstance(setting, list):
+    template = settings.get("chat_template")
+    if isinstance(template, list):
         # Several named templates: the one named default is for chat.
-        named = {one.get("name"): one.get("template") for one in setting if isinstance(one, dict)}
-        setting = named.get("default")
-    return setting if isinstance(setting, str) else None
+        named = {
+            each.get("name"): each.get("template") for each in template if isinstance(each, dict)
+        }
+        template = named.get("default")
+    return template if isinstance(template, str) else None

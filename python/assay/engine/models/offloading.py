@@ -49,9 +49,9 @@ def explained(files: ModelFiles, capacity: int, error: OutOfMemoryError) -> OutO
     """The error of weights that do not fit a device, with how many layers to offload."""
     layers = num_layers(files)
     matrices = [tensor for tensor in files.tensors.values() if len(tensor.shape) > 1]
-    total = sum(matrice.bytes.nbytes for matrice in matrices)
+    total = sum(matrix.bytes.nbytes for matrix in matrices)
     # Matrices outside the layers are the embedding and the output head.
-    others = sum(matrice.bytes.nbytes for matrice in matrices if not _is_in_a_layer(matrice.name))
+    others = sum(matrix.bytes.nbytes for matrix in matrices if not _is_in_a_layer(matrix.name))
     layer = (total - others) / layers
     count = layers_to_offload(layer, others, layers, WEIGHTS_SHARE * capacity)
     text = (

@@ -55,7 +55,7 @@ def _calls(text: str) -> list[tuple[str, dict[str, object]]] | None:
         body = ast.parse(text, mode="eval").body
         if not isinstance(body, ast.List) or not body.elts:
             return None
-        return [_call(elt) for elt in body.elts]
+        return [_call(element) for element in body.elts]
     except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
         return None
 
