@@ -32,10 +32,7 @@ def compared(row: Mapping[str, Any]) -> tuple[str, str, float]:
     preset = built_in.preset(row["preset"])
     if "with" in row:
         preset = preset.with_includes([include(path, registry) for path in row["with"]])
-    given = {
-        **preset.exact_inputs.given,
-        **read_inputs(registry, row.get("assign", {})).given,
-    }
+    given = {**preset.exact_inputs.given, **read_inputs(registry, row.get("assign", {})).given}
     variable = registry.variables[row["variable"]]
     ours = registry.resolve(row["variable"], given, preset.variants).require_value()
     published = parse_quantity(row["published"]).value

@@ -252,10 +252,7 @@ def _is_foreign(base: ast.Name | ast.Attribute, module: Module) -> bool:
         return True
     target = module.imported.get(node.id)
     plain = {"typing", "dataclasses", "enum", "abc", "collections"}
-    return target is not None and target.split(".")[0] not in {
-        module.name.split(".")[0],
-        *plain,
-    }
+    return target is not None and target.split(".")[0] not in {module.name.split(".")[0], *plain}
 
 
 def _is_registered(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -75,10 +75,7 @@ def test_guide_names_requests_of_the_pages(rows: list[tuple[str, str, str]]) -> 
             partial(assay.diff, PRESET, PRESET, assign_after={"gpu.power": "600 W/GPU"}),
             ["diff", PRESET, PRESET, "--assign", POWER],
         ),
-        (
-            partial(assay.sensitivity, TARGET, preset=PRESET),
-            ["sensitivity", TARGET, *GIVEN],
-        ),
+        (partial(assay.sensitivity, TARGET, preset=PRESET), ["sensitivity", TARGET, *GIVEN]),
         (partial(assay.describe, TARGET), ["show", TARGET]),
         (partial(assay.list_relations, scope="hbm"), ["list", "--relations", "--scope", "hbm"]),
         (partial(assay.scenario_report, [PRESET]), ["scenario-report", PRESET]),

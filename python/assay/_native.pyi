@@ -3,16 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NotRequired,
-    Self,
-    TypedDict,
-    final,
-    type_check_only,
-)
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer as Bytes
 from typing_extensions import disjoint_base
@@ -197,10 +188,7 @@ class Tape:
     def n_instructions(self) -> int:
         """Number of instructions."""
     def evaluate(
-        self,
-        inputs: Iterable[float | Bytes],
-        points: int,
-        out: Bytes | Sequence[Bytes],
+        self, inputs: Iterable[float | Bytes], points: int, out: Bytes | Sequence[Bytes]
     ) -> TapeReport:
         """Compute every output at every point into `out`.
 
@@ -796,12 +784,7 @@ class Context:
     ) -> None:
         """Set every byte of a range of a pool buffer."""
     def delay(
-        self,
-        name: str,
-        buffer: Buffer,
-        offset: int,
-        after: Sequence[Buffer],
-        stream: NativeStream,
+        self, name: str, buffer: Buffer, offset: int, after: Sequence[Buffer], stream: NativeStream
     ) -> None:
         """Let a stream wait for the nanoseconds in a slot of a pool buffer, in stream order.
 
@@ -1137,9 +1120,7 @@ class StepTable:
     ) -> None:
         """Stores it as a Parquet file, whole or not at all."""
 
-def read_event_shard(
-    path: str | PathLike[str],
-) -> tuple[EventTable, dict[str, str], bool, int]:
+def read_event_shard(path: str | PathLike[str]) -> tuple[EventTable, dict[str, str], bool, int]:
     """The complete batches of a shard: table, metadata, whether it was finished, bytes cut off."""
 
 @type_check_only
@@ -1249,9 +1230,7 @@ class CapturedEvents:
     def take(self) -> EventTable:
         """Take the events as a table; none are left."""
     def write_steps(
-        self,
-        path: Path,
-        rows: Sequence[tuple[int, str, int, int, int | None, int, int, int, int]],
+        self, path: Path, rows: Sequence[tuple[int, str, int, int, int | None, int, int, int, int]]
     ) -> None:
         """Write a table of steps as Parquet."""
 

@@ -168,10 +168,7 @@ def play_quickly(*words: str) -> tuple[int, str, str]:
 
 
 @settings(max_examples=60)
-@given(
-    command=st.sampled_from(sorted(set(COMMANDS) - LEFT_OUT)),
-    rest=st.lists(WORDS, max_size=6),
-)
+@given(command=st.sampled_from(sorted(set(COMMANDS) - LEFT_OUT)), rest=st.lists(WORDS, max_size=6))
 def test_any_words_end_in_an_answer_or_one_error(command: str, rest: list[str]) -> None:
     code, out, err = play_quickly(command, *rest)
     assert code in (0, 1, 2, 3), (code, err)

@@ -193,11 +193,7 @@ def test_wrong_answer_exits_with_one(cli: Any, toy: Toy) -> None:
     ],
 )
 def test_invalid_input_is_one_line_and_exit_two(
-    cli: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    message: str,
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = cli(*words)

@@ -34,9 +34,7 @@ def test_receipt_has_shares_equation_and_unit_check(
     check_accessibility(page)
 
 
-def test_one_assumption_changes_and_the_difference_is_shown(
-    open_page: Callable[..., Any],
-) -> None:
+def test_one_assumption_changes_and_the_difference_is_shown(open_page: Callable[..., Any]) -> None:
     page = opened(open_page, f"{ADDRESS}&line=econ.electricity.price")
     page.get_by_role("button", name="Change econ.electricity.price").first.click()
     page.get_by_label("New value of econ.electricity.price").fill("0.2 USD/kWh")

@@ -392,14 +392,8 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "violated": Each(TEXT, some=False),
         },
     ),
-    (
-        ("resolve", "econ.cost.per_token", *PRESET),
-        {**RESOLUTION, "trace": Each(STEP)},
-    ),
-    (
-        ("resolve", "econ.cost.per_token"),
-        {**RESOLUTION, "trace": Each(STEP, some=False)},
-    ),
+    (("resolve", "econ.cost.per_token", *PRESET), {**RESOLUTION, "trace": Each(STEP)}),
+    (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
     (
         ("resolve", "cluster.gpus", *PRESET, "--set", "cluster.gpus=9 GPU"),
         {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP)},
@@ -562,11 +556,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     ),
     (
         ("scenario-report", "dense_training_cost_fixture"),
-        {
-            "ok": COUNT,
-            "of": COUNT,
-            "reports": Each(REPORT),
-        },
+        {"ok": COUNT, "of": COUNT, "reports": Each(REPORT)},
     ),
     (("completion", "bash"), {"shell": TEXT, "script": TEXT}),
     (
@@ -603,14 +593,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             ),
         },
     ),
-    (
-        ("cache",),
-        {
-            "path": TEXT,
-            "bytes": COUNT,
-            "kinds": Each(KIND),
-        },
-    ),
+    (("cache",), {"path": TEXT, "bytes": COUNT, "kinds": Each(KIND)}),
     (
         ("cache", "clear", "points", "--dry-run"),
         {"dry_run": FLAG, "removed": Each(KIND, some=False)},
@@ -621,13 +604,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "question": TEXT,
             "intent": TEXT,
             "candidates": Each(
-                {
-                    "name": TEXT,
-                    "meaning": TEXT,
-                    "unit": TEXT,
-                    "score": NUMBER,
-                    "words": Each(TEXT),
-                }
+                {"name": TEXT, "meaning": TEXT, "unit": TEXT, "score": NUMBER, "words": Each(TEXT)}
             ),
             "entries": Each({"entry": TEXT, "title": TEXT, "words": Each(TEXT)}),
             "presets": Each(TEXT),

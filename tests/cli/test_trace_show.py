@@ -98,8 +98,7 @@ def hostile_trace() -> Trace:
     ]
     events = pl.DataFrame(rows, schema=schema.event_columns())
     steps = pl.DataFrame(
-        [{"step": 0, "phase": HOSTILE, "start_ns": 0, "dur_ns": 18}],
-        schema=schema.step_columns(),
+        [{"step": 0, "phase": HOSTILE, "start_ns": 0, "dur_ns": 18}], schema=schema.step_columns()
     )
     header = TraceHeader(
         source=HOSTILE, model=HOSTILE, processes={"5": HOSTILE, "5/6": HOSTILE},

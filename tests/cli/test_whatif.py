@@ -19,10 +19,7 @@ BASE = {"attention": 9_000, "gate_up_proj": 30_000, "down_proj": 18_000}
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("whatif")
-    made = {
-        "busy": Machine(between_ns=1_000),
-        "late": Machine(between_ns=60_000),
-    }
+    made = {"busy": Machine(between_ns=1_000), "late": Machine(between_ns=60_000)}
     return {name: str(one.run().save(folder / name)) for name, one in made.items()}
 
 

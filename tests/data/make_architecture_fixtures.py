@@ -119,10 +119,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("Phi3", {**DERIVED, "sliding_window": WINDOW}),
     "phi3_long": ("Phi3", longrope(32)),
     "phi3_short": ("Phi3", longrope(128)),
-    "smollm3": (
-        "SmolLM3",
-        {**DERIVED, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 1]},
-    ),
+    "smollm3": ("SmolLM3", {**DERIVED, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 1]}),
     "olmo2": ("Olmo2", DERIVED),
     "granite": (
         "Granite",
@@ -260,10 +257,7 @@ def make(name: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         write_folder(Path(scratch), raw["model_type"], config=raw, complete=True)
         model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            scratch,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            output_loading_info=True,
+            scratch, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
         )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         found = [key for key in report[kind] if not _is_tied(str(key), config)]

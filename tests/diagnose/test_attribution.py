@@ -146,10 +146,7 @@ def _delayed(operation: str, slope: float, verdict: str) -> DelayExperiment:
 def test_an_experiment_establishes_a_cause(found: Any) -> None:
     _, diagnosis = found["graph"]
     residuals, graph = diagnosis.residuals, diagnosis.graph
-    tests = (
-        _delayed("attention", 0.98, "critical"),
-        _delayed("sampling", 0.02, "hidden"),
-    )
+    tests = (_delayed("attention", 0.98, "critical"), _delayed("sampling", 0.02, "hidden"))
     causes = attribute(residuals, graph, path=diagnosis.path, experiments=tests)
     named = {one.name: one for one in causes}
     assert named["KV cache reads"].status == "established by experiment"

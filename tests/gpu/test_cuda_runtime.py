@@ -88,10 +88,7 @@ def test_small_operation_uses_the_current_stream(device: Device) -> None:
     launched = [one for one in device.take_records().records if one.kind == "launch"]
     assert [
         (one.name, one.stream) for one in sorted(launched, key=lambda one: one.submitted_ns)
-    ] == [
-        ("add", stream.number),
-        ("add", device.default_stream.number),
-    ]
+    ] == [("add", stream.number), ("add", device.default_stream.number)]
 
 
 def test_small_operation_charges_the_current_tenant() -> None:
@@ -336,9 +333,7 @@ def test_unknown_gpu_ordinal_raises() -> None:
     assert caught.value.code == "no_such_device"
 
 
-def test_upload_waits_for_queued_reads_of_reused_memory(
-    device: Device,
-) -> None:
+def test_upload_waits_for_queued_reads_of_reused_memory(device: Device) -> None:
     """The pool reuses freed memory in stream order; a copy outside the stream must wait."""
     count = 1 << 20
     busy = xp.asarray(np.ones((4096, 4096), np.float32), device=device)

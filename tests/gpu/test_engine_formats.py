@@ -21,9 +21,7 @@ def device() -> Device:
     return Device("cuda:0", pool_bytes=8 << 30)
 
 
-def test_substituted_weight_format_is_noted(
-    device: Device,
-) -> None:
+def test_substituted_weight_format_is_noted(device: Device) -> None:
     rows = compare_formats(synthetic_model(seed=3), device, range(40), ["f32", "bf16", "fp8"])
     assert ["f32 computed as bf16" in row.notes for row in rows] == [True, False, False]
     assert rows[1].divergence == 0.0

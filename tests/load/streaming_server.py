@@ -159,9 +159,7 @@ def streaming_server(
         )
         stop = asyncio.Event()
         found.update(
-            port=listening.sockets[0].getsockname()[1],
-            loop=asyncio.get_running_loop(),
-            stop=stop,
+            port=listening.sockets[0].getsockname()[1], loop=asyncio.get_running_loop(), stop=stop
         )
         ready.set()
         await stop.wait()

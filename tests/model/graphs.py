@@ -106,9 +106,7 @@ KINKED: list[Formula] = [
         lambda a, b, c: (from_integer(a * 3), from_integer(b)),
     ),
     Formula(
-        lambda a, b, c: a % b + c,
-        lambda a, b, c: a % b + c,
-        lambda a, b, c: (from_integer(a / b),),
+        lambda a, b, c: a % b + c, lambda a, b, c: a % b + c, lambda a, b, c: (from_integer(a / b),)
     ),
     # The branch not taken divides by zero.
     Formula(
@@ -133,10 +131,7 @@ class RandomGraph:
         return [name for name, _, _ in self.formulas]
 
     def direct(
-        self,
-        point: dict[str, float],
-        targets: Collection[str] | None = None,
-        nudge: float = 0.0,
+        self, point: dict[str, float], targets: Collection[str] | None = None, nudge: float = 0.0
     ) -> dict[str, float]:
         """All values by plain Python, or those that some targets are made of, each nudged a little."""
         needed = set(self.targets if targets is None else targets)
@@ -214,10 +209,7 @@ def build_graph(
 
 @st.composite
 def random_graphs(
-    draw: st.DrawFn,
-    formulas: list[Formula] | None = None,
-    max_relations: int = 25,
-    least: int = 1,
+    draw: st.DrawFn, formulas: list[Formula] | None = None, max_relations: int = 25, least: int = 1
 ) -> RandomGraph:
     """Draw a graph of up to `max_relations` relations over up to six roots, `least` of either."""
     table = SMOOTH + KINKED if formulas is None else formulas

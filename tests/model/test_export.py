@@ -308,10 +308,7 @@ def test_expressions(expression: Expression, expected: str) -> None:
             "s.d",
             r"d \sim \operatorname{normal}\left(E_{\mathrm{th}}, \frac{E_{\mathrm{th}}}{10}\right)",
         ),
-        (
-            "s.cold",
-            r"T < 400\,\mathrm{K} \land E_{\mathrm{th}} \le 9\,E_{\mathrm{th}}",
-        ),
+        ("s.cold", r"T < 400\,\mathrm{K} \land E_{\mathrm{th}} \le 9\,E_{\mathrm{th}}"),
     ],
 )
 def test_relations_of_every_kind(name: str, expected: str) -> None:

@@ -107,9 +107,7 @@ def all_cycles_through(successors: dict[str, tuple[str, ...]], name: str) -> lis
 
 
 @given(digraphs())
-def test_cycles_are_all_elementary_cycles_each_once(
-    successors: dict[str, tuple[str, ...]],
-) -> None:
+def test_cycles_are_all_elementary_cycles_each_once(successors: dict[str, tuple[str, ...]]) -> None:
     expected = {
         rotated(path[:-1]) for name in successors for path in all_cycles_through(successors, name)
     }
@@ -223,10 +221,7 @@ def test_roots_leaves_families() -> None:
     assert graph.roots("d.w") == ("d.x",)
     assert graph.roots("d.x") == ("d.x",)
     assert graph.leaves() == ("d.e", "d.z", "d.w", "d.limit")
-    assert graph.families() == {
-        "inputs": ("d.x", "d.e"),
-        "d": ("d.y", "d.z", "d.w", "d.limit"),
-    }
+    assert graph.families() == {"inputs": ("d.x", "d.e"), "d": ("d.y", "d.z", "d.w", "d.limit")}
 
 
 def test_paths_and_their_limit() -> None:

@@ -92,10 +92,7 @@ def test_colebrook_is_inverted() -> None:
 
     factor = brentq(residual, 1e-4, 1.0, xtol=1e-15)
     solution = registry_of(friction).solve(
-        ["s.roughness"],
-        {"s.reynolds": 1e5},
-        {"s.factor": factor},
-        starts={"s.roughness": 1e-2},
+        ["s.roughness"], {"s.reynolds": 1e5}, {"s.factor": factor}, starts={"s.roughness": 1e-2}
     )
     assert solution.values["s.roughness"] == pytest.approx(3e-3, rel=1e-9)
 

@@ -51,9 +51,7 @@ def test_matching_is_as_large_as_scipys(case: tuple[dict[int, tuple[int, ...]], 
 
 
 @given(incidences())
-def test_overdetermined_set_is_minimal(
-    case: tuple[dict[int, tuple[int, ...]], list[int]],
-) -> None:
+def test_overdetermined_set_is_minimal(case: tuple[dict[int, tuple[int, ...]], list[int]]) -> None:
     table, unknowns = case
     matching = Matching(table, unknowns)
     for surplus in matching.surplus_equations:
@@ -65,9 +63,7 @@ def test_overdetermined_set_is_minimal(
 
 
 @given(incidences())
-def test_underdetermined_set_is_minimal(
-    case: tuple[dict[int, tuple[int, ...]], list[int]],
-) -> None:
+def test_underdetermined_set_is_minimal(case: tuple[dict[int, tuple[int, ...]], list[int]]) -> None:
     table, unknowns = case
     matching = Matching(table, unknowns)
     transposed = {u: tuple(e for e, columns in table.items() if u in columns) for u in unknowns}

@@ -53,12 +53,7 @@ STEP = st.fixed_dictionaries(
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(
-    st.lists(ROW, min_size=1, max_size=8),
-    st.lists(STEP, max_size=3),
-    TEXT,
-    st.booleans(),
-)
+@given(st.lists(ROW, min_size=1, max_size=8), st.lists(STEP, max_size=3), TEXT, st.booleans())
 def test_any_table_is_drawn(
     rows: list[dict[str, Any]], steps: list[dict[str, Any]], word: str | None, is_unicode: bool
 ) -> None:

@@ -36,10 +36,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [
-        ("header.json", "expected a JSON object"),
-        ("events.parquet", "expected a Parquet table"),
-    ],
+    [("header.json", "expected a JSON object"), ("events.parquet", "expected a Parquet table")],
 )
 def test_a_damaged_trace_is_named(tmp_path: Path, damage: str, message: str) -> None:
     folder = small_trace().save(tmp_path / "one")

@@ -16,12 +16,7 @@ from assay.runtime import cuda, dtypes
 from assay.runtime.cuda_array_interface import parse
 from chosen_device import cpu_only
 
-VALID: dict[str, Any] = {
-    "shape": (2, 3),
-    "typestr": "<f4",
-    "data": (4096, False),
-    "version": 3,
-}
+VALID: dict[str, Any] = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3}
 
 
 class Holder:

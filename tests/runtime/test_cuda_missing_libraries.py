@@ -136,9 +136,7 @@ def child(environment: dict[str, str], *words: str) -> subprocess.CompletedProce
     )
 
 
-def test_missing_gpu_raises_and_auto_warns_once(
-    machine: tuple[Machine, dict[str, str]],
-) -> None:
+def test_missing_gpu_raises_and_auto_warns_once(machine: tuple[Machine, dict[str, str]]) -> None:
     case, environment = machine
     done = child(environment, "-c", PROGRAM)
     assert done.returncode == 0, done.stderr

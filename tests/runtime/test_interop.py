@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 
 from assay import xp
-from assay.errors import (
-    ArrayBufferError,
-    DeviceError,
-    DTypeError,
-    ShapeError,
-    UnknownNameError,
-)
+from assay.errors import ArrayBufferError, DeviceError, DTypeError, ShapeError, UnknownNameError
 from assay.runtime import Array, Device, dtypes, interop
 from chosen_device import cpu_only
 

@@ -103,10 +103,7 @@ def test_task_can_bind_a_stream_in_use(own: Device) -> None:
     with pytest.raises(DeviceError, match="expected it to be running, got admitted"):
         x += 1.0
     with task:
-        graph = capture_graph(
-            lambda: own.fill("f", x.buffer, 0, 0, 64),
-            device=own,
-        )
+        graph = capture_graph(lambda: own.fill("f", x.buffer, 0, 0, 64), device=own)
         graph.replay()
         x += 1.0
     grants = task.snapshot()["lanes"]["compute"]["grants"]

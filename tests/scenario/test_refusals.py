@@ -108,11 +108,7 @@ def test_int8_is_a_variant_of_serving() -> None:
             "8,192 tokens is beyond the model's context of 1,024",
         ),
         (
-            {
-                "serving.prompt": 2e5,
-                "serving.output": 256.0,
-                "architecture.context": 131072.0,
-            },
+            {"serving.prompt": 2e5, "serving.output": 256.0, "architecture.context": 131072.0},
             "200,256 tokens is beyond the model's context of 131,072",
         ),
     ],

@@ -13,10 +13,7 @@ from .sites import COST_INPUTS, JOB, SITE
 HOUR, DAY, YEAR = 3600.0, 86400.0, 31557600.0
 
 Given = dict[str, float | str]
-AT_PEAK = {
-    "training.compute_time": "training.at_peak",
-    "econ.run.duration": "run.uninterrupted",
-}
+AT_PEAK = {"training.compute_time": "training.at_peak", "econ.run.duration": "run.uninterrupted"}
 
 
 def value(target: str, given: Given, variants: dict[str, str] | None = None) -> float:

@@ -140,10 +140,7 @@ def test_interposer_of_a_b200_is_that_of_3_3_reticles() -> None:
     """TrendForce states 2,739 mm2; a CoWoS-S interposer ends at 2,700 mm2, so it needs CoWoS-L."""
     found = serving_on("b200_sxm").resolve("manufacturing.interposer.area").require_value()
     assert found == pytest.approx(2739e-6, rel=0.06)
-    given = {
-        **serving_on("b200_sxm").inputs.values,
-        "manufacturing.interposer.limit": 2700e-6,
-    }
+    given = {**serving_on("b200_sxm").inputs.values, "manufacturing.interposer.limit": 2700e-6}
     tight = stack.registry().resolve("manufacturing.gpu.cost", given)
     status = {constraint.name: constraint.status for constraint in tight.constraints}
     assert status["manufacturing.interposer.fits"] == "false"

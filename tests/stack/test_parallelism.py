@@ -122,11 +122,7 @@ def job(shape: tuple[int, ...]) -> dict[str, float | str]:
 
 @pytest.mark.parametrize(("shape", "states", "tensor_only", "selective"), MEMORY)
 def test_activations_of_a_gpu(
-    registry: Registry,
-    shape: tuple[int, ...],
-    states: float,
-    tensor_only: float,
-    selective: float,
+    registry: Registry, shape: tuple[int, ...], states: float, tensor_only: float, selective: float
 ) -> None:
     del states
     for recompute, size in ((0, tensor_only), (1, selective)):
@@ -158,11 +154,7 @@ def test_activations_without_dropout_keep_no_masks(registry: Registry) -> None:
 
 @pytest.mark.parametrize(("shape", "states", "tensor_only", "selective"), MEMORY)
 def test_states_of_a_gpu(
-    registry: Registry,
-    shape: tuple[int, ...],
-    states: float,
-    tensor_only: float,
-    selective: float,
+    registry: Registry, shape: tuple[int, ...], states: float, tensor_only: float, selective: float
 ) -> None:
     del tensor_only, selective
     hidden, layers = shape[0], shape[1]
@@ -185,10 +177,7 @@ def test_states_of_a_gpu(
     ("change", "violated"),
     [
         ({}, set()),
-        (
-            {"parallelism.tensor": 7},
-            {"heads_divide", "replicas_divide", "interleave_needs_passes"},
-        ),
+        ({"parallelism.tensor": 7}, {"heads_divide", "replicas_divide", "interleave_needs_passes"}),
         ({"parallelism.interleave": 3}, {"layers_divide"}),
         ({"parallelism.pipeline": 1}, {"interleave_needs_stages"}),
         ({"training.batch": 9}, {"batch_divides", "interleave_needs_passes"}),

@@ -65,10 +65,7 @@ KINDS: dict[str, tuple[ModuleType, list[Case]]] = {
             *(serving_case(system, "mixtral-8x7b", 4) for system in SYSTEMS),
         ],
     ),
-    "training": (
-        training,
-        [training_case(system, gpus) for system in SYSTEMS for gpus in (8, 64)],
-    ),
+    "training": (training, [training_case(system, gpus) for system in SYSTEMS for gpus in (8, 64)]),
     "kernels": (kernels, [kernel_case(system) for system in SYSTEMS]),
     "collectives": (collectives, [collective_case(system) for system in SYSTEMS]),
 }

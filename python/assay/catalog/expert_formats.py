@@ -64,12 +64,7 @@ class FoundFormat:
 
 
 def find(
-    system: str,
-    fallback: str,
-    engine: str,
-    name: str,
-    multiple: float,
-    release: Sequence[int] = (),
+    system: str, fallback: str, engine: str, name: str, multiple: float, release: Sequence[int] = ()
 ) -> FoundFormat | None:
     """Constants of the experts of an engine in a format; None where nothing like it was measured.
 

@@ -34,12 +34,7 @@ from assay.cli.verdicts import (
 )
 from assay.model.resolving.resolution import TargetValue
 from assay.scenario.questions.remarks import remarks
-from assay.scenario.questions.resolving import (
-    MAX_FURTHER_TARGETS,
-    ExplainAnswer,
-    explain,
-    resolve,
-)
+from assay.scenario.questions.resolving import MAX_FURTHER_TARGETS, ExplainAnswer, explain, resolve
 
 _STYLES: Final = {
     "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,

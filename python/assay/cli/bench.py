@@ -87,8 +87,7 @@ def bench_command(
         typer.Option("--save", metavar="FILE", help="Write the result as JSON, after each case."),
     ] = None,
     compare: Annotated[
-        Path | None,
-        typer.Option("--compare", metavar="FILE", help="Compare with a saved result."),
+        Path | None, typer.Option("--compare", metavar="FILE", help="Compare with a saved result.")
     ] = None,
     tolerance: Annotated[
         float,

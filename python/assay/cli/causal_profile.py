@@ -33,8 +33,7 @@ def causal_profile_command(
     model: sampling.Model,
     batch: Annotated[int, typer.Option("--batch", metavar="COUNT", help="Requests at once.")] = 1,
     context: Annotated[
-        int,
-        typer.Option("--context", metavar="TOKENS", help="Prompt tokens of each request."),
+        int, typer.Option("--context", metavar="TOKENS", help="Prompt tokens of each request.")
     ] = 128,
     node: Annotated[
         list[str] | None,
@@ -96,10 +95,7 @@ def causal_profile_command(
         yield from facts(
             (
                 ("step", f"{delays.step_ns / 1e3:,.1f} us"),
-                (
-                    "with idle delays",
-                    f"{delays.control_ns / 1e3:,.1f} us ({delays.overhead:+.1%})",
-                ),
+                ("with idle delays", f"{delays.control_ns / 1e3:,.1f} us ({delays.overhead:+.1%})"),
                 ("experiments", f"{delays.seconds:.1f} s, intervals of {delays.confidence:.0%}"),
             ),
             canvas,

@@ -24,8 +24,7 @@ EXIT = "/exit"
 def chat_command(
     model: sampling.Model,
     system: Annotated[
-        str | None,
-        typer.Option("--system", metavar="TEXT", help="The system message."),
+        str | None, typer.Option("--system", metavar="TEXT", help="The system message.")
     ] = None,
     max_tokens: Annotated[
         int | None,

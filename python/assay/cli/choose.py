@@ -22,12 +22,7 @@ from assay.cli.output import (
     wrapped,
 )
 from assay.cli.sweep_table import entry_lines, sweep_lines
-from assay.cli.verdicts import (
-    missing_report,
-    unjudged_notes,
-    verdict_table,
-    violation_lines,
-)
+from assay.cli.verdicts import missing_report, unjudged_notes, verdict_table, violation_lines
 from assay.scenario.questions.minimizing import EntryOptimum, MinimizeEntriesAnswer, minimize
 from assay.scenario.questions.missing import MissingAnswer
 from assay.scenario.questions.solving import solve

@@ -11,8 +11,7 @@ from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
 
 def config_command(
     command: Annotated[
-        str | None,
-        typer.Argument(metavar="COMMAND", help="Show every option of this command."),
+        str | None, typer.Argument(metavar="COMMAND", help="Show every option of this command.")
     ] = None,
     as_json: options.Json = False,
 ) -> Report:

@@ -112,9 +112,7 @@ def diagnose_command(
     most_at_once: Annotated[
         int | None,
         typer.Option(
-            "--concurrency",
-            metavar="N",
-            help="With --url: most probes at once; 8 if not given.",
+            "--concurrency", metavar="N", help="With --url: most probes at once; 8 if not given."
         ),
     ] = None,
     limit: options.Limit = None,

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def server_report(
-    url: str,
-    *,
-    duration_s: float | None,
-    most_at_once: int | None,
-    as_json: bool,
-    **given: Any,
+    url: str, *, duration_s: float | None, most_at_once: int | None, as_json: bool, **given: Any
 ) -> Report:
     """Watch and probe the server, and lay out what was found."""
     from assay.diagnose.live import diagnose_server
@@ -40,10 +35,7 @@ def server_report(
     with working(f"asking {url}") as progress:
         diagnosis = diagnose_server(url, progress=progress, **given)
     return report_of(
-        diagnosis,
-        lambda canvas: _text(diagnosis, canvas),
-        as_json,
-        details=diagnosis.assumptions,
+        diagnosis, lambda canvas: _text(diagnosis, canvas), as_json, details=diagnosis.assumptions
     )
 
 

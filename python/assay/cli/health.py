@@ -128,9 +128,7 @@ def _listed(
 
 
 def next_work_command(
-    preset: options.PresetName = None,
-    limit: options.Limit = None,
-    as_json: options.Json = False,
+    preset: options.PresetName = None, limit: options.Limit = None, as_json: options.Json = False
 ) -> Report:
     """Rank open work on the model."""
     with working("ranking open work"):
@@ -170,8 +168,7 @@ def root_debt_command(
         bool, typer.Option("--families", help="Rank families of roots instead of roots.")
     ] = False,
     include_constraints: Annotated[
-        bool,
-        typer.Option("--include-constraints", help="Also count constraints downstream."),
+        bool, typer.Option("--include-constraints", help="Also count constraints downstream.")
     ] = False,
     limit: options.Limit = None,
     preset: options.PresetName = None,

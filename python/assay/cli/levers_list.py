@@ -7,9 +7,7 @@ from assay.cli.output import NAME, Canvas, Line, Part, Report, count, report_of,
 
 
 def levers_list_command(
-    engine: lever_text.Engine = None,
-    file: lever_text.Files = None,
-    as_json: options.Json = False,
+    engine: lever_text.Engine = None, file: lever_text.Files = None, as_json: options.Json = False
 ) -> Report:
     """List the levers that assay run may try.
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def levers_show_command(
     name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="A lever such as graphs, or vllm/cuda-graphs."),
+        str, typer.Argument(metavar="NAME", help="A lever such as graphs, or vllm/cuda-graphs.")
     ],
     file: lever_text.Files = None,
     as_json: options.Json = False,

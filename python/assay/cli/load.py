@@ -58,8 +58,7 @@ def load_command(
         ),
     ] = None,
     requests: Annotated[
-        int | None,
-        typer.Option("--requests", metavar="N", min=1, help="Send so many requests."),
+        int | None, typer.Option("--requests", metavar="N", min=1, help="Send so many requests.")
     ] = None,
     warmup: Annotated[
         int,

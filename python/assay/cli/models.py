@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    GOOD,
-    NAME,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    table,
-    working,
-)
+from assay.cli.output import FAINT, GOOD, NAME, Canvas, Line, Part, Report, facts, table, working
 
 if TYPE_CHECKING:
     from assay.engine.loading import ModelFiles

@@ -140,9 +140,7 @@ Limit = Annotated[
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="VARIABLE",
-        autocompletion=complete_variables,
-        help="Full name of the variable.",
+        metavar="VARIABLE", autocompletion=complete_variables, help="Full name of the variable."
     ),
 ]
 _TRACE = typer.Argument(

@@ -226,10 +226,7 @@ def unstyled(line: Line) -> str:
 
 
 def table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[Part]],
-    canvas: Canvas,
-    right: Sequence[int] = (),
+    header: Sequence[str], rows: Sequence[Sequence[Part]], canvas: Canvas, right: Sequence[int] = ()
 ) -> list[Line]:
     """Lay out a table, the last column wrapped within the canvas; empty without rows.
 

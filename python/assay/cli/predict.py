@@ -72,8 +72,7 @@ def predict_command(
         int, typer.Option("--expert", metavar="N", help="Expert-parallel groups of these GPUs.")
     ] = 1,
     context_parallel: Annotated[
-        int,
-        typer.Option("--context-parallel", metavar="N", help="GPUs that share every KV cache."),
+        int, typer.Option("--context-parallel", metavar="N", help="GPUs that share every KV cache.")
     ] = 1,
     speculative_tokens: options.SpeculativeTokens = 0,
     acceptance: options.Acceptance = None,

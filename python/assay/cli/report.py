@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    Canvas,
-    Line,
-    Report,
-    report_of,
-    table,
-    wrapped,
-)
+from assay.cli.output import BAD, FAINT, GOOD, NAME, Canvas, Line, Report, report_of, table, wrapped
 
 if TYPE_CHECKING:
     from assay.report.claim import Claim
@@ -42,8 +31,7 @@ def report_command(
         bool, typer.Option("--text", help="Print the whole report as Markdown.")
     ] = False,
     html: Annotated[
-        str | None,
-        typer.Option("--html", metavar="FILE", help="Copy the page to this file."),
+        str | None, typer.Option("--html", metavar="FILE", help="Copy the page to this file.")
     ] = None,
     to_open: Annotated[
         bool | None,
@@ -113,10 +101,7 @@ def _open(page: Path) -> bool:
     return webbrowser.open(page.resolve().as_uri())
 
 
-def verify_report_command(
-    run: Run = "latest",
-    as_json: options.Json = False,
-) -> Report:
+def verify_report_command(run: Run = "latest", as_json: options.Json = False) -> Report:
     """Derive every claim of a report again from its rows.
 
     Checks the journal's hash chain, the SHA-256 of every file, that the measured rows are those that

@@ -44,8 +44,7 @@ def run_command(
         ),
     ] = None,
     load: Annotated[
-        Path | None,
-        typer.Option("--load", metavar="FILE", help="The same as --workload FILE."),
+        Path | None, typer.Option("--load", metavar="FILE", help="The same as --workload FILE.")
     ] = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for the run: 90s, 20m, 24h.")
@@ -76,20 +75,17 @@ def run_command(
         ),
     ] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", metavar="N", help="Requests under way at once."),
+        int | None, typer.Option("--concurrency", metavar="N", help="Requests under way at once.")
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option("--rate", metavar="PER_SECOND", help="Requests a second: an open loop."),
     ] = None,
     input_tokens: Annotated[
-        int | None,
-        typer.Option("--input-tokens", metavar="TOKENS", help="Tokens of a prompt."),
+        int | None, typer.Option("--input-tokens", metavar="TOKENS", help="Tokens of a prompt.")
     ] = None,
     output_tokens: Annotated[
-        int | None,
-        typer.Option("--output-tokens", metavar="TOKENS", help="Tokens of an answer."),
+        int | None, typer.Option("--output-tokens", metavar="TOKENS", help="Tokens of an answer.")
     ] = None,
     start: Annotated[
         str | None,
@@ -153,8 +149,7 @@ def run_command(
         bool, typer.Option("--force", help="Experiment although the engine is near its floor.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Measure, diagnose and rank; change no setting."),
+        bool, typer.Option("--dry-run", help="Measure, diagnose and rank; change no setting.")
     ] = False,
     resume: Annotated[
         str | None,

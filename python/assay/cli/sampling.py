@@ -107,10 +107,7 @@ def params(
         )
     chosen = 1.0 if temperature is None else temperature
     return SamplingParams(
-        max_tokens=max_tokens,
-        temperature=0.0 if greedy else chosen,
-        stop=tuple(stop or ()),
-        **rest,
+        max_tokens=max_tokens, temperature=0.0 if greedy else chosen, stop=tuple(stop or ()), **rest
     )
 
 

@@ -60,10 +60,7 @@ def serve_command(
     max_requests: Annotated[
         int,
         typer.Option(
-            "--max-requests",
-            metavar="COUNT",
-            min=1,
-            help="Most running and waiting requests.",
+            "--max-requests", metavar="COUNT", min=1, help="Most running and waiting requests."
         ),
     ] = 1024,
     max_body: Annotated[

@@ -55,9 +55,7 @@ def telemetry_watch_command(
 
 
 def _batches(
-    samples: "queue.SimpleQueue[Sequence[Sample]]",
-    stop: threading.Event,
-    deadline_s: float | None,
+    samples: "queue.SimpleQueue[Sequence[Sample]]", stop: threading.Event, deadline_s: float | None
 ) -> Iterator[Sequence[Sample]]:
     """New samples, until the end; an empty batch every quarter of a second without any."""
     while not stop.is_set():

@@ -85,8 +85,7 @@ def trace_attach_command(
         ),
     ] = 0,
     steps: Annotated[
-        int | None,
-        typer.Option("--steps", metavar="N", min=1, help="With --url: steps to record."),
+        int | None, typer.Option("--steps", metavar="N", min=1, help="With --url: steps to record.")
     ] = None,
     trace_folder: Annotated[
         Path | None,

@@ -14,8 +14,7 @@ from assay.errors import InputError
 def trace_capture_command(
     model: sampling.Model,
     prompt: Annotated[
-        str | None,
-        typer.Option("--prompt", metavar="TEXT", help="Complete this text."),
+        str | None, typer.Option("--prompt", metavar="TEXT", help="Complete this text.")
     ] = None,
     batch: Annotated[int, typer.Option("--batch", metavar="COUNT", help="Requests at once.")] = 1,
     context: Annotated[

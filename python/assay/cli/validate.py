@@ -52,8 +52,7 @@ def validate_command(
         ),
     ] = None,
     tier: Annotated[
-        str,
-        typer.Option("--tier", metavar="TIERS", help="Tiers to include, such as A or AB."),
+        str, typer.Option("--tier", metavar="TIERS", help="Tiers to include, such as A or AB.")
     ] = "ABC",
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the scores without the cases.")

@@ -34,9 +34,7 @@ def whatif_command(
     change: Annotated[
         list[str] | None,
         typer.Option(
-            "--change",
-            metavar="CHANGE",
-            help=f"What to change; may be repeated. {_CHANGES}.",
+            "--change", metavar="CHANGE", help=f"What to change; may be repeated. {_CHANGES}."
         ),
     ] = None,
     model: Annotated[
@@ -111,9 +109,7 @@ def whatif_command(
         )  # fmt: skip
     shown = options.MAX_LISTED if limit is None else limit
     return report_of(
-        answer,
-        lambda canvas: _text(answer, canvas, shown or len(answer.operations)),
-        as_json,
+        answer, lambda canvas: _text(answer, canvas, shown or len(answer.operations)), as_json
     )
 
 

@@ -144,10 +144,7 @@ def _kernels(traces: Sequence[Residuals], phase: str) -> pl.DataFrame:
 def _operation(name: str, observed: pl.DataFrame, before: pl.DataFrame) -> _Compared:
     ours = observed.filter(pl.col("operation") == name)
     theirs = before.filter(pl.col("operation") == name)
-    kept = [
-        ours.join(theirs, on="place", how="semi"),
-        theirs.join(ours, on="place", how="semi"),
-    ]
+    kept = [ours.join(theirs, on="place", how="semi"), theirs.join(ours, on="place", how="semi")]
     shares = [
         float(part["dur_ns"].sum()) / max(float(table["dur_ns"].sum()), 1.0)
         for part, table in zip(kept, (ours, theirs), strict=True)

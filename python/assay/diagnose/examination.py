@@ -163,14 +163,7 @@ def examine(
     changes = _changes(itemized, graphs, baselines, telemetry)
     notes += [*itemized.degradations, *path.degradations, *causes.degradations]
     return Diagnosis(
-        situation,
-        itemized,
-        graph,
-        causes,
-        path,
-        violations,
-        tuple(dict.fromkeys(notes)),
-        changes,
+        situation, itemized, graph, causes, path, violations, tuple(dict.fromkeys(notes)), changes
     )
 
 

@@ -65,9 +65,7 @@ NO_PREDICTION: Final = Graph((), {}, "", "", "", {})
 
 
 def residuals(
-    trace: Trace,
-    graph: Graph | Sequence[Graph],
-    telemetry: pl.DataFrame | None = None,
+    trace: Trace, graph: Graph | Sequence[Graph], telemetry: pl.DataFrame | None = None
 ) -> Residuals:
     """Put every nanosecond of a trace's steps into one term of a waterfall.
 

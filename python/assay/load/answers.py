@@ -74,9 +74,7 @@ def _failed(sent: Sent, error: str) -> RequestRecord:
     )
 
 
-def _stream(
-    pieces: Sequence[tuple[float, bytes]],
-) -> tuple[list[float], str, Any, str | None]:
+def _stream(pieces: Sequence[tuple[float, bytes]]) -> tuple[list[float], str, Any, str | None]:
     """Arrivals of tokens, the whole text, the last usage and the server's error, if any."""
     arrivals: list[float] = []
     texts: list[str] = []

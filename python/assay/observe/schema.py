@@ -14,17 +14,7 @@ if TYPE_CHECKING:
 else:
     pl = LazyModule("polars", globals(), "pl")
 
-KINDS: Final = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "sync",
-    "host",
-    "api",
-    "range",
-    "overhead",
-    "instant",
-)
+KINDS: Final = ("kernel", "memcpy", "memset", "sync", "host", "api", "range", "overhead", "instant")
 """What an event is: on a device kernel, memcpy and memset; on the host the others."""
 
 DEVICE_KINDS: Final = ("kernel", "memcpy", "memset")

@@ -121,12 +121,7 @@ def call(
     if not device.capabilities.kernels_check_overlap:
         check_overlap(operation, arrays)
     device.operate(
-        operation,
-        operands,
-        numbers,
-        label=label or operation,
-        bytes=count.bytes,
-        flops=count.flops,
+        operation, operands, numbers, label=label or operation, bytes=count.bytes, flops=count.flops
     )
 
 

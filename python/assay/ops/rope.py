@@ -129,14 +129,7 @@ def rope(
     call(
         "rope",
         [("x", x), ("positions", positions), ("table", table.cos_sin), ("out", out)],
-        (
-            rows,
-            heads,
-            head_dim,
-            table.rotary_dim,
-            table.positions,
-            int(table.interleaved),
-        ),
+        (rows, heads, head_dim, table.rotary_dim, table.positions, int(table.interleaved)),
         x.device,
         counting.memory_traffic(nbytes(x, positions, out), 4 * rows * table.rotary_dim),
         label,

@@ -87,12 +87,7 @@ def penalize(
         check("penalize", name, array, (rows,), F32)
     call(
         "penalize",
-        [
-            ("logits", logits),
-            ("counts", counts),
-            ("prompt_mask", prompt_mask),
-            *penalties,
-        ],
+        [("logits", logits), ("counts", counts), ("prompt_mask", prompt_mask), *penalties],
         logits.shape,
         logits.device,
         counting.memory_traffic(nbytes(logits, logits, counts, prompt_mask)),

@@ -3,13 +3,7 @@
 from assay.planner.graph import Graph, Node
 from assay.planner.predict import predict_graph
 from assay.planner.sources import hardware_spec, model_spec
-from assay.planner.specs import (
-    BatchConfig,
-    Ceiling,
-    HardwareSpec,
-    LayerSpec,
-    ModelSpec,
-)
+from assay.planner.specs import BatchConfig, Ceiling, HardwareSpec, LayerSpec, ModelSpec
 
 __all__ = [
     "BatchConfig",

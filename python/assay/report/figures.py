@@ -144,10 +144,7 @@ def _limits(rows: Sequence[Claim], threshold: float) -> tuple[float, float]:
             if interval is not None:
                 seen += [ratio for ratio in interval if math.isfinite(ratio) and ratio > 0]
     room = 1.03
-    return (
-        max(min(seen) / room, 1 / WIDEST_RATIO),
-        min(max(seen) * room, WIDEST_RATIO),
-    )
+    return (max(min(seen) / room, 1 / WIDEST_RATIO), min(max(seen) * room, WIDEST_RATIO))
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:

@@ -10,14 +10,7 @@ from assay.escaping import one_line
 from assay.report import words
 from assay.report.claim import Claim, Provenance
 from assay.report.grouping import by_role, named, prices, starting
-from assay.report.headline import (
-    evidence_text,
-    forecast_text,
-    headline,
-    ran_on,
-    sentence,
-    summary,
-)
+from assay.report.headline import evidence_text, forecast_text, headline, ran_on, sentence, summary
 from assay.report.patches import patches
 
 _ROLES: Final = (

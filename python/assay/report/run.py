@@ -18,13 +18,7 @@ from assay.report.claims import build
 from assay.report.markdown import write
 from assay.report.page import render
 from assay.report.price import Price
-from assay.report.run_files import (
-    REPORT_DATA,
-    REPORT_PAGE,
-    REPORT_TEXT,
-    REPORTS,
-    RunFiles,
-)
+from assay.report.run_files import REPORT_DATA, REPORT_PAGE, REPORT_TEXT, REPORTS, RunFiles
 from assay.report.storing import to_data
 from assay.report.writer import writer_digest
 

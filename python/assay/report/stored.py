@@ -57,8 +57,7 @@ def _read(folder: Path) -> StoredReport:
     path = folder / REPORT_DATA
     if not path.is_file():
         raise InputError(
-            f"run {folder.name}: expected a report, got none",
-            "a run writes its report at its end",
+            f"run {folder.name}: expected a report, got none", "a run writes its report at its end"
         )
     claims, provenance = from_data(read_json("report", path))
     return StoredReport(folder, claims, provenance)

@@ -95,10 +95,7 @@ BY_KIND: Final = {
     "cpu": _CPU,
     # A simulated device runs the CPU's kernels over copies of its memory.
     "sim": replace(
-        _CPU,
-        dlpack_device_type=DLPACK_EXTENSION,
-        shares_memory_by_dlpack=False,
-        least_delay_ns=1,
+        _CPU, dlpack_device_type=DLPACK_EXTENSION, shares_memory_by_dlpack=False, least_delay_ns=1
     ),
     "cuda": Capabilities(
         is_gpu=True,

@@ -36,12 +36,7 @@ class DType:
     __slots__ = ("_storage", "_storage_name", "code", "element", "itemsize", "kind", "name")
 
     def __init__(
-        self,
-        name: str,
-        kind: str,
-        itemsize: int,
-        code: int,
-        storage: str | None = None,
+        self, name: str, kind: str, itemsize: int, code: int, storage: str | None = None
     ) -> None:
         """Describe a dtype; `storage` is the NumPy dtype of its bytes, if it is not its own."""
         self.name: Final = name
@@ -143,8 +138,7 @@ def as_dtype(value: object, operation: str) -> DType:
             name = repr(value)
     if name not in BY_NAME:
         raise DTypeError(
-            f"{operation}: expected an element type, got {name}",
-            f"one of: {', '.join(BY_NAME)}",
+            f"{operation}: expected an element type, got {name}", f"one of: {', '.join(BY_NAME)}"
         )
     return BY_NAME[name]
 

@@ -10,13 +10,7 @@ import numpy as np
 
 from assay._native import NativeOperators
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import (
-    allocation,
-    axis_kernels,
-    dtypes,
-    elementwise_kernels,
-    numpy_kernels,
-)
+from assay.runtime import allocation, axis_kernels, dtypes, elementwise_kernels, numpy_kernels
 from assay.runtime import matmul as matmuls
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import FLOATING, DType

@@ -50,8 +50,7 @@ def asarray(
             return _from_array(shared, dtype, target_device, copy_requested)
     if copy_requested is False:
         raise ArrayBufferError(
-            f"asarray: expected memory that can be shared, got {type(obj).__name__}",
-            "allow a copy",
+            f"asarray: expected memory that can be shared, got {type(obj).__name__}", "allow a copy"
         )
     host = _numpy_array(_to_numpy_values(obj))
     target_dtype = dtype or _dtype_of(host)

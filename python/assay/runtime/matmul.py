@@ -146,8 +146,7 @@ def _require_batch_stride(name: str, shape: Shape, strides: list[int]) -> int:
     stride = _batch_stride(shape, strides)
     if stride is None:
         raise ShapeError(
-            f"matmul: expected {name} with one batch stride, got shape {shape}",
-            "copy it first",
+            f"matmul: expected {name} with one batch stride, got shape {shape}", "copy it first"
         )
     return stride
 

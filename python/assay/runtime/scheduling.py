@@ -331,10 +331,7 @@ class Scheduler:
         belongs to the whole device.
         """
         _check_counts(
-            f'task "{name}"',
-            weight=weight,
-            memory_bytes=memory_bytes,
-            assumed_ns=assumed_ns,
+            f'task "{name}"', weight=weight, memory_bytes=memory_bytes, assumed_ns=assumed_ns
         )
         home = partition or self._device_partition()
         native = self._native.submit(

@@ -237,10 +237,7 @@ def _topics(preset: Preset) -> Iterator[str]:
 
 
 def _ranked(
-    presets: Sequence[Preset],
-    target: str | None,
-    words: Sequence[str],
-    named: Sequence[NamedEntry],
+    presets: Sequence[Preset], target: str | None, words: Sequence[str], named: Sequence[NamedEntry]
 ) -> list[str]:
     """Scenarios that report on the target first, then those that share words and entries."""
     asked = {part for word in words for part in meanings(word)}

@@ -128,13 +128,7 @@ def _include_entry(entry: CatalogEntry, path: str) -> Include:
             "--variant training.compute_time=training.at_peak gives a step at the peak rate",
         )
     return Include(
-        path,
-        entry.values,
-        notes,
-        variants,
-        entry.group,
-        title=entry.title,
-        facts=entry.facts,
+        path, entry.values, notes, variants, entry.group, title=entry.title, facts=entry.facts
     )
 
 

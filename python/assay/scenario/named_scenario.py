@@ -17,13 +17,7 @@ from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import account, find_intervals, make_resolver, resolve
 from assay.model.resolving.resolver import Resolver
 from assay.model.uncertainty.correlation import Correlations
-from assay.scenario.companions import (
-    LINE_RATE,
-    accelerator_of,
-    follow,
-    misfits,
-    slower_network,
-)
+from assay.scenario.companions import LINE_RATE, accelerator_of, follow, misfits, slower_network
 from assay.scenario.document import ScenarioDocument, read_document
 from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
 from assay.scenario.refusals import refuse_impossible
@@ -65,10 +59,7 @@ class Preset:
             included,
             frozenset(document.values),
             merged.notes,
-            {
-                **_among(merged.correlations, document.values),
-                **document.correlations,
-            },
+            {**_among(merged.correlations, document.values), **document.correlations},
         )
         preset.inputs  # noqa: B018  (reads the values, which checks them)
         return preset
@@ -194,12 +185,7 @@ class Preset:
         }
         kinds = {name: assignment.kind for name, assignment in self.assignments.items()}
         return shares_by_group(
-            self.registry,
-            targets,
-            self.inputs,
-            self.variants,
-            {**drawn, **kinds},
-            nominal=nominal,
+            self.registry, targets, self.inputs, self.variants, {**drawn, **kinds}, nominal=nominal
         )
 
     def _read_inputs(self, *, exact: bool) -> Inputs:

@@ -53,11 +53,7 @@ class Site(Answer):
 
 
 def export_site(
-    folder: Path,
-    presets: Sequence[str],
-    progress: Progress = silent,
-    *,
-    force: bool = False,
+    folder: Path, presets: Sequence[str], progress: Progress = silent, *, force: bool = False
 ) -> Site:
     """Write the pages and what they ask for; receipts and cones are those of the presets' targets."""
     target = folder.absolute()

@@ -20,12 +20,7 @@ from assay.catalog import accelerators
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.tapes.compile import Compiled
 from assay.model.uncertainty.sampling import Sampler
-from assay.model.uncertainty.sources import (
-    UncertainCone,
-    UncertaintyQuery,
-    find_cone,
-    find_sources,
-)
+from assay.model.uncertainty.sources import UncertainCone, UncertaintyQuery, find_cone, find_sources
 from assay.scenario.includes import Include, include_calibrated
 from assay.stack import registry
 from assay.validate.points import compile_known

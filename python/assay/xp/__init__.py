@@ -51,11 +51,7 @@ from assay.xp.binary import (
     remainder,
     subtract,
 )
-from assay.xp.contractions import (
-    matmul,
-    tensordot,
-    vecdot,
-)
+from assay.xp.contractions import matmul, tensordot, vecdot
 from assay.xp.creation import (
     arange,
     asarray,
@@ -74,17 +70,8 @@ from assay.xp.creation import (
     zeros,
     zeros_like,
 )
-from assay.xp.data_types import (
-    astype,
-    can_cast,
-    finfo,
-    iinfo,
-    isdtype,
-    result_type,
-)
-from assay.xp.inspection import (
-    __array_namespace_info__,
-)
+from assay.xp.data_types import astype, can_cast, finfo, iinfo, isdtype, result_type
+from assay.xp.inspection import __array_namespace_info__
 from assay.xp.manipulation import (
     broadcast_arrays,
     broadcast_to,

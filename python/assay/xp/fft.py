@@ -64,13 +64,7 @@ def _one(
     if n is not None and n < 1:
         raise ShapeError(f"{operation}: expected at least 1 point, got {n}")
     transform: Any = getattr(np.fft, operation)
-    return _run(
-        operation,
-        x,
-        kinds,
-        norm,
-        lambda view: transform(view, n=n, axis=dim, norm=norm),
-    )
+    return _run(operation, x, kinds, norm, lambda view: transform(view, n=n, axis=dim, norm=norm))
 
 
 def _several(
@@ -87,13 +81,7 @@ def _several(
     elif s is not None:
         dims = tuple(range(x.ndim - len(s), x.ndim))
     transform: Any = getattr(np.fft, operation)
-    return _run(
-        operation,
-        x,
-        kinds,
-        norm,
-        lambda view: transform(view, s=s, axes=dims, norm=norm),
-    )
+    return _run(operation, x, kinds, norm, lambda view: transform(view, s=s, axes=dims, norm=norm))
 
 
 def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -216,11 +204,7 @@ def rfftfreq(
 def _shifted(operation: str, x: Array, axes: int | Sequence[int] | None, move: Any) -> Array:
     dims = normalize_axes(axes, x.ndim, operation)
     return numpy_kernels.compute(
-        operation,
-        lambda view, out: np.copyto(out, move(view, dims)),
-        [x],
-        x.shape,
-        x.dtype,
+        operation, lambda view, out: np.copyto(out, move(view, dims)), [x], x.shape, x.dtype
     )
 
 

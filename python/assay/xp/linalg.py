@@ -174,11 +174,7 @@ def inv(x: Array, /) -> Array:
 
 
 def matrix_norm(
-    x: Array,
-    /,
-    *,
-    keepdims: bool = False,
-    ord: float | Literal["fro", "nuc"] | None = "fro",
+    x: Array, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
 ) -> Array:
     """The norm of each matrix: Frobenius, nuclear, by rows, by columns or by singular values."""
     _matrices(x, "matrix_norm")

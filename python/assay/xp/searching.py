@@ -119,12 +119,7 @@ def _nonzero_indices(x: Array) -> tuple[Array, ...]:
 
 
 def searchsorted(
-    x1: Array,
-    x2: Array,
-    /,
-    *,
-    side: Literal["left", "right"] = "left",
-    sorter: Array | None = None,
+    x1: Array, x2: Array, /, *, side: Literal["left", "right"] = "left", sorter: Array | None = None
 ) -> Array:
     """The insertion indices of `x2` in the sorted `x1`."""
     if x1.ndim != 1:
@@ -368,9 +363,7 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
         wide, wide_indices = (
             one.view(
                 layouts.broadcast(
-                    one.layout,
-                    (*rest[:dim], one.shape[dim], *rest[dim:]),
-                    "take_along_axis",
+                    one.layout, (*rest[:dim], one.shape[dim], *rest[dim:]), "take_along_axis"
                 )
             )
             for one in (x, indices)

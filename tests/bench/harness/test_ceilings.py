@@ -24,10 +24,7 @@ def test_stream_copy_and_fma(count: int) -> None:
     host = inputs.small_integers(count, 6)
     x = inputs.upload(device, host)
     out = xp.empty(x.shape, dtype=xp.float32, device=device)
-    for call, expected in (
-        (ceilings.stream_copy_into, host),
-        (ceilings.fma_into, 1.0 - host),
-    ):
+    for call, expected in ((ceilings.stream_copy_into, host), (ceilings.fma_into, 1.0 - host)):
         inputs.fill_nan(out)
         call(x, out)
         assert np.array_equal(out.to_numpy(), expected)

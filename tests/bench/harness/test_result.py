@@ -36,9 +36,7 @@ def test_nan_becomes_null(make_figure: Make, make_result: Make, tmp_path: Path) 
 
 def test_summary_statistics_of_the_rounds(make_figure: Make) -> None:
     data = make_figure(
-        [float(value) for value in range(1, 12)],
-        ceiling=[12.0] * 11,
-        rivals={"NumPy": [3.0] * 11},
+        [float(value) for value in range(1, 12)], ceiling=[12.0] * 11, rivals={"NumPy": [3.0] * 11}
     ).to_data()
     assert data["value"] == 6.0
     assert (data["own"]["p10"], data["own"]["p90"]) == (2.0, 10.0)

@@ -36,10 +36,7 @@ def test_comparison_adds_a_column(make_figure: Make, make_result: Make) -> None:
     then = make_result(make_figure([4.0] * 9))
     header, lines = rows(now, compare(now, then))
     column = header.index("now over then")
-    assert [line[column] for line in lines] == [
-        "regressed 0.50 (0.50 to 0.50)",
-        "not in the file",
-    ]
+    assert [line[column] for line in lines] == ["regressed 0.50 (0.50 to 0.50)", "not in the file"]
     invalid = compare(now, make_result(make_figure([4.0] * 9), fingerprint="other"))
     assert rows(now, invalid)[1][0][column] == "invalid: measured on another machine or device"
 

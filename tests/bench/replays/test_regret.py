@@ -11,14 +11,7 @@ import pytest
 
 from assay.bench.replays import recordings, searches
 from assay.bench.replays.recordings import RecordedGrid
-from assay.bench.replays.regret import (
-    Curve,
-    Trials,
-    curve,
-    exhaustive,
-    median_curve,
-    plain,
-)
+from assay.bench.replays.regret import Curve, Trials, curve, exhaustive, median_curve, plain
 from assay.errors import InputError
 
 GRID = recordings.FOLDER / recordings.GRID

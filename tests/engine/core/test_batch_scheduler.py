@@ -131,12 +131,7 @@ def test_decode_continues_during_chunked_prefill():
         [(one.request.arrival_order, one.num_scheduled_tokens) for one in step(scheduler)]
         for _ in range(4)
     ]
-    assert counts == [
-        [(0, 1), (1, 7)],
-        [(0, 1), (1, 7)],
-        [(0, 1), (1, 6)],
-        [(0, 1), (1, 1)],
-    ]
+    assert counts == [[(0, 1), (1, 7)], [(0, 1), (1, 7)], [(0, 1), (1, 6)], [(0, 1), (1, 1)]]
 
 
 def test_least_urgent_request_is_preempted():
@@ -158,8 +153,7 @@ def test_least_urgent_request_is_preempted():
 
 
 @pytest.mark.parametrize(
-    ("policy", "order"),
-    [("fcfs", [0, 1, 2]), ("priority", [2, 0, 1]), ("shortest", [1, 2, 0])],
+    ("policy", "order"), [("fcfs", [0, 1, 2]), ("priority", [2, 0, 1]), ("shortest", [1, 2, 0])]
 )
 def test_policy_orders_waiting_requests(policy, order):
     scheduler = BatchScheduler(

@@ -131,10 +131,7 @@ def test_context_beyond_the_limit_is_refused(engine):
     with pytest.raises(InputError, match=r"limit of the model's context, got 128 in the prompt$"):
         engine.add_request([5] * 128, SamplingParams(max_tokens=None))
     message = r"at most 32 tokens .* the limit of the KV cache"
-    with (
-        fixture_engine("llama", kv_tokens=32) as small,
-        pytest.raises(InputError, match=message),
-    ):
+    with fixture_engine("llama", kv_tokens=32) as small, pytest.raises(InputError, match=message):
         small.add_request([5] * 30, SamplingParams(max_tokens=3))
     assert not engine.has_work
 

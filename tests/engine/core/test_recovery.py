@@ -101,8 +101,7 @@ def test_stream_keeps_outputs_of_other_requests():
 
 
 @pytest.mark.parametrize(
-    ("knob", "value"),
-    [("token_budget", 4096), pytest.param("kv_format", "f32", marks=cpu_only)],
+    ("knob", "value"), [("token_budget", 4096), pytest.param("kv_format", "f32", marks=cpu_only)]
 )
 def test_setting_change_without_memory_is_rolled_back(knob, value, monkeypatch):
     with fixture_engine("llama", deterministic=True) as roomy:

@@ -115,9 +115,7 @@ def test_rope_scaling_is_read(
     path = tmp_path / "model.gguf"
     model = small("qwen2")
     write(
-        path,
-        model,
-        changes={f"qwen2.rope.scaling.{key}": value for key, value in changes.items()},
+        path, model, changes={f"qwen2.rope.scaling.{key}": value for key, value in changes.items()}
     )
     if expected is not None and "rope_type" not in expected:
         expected = {

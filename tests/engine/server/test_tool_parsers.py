@@ -36,12 +36,7 @@ def as_json(call, key="arguments", **options) -> str:
 
 
 CASES = {
-    "hermes: one call": (
-        "hermes",
-        f"<tool_call>\n{as_json(WEATHER)}\n</tool_call>",
-        "",
-        [WEATHER],
-    ),
+    "hermes: one call": ("hermes", f"<tool_call>\n{as_json(WEATHER)}\n</tool_call>", "", [WEATHER]),
     "hermes: text and two calls": (
         "hermes",
         f"I will look.\n<tool_call>\n{as_json(WEATHER)}\n</tool_call>\n"
@@ -61,12 +56,7 @@ CASES = {
         "",
         [WEATHER],
     ),
-    "hermes: no arguments": (
-        "hermes",
-        '<tool_call>{"name": "now"}</tool_call>',
-        "",
-        [("now", {})],
-    ),
+    "hermes: no arguments": ("hermes", '<tool_call>{"name": "now"}</tool_call>', "", [("now", {})]),
     "hermes: a text that only looks like it": (
         "hermes",
         "1 < 2, <tool, <tool_call",

@@ -180,11 +180,7 @@ def test_results_of_tools_are_sent_back(client: openai.OpenAI) -> None:
         ),
         ({"tools": [NOW], "response_format": {"type": "json_object"}}, "set tool_choice to none"),
         (
-            {
-                "tools": [NOW],
-                "tool_choice": "required",
-                "response_format": {"type": "json_object"},
-            },
+            {"tools": [NOW], "tool_choice": "required", "response_format": {"type": "json_object"}},
             "has a format already",
         ),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "pattern"),

@@ -52,10 +52,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(600)
         said = {
             "/health": {"status": "ok"},
-            "/props": {
-                "total_slots": OPTIONS.parallel,
-                "build_info": "b9999-fake",
-            },
+            "/props": {"total_slots": OPTIONS.parallel, "build_info": "b9999-fake"},
             "/v1/models": {
                 "data": [{"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 99}}]
             },

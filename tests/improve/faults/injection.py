@@ -94,11 +94,7 @@ def resume(left: Aftermath, folder: Path) -> Aftermath:
 
 
 def _control(
-    case: Case,
-    folder: Path,
-    port: int,
-    first: subprocess.Popen[bytes] | None,
-    more: dict[str, str],
+    case: Case, folder: Path, port: int, first: subprocess.Popen[bytes] | None, more: dict[str, str]
 ) -> Aftermath:
     state, scratch, output = folder / "state", folder / "scratch", folder / "output.txt"
     environment = {

@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 from decode_traces import eager
 from planted_engine import PlantedEngine, planted_workload
-from policy_situations import (
-    candidate,
-    description,
-    diagnosis,
-    known,
-    lever,
-    measurement,
-    workload,
-)
+from policy_situations import candidate, description, diagnosis, known, lever, measurement, workload
 
 from assay.improve.engines.protocol import EngineDescription, EngineKnob
 from assay.improve.experiments.result import Block, ExperimentResult

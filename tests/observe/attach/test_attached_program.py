@@ -66,9 +66,7 @@ def test_kernels_that_no_shard_has_are_counted(start: Callable[..., AttachedProg
     assert 1400 < program.missing <= 1500
 
 
-def test_a_program_without_the_library_is_not_traced(
-    start: Callable[..., AttachedProgram],
-) -> None:
+def test_a_program_without_the_library_is_not_traced(start: Callable[..., AttachedProgram]) -> None:
     program = start(traced=False)
     assert program.run("7") == (pytest.approx(7e-6), 7)
     assert program.folder is None

@@ -296,9 +296,7 @@ def test_a_library_that_others_may_write_is_not_injected(
         TraceFolder(tmp_path / "traces")
     # The library itself refuses, too.
     finished = run_script(
-        "cuda.cuInit(0)",
-        CUDA_INJECTION64_PATH=str(copy),
-        ASSAY_TRACE_FOLDER=str(tmp_path),
+        "cuda.cuInit(0)", CUDA_INJECTION64_PATH=str(copy), ASSAY_TRACE_FOLDER=str(tmp_path)
     )
     assert "libassay_inject.so: others may write to it" in finished.stderr
     copy.unlink()

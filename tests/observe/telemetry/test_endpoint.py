@@ -20,10 +20,7 @@ VLLM = b"vllm:num_requests_running 3\nvllm:kv_cache_usage_perc 0.5\n"
 
 @contextmanager
 def server(
-    body: bytes = VLLM,
-    status: int = 200,
-    delay: float = 0.0,
-    seen: list[str | None] | None = None,
+    body: bytes = VLLM, status: int = 200, delay: float = 0.0, seen: list[str | None] | None = None
 ) -> Iterator[str]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -68,10 +65,7 @@ def test_an_answer_has_our_fields_and_every_series() -> None:
     assert reading.name == "vLLM"
     assert reading.values["endpoint_up"] == 1
     assert reading.values["engine_requests_running"] == 3
-    assert reading.series == {
-        "vllm:num_requests_running": 3.0,
-        "vllm:kv_cache_usage_perc": 0.5,
-    }
+    assert reading.series == {"vllm:num_requests_running": 3.0, "vllm:kv_cache_usage_perc": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -109,10 +103,7 @@ def test_a_dead_endpoint_is_down_and_listed_once() -> None:
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [
-        ({"status": 500}, "expected HTTP status 200, got 500"),
-        ({"delay": 2.0}, "timed out"),
-    ],
+    [({"status": 500}, "expected HTTP status 200, got 500"), ({"delay": 2.0}, "timed out")],
 )
 def test_bad_answers_are_named(options: dict[str, float], reason: str) -> None:
     gaps = Gaps()

@@ -94,8 +94,7 @@ def test_every_source_with_a_prediction_was_left_out_once(rows: list[Row]) -> No
 
 
 @pytest.mark.parametrize(
-    ("output", "bar"),
-    [("throughput", 0.12), ("step_time", 0.15), ("time_to_first_token", 0.30)],
+    ("output", "bar"), [("throughput", 0.12), ("step_time", 0.15), ("time_to_first_token", 0.30)]
 )
 def test_median_error_with_the_source_left_out(rows: list[Row], output: str, bar: float) -> None:
     found = [

@@ -23,9 +23,7 @@ def measurements(
     """Every format of the KV cache, at each size."""
     on_gpu = device.capabilities.is_gpu
     settings = Settings(
-        device,
-        sizes=GPU_SIZES if on_gpu else SIZES,
-        dtypes=("bf16",) if on_gpu else DTYPES,
+        device, sizes=GPU_SIZES if on_gpu else SIZES, dtypes=("bf16",) if on_gpu else DTYPES
     )
     for count in threads:
         for case in suite.cases(settings):

@@ -173,9 +173,7 @@ def _idle(programs: Programs, workload: str) -> PreparedCase:
             lambda _: float(len(programs.traced.folder.shards() if programs.traced.folder else ())),
             0.0,
         ),
-        rivals=[
-            Subject("no library", lambda _: programs.plain.run(workload)[0], _SELF_TIMED),
-        ],
+        rivals=[Subject("no library", lambda _: programs.plain.run(workload)[0], _SELF_TIMED)],
         note="two processes that take turns",
     )
 

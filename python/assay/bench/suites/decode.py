@@ -181,9 +181,7 @@ def _prefill(models: LoadedModels) -> PreparedCase:
         return models.logit_gap(prompt, [models.own.prefill(prompt)[1]])
 
     return PreparedCase(
-        own,
-        Check("a pass with the logits of every token", error, LOGIT_TOLERANCE),
-        rivals=rivals,
+        own, Check("a pass with the logits of every token", error, LOGIT_TOLERANCE), rivals=rivals
     )
 
 
@@ -285,9 +283,4 @@ def _start(models: LoadedModels, device: str) -> PreparedCase:
     )
 
 
-SUITE: Final = Suite(
-    "decode",
-    cases,
-    rivals=tuple(decoders.RIVALS),
-    has_model=True,
-)
+SUITE: Final = Suite("decode", cases, rivals=tuple(decoders.RIVALS), has_model=True)

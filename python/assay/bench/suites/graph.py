@@ -28,11 +28,7 @@ _TARGET: Final = "econ.cost.per_token"
 _TRAINING: Final = ("--preset", "llama3_8b_8_h100_training")
 _SERVING: Final = ("--preset", "llama3_8b_h200_serving")
 COMMANDS: Final = (
-    (
-        "assay resolve",
-        ("resolve", _TARGET, "--preset", "dense_training_cost_fixture"),
-        2,
-    ),
+    ("assay resolve", ("resolve", _TARGET, "--preset", "dense_training_cost_fixture"), 2),
     (
         "assay resolve of training, --no-interval",
         ("resolve", _TARGET, *_TRAINING, "--no-interval"),
@@ -67,11 +63,7 @@ def cases(settings: Settings) -> list[Case]:
             )
             for varying in (VARYING, ROOTS)
         ),
-        Case(
-            f"jacobian of {TARGETS} targets by {ROOTS} inputs",
-            "ms",
-            lambda: _jacobian(graph()),
-        ),
+        Case(f"jacobian of {TARGETS} targets by {ROOTS} inputs", "ms", lambda: _jacobian(graph())),
         Case(
             f"declare, load and check {load} relations",
             "s",
@@ -229,17 +221,9 @@ def _start(command: list[str]) -> float:
     """Seconds of a process from start to end."""
     begun = time.perf_counter()
     subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
+        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
     )
     return time.perf_counter() - begun
 
 
-SUITE = Suite(
-    "graph",
-    cases,
-    devices=("cpu",),
-)
+SUITE = Suite("graph", cases, devices=("cpu",))

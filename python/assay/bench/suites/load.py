@@ -179,9 +179,4 @@ def beside(figure: Figure) -> str:
     return f"throughput beside {NAME}: {middle:.4f}{within}, bar within {BAR:.0%}: {verdict}"
 
 
-SUITE: Final = Suite(
-    "load",
-    cases,
-    devices=("cpu",),
-    finish=finish,
-)
+SUITE: Final = Suite("load", cases, devices=("cpu",), finish=finish)

@@ -47,12 +47,7 @@ def cases(settings: Settings) -> list[Case]:
             f"{operation.name} {dtype} {shape_text(size)}",
             "GB/s",
             functools.partial(_prepare, operation, _setup(settings, dtype, size)),
-            {
-                "operation": operation.name,
-                "dtype": dtype,
-                "rows": size[0],
-                "columns": size[1],
-            },
+            {"operation": operation.name, "dtype": dtype, "rows": size[0], "columns": size[1]},
         )
         for operation in OPERATIONS
         for dtype in operation.dtypes
@@ -156,10 +151,4 @@ def _host_time(device: Device, pinned: bool) -> PreparedCase:
     )
 
 
-SUITE = Suite(
-    "ops",
-    cases,
-    dtypes=DTYPES,
-    axes=(2,),
-    size_meaning="ROWSxCOLUMNS",
-)
+SUITE = Suite("ops", cases, dtypes=DTYPES, axes=(2,), size_meaning="ROWSxCOLUMNS")

@@ -105,10 +105,4 @@ def _from_python(device: Device) -> PreparedCase:
     )
 
 
-SUITE = Suite(
-    "pool",
-    cases,
-    devices=("cpu",),
-    axes=(2,),
-    size_meaning="SMALLESTxLARGEST bytes",
-)
+SUITE = Suite("pool", cases, devices=("cpu",), axes=(2,), size_meaning="SMALLESTxLARGEST bytes")

@@ -105,8 +105,5 @@ def _gemm(engines: EngineCache) -> Subject:
     )
     out = xp.empty((GEMM_SIZE, GEMM_SIZE), dtype=xp.bfloat16, device=device)
     return Subject(
-        "gemm",
-        lambda _: ops.batched_matmul(a, b, out=out),
-        DeviceClock(device),
-        2.0 * GEMM_SIZE**3,
+        "gemm", lambda _: ops.batched_matmul(a, b, out=out), DeviceClock(device), 2.0 * GEMM_SIZE**3
     )

@@ -222,7 +222,4 @@ def _guaranteed(
     )
 
 
-SUITE = Suite(
-    "scheduler",
-    cases,
-)
+SUITE = Suite("scheduler", cases)

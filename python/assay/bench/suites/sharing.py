@@ -115,9 +115,7 @@ def _latency(models: _Models, what: str, count: int) -> PreparedCase:
         ),
         Check("every token of every request", _checked(pair, lambda: 0.0), 0.0),
         ceiling=Subject(
-            "alone",
-            lambda seed: pair.paced(count, flooded=False, seed=seed).p99(what),
-            _SELF_TIMED,
+            "alone", lambda seed: pair.paced(count, flooded=False, seed=seed).p99(what), _SELF_TIMED
         ),
         note="requests arrive at random and keep the model busy half of the time",
     )
@@ -133,8 +131,4 @@ def _checked(pair: SharedModels, error: Callable[[], float]) -> Callable[[int], 
     return checked
 
 
-SUITE = Suite(
-    "sharing",
-    cases,
-    has_model=True,
-)
+SUITE = Suite("sharing", cases, has_model=True)

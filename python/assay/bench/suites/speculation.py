@@ -86,11 +86,7 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def _prepare(
-    engines: Engines,
-    base: Mapping[str, Any],
-    options: Mapping[str, Any],
-    text: str,
-    count: int,
+    engines: Engines, base: Mapping[str, Any], options: Mapping[str, Any], text: str, count: int
 ) -> PreparedCase:
     plain, speculating = engines.get(**base), engines.get(**base, **options)
     prompt = plain.files.tokenizer.encode(text)
@@ -128,8 +124,4 @@ def _logit_gap(engine: Engine, prompt: Tokens, tokens: Tokens) -> float:
     return float(np.max(logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]))
 
 
-SUITE: Final = Suite(
-    "speculation",
-    cases,
-    has_model=True,
-)
+SUITE: Final = Suite("speculation", cases, has_model=True)

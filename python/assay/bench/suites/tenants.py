@@ -57,11 +57,7 @@ class Tenant:
         quota = device.tenant(name, 2 * nbytes)
         rate = int(reserved * SECOND_NS)
         self.partition: Final = scheduler.partition(
-            name,
-            weight=weight,
-            memory_bytes=2 * nbytes,
-            reservable={"compute": rate},
-            tenant=quota,
+            name, weight=weight, memory_bytes=2 * nbytes, reservable={"compute": rate}, tenant=quota
         )
         self.task: Final[Task] = scheduler.task(
             name,

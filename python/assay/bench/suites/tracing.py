@@ -152,8 +152,4 @@ def finish(result: Result, device: Device) -> str:
     )
 
 
-SUITE: Final = Suite(
-    "tracing",
-    cases,
-    finish=finish,
-)
+SUITE: Final = Suite("tracing", cases, finish=finish)

@@ -30,12 +30,7 @@ def cases(settings: Settings) -> list[Case]:
         ("device to pageable", lambda: _pageable(device, nbytes, to_device=False)),
     ]
     return [
-        Case(
-            f"{name} {bytes_text(nbytes)}",
-            "GB/s",
-            prepare,
-            {"operation": name, "bytes": nbytes},
-        )
+        Case(f"{name} {bytes_text(nbytes)}", "GB/s", prepare, {"operation": name, "bytes": nbytes})
         for name, prepare in kinds
     ]
 

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.diagnose.delays import design
 from assay.diagnose.delays.design import Group
-from assay.diagnose.delays.estimates import (
-    Observation,
-    block_slope,
-    pseudomedian,
-    verdict,
-)
+from assay.diagnose.delays.estimates import Observation, block_slope, pseudomedian, verdict
 from assay.diagnose.delays.records import DelayExperiment, DelayProfile
 from assay.errors import InputError
 from assay.runtime.delays import MAX_DELAY_NS

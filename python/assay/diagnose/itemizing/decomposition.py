@@ -112,11 +112,7 @@ def _gaps(start: Ints, end: Ints, owner: Ints, edges: Ints) -> gaps.Gaps:
     place = np.flatnonzero(owner < 0)
     around = np.concatenate([[-1], owner, [-1]])
     return gaps.Gaps(
-        start[place],
-        end[place],
-        around[place],
-        around[place + 2],
-        np.isin(end[place], edges),
+        start[place], end[place], around[place], around[place + 2], np.isin(end[place], edges)
     )
 
 
@@ -181,10 +177,7 @@ def _texts(codes: Ints, names: list[str], kind: pl.DataType) -> pl.Series:
 
 
 def _notes(
-    frame: pl.DataFrame,
-    events: DeviceEvents,
-    prediction: Prediction,
-    matched: Mapping[int, int],
+    frame: pl.DataFrame, events: DeviceEvents, prediction: Prediction, matched: Mapping[int, int]
 ) -> list[str]:
     """Which kernels have no operation, and which operations no node."""
     total = int(frame["dur_ns"].sum()) or 1

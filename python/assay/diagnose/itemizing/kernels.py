@@ -162,10 +162,7 @@ class Prediction:
     """Graphs as tables over steps, sites and layers."""
 
     def __init__(
-        self,
-        operations: Sequence[str],
-        graphs: Sequence[Graph],
-        graph_of_step: Mapping[int, int],
+        self, operations: Sequence[str], graphs: Sequence[Graph], graph_of_step: Mapping[int, int]
     ) -> None:
         """Tables for the operations of a lane; `graph_of_step` lacks steps without a graph."""
         self.sites = Sites(operations, graphs)

@@ -83,8 +83,7 @@ def find_lanes(trace: Trace, device: pl.DataFrame) -> list[Lane]:
         )
     )
     steps = trace.steps.with_columns(
-        pl.col("rank").cast(pl.Int64).fill_null(-1).alias("rank"),
-        table_start_ns=pl.col("start_ns"),
+        pl.col("rank").cast(pl.Int64).fill_null(-1).alias("rank"), table_start_ns=pl.col("start_ns")
     )
     joined = first.join(steps, on=["rank", "step"], how="inner")
     # Several devices of one rank have steps of the same number: each has its own start.

@@ -202,10 +202,7 @@ def _report(
         concurrency=[
             _at_once(probe, expected, batch - 1, context) for probe in (usual, *probes.of(TOGETHER))
         ],
-        probes={
-            "requests": probes.requests,
-            "tokens": probes.tokens,
-        },
+        probes={"requests": probes.requests, "tokens": probes.tokens},
         settings=measured.probing.settings(),
         watched=measured.passive.summary(),
         probed=measured.probing.summary(),

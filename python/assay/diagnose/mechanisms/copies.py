@@ -24,10 +24,7 @@ def find(view: MechanismView) -> Finding:
     if not alone.any():
         return None
     shown = view.intervals.filter(alone & view.in_shown_step)
-    return MechanismClaim(
-        alone,
-        (f"{shown['row'].n_unique():,} copies ran while no kernel did",),
-    )
+    return MechanismClaim(alone, (f"{shown['row'].n_unique():,} copies ran while no kernel did",))
 
 
 MECHANISM = Mechanism(

@@ -18,9 +18,7 @@ def find(view: MechanismView) -> Finding:
     if not exchange.any() or view.residuals.trace.events["rank"].drop_nulls().n_unique() < 2:
         return NotExamined("traces of all expert-parallel ranks, or the tokens of each expert")
     return MechanismClaim(
-        exchange,
-        ("ranks wait for each other in the exchange of tokens",),
-        within="collective wait",
+        exchange, ("ranks wait for each other in the exchange of tokens",), within="collective wait"
     )
 
 

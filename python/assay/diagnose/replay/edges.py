@@ -194,10 +194,7 @@ def _inside_ends(columns: Columns, leaves: NDArray[np.int64]) -> Pair:
 
 
 def _delays(
-    columns: Columns,
-    src: NDArray[np.int64],
-    dst: NDArray[np.int64],
-    kind: NDArray[np.int8],
+    columns: Columns, src: NDArray[np.int64], dst: NDArray[np.int64], kind: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], dict[str, int]]:
     """Delays of edges into starts, and which edge decided each start."""
     from_start = np.isin(kind, FROM_START)

@@ -80,10 +80,7 @@ def _bounds(
 
 
 def _between(
-    scenario: Scenario,
-    place: NDArray[np.int64],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
+    scenario: Scenario, place: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Host nodes after the first call of a pass, up to its last."""
     edges = scenario.edges

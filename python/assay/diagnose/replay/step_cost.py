@@ -235,8 +235,7 @@ def _fit_host(trace: Trace) -> tuple[float, float]:
     steps = (
         trace.steps.sort("start_ns")
         .with_columns(
-            period=(pl.col("start_ns").shift(-1) - pl.col("start_ns")),
-            own=pl.col("dur_ns"),
+            period=(pl.col("start_ns").shift(-1) - pl.col("start_ns")), own=pl.col("dur_ns")
         )
         .drop_nulls(["requests", "device_ns"])
         .with_columns(ns=(pl.min_horizontal("period", "own") - pl.col("device_ns")).clip(0))

@@ -139,10 +139,7 @@ def _of_step(
 
 
 def _event_waits(
-    columns: Columns,
-    calls: NDArray[np.int64],
-    device: NDArray[np.int64],
-    notes: list[str],
+    columns: Columns, calls: NDArray[np.int64], device: NDArray[np.int64], notes: list[str]
 ) -> dict[int, int]:
     """Waits for an event that was recorded after copies to the host, in the order of the copies."""
     is_event = np.array(["EventSynchronize" in name for name in columns.names], np.bool_)

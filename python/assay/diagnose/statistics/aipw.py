@@ -16,13 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.diagnose.statistics.effect import (
-    MIN_GROUP,
-    Effect,
-    NotIdentifiedError,
-    Overlap,
-    checked,
-)
+from assay.diagnose.statistics.effect import MIN_GROUP, Effect, NotIdentifiedError, Overlap, checked
 from assay.diagnose.statistics.folds import time_folds
 from assay.diagnose.statistics.nuisance import Basis, logistic_ridge, ridge
 from assay.long_run import CONFIDENCE, long_run_error, long_run_interval

@@ -32,11 +32,7 @@ _RIESZ_PENALTY: Final = 1e-3
 
 
 def dose_effect(
-    outcome: Array,
-    dose: Array,
-    covariates: Array | None = None,
-    *,
-    confidence: float = CONFIDENCE,
+    outcome: Array, dose: Array, covariates: Array | None = None, *, confidence: float = CONFIDENCE
 ) -> Effect:
     """What one more unit of `dose` adds to `outcome`, on average over samples in time order."""
     outcome, dose, covariates = checked(outcome, dose, covariates)

@@ -58,11 +58,7 @@ def observe(
         )
     at = f"{clock}_ns"
     notes: list[str] = []
-    parts = {
-        "gpu": _gpu(samples, at),
-        "host": _host(samples, at),
-        "engine": _engine(samples, at),
-    }
+    parts = {"gpu": _gpu(samples, at), "host": _host(samples, at), "engine": _engine(samples, at)}
     for name, part in parts.items():
         if not part.height:
             notes.append(f"telemetry has no samples of the {name}")

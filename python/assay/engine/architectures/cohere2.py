@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from assay.engine.architectures.decoder import Block, Decoder, Norm
-from assay.engine.architectures.llama_layers import (
-    MODEL,
-    attention,
-    decoder,
-    mlp,
-    norm,
-    rotary,
-)
+from assay.engine.architectures.llama_layers import MODEL, attention, decoder, mlp, norm, rotary
 from assay.engine.architectures.schema import (
     LLAMA_DIMENSIONS,
     ROPE,
@@ -29,12 +22,7 @@ def build(config: Config) -> Decoder:
     blocks = [
         Block(
             attention=attention(
-                config,
-                layer,
-                rope if window else None,
-                bias=bias,
-                output_bias=bias,
-                window=window,
+                config, layer, rope if window else None, bias=bias, output_bias=bias, window=window
             ),
             mlp=mlp(config, layer),
             attention_norm=norm(config, layer, "input_layernorm", layer_norm=True),

@@ -34,9 +34,7 @@ def is_sparse(config: Config, layer: int) -> bool:
 def routing(config: Config) -> Routing:
     """The softmax of all experts weighs a token's, normalized where the configuration says so."""
     return Routing(
-        config["num_experts"],
-        config["num_experts_per_tok"],
-        normalize=config["norm_topk_prob"],
+        config["num_experts"], config["num_experts_per_tok"], normalize=config["norm_topk_prob"]
     )
 
 

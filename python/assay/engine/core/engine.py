@@ -262,13 +262,7 @@ class Engine:
                 f'"{request_id}" has already, got {params.max_tokens}'
             )
         request = self._new_request(
-            list(source.tokens),
-            len(prompt),
-            params,
-            new_id,
-            source.priority,
-            limit,
-            source.adapter,
+            list(source.tokens), len(prompt), params, new_id, source.priority, limit, source.adapter
         )
         self._state.scheduler.fork(source, request)
         return request.request_id

@@ -65,9 +65,7 @@ class Locked(Protocol):
 S = TypeVar("S", bound=Locked)
 
 
-def exclusive(
-    method: Callable[Concatenate[S, P], R],
-) -> Callable[Concatenate[S, P], R]:
+def exclusive(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Make a method wait until no other thread is inside the object."""
 
     @wraps(method)

@@ -13,12 +13,7 @@ from assay.engine.models.registry import build_model
 from assay.engine.runner.kv_memory import KvMemory
 from assay.engine.runner.model_runner import KvCache, ModelRunner
 from assay.engine.speculation.draft_model import DraftModelProposer
-from assay.engine.speculation.layer_skip import (
-    KvLayers,
-    LayerSkipProposer,
-    kept_layers,
-    skipping,
-)
+from assay.engine.speculation.layer_skip import KvLayers, LayerSkipProposer, kept_layers, skipping
 from assay.engine.speculation.lookahead import LookaheadProposer
 from assay.engine.speculation.ngram import NgramProposer
 from assay.engine.speculation.proposer import Proposer

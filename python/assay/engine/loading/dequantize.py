@@ -25,10 +25,7 @@ else:
 _CHUNK_BLOCKS: Final = 1 << 16
 """Blocks that are computed at once: intermediate arrays stay small beside the result."""
 
-IQ4_VALUES: Final = (
-    *(-127, -104, -83, -65, -49, -35, -22, -10),
-    *(1, 13, 25, 38, 53, 69, 89, 113),
-)
+IQ4_VALUES: Final = (*(-127, -104, -83, -65, -49, -35, -22, -10), *(1, 13, 25, 38, 53, 69, 89, 113))
 """The table of IQ4_NL and IQ4_XS."""
 
 _FP4_VALUES: Final = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)

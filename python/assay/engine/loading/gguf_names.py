@@ -27,11 +27,7 @@ _POST_NORMS: Final = {
     "post_attention_norm": "model.layers.{}.post_attention_layernorm",
     "post_ffw_norm": "model.layers.{}.post_feedforward_layernorm",
 }
-_GEMMA: Final = {
-    **_LLAMA,
-    **_POST_NORMS,
-    "ffn_norm": "model.layers.{}.pre_feedforward_layernorm",
-}
+_GEMMA: Final = {**_LLAMA, **_POST_NORMS, "ffn_norm": "model.layers.{}.pre_feedforward_layernorm"}
 _FUSED: Final = {**_LLAMA, "ffn_up": "model.layers.{}.mlp.gate_up_proj"}
 _ROUTED: Final = {**_LLAMA, "ffn_gate_inp": "model.layers.{}.mlp.gate"}
 _BY_ARCHITECTURE: Final[dict[str, dict[str, str]]] = {

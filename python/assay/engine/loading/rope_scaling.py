@@ -106,8 +106,7 @@ def standard_scaling(where: str, config: Mapping[str, Any]) -> tuple[Scaling | N
     kind = "longrope" if kind == "su" else kind
     if kind not in _KEYS:
         raise UnsupportedError(
-            f'{where}: expected a known rope_type, got "{kind}"',
-            f"implemented: {', '.join(_KEYS)}",
+            f'{where}: expected a known rope_type, got "{kind}"', f"implemented: {', '.join(_KEYS)}"
         )
     given = {key: value for key, value in found.items() if value is not None}
     if given.pop("partial_rotary_factor", 1.0) != 1.0:

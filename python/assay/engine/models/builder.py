@@ -84,11 +84,7 @@ class _Builder:
     """Builds layers from their descriptions."""
 
     def __init__(
-        self,
-        source: WeightSource,
-        decoder: spec.Decoder,
-        norm_offset: float,
-        padding: HeadPadding,
+        self, source: WeightSource, decoder: spec.Decoder, norm_offset: float, padding: HeadPadding
     ) -> None:
         self._source = source
         self._padding = padding

@@ -36,12 +36,7 @@ class EncoderLinear(NamedTuple):
     ) -> Array:
         """activation(x @ weights.T + bias) + residual."""
         return ops.linear(
-            x,
-            self.weights,
-            bias=self.bias,
-            activation=activation,
-            residual=residual,
-            label=label,
+            x, self.weights, bias=self.bias, activation=activation, residual=residual, label=label
         )
 
 

@@ -18,11 +18,7 @@ _LOCK = threading.Lock()
 
 
 def build_model(
-    files: ModelFiles,
-    device: Device,
-    weight_format: str | None = None,
-    *,
-    offload_layers: int = 0,
+    files: ModelFiles, device: Device, weight_format: str | None = None, *, offload_layers: int = 0
 ) -> Model:
     """The model of these files on this device; `weight_format` None keeps the file's.
 

@@ -245,8 +245,5 @@ def _server_info(engine: SteppedEngine) -> response_schemas.ServerInfo:
 
 def _model_card(model: ServedModel) -> response_schemas.Model:
     return response_schemas.Model(
-        id=model.name,
-        created=model.created,
-        max_model_len=model.context_limit,
-        parent=model.parent,
+        id=model.name, created=model.created, max_model_len=model.context_limit, parent=model.parent
     )

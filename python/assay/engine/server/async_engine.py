@@ -182,9 +182,7 @@ class AsyncEngine:
         return [float(value) for value in embedding]
 
     async def embed_batch(
-        self,
-        embed: Callable[[Sequence[Sequence[int]]], Any],
-        prompts: Sequence[Sequence[int]],
+        self, embed: Callable[[Sequence[Sequence[int]]], Any], prompts: Sequence[Sequence[int]]
     ) -> list[Sequence[float]]:
         """The embeddings of prompts that an encoder computes together."""
         found: list[Sequence[float]] = (

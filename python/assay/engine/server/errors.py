@@ -46,12 +46,7 @@ class ApiError(AssayError):
     """A refused request, with its HTTP status."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        param: str | None = None,
-        code: str | None = None,
+        self, message: str, *, status: int = 400, param: str | None = None, code: str | None = None
     ) -> None:
         super().__init__(message)
         self.status = status

@@ -144,10 +144,7 @@ class Service:
     """One model behind one engine."""
 
     def __init__(
-        self,
-        model: ServedModel,
-        async_engine: AsyncEngine,
-        vetting: GrammarVetting | None = None,
+        self, model: ServedModel, async_engine: AsyncEngine, vetting: GrammarVetting | None = None
     ) -> None:
         self.model = model
         self.async_engine = async_engine

@@ -86,8 +86,5 @@ def _auto(
     schemas = schemas_of(tools)
     special = family.special and not model.special_tokens.isdisjoint(family.markers)
     return ToolPlan(
-        tools,
-        new_parser=lambda: family.make(schemas),
-        shows_special=special,
-        max_calls=max_calls,
+        tools, new_parser=lambda: family.make(schemas), shows_special=special, max_calls=max_calls
     )

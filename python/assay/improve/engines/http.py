@@ -175,9 +175,7 @@ class HttpEngine(Engine):
         with self.server.watched("in the window"):
             measured = self._load.run_window(workload, window, disturbances=self._meter.end)
         return replace(
-            measured,
-            settings=self.settings(),
-            details={**measured.details, **self._meter.shares},
+            measured, settings=self.settings(), details={**measured.details, **self._meter.shares}
         )
 
     def probe(self, prompts: Sequence[str], max_tokens: int) -> list[ProbeAnswer]:

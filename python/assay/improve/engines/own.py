@@ -134,10 +134,7 @@ class OwnEngine(EngineProtocol):
         """Greedy answers, all prompts in one batch, on an empty prefix cache."""
         self.engine.reset_prefix_cache()
         params = SamplingParams(
-            max_tokens=max_tokens,
-            temperature=0.0,
-            ignore_eos=True,
-            logprobs=PROBE_ALTERNATIVES,
+            max_tokens=max_tokens, temperature=0.0, ignore_eos=True, logprobs=PROBE_ALTERNATIVES
         )
         answers = self.engine.generate(list(prompts), params)
         probe_answers = []

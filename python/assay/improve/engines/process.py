@@ -135,9 +135,7 @@ def identify(pid: int, **more: Any) -> ServerRecord | None:
 
 
 def stop(
-    record: ServerRecord,
-    grace_s: float = GRACE_S,
-    process: subprocess.Popen[bytes] | None = None,
+    record: ServerRecord, grace_s: float = GRACE_S, process: subprocess.Popen[bytes] | None = None
 ) -> bool:
     """Stop a server and the processes of its group; returns whether SIGKILL was needed.
 

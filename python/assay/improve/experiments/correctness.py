@@ -57,10 +57,7 @@ def baseline_reference(engine: Engine, max_tokens: int = 12) -> Reference:
     again = engine.probe(texts[::-1], max_tokens)[::-1]
     alone = engine.probe(texts[:1], max_tokens)
     synthetic = engine.describe().synthetic
-    comparisons = [
-        *map(compare, answers, again),
-        *map(compare, answers, alone),
-    ]
+    comparisons = [*map(compare, answers, again), *map(compare, answers, alone)]
     known = [
         comparison.logprob_difference
         for comparison in comparisons

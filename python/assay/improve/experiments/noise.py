@@ -142,11 +142,7 @@ def measure_noise(
     asked = dict(engine.settings())
     least = clock() + WARMUP_SHARE * (settings.budget_s - (clock() - begun))
     problem = settle(
-        meter,
-        "control",
-        settings.noise_sd,
-        settings.most_warmup_blocks,
-        lambda: clock() < least,
+        meter, "control", settings.noise_sd, settings.most_warmup_blocks, lambda: clock() < least
     )
     greedy = not any(request.sampling for request in workload.requests)
     work = WorkLedger("rounding", greedy)

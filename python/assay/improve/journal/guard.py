@@ -17,10 +17,7 @@ from assay.improve.journal.watchdog import Watchdog
 
 @contextmanager
 def guarded(
-    engine: Engine,
-    run: RunFolder,
-    journal: Journal,
-    on_loss: Callable[[str], None] | None = None,
+    engine: Engine, run: RunFolder, journal: Journal, on_loss: Callable[[str], None] | None = None
 ) -> Iterator[JournaledEngine]:
     """An engine that comes back to the safe configuration when the block raises or the process dies.
 

@@ -17,13 +17,7 @@ from typing import Any, Final
 
 from assay.errors import AssayError, InputError, unknown_name
 from assay.improve.levers import predicates
-from assay.improve.levers.lever import (
-    CORRECTNESS,
-    RISKIER,
-    SAFETY,
-    KnobRange,
-    Lever,
-)
+from assay.improve.levers.lever import CORRECTNESS, RISKIER, SAFETY, KnobRange, Lever
 from assay.load.workloads.measurement import Setting
 
 FORMAT: Final = "assay.levers/1"

@@ -8,13 +8,7 @@ from typing import Final
 
 from assay.errors import InputError
 
-SHARES: Final = {
-    "capture": 2,
-    "predict": 4,
-    "candidates": 6,
-    "experiments": 8,
-    "soak": 4,
-}
+SHARES: Final = {"capture": 2, "predict": 4, "candidates": 6, "experiments": 8, "soak": 4}
 """The phases in order, and their parts of the budget."""
 
 TITLES: Final = {

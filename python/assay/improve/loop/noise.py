@@ -45,11 +45,7 @@ def noise_floor(state: RunState) -> Allotment:
     )
     state.progress.say("measuring the noise: the start against itself (A/A)")
     result, floor = measure_noise(
-        state.engine,
-        state.workload,
-        base,
-        on_block=state.keep_block,
-        clock=state.budget.clock,
+        state.engine, state.workload, base, on_block=state.keep_block, clock=state.budget.clock
     )
     state.control = replace(state.control, noise=result)
     state.journal.append("noise", **verdict_data(result))

@@ -41,9 +41,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
         if self.target is not None and not 0 < self.target < 100:
-            raise InputError(
-                f"target: expected a gain above 0, such as 15%, got {self.target:g}",
-            )
+            raise InputError(f"target: expected a gain above 0, such as 15%, got {self.target:g}")
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top-n: expected 1 or more, got {self.top_n}")
         if self.max_risk not in SAFETY:

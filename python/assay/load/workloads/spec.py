@@ -38,8 +38,7 @@ def parse_duration(what: str, text: str | float, *, unit: str = "s") -> float:
             end = matched.end()
         if not given or end < len(given):
             raise InputError(
-                f"{what}: expected a duration, got {given[:40]!r}",
-                "write 90s, 20m, 1h30m or 2d",
+                f"{what}: expected a duration, got {given[:40]!r}", "write 90s, 20m, 1h30m or 2d"
             )
     if not 0 < seconds < math.inf:
         raise InputError(f"{what}: expected more than no time, got {given[:40]!r}")

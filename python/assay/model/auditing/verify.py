@@ -67,9 +67,7 @@ class VerifyReport:
 
 
 def verify(
-    registry: Registry,
-    profile: Literal["fast", "full"] = "fast",
-    read_only: bool = False,
+    registry: Registry, profile: Literal["fast", "full"] = "fast", read_only: bool = False
 ) -> VerifyReport:
     """Check every declaration and, in the full profile, every number that follows from them.
 

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
 from assay.model.language.normal import normal_quantile
-from assay.model.language.quantity import (
-    Quantity,
-    check_dimension,
-    format_number,
-    parse_quantity,
-)
+from assay.model.language.quantity import Quantity, check_dimension, format_number, parse_quantity
 from assay.model.language.units import DIMENSIONLESS, Unit, parse_unit
 
 if TYPE_CHECKING:

@@ -88,9 +88,7 @@ class Relation:
         return tuple(names)
 
     def use_formula(
-        self,
-        formula: Callable[[Sequence[str], Mapping[str, float]], float],
-        inputs: Sequence[str],
+        self, formula: Callable[[Sequence[str], Mapping[str, float]], float], inputs: Sequence[str]
     ) -> None:
         """Compute the right-hand side by a function of its inputs instead of its expression."""
         self._formula = formula

@@ -171,12 +171,7 @@ class Scope:
         self.variables.append(constant)
         return constant
 
-    def equation(
-        self,
-        variable: Variable,
-        equals: Operand,
-        **facts: Unpack[RelationFacts],
-    ) -> None:
+    def equation(self, variable: Variable, equals: Operand, **facts: Unpack[RelationFacts]) -> None:
         """State an identity; several for one variable are variants to choose from."""
         self._relation("equation", variable, {"expression": equals}, facts)
 

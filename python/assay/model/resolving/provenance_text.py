@@ -19,9 +19,7 @@ MARGIN: Final = 7
 
 
 def print_tree(
-    provenance: Provenance,
-    width: int = 80,
-    guides: tuple[str, str, str] = ("|- ", "`- ", "|  "),
+    provenance: Provenance, width: int = 80, guides: tuple[str, str, str] = ("|- ", "`- ", "|  ")
 ) -> Iterator[tuple[Part, ...]]:
     """Lines of the tree; `guides` are drawn at an entry, at the last entry, and margin others."""
     sources = number_sources(provenance)

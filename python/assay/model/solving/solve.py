@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.errors import (
-    AssayError,
-    ConvergenceError,
-    CycleError,
-    InputError,
-    OverdeterminedError,
-)
+from assay.errors import AssayError, ConvergenceError, CycleError, InputError, OverdeterminedError
 from assay.model.inputs import Given, Inputs, check_value, read_inputs
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import Resolution

@@ -13,11 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay._native import Tape
-from assay.model.language.encoding import (
-    expression_of_entries,
-    read_entries,
-    variables_of_entries,
-)
+from assay.model.language.encoding import expression_of_entries, read_entries, variables_of_entries
 from assay.model.tapes.program import TapeProgram
 
 LEAST_ENTRIES = 48

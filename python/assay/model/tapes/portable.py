@@ -134,10 +134,7 @@ class _Writer:
         if relation.is_identity:
             facts["identity"] = True
         if relation.validity is not None:
-            facts["valid"] = {
-                "text": str(relation.validity),
-                **self.condition(relation.validity),
-            }
+            facts["valid"] = {"text": str(relation.validity), **self.condition(relation.validity)}
         # Only these are evaluated where inputs of branches not taken are missing.
         if (
             set(relation.parts) - {"valid"} == {"expression"}

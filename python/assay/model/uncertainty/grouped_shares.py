@@ -14,11 +14,7 @@ import numpy as np
 from assay.errors import UnsupportedError
 from assay.model.inputs import Given, Inputs
 from assay.model.uncertainty.correlation import joined_labels
-from assay.model.uncertainty.propagate import (
-    SHARES_COUNT,
-    choose_evaluator,
-    make_query,
-)
+from assay.model.uncertainty.propagate import SHARES_COUNT, choose_evaluator, make_query
 from assay.model.uncertainty.sampling import nominal_values
 from assay.model.uncertainty.sources import find_sources
 

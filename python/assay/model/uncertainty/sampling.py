@@ -251,10 +251,7 @@ class PointEvaluator(Evaluator):
         query, sources = self.query, self.sources
         given = dict(zip(sources.inputs, point, strict=False))
         resolver = _DrawingResolver(
-            query.registry,
-            Inputs({**self.fixed, **given}),
-            query.variants,
-            switch=query.switch,
+            query.registry, Inputs({**self.fixed, **given}), query.variants, switch=query.switch
         )
         drawn = zip(sources.drawn, point[len(given) :], strict=True)
         resolver.probability = {relation.name: share for relation, share in drawn}

@@ -58,11 +58,7 @@ def lines(text: bytes, where: str) -> pl.Series:
         return pl.Series("line", [], pl.String)
     try:
         return pl.read_csv(
-            text,
-            has_header=False,
-            separator="\x01",
-            quote_char=None,
-            schema={"line": pl.String},
+            text, has_header=False, separator="\x01", quote_char=None, schema={"line": pl.String}
         )["line"]
     except pl.exceptions.PolarsError as error:
         message = str(error).partition("\n")[0][:200]

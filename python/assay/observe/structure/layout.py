@@ -53,10 +53,7 @@ def read_layout(source: str | Path) -> Layout:
 
 
 def from_shapes(
-    name: str,
-    shapes: Mapping[str, float],
-    config: Mapping[str, Any],
-    notes: tuple[str, ...] = (),
+    name: str, shapes: Mapping[str, float], config: Mapping[str, Any], notes: tuple[str, ...] = ()
 ) -> Layout:
     """The layout of a model whose shapes `assay.catalog.configs` has read."""
     mixers, mlps = layer_kinds.mixers(shapes, config), layer_kinds.mlps(shapes, config)

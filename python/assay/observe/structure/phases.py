@@ -62,11 +62,7 @@ def _slots(aligned: Alignment) -> list[str]:
 
 
 def _tokens(
-    sequence: Sequence,
-    aligned: Alignment,
-    number: Ints,
-    in_layer: NDArray[np.bool_],
-    count: int,
+    sequence: Sequence, aligned: Alignment, number: Ints, in_layer: NDArray[np.bool_], count: int
 ) -> list[int | None]:
     """Rows that two kinds of row-wise kernels of a step agree on."""
     states = aligned.automaton.states
@@ -117,11 +113,7 @@ def _attention(
 
 
 def _sequences(
-    sequence: Sequence,
-    names: Names,
-    aligned: Alignment,
-    number: Ints,
-    tokens: list[int | None],
+    sequence: Sequence, names: Names, aligned: Alignment, number: Ints, tokens: list[int | None]
 ) -> list[int | None]:
     """Sequences that are sampled: the entries of 4 or 8 bytes that are copied to the host."""
     after = ("sampling", "collect_outputs", "select_logits")

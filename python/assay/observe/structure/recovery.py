@@ -357,9 +357,7 @@ def _annotations(
 
 
 def _agreement(
-    annotated: list[Annotation | None],
-    decided: list[str | None],
-    earlier: dict[str, Any] | None,
+    annotated: list[Annotation | None], decided: list[str | None], earlier: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Steps in an annotated range of their own, and those whose recovered phase is the same."""
     known = [annotation for annotation in annotated if annotation is not None]
@@ -395,11 +393,6 @@ def _known_steps(trace: Trace) -> list[dict[str, Any]]:
     )
     joined = trace.steps.join(counted, on=["step", "rank"], how="left", nulls_equal=True)
     return [
-        {
-            **row,
-            "kernels": row["kernels"] or 0,
-            "layers": row["layers"] or 0,
-            "complete": True,
-        }
+        {**row, "kernels": row["kernels"] or 0, "layers": row["layers"] or 0, "complete": True}
         for row in joined.sort("start_ns").iter_rows(named=True)
     ]

@@ -257,10 +257,5 @@ FIELDS: Final = _table(
     Field("endpoint_scrape_seconds", float, "s", "gauge", "time the endpoint took to answer"),
 )  # fmt: skip
 
-PROCESS: Final = {
-    "pid": int,
-    "name": str,
-    "memory_bytes": int,
-    "utilization": float,
-}
+PROCESS: Final = {"pid": int, "name": str, "memory_bytes": int, "utilization": float}
 """A process on a GPU: members of the column `processes`; None where the driver does not say."""

@@ -32,8 +32,7 @@ def read(path: str | Path) -> pl.DataFrame:
             _read_lines(place) if place.suffix != ".parquet" else _checked(_parquet(place), place)
         )
     raise InputError(
-        f"{path}: expected a recording of telemetry, found none",
-        "assay telemetry record makes one",
+        f"{path}: expected a recording of telemetry, found none", "assay telemetry record makes one"
     )
 
 

@@ -48,12 +48,7 @@ def sensitivity(
     question = read_question(**given)
     try:
         moved = sensitivities(
-            question.registry,
-            target,
-            question.inputs,
-            question.variants,
-            step=step,
-            switch=switch,
+            question.registry, target, question.inputs, question.variants, step=step, switch=switch
         )
     except MissingInputsError as error:
         return missing_answer(question.registry, error)

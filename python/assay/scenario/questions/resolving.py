@@ -87,12 +87,7 @@ def explain(
 ) -> ExplainAnswer:
     """Where a value comes from: every value, equation and source below it, to a depth."""
     from assay.model.resolving.provenance import explain as trace_back
-    from assay.model.resolving.resolve import (
-        account,
-        find_intervals,
-        make_resolver,
-        target_value,
-    )
+    from assay.model.resolving.resolve import account, find_intervals, make_resolver, target_value
 
     question = read_question(**given)
     resolver = make_resolver(question.registry, question.inputs, question.variants, switch=switch)

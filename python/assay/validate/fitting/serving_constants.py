@@ -11,11 +11,7 @@ from dataclasses import dataclass
 
 ENGINES = ("trtllm", "vllm", "sglang")
 SERVER = ("inferencex", "closed_loop", "open_loop")
-CLIENTS = {
-    "": (*SERVER, "offline"),
-    "server": SERVER,
-    "interactive": ("closed_loop", "open_loop"),
-}
+CLIENTS = {"": (*SERVER, "offline"), "server": SERVER, "interactive": ("closed_loop", "open_loop")}
 """Groups of clients that share a constant: all, those with a streaming server, and those among
 them that read tokens as they come."""
 

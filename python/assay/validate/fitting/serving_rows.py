@@ -11,10 +11,7 @@ from assay.validate.cases import Case
 from assay.validate.measured_package import PACKAGE, URL, VERSION, package_folder
 
 _PLACEMENTS = ("", "prefill_", "decode_")
-_SOURCE = {
-    "title": f"{PACKAGE} {VERSION}, silicon_sample.csv",
-    "url": URL,
-}
+_SOURCE = {"title": f"{PACKAGE} {VERSION}, silicon_sample.csv", "url": URL}
 
 
 def rows_file() -> Path:

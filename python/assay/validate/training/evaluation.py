@@ -219,9 +219,7 @@ def predict_jobs(jobs: Sequence[Job], override: dict[str, Array] | None = None) 
 def inputs_at(job: Job, layout: dict[str, float]) -> Inputs:
     """All inputs of a job as `resolve` takes them, with the distributions of fitted constants."""
     return sampled.with_distributions(
-        values_at(job, layout),
-        sampled.accelerator_inputs(job.system),
-        _published_yield(job.system),
+        values_at(job, layout), sampled.accelerator_inputs(job.system), _published_yield(job.system)
     )
 
 

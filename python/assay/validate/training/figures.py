@@ -131,7 +131,7 @@ def _by_hours(case: Case) -> list[ObservedFigure]:
 
 
 UNPREDICTED = {
-    "carbon_tCO2eq_location_based": "the case states neither PUE nor the intensity of its grids",
+    "carbon_tCO2eq_location_based": "the case states neither PUE nor the intensity of its grids"
 }
 """Figures that no field of their cases determines, and why."""
 

@@ -69,11 +69,7 @@ class Otlp:
         assert self._header is not None
         attributes = {"service.name": self._service, **self._attributes}
         data = request_of(samples, self._header, attributes).SerializeToString()
-        headers = {
-            "Content-Type": "application/x-protobuf",
-            "User-Agent": "assay",
-            **self._headers,
-        }
+        headers = {"Content-Type": "application/x-protobuf", "User-Agent": "assay", **self._headers}
         if self._is_gzip:
             data = gzip.compress(data, 1)
             headers["Content-Encoding"] = "gzip"

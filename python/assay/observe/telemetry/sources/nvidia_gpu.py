@@ -214,10 +214,7 @@ class Gpu:
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
         reasons = int(read(self._handle))
-        return {
-            "gpu_throttle": int(throttle.from_nvidia(reasons)),
-            "gpu_throttle_vendor": reasons,
-        }
+        return {"gpu_throttle": int(throttle.from_nvidia(reasons)), "gpu_throttle_vendor": reasons}
 
     def _limit(self) -> Values:
         milliwatts = self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle)
@@ -252,10 +249,7 @@ class Gpu:
 
     def _nvlink(self) -> Values:
         nvml = self._nvml
-        names = (
-            "gpu_nvlink_receive_bytes_per_second",
-            "gpu_nvlink_transmit_bytes_per_second",
-        )
+        names = ("gpu_nvlink_receive_bytes_per_second", "gpu_nvlink_transmit_bytes_per_second")
         field_values = self._field_values(
             {
                 names[0]: (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS),
