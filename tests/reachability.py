@@ -54,8 +54,8 @@ def unreachable(
     """Places of the definitions below `source/package` that nothing reaches, in order.
 
     `methods` are names of methods that users call. An entry is a definition, a module whose
-    exports (`__all__`, `import a as a`) are public, or with `.*` a package whose every definition
-    is.
+    exports (`__all__`, `import a as a`) and own names without an underscore are public, or with
+    `.*` a package whose every definition is.
     """
     modules = {
         module.name: module
@@ -69,7 +69,8 @@ def unreachable(
         search.publish([entry])
         for module in modules.values():
             if module.name == name and not entry.endswith(".*"):
-                search.publish(f"{name}.{word}" for word in module.exported)
+                own = (word for word in module.definitions if not re.match("_(?!_)", word))
+                search.publish(f"{name}.{word}" for word in (*module.exported, *own))
             elif entry.endswith(".*") and f"{module.name}.".startswith(f"{name}."):
                 search.publish(f"{module.name}.{word}" for word in module.definitions)
     for module in modules.values():

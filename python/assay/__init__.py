@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from assay._native import build_info as build_info
 
 if TYPE_CHECKING:
-    from assay import jit as jit
-    from assay import report as report
-    from assay import xp as xp
+    from assay import jit as jit, report as report, xp as xp
     from assay.bench.calibration.storing import calibrate_device as calibrate_device
-    from assay.catalog.questions import catalog_entries as catalog_entries
-    from assay.catalog.questions import catalog_entry as catalog_entry
-    from assay.catalog.questions import probe_host as probe_host
+    from assay.catalog.questions import (
+        catalog_entries as catalog_entries,
+        catalog_entry as catalog_entry,
+        probe_host as probe_host,
+    )
     from assay.diagnose.attribution import attribute as attribute
     from assay.diagnose.delays.engine_profile import profile_engine as profile_engine
     from assay.diagnose.examination import diagnose_trace as diagnose_trace
@@ -20,66 +20,78 @@ if TYPE_CHECKING:
     from assay.diagnose.live.session import diagnose_server as diagnose_server
     from assay.diagnose.replay.question import what_if as what_if
     from assay.diagnose.residuals import residuals as residuals
-    from assay.engine import Engine as Engine
-    from assay.engine import SamplingParams as SamplingParams
-    from assay.improve.levers.library_questions import check_lever_files as check_lever_files
-    from assay.improve.levers.library_questions import list_levers as list_levers
-    from assay.improve.levers.library_questions import show_levers as show_levers
-    from assay.load.server_load import find_load as find_load
-    from assay.load.server_load import load_server as load_server
-    from assay.observe.attach.tracing import attach_program as attach_program
-    from assay.observe.attach.tracing import attach_server as attach_server
+    from assay.engine import Engine as Engine, SamplingParams as SamplingParams
+    from assay.improve.levers.library_questions import (
+        check_lever_files as check_lever_files,
+        list_levers as list_levers,
+        show_levers as show_levers,
+    )
+    from assay.load.server_load import find_load as find_load, load_server as load_server
+    from assay.observe.attach.tracing import (
+        attach_program as attach_program,
+        attach_server as attach_server,
+    )
     from assay.observe.capture import capture as capture
     from assay.observe.capture.running import capture_trace as capture_trace
     from assay.observe.diff import diff_traces as diff_traces
     from assay.observe.exporters.exporting import export_trace as export_trace
     from assay.observe.importers.storing import import_trace as import_trace
     from assay.observe.store import list_traces as list_traces
-    from assay.observe.structure.summary import list_steps as list_steps
-    from assay.observe.structure.summary import summarize_trace as summarize_trace
+    from assay.observe.structure.summary import (
+        list_steps as list_steps,
+        summarize_trace as summarize_trace,
+    )
     from assay.observe.telemetry import telemetry as telemetry
     from assay.observe.telemetry.recording import record_telemetry as record_telemetry
-    from assay.observe.timeline.showing import show_trace as show_trace
-    from assay.observe.timeline.showing import write_timeline as write_timeline
+    from assay.observe.timeline.showing import (
+        show_trace as show_trace,
+        write_timeline as write_timeline,
+    )
     from assay.planner.machine_check import check_machine as check_machine
     from assay.planner.predict import predict_graph as predict_graph
-    from assay.planner.questions import predict_load as predict_load
-    from assay.planner.questions import predict_step as predict_step
-    from assay.planner.questions import sweep_steps as sweep_steps
+    from assay.planner.questions import (
+        predict_load as predict_load,
+        predict_step as predict_step,
+        sweep_steps as sweep_steps,
+    )
     from assay.report.stored import read_report as read_report
     from assay.report.verify import verify_report as verify_report
     from assay.runs.optimize import optimize as optimize
     from assay.runs.rollback import roll_back as roll_back
-    from assay.runs.stored import compare_runs as compare_runs
-    from assay.runs.stored import list_runs as list_runs
-    from assay.runs.stored import show_run as show_run
+    from assay.runs.stored import (
+        compare_runs as compare_runs,
+        list_runs as list_runs,
+        show_run as show_run,
+    )
     from assay.runtime.graphs import capture_graph as capture_graph
     from assay.scenario.questions.asking import ask as ask
-    from assay.scenario.questions.comparing import diff as diff
-    from assay.scenario.questions.comparing import sensitivity as sensitivity
+    from assay.scenario.questions.comparing import diff as diff, sensitivity as sensitivity
     from assay.scenario.questions.estimating import estimate as estimate
     from assay.scenario.questions.exporting import export_graph as export_graph
-    from assay.scenario.questions.graph import cone as cone
-    from assay.scenario.questions.graph import describe as describe
-    from assay.scenario.questions.graph import list_presets as list_presets
-    from assay.scenario.questions.graph import list_relations as list_relations
-    from assay.scenario.questions.graph import list_variables as list_variables
-    from assay.scenario.questions.graph import stats as stats
-    from assay.scenario.questions.health import audit_model as audit_model
-    from assay.scenario.questions.health import next_work as next_work
-    from assay.scenario.questions.health import root_debt as root_debt
-    from assay.scenario.questions.health import verify_model as verify_model
-    from assay.scenario.questions.layers import atlas as atlas
-    from assay.scenario.questions.layers import root as root
+    from assay.scenario.questions.graph import (
+        cone as cone,
+        describe as describe,
+        list_presets as list_presets,
+        list_relations as list_relations,
+        list_variables as list_variables,
+        stats as stats,
+    )
+    from assay.scenario.questions.health import (
+        audit_model as audit_model,
+        next_work as next_work,
+        root_debt as root_debt,
+        verify_model as verify_model,
+    )
+    from assay.scenario.questions.layers import atlas as atlas, root as root
     from assay.scenario.questions.minimizing import minimize as minimize
     from assay.scenario.questions.receipts import receipt as receipt
-    from assay.scenario.questions.reporting import scenario_audit as scenario_audit
-    from assay.scenario.questions.reporting import scenario_report as scenario_report
-    from assay.scenario.questions.resolving import explain as explain
-    from assay.scenario.questions.resolving import resolve as resolve
+    from assay.scenario.questions.reporting import (
+        scenario_audit as scenario_audit,
+        scenario_report as scenario_report,
+    )
+    from assay.scenario.questions.resolving import explain as explain, resolve as resolve
     from assay.scenario.questions.solving import solve as solve
-    from assay.scenario.questions.sweeping import pareto as pareto
-    from assay.scenario.questions.sweeping import sweep as sweep
+    from assay.scenario.questions.sweeping import pareto as pareto, sweep as sweep
     from assay.validate.questions import score_cases as score_cases
 
 __version__: str = build_info()["version"]

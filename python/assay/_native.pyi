@@ -5,8 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, Self, TypedDict, final, type_check_only
 
-from typing_extensions import Buffer as Bytes
-from typing_extensions import disjoint_base
+from typing_extensions import Buffer as Bytes, disjoint_base
 
 __all__ = [
     "ACTIVATIONS",

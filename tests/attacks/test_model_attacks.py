@@ -6,8 +6,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.engine.loading import open_model
 from assay.engine.loading.synthetic import synthetic_model, write_folder

@@ -8,8 +8,7 @@ import hand_graphs
 import planting
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from simulated_machine import Machine
 
 import assay

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from assay.bench.suites.shared_models import Load, SharedModels
-from assay.runtime import cuda
-from assay.runtime import device as shared_device
+from assay.runtime import cuda, device as shared_device
 
 if (missing := cuda.probe().missing) is not None:
     pytest.skip(missing.sentence, allow_module_level=True)

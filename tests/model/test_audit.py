@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from call_counting import count_calls
 from graphs import RandomGraph, random_graphs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay import stack
 from assay.catalog.sourced_value import SourcedValue

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given as examples
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import given as examples, settings, strategies as st
 
 from assay.errors import InputError, MissingInputsError
 from assay.model import Registry, Scope, cited, maximum
-from assay.model.comparing import difference, sensitivities
-from assay.model.comparing.difference import Side
+from assay.model.comparing.difference import Side, difference
+from assay.model.comparing.sensitivity import sensitivities
 from assay.model.inputs import read_inputs
 
 BOOK = cited("A Book", "p. 1")

@@ -6,8 +6,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.model.language.figures import figure, figure_column, figure_range
 from assay.model.language.units import parse_unit

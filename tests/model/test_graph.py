@@ -5,8 +5,7 @@ from itertools import pairwise, permutations
 
 import pytest
 from call_counting import count_calls
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay import stack
 from assay.errors import CycleError, InputError, UnknownNameError

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 from graphs import DIFFERENT, SMOOTH, RandomGraph, build_graph, random_graphs
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from assay.bench.suites.generated_graphs import generate, spread_point
 from assay.model import Registry

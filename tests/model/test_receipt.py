@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from graphs import SMOOTH, RandomGraph, random_graphs
-from hypothesis import given as examples
-from hypothesis import settings
+from hypothesis import given as examples, settings
 
 from assay import stack
 from assay.model import Registry, Scope, cited, minimum
-from assay.model.comparing import sensitivities
 from assay.model.comparing.receipt import Receipt, make_receipt
+from assay.model.comparing.sensitivity import sensitivities
 from assay.model.comparing.shares import shares
 from assay.model.inputs import Inputs, read_inputs
 from assay.model.resolving.resolve import make_resolver

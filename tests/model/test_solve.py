@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from graphs import SMOOTH, RandomGraph, random_graphs
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from scipy.optimize import brentq
 
 from assay import stack

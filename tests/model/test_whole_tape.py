@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from graphs import RandomGraph, random_graphs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from assay.errors import AssayError

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay._native import TAPE_OPS, Tape, TapeBlock, TapeError
 

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from synthetic_traces import synthetic_trace
 
 from assay.observe import schema

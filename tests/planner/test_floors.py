@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.catalog import accelerators, models
 from assay.planner import BatchConfig, HardwareSpec, hardware_spec, predict_graph

@@ -7,8 +7,7 @@ import pytest
 from assay.model.inputs import Inputs
 from assay.model.language.distributions import Distribution
 from assay.model.uncertainty.propagate import propagate
-from assay.planner import BatchConfig, hardware_spec, model_spec, predict_graph
-from assay.planner import evaluation as e
+from assay.planner import BatchConfig, evaluation as e, hardware_spec, model_spec, predict_graph
 from assay.planner.plan import plan_step
 from assay.stack import registry
 

@@ -13,8 +13,7 @@ import assay
 from assay.cli.app import run
 from assay.engine import Engine
 from assay.errors import AssayError, InputError
-from assay.improve.journal import active, run_folder
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, journal as journals, run_folder
 from assay.improve.loop.outcome import Outcome
 from assay.load.workloads.builtin import workload
 from assay.report.verify import verify

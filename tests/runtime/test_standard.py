@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import array_api
 
 from assay import xp
@@ -319,7 +318,7 @@ def test_namespace_has_every_name_of_the_standard() -> None:
     assert info.default_device() in info.devices()
     assert set(info.dtypes(kind="real floating")) == {"float32", "float64"}
     assert all(callable(getattr(xp, name)) for name in (*ufuncs.UNARY, *ufuncs.BINARY))
-    assert len([name for name in xp.__all__ if not name.startswith("_")]) >= 150
+    assert len([name for name in dir(xp) if not name.startswith("_")]) >= 150
     assert str(inspect.signature(xp.clip)).startswith("(x: 'Array', /, min")
     assert xp.ones(1).__array_namespace__(api_version="2024.12") is xp
 

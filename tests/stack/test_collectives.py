@@ -12,8 +12,7 @@ from assay.catalog import constants
 from assay.model import Registry, Scope
 from assay.stack import collectives, gpu, hbm, interconnect
 from assay.stack.alpha_beta import Medium, Span
-from assay.stack.collectives import library as collectives_library
-from assay.stack.collectives import spans, templates
+from assay.stack.collectives import library as collectives_library, spans, templates
 from assay.stack.kernels import device
 from assay.validate.cases import Case
 from assay.validate.collectives.predict import handles, predict

@@ -18,8 +18,7 @@ from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.score import Row
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import deployment_of
-from assay.validate.training import evaluation
-from assay.validate.training import predict as training
+from assay.validate.training import evaluation, predict as training
 from assay.validate.training.jobs import read_job
 
 TRAINING = ("megatron2021-t1-145B", "dgxc-llama3.1-70b-bf16-512", "llama3-405b-t4-16384-cp1",

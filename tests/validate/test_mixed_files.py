@@ -7,8 +7,7 @@ from operator import attrgetter
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.catalog import accelerators
 from assay.validate.cases import Case, published_cases, read_cases

@@ -12,8 +12,7 @@ from assay.model.language.distributions import Distribution
 from assay.validate.cases import Case, published_cases, read_cases
 from assay.validate.points import GroupedPoints
 from assay.validate.run import rows_of
-from assay.validate.score import Row
-from assay.validate.score import scores as score_rows
+from assay.validate.score import Row, scores as score_rows
 from assay.validate.single_changes import single_changes
 from assay.validate.training.predict import predict
 from assay.validate.worst import worst

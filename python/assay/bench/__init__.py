@@ -1,22 +1,7 @@
 """One harness behind every performance claim."""
 
-from assay.bench.harness.case import Case, Settings, Suite
-from assay.bench.harness.comparison import Comparison, compare
-from assay.bench.harness.result import Figure, Result, load
-from assay.bench.harness.session import run, settings
-from assay.bench.suites.registry import SUITES, suite
-
-__all__ = [
-    "SUITES",
-    "Case",
-    "Comparison",
-    "Figure",
-    "Result",
-    "Settings",
-    "Suite",
-    "compare",
-    "load",
-    "run",
-    "settings",
-    "suite",
-]
+from assay.bench.harness.case import Case as Case, Settings as Settings, Suite as Suite
+from assay.bench.harness.comparison import Comparison as Comparison, compare as compare
+from assay.bench.harness.result import Figure as Figure, Result as Result, load as load
+from assay.bench.harness.session import run as run, settings as settings
+from assay.bench.suites.registry import SUITES as SUITES, suite as suite

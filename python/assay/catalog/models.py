@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.catalog.configs import Shapes, read_shapes
-from assay.catalog.entries import CatalogEntry, normalize_name
-from assay.catalog.entries import names as entry_names
+from assay.catalog.entries import CatalogEntry, names as entry_names, normalize_name
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError, UnknownNameError, unknown_name
 from assay.files import read_json

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
-from assay.answers import Answer
-from assay.answers import to_json as to_json
+from assay.answers import Answer, to_json as to_json
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
 from assay.escaping import one_line as one_line

@@ -14,8 +14,7 @@ from assay.errors import ShapeError, UnsupportedError
 from assay.lazy_import import LazyModule
 from assay.ops import counting
 from assay.ops.formats import DENSE
-from assay.ops.operands import DENSE as DENSE_DTYPES
-from assay.ops.operands import Operand, call, check, operand
+from assay.ops.operands import DENSE as DENSE_DTYPES, Operand, call, check, operand
 from assay.ops.weights import Weights
 from assay.runtime import dtypes, transfer
 from assay.runtime.array import Array

@@ -13,8 +13,7 @@ from assay.ops.quantization import quantize
 from assay.ops.weights import Weights
 from assay.runtime import transfer
 from assay.runtime.array import Array
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as device_named
+from assay.runtime.hardware import Device, device as device_named
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,7 @@ from assay.ops.kv_cache import cache_operand, check_cache
 from assay.ops.operands import I32, call, check, nbytes, result
 from assay.runtime import allocation, dtypes, transfer
 from assay.runtime.array import Array
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as device_named
+from assay.runtime.hardware import Device, device as device_named
 
 if TYPE_CHECKING:
     import numpy as np

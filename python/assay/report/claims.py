@@ -10,8 +10,7 @@ from assay.errors import InputError
 from assay.improve.experiments.result import ExperimentResult
 from assay.improve.loop.record import RunRecord
 from assay.intervals import Interval
-from assay.report import derivations as rules
-from assay.report import words
+from assay.report import derivations as rules, words
 from assay.report.claim import Claim, Evidence
 from assay.report.cost_claims import cost_claims
 from assay.report.price import Price

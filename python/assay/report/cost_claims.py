@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from assay.improve.loop.record import RunRecord
-from assay.report import derivations as rules
-from assay.report import words
+from assay.report import derivations as rules, words
 from assay.report.claim import Claim, Evidence
 from assay.report.energy import mean_power
 from assay.report.price import Price

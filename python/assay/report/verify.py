@@ -11,8 +11,7 @@ from typing import Any, Final
 from assay.answers import Answer
 from assay.errors import AssayError, CheckFailedError, InputError
 from assay.files import read_json
-from assay.improve.journal import journal as journals
-from assay.improve.journal import run_folder
+from assay.improve.journal import journal as journals, run_folder
 from assay.improve.journal.chain import canonical, plain
 from assay.improve.journal.run_folder import configuration_hash
 from assay.intervals import Interval

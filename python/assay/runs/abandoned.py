@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from assay.answers import Progress, silent
-from assay.improve.journal import active
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, journal as journals
 from assay.improve.journal.active import ActiveRun
 from assay.improve.journal.recovery import recover
 from assay.improve.journal.watchdog import start_recovery

@@ -7,8 +7,7 @@ from typing import Any
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import AssayError, InputError
-from assay.improve.journal import active, run_folder
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, journal as journals, run_folder
 from assay.improve.journal.journaled_engine import RollbackError
 from assay.improve.journal.recovery import recover
 from assay.improve.journal.run_folder import configuration_hash

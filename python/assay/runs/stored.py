@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from assay.answers import Answer
 from assay.errors import InputError
-from assay.improve.journal import active, run_folder
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, journal as journals, run_folder
 from assay.improve.journal.journal import JournalError, JournalReading
 from assay.improve.journal.resume import elapsed
 from assay.improve.journal.run_folder import RunFolder

@@ -10,8 +10,14 @@ import numpy as np
 
 from assay._native import NativeOperators
 from assay.errors import DTypeError, ShapeError
-from assay.runtime import allocation, axis_kernels, dtypes, elementwise_kernels, numpy_kernels
-from assay.runtime import matmul as matmuls
+from assay.runtime import (
+    allocation,
+    axis_kernels,
+    dtypes,
+    elementwise_kernels,
+    matmul as matmuls,
+    numpy_kernels,
+)
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import FLOATING, DType
 from assay.runtime.layout import broadcast_shapes

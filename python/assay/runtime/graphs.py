@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from assay._native import NativeGraph
 from assay.errors import InputError
 from assay.runtime.delays import DelaySlots
-from assay.runtime.hardware import Device, Stream
-from assay.runtime.hardware import device as shared_device
+from assay.runtime.hardware import Device, Stream, device as shared_device
 
 
 class GraphNode(NamedTuple):

@@ -2,26 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assay.scenario.built_in import preset, presets
-from assay.scenario.includes import Include, include, include_model
-from assay.scenario.named_scenario import Preset
-from assay.scenario.report import ScenarioReport, TargetReport
+from assay.scenario.built_in import preset as preset, presets as presets
+from assay.scenario.includes import (
+    Include as Include,
+    include as include,
+    include_model as include_model,
+)
+from assay.scenario.named_scenario import Preset as Preset
+from assay.scenario.report import ScenarioReport as ScenarioReport, TargetReport as TargetReport
 
 if TYPE_CHECKING:
-    from assay.scenario.audit import ScenarioAudit, audit_scenario
-
-__all__ = [
-    "Include",
-    "Preset",
-    "ScenarioAudit",
-    "ScenarioReport",
-    "TargetReport",
-    "audit_scenario",
-    "include",
-    "include_model",
-    "preset",
-    "presets",
-]
+    from assay.scenario.audit import (
+        ScenarioAudit as ScenarioAudit,
+        audit_scenario as audit_scenario,
+    )
 
 
 def __getattr__(name: str) -> Any:

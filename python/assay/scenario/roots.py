@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from assay.catalog import constants, engines, entries
-from assay.catalog.models import GROUP as MODELS
-from assay.catalog.models import CatalogModel, all_models
+from assay.catalog.models import GROUP as MODELS, CatalogModel, all_models
 from assay.errors import InputError
 from assay.model.auditing.debt import UNDECLARED
 from assay.model.language.variables import Constant, Variable

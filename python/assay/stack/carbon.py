@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from assay.model import Scope, cited
 from assay.stack import serving, works
-from assay.stack.cluster import nodes
-from assay.stack.cluster import power as cluster_power
-from assay.stack.econ import capital
-from assay.stack.econ import deployment as econ_deployment
-from assay.stack.econ import rates as econ_rates
-from assay.stack.econ import run as econ_run
+from assay.stack.cluster import nodes, power as cluster_power
+from assay.stack.econ import capital, deployment as econ_deployment, rates as econ_rates, run as econ_run
 from assay.stack.thermal import site, water
-from assay.stack.training import job as training_job
-from assay.stack.training import run as training_run
+from assay.stack.training import job as training_job, run as training_run
 
 scope = Scope("carbon", "Emissions and water of a run and of a deployment")
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 from assay.errors import InputError
 from assay.files import read_json
 from assay.improve.engines.process import is_running
-from assay.improve.journal import active
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, journal as journals
 from assay.improve.journal.run_folder import RunFolder
 from assay.report import derivations
 from assay.report.run_files import EXPERIMENTS, PLAN, REPORT_DATA, RunFiles, selected

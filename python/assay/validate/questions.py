@@ -13,8 +13,7 @@ from assay.validate.cases import published_cases, read_cases
 from assay.validate.groups import GroupScore, score_groups
 from assay.validate.run import ALL, rows_of, validate
 from assay.validate.score import Score
-from assay.validate.worst import Miss
-from assay.validate.worst import worst as largest_misses
+from assay.validate.worst import Miss, worst as largest_misses
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from assay.errors import DTypeError, ShapeError
 from assay.runtime import allocation, dtypes, elementwise_kernels, interop, numpy_kernels, transfer
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import DType
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as find_device
+from assay.runtime.hardware import Device, device as find_device
 from assay.runtime.layout import Layout, as_shape, broadcast, broadcast_shapes
 
 Where = Device | str | None

@@ -10,8 +10,7 @@ from assay.errors import DTypeError
 from assay.runtime import dtypes, transfer
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import DType
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as find_device
+from assay.runtime.hardware import Device, device as find_device
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,29 +11,11 @@ from assay.errors import DTypeError, ShapeError
 from assay.runtime import dtypes, numpy_kernels, transfer
 from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, DType
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as find_device
+from assay.runtime.hardware import Device, device as find_device
 from assay.runtime.layout import normalize_axes, normalize_axis
 
 Norm = Literal["backward", "ortho", "forward"]
 _NORMS = ("backward", "ortho", "forward")
-
-__all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
-]
 
 
 def _run(

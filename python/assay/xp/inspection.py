@@ -5,8 +5,7 @@ from __future__ import annotations
 from assay.errors import DTypeError
 from assay.runtime import dtypes
 from assay.runtime.dtypes import DType
-from assay.runtime.hardware import Device, devices
-from assay.runtime.hardware import device as find_device
+from assay.runtime.hardware import Device, device as find_device, devices
 
 MAX_DIMENSIONS = 64
 """NumPy's limit, which its loops share with us."""

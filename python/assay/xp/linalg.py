@@ -14,35 +14,9 @@ from assay.runtime.array import Array
 from assay.runtime.dtypes import FLOATING, NUMERIC, DType
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
 from assay.xp.binary import multiply
-from assay.xp.contractions import matmul, tensordot, vecdot
-from assay.xp.manipulation import matrix_transpose
+from assay.xp.contractions import matmul as matmul, tensordot as tensordot, vecdot as vecdot
+from assay.xp.manipulation import matrix_transpose as matrix_transpose
 from assay.xp.statistics import sum as sum_of
-
-__all__ = [
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
 
 
 class EighResult(NamedTuple):

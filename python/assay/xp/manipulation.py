@@ -15,10 +15,10 @@ from assay.runtime import (
     dtypes,
     elementwise_kernels,
     indexing,
+    layout as layouts,
     numpy_kernels,
     transfer,
 )
-from assay.runtime import layout as layouts
 from assay.runtime.array import Array
 from assay.runtime.layout import Layout, normalize_axes, normalize_axis
 

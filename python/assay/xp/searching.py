@@ -16,10 +16,10 @@ from assay.runtime import (
     elementwise_kernels,
     indexing,
     interop,
+    layout as layouts,
     numpy_kernels,
     transfer,
 )
-from assay.runtime import layout as layouts
 from assay.runtime.array import Array, Scalar
 from assay.runtime.dtypes import ANY, REAL, DType
 from assay.runtime.layout import broadcast_shapes, normalize_axes, normalize_axis

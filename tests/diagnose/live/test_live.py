@@ -11,8 +11,7 @@ from fake_engine import FakeEngine
 from fake_server import Behavior, fake_server
 from running_server import running
 
-from assay.diagnose.live import client as live_client
-from assay.diagnose.live import diagnose_server
+from assay.diagnose.live import client as live_client, diagnose_server
 from assay.diagnose.live.client import Client
 from assay.errors import AssayError, InputError
 from assay.http_client import ServerError

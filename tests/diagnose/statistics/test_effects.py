@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import simulated_effects as simulated
 
-from assay.diagnose.statistics import NotIdentifiedError, binary_effect, dose_effect, make_claim
+from assay.diagnose.statistics.aipw import binary_effect
+from assay.diagnose.statistics.claim import make_claim
+from assay.diagnose.statistics.dose import dose_effect
+from assay.diagnose.statistics.effect import NotIdentifiedError
 from assay.diagnose.statistics.folds import block_length, time_folds
 from assay.diagnose.statistics.nuisance import Basis, logistic_ridge, ridge
 from assay.errors import InputError

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 import simulated_effects as simulated
 
-from assay.diagnose.statistics import lagged_screen
+from assay.diagnose.statistics.lagged import lagged_screen
 from assay.errors import InputError, UnknownNameError
 
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import simulated_effects as simulated
 
-from assay.diagnose.statistics import binary_effect, dose_effect, lagged_screen, make_claim
+from assay.diagnose.statistics.aipw import binary_effect
+from assay.diagnose.statistics.claim import make_claim
+from assay.diagnose.statistics.dose import dose_effect
+from assay.diagnose.statistics.lagged import lagged_screen
 
 RUNS = 200
 

@@ -133,7 +133,7 @@ def test_without_a_claim_the_comparison_says_so():
 def test_a_refuted_claim_is_no_cause(claims):
     import dataclasses
 
-    from assay.diagnose.statistics import Refutation
+    from assay.diagnose.statistics.refuters import Refutation
 
     fell = dataclasses.replace(
         claims.claims["throttling"], refutations=(Refutation("subset", False, "halves differ"),)

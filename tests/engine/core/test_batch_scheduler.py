@@ -1,8 +1,7 @@
 """The batch scheduler over a real block manager, with a model that is a hash of the tokens."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay._native import BlockManager
 from assay.engine.core.batch_scheduler import POLICIES, BatchScheduler

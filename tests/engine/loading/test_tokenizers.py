@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from make_token_fixtures import write_pieces, write_vocabulary
 
 from assay._native import GgufFile

@@ -1,5 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.engine.speculation.ngram import MAX_NGRAM, PromptLookup
 

@@ -2,8 +2,7 @@
 
 from array import array
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay._native import BlockManager
 from assay.engine.speculation.slots_ahead import SlotsAhead

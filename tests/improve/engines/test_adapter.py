@@ -8,8 +8,7 @@ import pytest
 
 from assay.engine.core.knobs import KNOBS
 from assay.errors import AssayError, InputError
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import detection, schemas
+from assay.improve.engines import adapter as adapters, detection, schemas
 from assay.improve.engines.command import CommandTemplate
 
 LLAMA = adapters.load("llama.cpp")

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import InputError
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import process
+from assay.improve.engines import adapter as adapters, process
 from assay.improve.engines.http import HttpEngine
 from assay.improve.engines.protocol import Engine, EngineLostError, TrialFailedError
 from assay.load.workloads.workload import PlannedRequest, Window, Workload

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.engine import Engine as AssayEngine
-from assay.engine import SamplingParams
+from assay.engine import Engine as AssayEngine, SamplingParams
 from assay.errors import InputError
 from assay.improve.engines.own import OwnEngine
 from assay.improve.engines.own_window import planned

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import failures, read_back
+from assay.improve.engines import adapter as adapters, failures, read_back
 from assay.improve.engines.probing import parse
 from assay.openai_api.address import ServerAddress
 

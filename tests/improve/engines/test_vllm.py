@@ -11,8 +11,7 @@ import fake_vllm_024
 import pytest
 
 from assay.errors import InputError
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import vllm_arguments, vllm_fields
+from assay.improve.engines import adapter as adapters, vllm_arguments, vllm_fields
 from assay.improve.engines.vllm import has_no_weights, open_vllm
 from assay.improve.engines.vllm_arguments import VllmArguments
 

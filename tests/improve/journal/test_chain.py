@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.improve.journal.chain import GENESIS, canonical, plain, read_chain, to_line
 from assay.improve.journal.journal import HEAD_NAME, NAME, Journal, inspect, read

@@ -5,8 +5,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from samples import HEADER, samples
 
 from assay.observe.telemetry.sample import RunHeader, Sample

@@ -12,8 +12,7 @@ from assay.bench.calibration import attention, linear
 from assay.bench.calibration.sampling import Measurement, threads_text
 from assay.bench.harness.case import Case, PreparedCase, Settings
 from assay.bench.harness.text import bytes_text
-from assay.bench.suites import ceilings as suite
-from assay.bench.suites import gpu_gemm, transfers
+from assay.bench.suites import ceilings as suite, gpu_gemm, transfers
 from assay.runtime.fingerprint import cache_bytes
 from assay.runtime.hardware import Device
 

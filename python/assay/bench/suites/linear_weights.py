@@ -13,8 +13,7 @@ from assay.engine.loading.dequantize import dequantize
 from assay.ops.formats import BLOCKS, INT4_GROUP, STORED_BLOCKS
 from assay.ops.gpu_packing import row_parts
 from assay.ops.weights import Weights
-from assay.runtime.hardware import Device
-from assay.runtime.hardware import device as shared
+from assay.runtime.hardware import Device, device as shared
 
 DENSE: Final = ("f32", "bf16", "f16")
 BLOCK_INPUTS: Final = {"int8": 32, "fp8": 32, "int4": INT4_GROUP} | {

@@ -17,8 +17,7 @@ from assay.engine.models.encoder_model import EncoderModel, build_encoder
 from assay.engine.models.weights import WeightSource
 from assay.errors import InputError, UnsupportedError
 from assay.lazy_import import LazyModule
-from assay.runtime import Device, transfer
-from assay.runtime import device as device_named
+from assay.runtime import Device, device as device_named, transfer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from assay.engine.core import output_processor, probing
-from assay.engine.core import prompts as prompting
+from assay.engine.core import output_processor, probing, prompts as prompting
 from assay.engine.core.engine_state import EngineState
 from assay.engine.core.exclusive import EngineLock, exclusive
 from assay.engine.core.knobs import KNOBS, Knob, Settings, Undo
@@ -35,8 +34,7 @@ from assay.engine.runner import recording
 from assay.engine.runner.graph_capture import StepDelays
 from assay.engine.runner.kv_memory import KvSnapshot
 from assay.errors import InputError, UnsupportedError, unknown_name
-from assay.runtime import Device
-from assay.runtime import device as device_named
+from assay.runtime import Device, device as device_named
 from assay.runtime.graphs import GraphNode, NodeTime
 
 if TYPE_CHECKING:

@@ -170,8 +170,7 @@ def _random_file(count: int, inputs: int) -> Path:
 
 def _tokenizer(vocabulary: int) -> Tokenizer:
     """Bytes are tokens; every other ID is a token of its number in brackets."""
-    from tokenizers import Tokenizer as Library
-    from tokenizers import decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Library, decoders, models, pre_tokenizers
 
     from assay.engine.loading.tokenizer import byte_alphabet
 

@@ -125,8 +125,14 @@ def _name(where: str, name: str) -> str:
 
 def _tokenizer(metadata: GgufMetadata) -> Tokenizer:
     """WordPiece: files mark the beginning of a word rather than what continues one."""
-    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
-    from tokenizers import Tokenizer as Library
+    from tokenizers import (
+        AddedToken,
+        Tokenizer as Library,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+    )
 
     where = metadata.where
     texts = metadata.items("tokenizer.ggml.tokens", str)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.engine.loading import dequantize_layers as layers
-from assay.engine.loading import fp4_layers as fp4
+from assay.engine.loading import dequantize_layers as layers, fp4_layers as fp4
 from assay.engine.loading.model_files import Tensor
 from assay.errors import InputError, UnsupportedError
 

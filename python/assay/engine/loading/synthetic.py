@@ -228,8 +228,14 @@ def _safetensors(tensors: Mapping[str, NDArray[np.float32]], format: str) -> byt
 
 def _library() -> Any:
     """Every byte is a token, besides BOS and EOS."""
-    from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
-    from tokenizers import Tokenizer as Library
+    from tokenizers import (
+        AddedToken,
+        Tokenizer as Library,
+        decoders,
+        models,
+        pre_tokenizers,
+        processors,
+    )
 
     vocabulary = {char: byte for byte, char in enumerate(byte_alphabet())}
     library = Library(models.BPE(vocabulary, []))

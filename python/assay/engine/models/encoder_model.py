@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assay import ops
 from assay.engine.architectures import encoder as spec
-from assay.engine.architectures.decoder import Linear as LinearSpec
-from assay.engine.architectures.decoder import Norm as NormSpec
+from assay.engine.architectures.decoder import Linear as LinearSpec, Norm as NormSpec
 from assay.engine.architectures.registry import ENCODERS
 from assay.engine.models.head_padding import HeadPadding, head_padding
 from assay.engine.models.weights import Change, WeightSource

@@ -11,8 +11,7 @@ from typing import Any, Final
 from assay import paths
 from assay.errors import AssayError, InputError
 from assay.http_client import ServerError
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import capturing, detection, placement, schemas
+from assay.improve.engines import adapter as adapters, capturing, detection, placement, schemas
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.command import CommandTemplate
 from assay.improve.engines.disturbance import DisturbanceMeter

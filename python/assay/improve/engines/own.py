@@ -18,8 +18,8 @@ from assay.engine.loading.opening import SYNTHETIC
 from assay.engine.requests.outputs import Chunk
 from assay.improve.engines.disturbance import DisturbanceMeter
 from assay.improve.engines.own_window import OwnWindow, sampling_params
-from assay.improve.engines.protocol import Engine as EngineProtocol
 from assay.improve.engines.protocol import (
+    Engine as EngineProtocol,
     EngineDescription,
     EngineKnob,
     ProbeAnswer,

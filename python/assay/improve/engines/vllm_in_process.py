@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from assay.improve.engines import adapter as adapters
-from assay.improve.engines import placement, vllm_fields
+from assay.improve.engines import adapter as adapters, placement, vllm_fields
 from assay.improve.engines.adapter import Adapter
 from assay.improve.engines.capturing import TRACED_TOKENS, shortened
 from assay.improve.engines.disturbance import DisturbanceMeter

@@ -29,8 +29,7 @@ class VllmStepper:
 
     def add_request(self, prompt: str, params: SamplingParams) -> str:
         """Queue a prompt; where the model has no tokenizer, a token for each word."""
-        from vllm.sampling_params import RequestOutputKind
-        from vllm.sampling_params import SamplingParams as VllmParams
+        from vllm.sampling_params import RequestOutputKind, SamplingParams as VllmParams
 
         request_id = f"assay-{id(self)}-{next(self._numbers)}"
         given = VllmParams(

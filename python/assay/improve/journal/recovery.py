@@ -14,8 +14,7 @@ from assay.errors import AssayError, InputError
 from assay.http_client import FAILURES, answered, is_success, read_address
 from assay.improve.engines import process as processes
 from assay.improve.engines.process import ServerRecord
-from assay.improve.journal import active, block_table
-from assay.improve.journal import journal as journals
+from assay.improve.journal import active, block_table, journal as journals
 from assay.improve.journal.journal import Journal, JournalError, JournalReading
 from assay.improve.journal.journaled_engine import RUN_VARIABLE, write_configuration
 from assay.improve.journal.run_folder import RunFolder

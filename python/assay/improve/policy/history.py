@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from assay.improve.journal import journal as journals
-from assay.improve.journal import run_folder
+from assay.improve.journal import journal as journals, run_folder
 from assay.improve.policy.constraints import Failure
 from assay.improve.policy.fingerprint import Fingerprint
 from assay.intervals import Interval

@@ -8,8 +8,7 @@ from typing import Any, Final
 from assay.answers import Answer
 from assay.errors import InputError
 from assay.scenario import built_in
-from assay.scenario.estimate import BASES, MAX_DAYS, Estimate
-from assay.scenario.estimate import estimate as estimate_workload
+from assay.scenario.estimate import BASES, MAX_DAYS, Estimate, estimate as estimate_workload
 from assay.scenario.questions.reporting import target_problem
 
 LOW_UTILIZATION: Final = 0.25

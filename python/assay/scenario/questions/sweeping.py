@@ -9,8 +9,7 @@ from typing import Any, Unpack
 from assay.answers import Answer
 from assay.errors import AssayError, CheckFailedError, InputError, MissingInputsError
 from assay.model.language.variables import Variable
-from assay.model.optimizing.sweep import Sweep
-from assay.model.optimizing.sweep import sweep as sweep_registry
+from assay.model.optimizing.sweep import Sweep, sweep as sweep_registry
 from assay.plurals import count
 from assay.scenario.includes import known_groups
 from assay.scenario.question import Given, contradiction, read_question

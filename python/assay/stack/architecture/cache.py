@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.model import Reference, Variable, number, where
 from assay.model.language.expression import Operand
-from assay.stack.architecture import parameters as p
-from assay.stack.architecture import shapes as s
+from assay.stack.architecture import parameters as p, shapes as s
 
 
 def _elements(heading: str, equals: Operand, reference: Reference) -> Variable:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from assay.model import Reference, Variable, cited, minimum, number, where
 from assay.model.language.expression import Operand
 from assay.stack import works
-from assay.stack.architecture import parameters as p
-from assay.stack.architecture import shapes as s
+from assay.stack.architecture import parameters as p, shapes as s
 
 _SCALING = cited(works.SCALING_LAWS, "sec. 2.1")
 _MEGATRON = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")

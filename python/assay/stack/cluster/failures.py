@@ -6,8 +6,7 @@ from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, wher
 from assay.stack import optimizer, works
 from assay.stack.architecture import parameters
 from assay.stack.cluster.nodes import DGX, node_gpus, scope
-from assay.stack.training import job as training_job
-from assay.stack.training import run as training_run
+from assay.stack.training import job as training_job, run as training_run
 
 _ZERO = cited(works.ZERO, "sec. 3.1")
 _LLAMA = cited(works.LLAMA_3, "sec. 3.3.4 and Table 5")

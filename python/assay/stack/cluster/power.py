@@ -17,8 +17,7 @@ from assay.stack.cluster.nodes import (
     scope,
     storage_power,
 )
-from assay.stack.gpu import power as gpu_power
-from assay.stack.gpu import rates as gpu_rates
+from assay.stack.gpu import power as gpu_power, rates as gpu_rates
 
 node_gpu_power = scope.declare(
     "node.gpu_power, P_GPUs [W/node]: power of all GPUs in a node", equals=node_gpus * gpu_power.power, reference=PARTS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.model import POSITIVE, Variable, cited, where
 from assay.stack import works
-from assay.stack.cluster import network, nodes
-from assay.stack.cluster import power as cluster_power
+from assay.stack.cluster import network, nodes, power as cluster_power
 from assay.stack.econ.tariff import scope
 from assay.stack.manufacturing import packages
 

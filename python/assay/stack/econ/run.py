@@ -8,8 +8,7 @@ from assay.stack.cluster import nodes
 from assay.stack.econ.rates import gpu_rate, rent
 from assay.stack.econ.tariff import electricity_price, scope
 from assay.stack.thermal import site
-from assay.stack.training import job as training_job
-from assay.stack.training import run as training_run
+from assay.stack.training import job as training_job, run as training_run
 
 _RENT = cited(works.DEEPSEEK_V3, "Table 1, rental price by GPU hour")
 _ENERGY = cited(works.LLAMA, "sec. 6, energy of a run")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from assay.model import Expression, Scope, Variable, ceil, cited, maximum, number, where
 from assay.stack import works
 from assay.stack.fits import approximate
-from assay.stack.kernels import device, fitted, roofline
-from assay.stack.kernels import gemm_constants as constants
+from assay.stack.kernels import device, fitted, gemm_constants as constants, roofline
 from assay.stack.kernels.combine import declare_interval, overlap, transfer_time
 
 scope = Scope("kernels.experts", "Grouped GEMM of experts")

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from assay.model import Expression, Scope, Variable, by_definition, ceil, cited, floor, maximum, minimum, number, where
 from assay.stack import works
 from assay.stack.fits import approximate
-from assay.stack.kernels import device, fitted, roofline
-from assay.stack.kernels import gemm_constants as constants
+from assay.stack.kernels import device, fitted, gemm_constants as constants, roofline
 from assay.stack.kernels.combine import cold_share, declare_interval, exposed, overlap, sharp_maximum, transfer_time
 
 scope = constants.scope

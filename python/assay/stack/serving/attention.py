@@ -5,8 +5,7 @@ from __future__ import annotations
 from assay.model import Expression, maximum, minimum, number, where
 from assay.stack.architecture import cache, parameters, shapes
 from assay.stack.kernels import attention_decode, attention_prefill, device, gemm_constants, passes
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine
+from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.load import BYTES_16_BIT, COLD, NO_WORK, Step, Work, only_where
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from assay.model import Expression, maximum, where
 from assay.stack.architecture import parameters, shapes
 from assay.stack.kernels import experts, passes
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine
+from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTE, BYTES_16_BIT, NO_WORK, Step, Work
 

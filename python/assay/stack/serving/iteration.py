@@ -13,8 +13,7 @@ from assay.stack import interconnect, works
 from assay.stack.architecture import parameters, shapes
 from assay.stack.collectives import node, templates
 from assay.stack.kernels import device
-from assay.stack.serving import attention, engine, exchange, feed_forward
-from assay.stack.serving import deployment as d
+from assay.stack.serving import attention, deployment as d, engine, exchange, feed_forward
 from assay.stack.serving.deployment import scope
 from assay.stack.serving.load import BYTES_16_BIT, NO_TIME, SUM, Load, Step, Work
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from assay.model import POSITIVE, by_definition, cited, maximum, number, where
 from assay.stack import interconnect, works
 from assay.stack.kernels import device
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine, loads, memory
+from assay.stack.serving import deployment as d, engine, loads, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 
 _ORCA = cited(works.ORCA, "sec. 3 and 4")

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from assay.model import Expression, Reference, Variable, cited, maximum, minimum, number, where
 from assay.stack import works
 from assay.stack.kernels import gemm
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine
+from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 
 _ORCA = cited(works.ORCA, "sec. 3 and 4")

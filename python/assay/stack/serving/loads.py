@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.model import cited, maximum, minimum
 from assay.stack import works
-from assay.stack.serving import deployment as d
-from assay.stack.serving import iteration, memory
+from assay.stack.serving import deployment as d, iteration, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 from assay.stack.serving.load import Load
 

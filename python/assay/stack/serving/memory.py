@@ -6,8 +6,7 @@ from assay.model import Expression, ceil, cited, equal, floor, maximum, minimum,
 from assay.stack import works
 from assay.stack.architecture import cache, parameters, shapes
 from assay.stack.gpu import rates as gpu_rates
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine
+from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import ONE_GPU, ONE_REQUEST, ONE_TOKEN, scope
 
 _POPE = cited("Pope et al. 2022, Efficiently Scaling Transformer Inference", "partitioning")

@@ -8,8 +8,7 @@ from assay.model import Expression, by_definition, cited, minimum, number, where
 from assay.stack import works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
-from assay.stack.serving import deployment as d
-from assay.stack.serving import latency, loads
+from assay.stack.serving import deployment as d, latency, loads
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.iteration import Iteration
 

@@ -11,8 +11,7 @@ from assay.stack import works
 from assay.stack.architecture import shapes as model
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device, passes
-from assay.stack.serving import deployment as d
-from assay.stack.serving import engine, iteration
+from assay.stack.serving import deployment as d, engine, iteration
 from assay.stack.serving.deployment import ONE_TOKEN, scope
 from assay.stack.serving.load import Load
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.model import Scope, cited
 from assay.stack import works
-from assay.stack.cluster import nodes
-from assay.stack.cluster import power as cluster_power
+from assay.stack.cluster import nodes, power as cluster_power
 
 scope = Scope("thermal", "Cooling, losses, and power usage effectiveness")
 

@@ -11,8 +11,7 @@ from fastapi.responses import Response
 
 from assay import stack
 from assay.scenario import built_in
-from assay.scenario.questions import comparing, receipts, resolving
-from assay.scenario.questions import graph as questions
+from assay.scenario.questions import comparing, graph as questions, receipts, resolving
 from assay.ui.api.reports import REFUSALS, answer
 from assay.ui.api.scenario import (
     MOST_VALUES,

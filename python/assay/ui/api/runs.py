@@ -12,9 +12,7 @@ from assay.improve.journal.run_folder import RunFolder
 from assay.report.stored import read_report
 from assay.report.verify import verify_report
 from assay.runs.rollback import roll_back
-from assay.runs.stored import compare_runs as compared
-from assay.runs.stored import list_runs as stored_runs
-from assay.runs.stored import show_run as shown
+from assay.runs.stored import compare_runs as compared, list_runs as stored_runs, show_run as shown
 from assay.ui import run_data
 from assay.ui.api.reports import REFUSALS, answer, send
 from assay.ui.errors import NotThereError

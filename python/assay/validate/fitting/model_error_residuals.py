@@ -23,8 +23,7 @@ from assay.validate.points import GroupedPoints
 from assay.validate.serving import predict as serving
 from assay.validate.serving.deployments import Deployment, deployment_of
 from assay.validate.sources import source_of
-from assay.validate.training import evaluation as training
-from assay.validate.training import predict as training_rows
+from assay.validate.training import evaluation as training, predict as training_rows
 from assay.validate.training.jobs import Job
 from assay.validate.training.kinds import LONG
 

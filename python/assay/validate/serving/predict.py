@@ -13,8 +13,7 @@ from assay.model.inputs import Inputs
 from assay.planner.sources import OWN_KERNELS
 from assay.scenario.includes import include_engine
 from assay.stack import registry
-from assay.validate import groups
-from assay.validate import intervals as sampled
+from assay.validate import groups, intervals as sampled
 from assay.validate.assumed import count_assumed
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case

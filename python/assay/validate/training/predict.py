@@ -12,8 +12,7 @@ import numpy as np
 from assay.catalog import constants
 from assay.errors import AssayError
 from assay.model.inputs import Inputs
-from assay.validate import groups
-from assay.validate import intervals as sampled
+from assay.validate import groups, intervals as sampled
 from assay.validate.cases import Case
 from assay.validate.folds import Fold, fold_of, folds_by_case
 from assay.validate.model_error import spreads_without_source, with_constants, with_spreads

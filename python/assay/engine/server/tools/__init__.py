@@ -1,16 +1,15 @@
 """Tool calls: the formats of model families, parsed from outputs as they arrive."""
 
-from assay.engine.server.tools.events import CallArguments, CallStart, Content, Event, ToolParser
-from assay.engine.server.tools.families import FAMILIES, Family, family_named, recognized
-
-__all__ = [
-    "FAMILIES",
-    "CallArguments",
-    "CallStart",
-    "Content",
-    "Event",
-    "Family",
-    "ToolParser",
-    "family_named",
-    "recognized",
-]
+from assay.engine.server.tools.events import (
+    CallArguments as CallArguments,
+    CallStart as CallStart,
+    Content as Content,
+    Event as Event,
+    ToolParser as ToolParser,
+)
+from assay.engine.server.tools.families import (
+    FAMILIES as FAMILIES,
+    Family as Family,
+    family_named as family_named,
+    recognized as recognized,
+)
