@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,14 @@ _MOST_NAMES = 8
 class Inputs:
     """Given values in base units: one number each, and the distribution behind some.
 
-    `correlations` are those of the normal scores of pairs of distributions.
+    `correlations` are those of the normal scores of pairs of distributions. `stated` are given
+    beside a scenario: such a value replaces what the scenario's values would make of it.
     """
 
     values: dict[str, float]
     distributions: dict[str, Distribution] = field(default_factory=dict)
     correlations: Correlations = field(default_factory=dict)
+    stated: frozenset[str] = frozenset()
 
     @property
     def given(self) -> dict[str, float | Distribution]:
@@ -60,11 +62,12 @@ def read_inputs(
     registry: Declarations,
     given: Inputs | Mapping[str, Given],
     correlations: Correlations | None = None,
+    stated: Collection[str] = (),
 ) -> Inputs:
     """Check names, units, bounds and finiteness of everything given."""
     if isinstance(given, Inputs):
         return given
-    inputs = Inputs({})
+    inputs = Inputs({}, stated=frozenset(stated))
     for name, item in given.items():
         variable = assignable(registry, name)
         value = read_given(variable, item)

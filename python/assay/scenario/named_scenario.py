@@ -19,6 +19,7 @@ from assay.model.resolving.resolver import Resolver
 from assay.model.uncertainty.correlation import Correlations
 from assay.scenario.companions import LINE_RATE, accelerator_of, follow, misfits, slower_network
 from assay.scenario.document import ScenarioDocument, read_document
+from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given
 from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
 from assay.scenario.refusals import refuse_impossible
 from assay.scenario.report import ScenarioReport, TargetReport
@@ -166,7 +167,9 @@ class Preset:
         reports = self._reports(resolver, chosen)
         if intervals:
             reports = self._with_variance(reports, resolver)
-        return ScenarioReport(self.name, tuple(reports), self.notes)
+        known = [target for _, target in chosen if target in resolver.values]
+        given_notes = notes_on_given(self.registry, inputs, self.variants, known)
+        return ScenarioReport(self.name, tuple(reports), (*given_notes, *self.notes))
 
     def variance_by_kind(
         self, targets: Sequence[str], nominal: Mapping[str, float] | None = None
@@ -193,7 +196,8 @@ class Preset:
             name: assignment.read(assignable(self.registry, name), exact=exact)
             for name, assignment in self.assignments.items()
         }
-        return read_inputs(self.registry, given, {} if exact else self.correlations)
+        stated = [n for n, given in self.assignments.items() if given.source == ON_COMMAND_LINE]
+        return read_inputs(self.registry, given, {} if exact else self.correlations, stated)
 
     def _with_variance(self, reports: list[TargetReport], resolver: Resolver) -> list[TargetReport]:
         uncertain = [report.target for report in reports if report.is_uncertain]

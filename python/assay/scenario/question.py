@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypedDict
 
@@ -22,6 +22,7 @@ from assay.model.registry import Registry
 from assay.model.resolving.resolution import Conflict, Resolution
 from assay.model.uncertainty.correlation import Correlations, read_correlation
 from assay.scenario import built_in
+from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given, with_stated_forms
 from assay.scenario.named_scenario import Preset
 from assay.scenario.refusals import refuse_impossible
 
@@ -46,8 +47,6 @@ class Given(TypedDict, total=False):
     correlate: Sequence[str] | None
 
 
-ON_COMMAND_LINE: Final = "given on the command line"
-"""The source of a value that no scenario or entry gives."""
 _KNOWN_PRESETS: Final = "assay list --presets lists the built-in ones"
 
 
@@ -68,12 +67,27 @@ class Question:
     @property
     def inputs(self) -> Inputs:
         """The given values with their correlations, checked."""
-        return read_inputs(self.registry, self.given, self.correlations)
+        stated = [name for name, source in self.sources.items() if source == ON_COMMAND_LINE]
+        return read_inputs(self.registry, self.given, self.correlations, stated)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the catalog entries that the scenario and the command line include."""
         return () if self.preset is None else self.preset.notes
+
+    def notes_on_given(
+        self,
+        targets: Sequence[str],
+        free: Collection[str] = (),
+        *,
+        switch: bool = True,
+        replaced: bool = True,
+    ) -> list[str]:
+        """What became of the values given beside the scenario; see `given_values`."""
+        return notes_on_given(
+            self.registry, self.inputs, self.variants, targets,
+            free=free, switch=switch, replaced=replaced,
+        )  # fmt: skip
 
     def resolve(self, target: str, *, switch: bool = True, intervals: bool = True) -> Resolution:
         """Resolve a variable at this point."""
@@ -97,6 +111,7 @@ def read_question(
         scenario = _include(scenario, registry, includes or (), model_config)
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
+    assigned, variants = with_stated_forms(assigned, variants, registry)
     given = read_inputs(registry, assigned).given
     sources = dict.fromkeys(given, ON_COMMAND_LINE)
     correlations = dict(read_correlation(text) for text in correlate or ())
@@ -220,6 +235,8 @@ def contradiction(
 
     if allow_conflicts:
         return None
-    fixed = {name: value for name, value in question.given.items() if name not in set(free)}
-    conflicts = find_conflicts(question.registry, fixed, question.variants, switch=switch)
+    varied, inputs = set(free), question.inputs
+    fixed = {name: value for name, value in inputs.values.items() if name not in varied}
+    point = replace(inputs, values=fixed)
+    conflicts = find_conflicts(question.registry, point, question.variants, switch=switch)
     return conflict_error(conflicts) if conflicts else None

@@ -106,11 +106,18 @@ class Conflict(NamedTuple):
     given: float
     computed: float
     relation: Relation
+    replaces: bool = False
+    """Whether the value was given beside a scenario, to be used instead of the computed one."""
 
     @property
     def text(self) -> str:
         """The conflict as one line of text."""
         shown = self.variable.format
+        if self.replaces:
+            return (
+                f"{self.variable.name}: {shown(self.given)} as given replaces "
+                f"{shown(self.computed)}, which {self.relation.name} computes"
+            )
         return (
             f"{self.variable.name} is given as {shown(self.given)}, "
             f"but {self.relation.name} gives {shown(self.computed)}"
@@ -163,6 +170,7 @@ class Resolution:
     `constraints` has every constraint that the given values determine, whatever the target, and
     those on the target's cone that they do not; `unjudged` has the others.
     `degradations` has one line for each loss of accuracy, such as fewer sample points.
+    `replaced` has computed values that one given beside the scenario stands for.
     """
 
     target: str
@@ -180,6 +188,7 @@ class Resolution:
     unjudged: list[ConditionVerdict] = field(default_factory=list, repr=False)
     taken: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     degradations: tuple[str, ...] = ()
+    replaced: list[Conflict] = field(default_factory=list)
 
     @property
     def truncations(self) -> list[str]:

@@ -87,7 +87,7 @@ def account(
         missing=resolver.missing(target),
         constraints=constraints,
         validity=resolver.validities(cone),
-        conflicts=resolver.conflicts(),
+        conflicts=[conflict for conflict in resolver.conflicts() if not conflict.replaces],
         switches=[switch for name, switch in resolver.switches.items() if name in cone],
         unjudged=unjudged,
         taken={
@@ -96,6 +96,7 @@ def account(
             if resolver.needs[name] is not relation.inputs and name in cone
         },
         degradations=degradations,
+        replaced=[conflict for conflict in resolver.conflicts() if conflict.replaces],
     )
 
 
@@ -154,10 +155,11 @@ def find_intervals(resolver: Resolver, targets: Sequence[str]) -> dict[str, Inte
 
 def find_conflicts(
     registry: Declarations,
-    given: Mapping[str, Given],
+    given: Inputs | Mapping[str, Given],
     variants: Mapping[str, str],
     *,
     switch: bool = True,
 ) -> list[Conflict]:
     """Given values that contradict their own equations, whatever the question."""
-    return make_resolver(registry, given, variants, switch=switch).conflicts()
+    conflicts = make_resolver(registry, given, variants, switch=switch).conflicts()
+    return [conflict for conflict in conflicts if not conflict.replaces]

@@ -284,9 +284,17 @@ class Resolver:
                 continue
             relation, value = computed
             if abs(value - pinned) > CONFLICT_TOLERANCE * max(abs(value), abs(pinned)):
-                conflicts.append(Conflict(variable, pinned, value, relation))
+                replaces = self._replaces(name, relation)
+                conflicts.append(Conflict(variable, pinned, value, relation, replaces))
         self._conflicts = conflicts
         return conflicts
+
+    def _replaces(self, name: str, relation: Relation) -> bool:
+        """Whether a pinned value is stated beside a scenario that says otherwise."""
+        stated = self.inputs.stated
+        if name not in stated:
+            return False
+        return any(n in self.inputs.values and n not in stated for n in self.cone(*relation.inputs))
 
     def _recompute(self, name: str) -> tuple[Relation, float] | None:
         variable = self.registry.variables[name]

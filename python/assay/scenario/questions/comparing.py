@@ -11,7 +11,8 @@ from assay.answers import Answer
 from assay.errors import InputError, MissingInputsError, one_of
 from assay.files import read_json
 from assay.model.language.variables import Variable
-from assay.scenario.question import ON_COMMAND_LINE, Given, Pairs, Question, read_question
+from assay.scenario.given_values import ON_COMMAND_LINE
+from assay.scenario.question import Given, Pairs, Question, read_question
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.remarks import remarks
 
@@ -123,7 +124,8 @@ class _Point:
         resolution = question.resolve(target, switch=switch, intervals=False)
         self.violated = [verdict.name for verdict in resolution.violated]
         broken = [f"violated: {v.name}: {v.meaning or v.text}" for v in resolution.violated]
-        self.notes = [f"{side}{note}" for note in (*broken, *remarks(resolution))]
+        given_notes = question.notes_on_given([target], switch=switch)
+        self.notes = [f"{side}{note}" for note in (*broken, *given_notes, *remarks(resolution))]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 from assay import stack
 from assay.answers import Answer
 from assay.errors import CheckFailedError, one_of
-from assay.scenario.question import ON_COMMAND_LINE, Given, Question, chosen_preset, read_question
+from assay.scenario.given_values import ON_COMMAND_LINE
+from assay.scenario.question import Given, Question, chosen_preset, read_question
 
 if TYPE_CHECKING:
     from assay.model.auditing.audit import AuditReport

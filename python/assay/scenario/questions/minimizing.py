@@ -14,6 +14,7 @@ from assay.errors import (
     InputError,
     MissingInputsError,
 )
+from assay.model.optimizing.choices import VARIANT_PREFIX
 from assay.scenario.includes import known_groups
 from assay.scenario.question import Given, Question, contradiction, read_question
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
@@ -117,6 +118,10 @@ def minimize(
             return CheckFailedError(f"violated: {', '.join(violated)}")
         return conflict
 
+    def on_given(question: Question, choices: Iterable[str]) -> list[str]:
+        varied = {name.removeprefix(VARIANT_PREFIX) for name in choices}
+        return question.notes_on_given([target], varied, switch=switch, replaced=False)
+
     if catalog:
         combinations = entry_combinations(catalog, **given)
         registry = combinations[0].question.registry
@@ -129,7 +134,7 @@ def minimize(
             optimum,
             tuple(every),
             problem=problem_of(best.question, choices, optimum),
-            notes=[*optimum.notes, *best.question.notes],
+            notes=[*on_given(best.question, choices), *optimum.notes, *best.question.notes],
         )
     question = read_question(**given)
     choices = read_choices(question.registry, over)
@@ -140,7 +145,7 @@ def minimize(
     return MinimizeAnswer(
         optimum,
         problem=problem_of(question, choices, optimum),
-        notes=[*optimum.notes, *question.notes],
+        notes=[*on_given(question, choices), *optimum.notes, *question.notes],
     )
 
 

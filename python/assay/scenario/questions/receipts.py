@@ -47,5 +47,6 @@ def receipt(
     problem = problem_with(
         lines.resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
-    notes = [*remarks(lines.resolution), *question.notes, *lines.notes]
+    given_notes = question.notes_on_given([target], switch=switch)
+    notes = [*given_notes, *remarks(lines.resolution), *question.notes, *lines.notes]
     return ReceiptAnswer(lines, problem=problem, notes=notes)

@@ -12,9 +12,10 @@ from assay.errors import AssayError, CheckFailedError, EvaluationError, MissingI
 from assay.plurals import count
 from assay.scenario import built_in
 from assay.scenario.audit import ScenarioAudit, audit_scenario
+from assay.scenario.given_values import ON_COMMAND_LINE, with_stated_forms
 from assay.scenario.includes import include
 from assay.scenario.named_scenario import Preset
-from assay.scenario.question import ON_COMMAND_LINE, Pairs, conflict_error, find_preset, read_pairs
+from assay.scenario.question import Pairs, conflict_error, find_preset, read_pairs
 from assay.scenario.report import ScenarioReport, TargetReport
 
 
@@ -77,11 +78,12 @@ def _changed(
     """The scenario with further entries, values and variants."""
     if includes:
         preset = preset.with_includes([include(path, preset.registry) for path in includes])
-    values = {
-        name: SourcedValue(text, ON_COMMAND_LINE, "assumed")
-        for name, text in read_pairs("--assign", 'name="value unit"', assign).items()
-    }
+    assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
+    assigned, variants = with_stated_forms(assigned, variants, preset.registry)
+    values = {
+        name: SourcedValue(text, ON_COMMAND_LINE, "assumed") for name, text in assigned.items()
+    }
     return preset.with_values(values, variants) if values or variants else preset
 
 

@@ -50,7 +50,9 @@ def resolve(
     problem = problem_with(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
-    return ResolveAnswer(resolution, problem=problem, notes=[*remarks(resolution), *question.notes])
+    given_notes = question.notes_on_given([target], switch=switch)
+    notes = [*given_notes, *remarks(resolution), *question.notes]
+    return ResolveAnswer(resolution, problem=problem, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def explain(
     problem = problem_with(
         resolution, fail_on_violated=fail_on_violated, allow_conflicts=allow_conflicts
     )
-    return ExplainAnswer(question, provenance, others, problem=problem, notes=question.notes)
+    notes = [*question.notes_on_given([target], switch=switch), *question.notes]
+    return ExplainAnswer(question, provenance, others, problem=problem, notes=notes)
 
 
 def _further_targets(question: Question, resolver: Resolver, target: str) -> dict[str, str]:

@@ -51,5 +51,8 @@ def solve(
     )
     if problem is None and violated and fail_on_violated:
         problem = CheckFailedError(f"violated: {', '.join(violated)}")
-    notes = [*validity_remarks(solution.validity), *solution.notes, *question.notes]
+    given_notes = question.notes_on_given(list(solution.required), unknown, switch=switch)
+    notes = [
+        *given_notes, *validity_remarks(solution.validity), *solution.notes, *question.notes
+    ]  # fmt: skip
     return SolveAnswer(solution, problem=problem, notes=notes)

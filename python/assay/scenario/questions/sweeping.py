@@ -170,7 +170,11 @@ def sweep(
     return SweepAnswer(
         table,
         problem=conflict or _violated_somewhere(list(table.violations), fail_on_violated),
-        notes=[*table.notes, *question.notes],
+        notes=[
+            *question.notes_on_given(targets, list(axes), switch=switch, replaced=False),
+            *table.notes,
+            *question.notes,
+        ],
     )
 
 
@@ -260,7 +264,9 @@ def _sweep_entries(
         except MissingInputsError as error:
             swept.append(SweptEntries(entries, None, tuple(error.names), question.notes))
             continue
-        swept.append(SweptEntries(entries, table, notes=(*question.notes, *table.notes)))
+        on_given = question.notes_on_given(targets, list(axes), switch=switch, replaced=False)
+        notes = (*on_given, *question.notes, *table.notes)
+        swept.append(SweptEntries(entries, table, notes=notes))
     shown = tuple(registry.variable(name) for name in dict.fromkeys(targets))
     variables = tuple(registry.variable(name) for name in axes)
     return CatalogSweep(tuple(groups), variables, shown, tuple(swept))
