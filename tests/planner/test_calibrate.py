@@ -136,7 +136,7 @@ def test_values_of_a_cpu() -> None:
     assert given["kernels.gemm.launch_time"] == pytest.approx(2e-6)
     assert given["kernels.gemm.read_share"] == pytest.approx(0.5)
     assert given["kernels.decode.launch_time"] == pytest.approx(1e-6)
-    assert given["kernels.decode.read_share"] == pytest.approx(0.5)
+    assert given["kernels.decode.rise_share"] == pytest.approx(0.5)
     assert given["kernels.prefill.sustained_share"] == pytest.approx(0.25)
     assert set(given) <= set(stack.registry().variables)
 

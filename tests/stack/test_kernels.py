@@ -128,6 +128,17 @@ def test_no_kernel_beats_the_roofline(
     assert time > max(flops / peak, size / bandwidth)
 
 
+@pytest.mark.parametrize("system", ["a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "l40s"])
+def test_no_share_of_the_memory_bandwidth_is_above_one(stack: Registry, system: str) -> None:
+    long = {**DECODE, "batch": 512}
+    for kernel in ("gemm", "decode", "experts"):
+        assert 0 < value(stack, kernel, "read_share", {}, system) <= 1
+    bandwidth = stack.resolve("kernels.device.memory_bandwidth", given("decode", long, system))
+    cached = 512 * 8 * 256 * 8192 * 2
+    read_time = value(stack, "decode", "read_time", long, system)
+    assert read_time >= cached / bandwidth.require_value() * (1 - 1e-9)
+
+
 # Timed on an H200 through PyTorch in a CUDA graph, 16 bits, one row, weights cold.
 @pytest.mark.parametrize(
     ("columns", "depth", "microseconds"),

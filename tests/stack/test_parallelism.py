@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assay.model import Registry
+from assay.model.resolving.resolution import Resolution
+from assay.scenario.question import read_question
 from assay.stack import registry as whole_stack
 
 GIB = 2**30
@@ -211,9 +213,64 @@ def test_splits_that_do_not_divide_violate_constraints(
     assert names == {f"parallelism.{name}" for name in violated}
 
 
+def memory(model: str, accelerator: str, values: dict[str, str]) -> Resolution:
+    question = read_question(
+        preset="llama3_8b_8_h100_training",
+        includes=[f"models/{model}", f"accelerators/{accelerator}"],
+        assign=values,
+    )
+    return question.resolve("parallelism.memory.total", intervals=False)
+
+
+# Of two gathered layers a GPU holds weights and gradients of 16 bits: 2 x (2 + 2) byte for the mean
+# layer, which has 10.97 and 2.49 billion weights with all 256 and 128 experts.
+@pytest.mark.parametrize(
+    ("model", "accelerator", "gpus", "gathered", "total"),
+    [
+        ("deepseek-v3", "h200_sxm", 128, 10.97e9, 172),
+        ("qwen3-235b-a22b", "h100_sxm", 64, 2.488e9, 85.3),
+    ],
+)
+def test_gathered_layers_hold_all_experts(
+    model: str, accelerator: str, gpus: int, gathered: float, total: float
+) -> None:
+    values = {
+        "training.gpus": f"{gpus} GPU", "parallelism.recompute": "2",
+        "architecture.sequence": "4096 token",
+    }  # fmt: skip
+    found = memory(model, accelerator, values)
+    assert found.values["parallelism.gathered_parameters"] == pytest.approx(gathered, rel=2e-3)
+    assert found.require_value() / GIB == pytest.approx(total, rel=5e-3)
+    assert "parallelism.fits_memory" in {verdict.name for verdict in found.violated}
+    split = memory(model, accelerator, {**values, "parallelism.expert": "8"})
+    assert split.require_value() < found.require_value()
+
+
+def test_published_layout_of_deepseek_v3_fits_its_gpus() -> None:
+    """DeepSeek-AI 2024, sec. 3: 2,048 H800 of 80 GB, PP16, EP64, ZeRO-1, no TP, DualPipe, FP8."""
+    layout = {
+        "training.gpus": "2048 GPU", "training.batch": "15360", "training.compute_bits": "8",
+        "architecture.sequence": "4096 token", "parallelism.pipeline": "16",
+        "parallelism.expert": "64", "parallelism.zero_stage": "1", "parallelism.schedule": "3",
+        "optimizer.moment_bytes": "2 byte", "optimizer.gradient_bytes": "4 byte",
+        "cluster.nodes": "256 node",
+    }  # fmt: skip
+    compact = memory("deepseek-v3", "h800_sxm", {**layout, "parallelism.compact": "1"})
+    assert "parallelism.fits_memory" not in {verdict.name for verdict in compact.violated}
+    whole = memory("deepseek-v3", "h800_sxm", layout)
+    assert "parallelism.fits_memory" in {verdict.name for verdict in whole.violated}
+
+
 @pytest.mark.parametrize(
     ("layers", "stages", "interleave", "fullest"),
-    [(80, 8, 1, 10), (80, 8, 5, 10), (126, 16, 1, 7.875), (61, 16, 1, 4), (61, 1, 1, 61)],
+    [
+        (80, 8, 1, 10),
+        (80, 8, 5, 10),
+        (126, 16, 1, 8),
+        (126, 16, 8, 8),
+        (61, 16, 1, 4),
+        (61, 1, 1, 61),
+    ],
 )
 def test_fullest_stage(
     registry: Registry, layers: int, stages: int, interleave: int, fullest: float

@@ -19,7 +19,7 @@ from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
 _SHARES: Final = (
     "kernels.gemm.read_share",
-    "kernels.decode.read_share",
+    "kernels.decode.rise_share",
     "kernels.experts.read_share",
 )
 _SPREADS: Final = tuple(

@@ -39,6 +39,7 @@ _ZERO = cited(works.ZERO, "sec. 3.1 and 5")
 _BUFFERS = cited(works.ZERO, "sec. 3.2, temporary buffers")
 _ACTIVATIONS = cited(works.ACTIVATION_RECOMPUTATION, "sec. 4")
 _RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 5")
+_COMPACT = cited(works.DEEPSEEK_V3, "sec. 3.2.3 and 3.3.3")
 _CONTEXT = cited(works.RING_ATTENTION)
 _EXPERTS = cited(works.GSHARD)
 _EXPERT_TENSOR = cited(
@@ -82,6 +83,12 @@ recompute = scope.choice(
     {"none": "none", "selective": "attention", "full": "every layer"},
     reference=_RECOMPUTE,
     **_SCENARIO,
+)
+compact = scope.flag(
+    "compact, u_c: 1: activations are kept in 8 bits, and norms, activation functions and expansions of latents are "
+    "computed again. Unless given, 0",
+    equals=number("0"),
+    reference=_COMPACT,
 )
 data = scope.declare("data, d: data-parallel replicas", bounds=(1, None), reference=_SPLIT, nature="count")
 micro_batches = scope.declare(
@@ -131,6 +138,13 @@ shard_parameters = scope.declare(
     equals=((parameters.parameters - expert_weights) / tensor + expert_weights / (expert * expert_tensor)) / pipeline,
     reference=_SPLIT,
 )
+gathered_parameters = scope.declare(
+    "gathered_parameters, N_g: weights of a layer gathered whole on one GPU, mean over layers: all experts of its "
+    "expert-parallel rank, whichever of them tokens choose",
+    equals=(parameters.layer_parameters - expert_weights / shapes.layers) / tensor
+    + expert_weights / (shapes.layers * expert * expert_tensor),
+    reference=_ZERO,
+)
 owned_parameters = scope.declare(
     "owned_parameters, N_o: weights per GPU with fully sharded states",
     equals=parameters.parameters / (tensor * pipeline * shards),
@@ -145,11 +159,8 @@ def is_whole(value: Expression) -> Expression:
 
 _slots = pipeline * interleave
 fullest_stage = scope.declare(
-    "fullest_stage, L_p: layers of the fullest stage; where the first and last have one less each, embedding "
-    "and head take their place",
-    equals=where(
-        is_whole((shapes.layers + 2) / _slots), shapes.layers / pipeline, ceil(shapes.layers / _slots) * interleave
-    ),
+    "fullest_stage, L_p: layers of the fullest stage: all of them without a pipeline",
+    equals=where(pipeline > 1, ceil(shapes.layers / _slots) * interleave, shapes.layers),
     reference=_SPLIT,
 )
 
@@ -197,6 +208,12 @@ ffn_width = scope.declare(
     / shapes.layers,
     reference=_EXPERTS,
 )
+expert_input_width = scope.declare(
+    "expert_input_width, h_x: elements of a token's copies for its experts in a layer, the mean over layers",
+    equals=where(shapes.experts > 0, parameters.expert_layers / shapes.layers * shapes.experts_per_token, 0)
+    * shapes.hidden,
+    reference=_EXPERTS,
+)
 shared_width = scope.declare(
     "activation.whole, w_0 [byte]: activation bytes per token and layer replicated on tensor ranks: inputs of "
     "GEMMs and norms, masks of dropout where it is applied",
@@ -205,10 +222,34 @@ shared_width = scope.declare(
 )
 split_width = scope.declare(
     "activation.split, w_1 [byte]: activation bytes per token and layer sharded over tensor ranks: queries, "
-    "keys, values, attention outputs, feed-forward",
+    "keys, values, attention outputs, feed-forward, inputs of experts",
     equals=number("2 byte")
-    * (parameters.query_size + parameters.kv_size + parameters.output_size + shapes.ffn_matrices * ffn_width),
+    * (
+        parameters.query_size
+        + parameters.kv_size
+        + parameters.output_size
+        + shapes.ffn_matrices * ffn_width
+        + expert_input_width
+    ),
     reference=_ACTIVATIONS,
+)
+# Inputs of the norms, latents or else queries, keys and values, and outputs of attention stay in 16 bits; inputs
+# of experts and of activation functions have 8.
+compact_width = scope.declare(
+    "activation.compact, w_c [byte]: activation bytes of a token in a layer on one rank, kept in 8 bits",
+    equals=number("4 byte") * shapes.hidden / where(sequence_parallel, tensor, 1)
+    + number("2 byte")
+    * where(
+        shapes.latent_width > 0,
+        shapes.query_width + shapes.latent_width + shapes.rotary_width,
+        (parameters.query_size + parameters.kv_size) / tensor,
+    )
+    + (
+        number("2 byte") * parameters.output_size
+        + number("1 byte") * ((shapes.ffn_matrices - 1) * ffn_width + expert_input_width)
+    )
+    / tensor,
+    reference=_COMPACT,
 )
 score_width = scope.declare(
     "activation.scores, w_2 [byte]: activation bytes of attention logits per token and layer",
@@ -225,7 +266,11 @@ activation_width = scope.declare(
     equals=where(
         recompute.is_("full"),
         number("2 byte") * shapes.hidden,
-        where(sequence_parallel, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
+        where(
+            compact,
+            compact_width,
+            where(sequence_parallel, shared_width / tensor, shared_width) + (split_width + score_width) / tensor,
+        ),
     ),
     reference=_ACTIVATIONS,
 )
@@ -265,7 +310,7 @@ workspace_memory = _memory(
     * (
         where(
             zero_stage.is_("weights"),
-            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * parameters.active_layer_parameters / tensor,
+            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * gathered_parameters,
             number("0 byte"),
         )
         + where(recompute.is_("full"), tokens * (shared_width + split_width) / tensor, number("0 byte"))
@@ -305,6 +350,18 @@ scope.inequality(
     (interleave <= 1) | is_whole(micro_batches / pipeline),
     "interleaved 1F1B: micro-batches are a multiple of the pipeline stages",
     reference=_BUBBLE,
+)
+scope.inequality(
+    "schedule_whole",
+    schedule.is_("1f1b") | (interleave <= 1),
+    "only 1F1B interleaves virtual stages",
+    reference=_ZERO_BUBBLE,
+)
+scope.inequality(
+    "dualpipe_even",
+    ~_is_bidirectional | (is_whole(pipeline / 2) & is_whole(micro_batches / 2)),
+    "DualPipe has an even number of stages and of micro-batches",
+    reference=_ZERO_BUBBLE,
 )
 scope.inequality("replicas_divide", is_whole(data), "GPUs divide evenly over replicas", reference=_SPLIT)
 scope.inequality(

@@ -10,7 +10,7 @@ from assay.errors import AssayError
 from assay.model.inputs import Given, Inputs, read_inputs
 from assay.model.language.dynamics import Stochastic
 from assay.model.resolving.constraint_verdicts import ConstraintVerdicts, judge_constraints
-from assay.model.resolving.resolution import Conflict, Resolution, TargetValue
+from assay.model.resolving.resolution import ConditionVerdict, Conflict, Resolution, TargetValue
 from assay.model.resolving.resolver import Resolver
 from assay.model.selection import check_variants
 
@@ -86,7 +86,7 @@ def account(
         trace=resolver.trace(cone),
         missing=resolver.missing(target),
         constraints=constraints,
-        validity=resolver.validities(cone),
+        validity=_validity_in_use(resolver, target, cone),
         conflicts=[conflict for conflict in resolver.conflicts() if not conflict.replaces],
         switches=[switch for name, switch in resolver.switches.items() if name in cone],
         unjudged=unjudged,
@@ -98,6 +98,14 @@ def account(
         degradations=degradations,
         replaced=[conflict for conflict in resolver.conflicts() if conflict.replaces],
     )
+
+
+def _validity_in_use(resolver: Resolver, target: str, cone: set[str]) -> list[ConditionVerdict]:
+    """Verdicts on the approximations that the value depends on."""
+    verdicts = resolver.validities(cone)
+    if all(verdict.status == "true" for verdict in verdicts):
+        return verdicts
+    return resolver.validities(resolver.cone_in_use(target))
 
 
 def resolvable(resolver: Resolver, targets: Iterable[str]) -> list[str]:

@@ -259,8 +259,27 @@ class Resolver:
             stack.extend(n for n in reversed(gaps) if n not in seen)
         return name
 
+    def cone_in_use(self, target: str) -> set[str]:
+        """The target and what its value depends on: of a choice, the branch that it takes.
+
+        A kernel that a choice leaves out may be as far outside its table as it likes.
+        """
+        known = self.known_values
+        seen = {target}
+        stack = [target]
+        while stack:
+            name = stack.pop()
+            needs = self.needs.get(name, ())
+            if (relation := self.chosen.get(name)) is not None and needs is relation.inputs:
+                needs = relation.evaluate_partly(known)[1]
+            for needed in needs:
+                if needed not in seen:
+                    seen.add(needed)
+                    stack.append(needed)
+        return seen
+
     def validities(self, cone: set[str]) -> list[ConditionVerdict]:
-        """Verdicts on the validity of every approximation in use."""
+        """Verdicts on the validity of every approximation in a cone."""
         verdicts = []
         for name in list(self.values):
             relation = self.chosen.get(name)

@@ -16,6 +16,9 @@ FORMAT: Final = "assay.calibration/1"
 QUIET_CORES: Final = 0.1
 """Cores that other processes may keep busy before a calibration says that it was disturbed."""
 
+_RENAMED: Final = {"kernels.decode.read_share": "kernels.decode.rise_share"}
+"""Names in older files, and today's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -89,7 +92,10 @@ def from_data(data: Any, source: str) -> Calibration:
             date=str(data["date"]),
             seconds=_number(data["seconds"]),
             ceilings={str(name): _ceiling(ceiling) for name, ceiling in data["ceilings"].items()},
-            given={str(name): _number(value) for name, value in data["given"].items()},
+            given={
+                _RENAMED.get(str(name), str(name)): _number(value)
+                for name, value in data["given"].items()
+            },
             accelerator=str(data["accelerator"]),
             failed=tuple(str(name) for name in data["failed"]),
             other_cores=None if other is None else _number(other),

@@ -31,7 +31,7 @@ MEMORY_SHARES: Final = (
     "kernels.gemm.cast_share",
     "kernels.prefill.stream_share",
     "kernels.prefill.cache_share",
-    "kernels.decode.read_share",
+    "kernels.decode.rise_share",
     "kernels.decode.query_share",
     "kernels.passes.share",
     "kernels.passes.cached_share",
@@ -66,7 +66,7 @@ _CPU_CONSTANTS: Final[Mapping[str, float]] = {
     "kernels.decode.tile_time": 0.0,
     "kernels.decode.single_time": 0.0,
     "kernels.decode.key_time": 0.0,
-    "kernels.decode.read_share": 1.0,
+    "kernels.decode.rise_share": 1.0,
     "kernels.decode.ramp": 0.0,
     "kernels.decode.reach_share": 1.0,
     "kernels.decode.split_time": 0.0,
@@ -275,7 +275,7 @@ def _operations(ceilings: Mapping[str, Ceiling], threads: int, read: float) -> d
             values[f"kernels.{kernel}.launch_time"] = layer.overhead
     attention = lookup.affine(select(ceilings, "decode attention", dtype="bf16", threads=threads))
     if attention is not None:
-        values["kernels.decode.read_share"] = min(attention.rate / read, 1.0)
+        values["kernels.decode.rise_share"] = min(attention.rate / read, 1.0)
         values["kernels.decode.launch_time"] = attention.overhead
         values["kernels.prefill.launch_time"] = attention.overhead
     peak = _measured_peak(ceilings, ("bf16", "f32"), (), (), threads=threads)

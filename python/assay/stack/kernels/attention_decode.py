@@ -40,7 +40,16 @@ launch_time = _constant("launch_time, t_0 [s as us]: time of the kernels without
 tile_time = _constant("tile_time, tau_q [s as us]: time of a tile besides its keys")
 single_time = _constant("single_time, tau_1 [s as us]: time of a tile of one query head besides its keys")
 key_time = _constant("key_time, tau_k [s as ns]: time of a key of width 128 in one tile")
-read_share = _constant("read_share, r_r: achieved bandwidth of KV-cache reads, over the data sheet's")
+rise_share = _constant(
+    "rise_share, r_i: bandwidth that the ramp of KV-cache reads rises to, over the data sheet's; above 1 the memory "
+    "ends the rise"
+)
+read_share = scope.declare(
+    "read_share, r_r: achieved bandwidth of large KV-cache reads, over the data sheet's",
+    bounds=fitted.EFFICIENCY,
+    equals=minimum(rise_share, 1),
+    reference=cited(works.ROOFLINE, "no kernel reads faster than the memory"),
+)
 ramp = _constant("ramp, x_0 [byte as MB]: read size at half of the achieved bandwidth")
 reach_share = _constant("reach_share, r_h: keys and values that stay in L2, over its capacity")
 split_time = _constant("split_time, t_s [s as us]: time to combine KV splits, per doubling of their number")
@@ -94,10 +103,11 @@ def declare(
         library=library,
     )
     cold = cached * cold_share(shape.footprint, reach_share * device.cache_capacity)
+    rising = transfer_time(cold, rise_share * device.memory_bandwidth, ramp)
     read_time = approximate(
         into,
         f"{prefix}read_time, t_r [s as us]: time of {what} to read keys and values from memory",
-        transfer_time(cold, read_share * device.memory_bandwidth, ramp),
+        maximum(rising, cold / (read_share * device.memory_bandwidth)),
         valid=shape.batch <= MOST_SEQUENCES,
         reference=fitted.FITTED,
         library=library,
@@ -123,7 +133,7 @@ def declare(
         f"{prefix}time, t [s as us]: time of {what}",
         launch_time
         + sequence_time * shape.batch
-        + maximum(sharp_maximum(waves * per_tile, read_time), least)
+        + maximum(sharp_maximum(waves * per_tile, rising), read_time, least)
         + split_time * log2(parts)
         + queries / (query_share * device.memory_bandwidth)
         + where(regrouped, regroup_time, number("0 s")),

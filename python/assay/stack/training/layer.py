@@ -17,6 +17,7 @@ from assay.stack.training.weights import declare_weight, is_low_precision, tenso
 _COUNTED = cited(works.DATA_MOVEMENT)
 _BACKWARD = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
+_COMPACT = cited(works.DEEPSEEK_V3, "sec. 3.2.3")
 _HALF = number("2 byte")
 
 is_gated = shapes.ffn_matrices.is_("gated")
@@ -121,4 +122,37 @@ backward_passes = passes.declare(
     elementwise_size * 1.75 + cast_elements * number("6 byte"),
     _kernels * 1.5,
     what="norms, sums, activations and casts of a layer, backward",
+)
+
+# What compact activations leave out and the backward pass computes again.
+expansion_share = scope.declare(
+    "layer.expansion_share, s_x: share of the FLOPs of queries, keys and values that expand latents",
+    bounds=(0, 1),
+    equals=where(
+        shapes.latent_width > 0,
+        (
+            shapes.query_width * parameters.query_size
+            + shapes.latent_width * shapes.heads * (shapes.head_size - shapes.rotary_width + shapes.value_size)
+        )
+        / (projection_columns * shapes.hidden),
+        0,
+    ),
+    reference=_COMPACT,
+)
+expansion_flops = scope.declare(
+    "layer.expansion_flops, F_x [FLOP as GFLOP]: FLOPs of expanding latents once in a layer and pass",
+    equals=number("2 FLOP") * tokens * expansion_share * projection_columns * shapes.hidden / tensor,
+    reference=_COMPACT,
+)
+repeated_passes = passes.declare(
+    scope,
+    "layer.repeated_passes.",
+    rows * shapes.hidden * number("8 byte") + tokens * parallelism.ffn_width / tensor * number("6 byte"),
+    3,
+    what="norms and activations of a layer, computed again",
+)
+repeated_time = scope.declare(
+    "layer.repeated_time, t_r [s as us]: what a layer with compact activations computes again in one pass",
+    equals=where(parallelism.compact, expansion_share * projection.forward + repeated_passes.time, number("0 s")),
+    reference=_COMPACT,
 )

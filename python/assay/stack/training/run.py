@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, fitted
+from assay.model import POSITIVE, by_definition, cited, fitted, number, where
 from assay.stack import parallelism, works
-from assay.stack.architecture import operations
+from assay.stack.architecture import operations, shapes
 from assay.stack.gpu import rates as gpu_rates
 from assay.stack.kernels import device
-from assay.stack.training import attention
+from assay.stack.training import attention, layer
 from assay.stack.training.job import compute_bits, gpus, scope, tokens_per_step
 from assay.stack.training.step import flops_per_step, peak_flops, step_time
 from assay.stack.training.weights import forward_passes_of
@@ -90,6 +90,11 @@ executed_flops = scope.declare(
     * (
         (forward_passes_of(parallelism.recompute) - 1) * operations.projection_flops
         + (attention.forwards - 1) * operations.attention_flops
+        + where(
+            parallelism.compact,
+            number("2 FLOP/token") * layer.expansion_share * layer.projection_columns * shapes.hidden * shapes.layers,
+            number("0 FLOP/token"),
+        )
     ),
     reference=_RECOMPUTE,
 )

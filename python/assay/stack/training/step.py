@@ -58,6 +58,7 @@ layer_compute = scope.declare(
     + layer.products_backward
     + layer.forward_pass_count * layer.forward_passes.time
     + layer.backward_passes.time
+    + layer.repeated_time
     + attention_error * (attention.forwards * attention.forward_time + attention.backward_time),
     reference=_RECOMPUTE,
 )
@@ -86,12 +87,7 @@ layer_traffic = scope.declare(
     + where(software.overlap, _exchange - _hidden_exchange + contention * _hidden_exchange, _exchange),
     reference=_RECOMPUTE,
 )
-_slots = parallelism.pipeline * parallelism.interleave
-stage_layers = scope.declare(
-    "stage.layers, L_s: layers of the longest stage",
-    equals=where(parallelism.pipeline > 1, ceil(shapes.layers / _slots) * parallelism.interleave, shapes.layers),
-    reference=_STAGES,
-)
+stage_layers = parallelism.fullest_stage
 # The first and last stage may have one layer less, to balance embedding and head.
 _left_out = ceil((parallelism.pipeline * stage_layers - shapes.layers) / 2)
 head_extra = scope.declare(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.model import by_definition, cited, minimum, where
-from assay.stack import software, works
+from assay.model import by_definition, cited, minimum, number, where
+from assay.stack import parallelism, software, works
 from assay.stack.gpu import power as gpu_power
 from assay.stack.kernels import device
 from assay.stack.training import attention, experts, head, layer
@@ -34,6 +34,7 @@ layer_flops = scope.declare(
     + layer.output.flops
     + (1 - expert_share) * (layer.up.flops + layer.down.flops)
     + expert_share * (experts.up.flops + experts.down.flops)
+    + where(parallelism.compact, layer.expansion_flops, number("0 FLOP"))
     + where(
         _is_unfused,
         (2 * attention.forwards + 4) * attention.score_gemm.flops,
@@ -49,6 +50,7 @@ layer_size = scope.declare(
     + expert_share * (experts.up.size + experts.down.size)
     + layer.forward_pass_count * layer.forward_passes.size
     + layer.backward_passes.size
+    + where(parallelism.compact, layer.repeated_passes.size, number("0 byte"))
     + where(
         _is_unfused,
         (2 * attention.forwards + 4) * attention.score_gemm.size

@@ -80,7 +80,7 @@ PRIORS: dict[str, dict[str, Prior]] = {
         "kernels.decode.tile_time": Prior(2.5e-6, "s"),
         "kernels.decode.single_time": Prior(2e-6, "s"),
         "kernels.decode.key_time": Prior(1e-8, "s", 100),
-        "kernels.decode.read_share": Prior(1.0, "1", 2),
+        "kernels.decode.rise_share": Prior(1.0, "1", 2),
         "kernels.decode.ramp": Prior(1e7, "byte", 100),
         "kernels.decode.reach_share": Prior(0.6, "1", 10),
         "kernels.decode.split_time": Prior(0.5e-6, "s"),

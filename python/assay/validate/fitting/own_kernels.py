@@ -76,7 +76,7 @@ def attention() -> dict[str, float]:
         "kernels.decode.element": 2.0, "kernels.decode.kv_element": 2.0,
         "kernels.decode.footprint": 1e12,
     }  # fmt: skip
-    free = ("launch_time", "tile_time", "read_share", "split_time")
+    free = ("launch_time", "tile_time", "rise_share", "split_time")
     start = np.log([2e-6, 1e-6, 0.89, 1e-6])
     names = sorted(
         {
