@@ -18,6 +18,22 @@ def test_stream_read_sums_all_elements(count: int) -> None:
     assert float(out[0]) == np.float32(host.sum(dtype=np.float64))
 
 
+@pytest.mark.parametrize(("count", "repeats"), [(1, 1), (70_001, 1), (1 << 22, 9), (20_000_003, 2)])
+def test_sums_are_exact_in_fp32_in_any_order(count: int, repeats: int) -> None:
+    # A calibration of 960 MiB on one thread failed: its FP32 lanes exceeded 2^24.
+    part = inputs.integers_with_exact_sum(count, 1, repeats)
+    host = np.tile(part, repeats)
+    exact = host.sum(dtype=np.float64)
+    assert 0 < exact <= 2**24 or count == 1
+    one_lane = np.add.accumulate(host, dtype=np.float32)[-1]
+    backwards = np.add.accumulate(host[::-1], dtype=np.float32)[-1]
+    assert one_lane == backwards == exact
+    device = Device("cpu")
+    out = xp.empty((1,), dtype=xp.float32, device=device)
+    ceilings.stream_read_into(inputs.upload(device, host), out)
+    assert float(out[0]) == exact
+
+
 @pytest.mark.parametrize("count", [1, 17, 191, 193, 12_288])
 def test_stream_copy_and_fma(count: int) -> None:
     device = Device("cpu")

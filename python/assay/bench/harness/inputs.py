@@ -48,9 +48,27 @@ def standard_normal(shape: tuple[int, ...], seed: int) -> NumPyArray:
     return drawn
 
 
+_EXACT_IN_FP32 = 2**24
+"""FP32 has every integer up to here."""
+
+
 def small_integers(size: int, seed: int) -> NumPyArray:
-    """Small integers as f32, whose sums are exact in any order."""
+    """Small integers as f32, whose sums are exact in FP64."""
     return np.random.default_rng(seed).integers(0, 16, size).astype(np.float32)
+
+
+def integers_with_exact_sum(size: int, seed: int, repeats: int = 1) -> NumPyArray:
+    """Integers as f32 whose sum, repeated so often, is exact in FP32 in any order and grouping.
+
+    No partial sum exceeds 2^24, up to which FP32 has every integer. Where there are more values
+    than that, one in so many is 1 and the others are 0.
+    """
+    largest = min(_EXACT_IN_FP32 // max(size * repeats, 1), 15)
+    if largest:
+        return np.random.default_rng(seed).integers(0, largest + 1, size).astype(np.float32)
+    values = np.zeros(size, np.float32)
+    values[:: -(-size * repeats // (_EXACT_IN_FP32 - repeats))] = 1.0
+    return values
 
 
 def upload(device: Device, host: NumPyArray, dtype: str = "f32") -> Array:

@@ -98,7 +98,12 @@ def _drawn(
     """Host values, how often the device repeats them, and the array on the device."""
     repeats = repeats or device.capabilities.is_gpu
     pieces = max(count * 4 // DRAWN_BYTES, 1) if repeats else 1
-    host = inputs.small_integers(max(count // pieces, 1), 1)
+    size = max(count // pieces, 1)
+    if device.capabilities.is_gpu:
+        # GPU kernels add up in FP64, and a CPU's in FP32 lanes, as many as it has.
+        host = inputs.small_integers(size, 1)
+    else:
+        host = inputs.integers_with_exact_sum(size, 1, pieces)
     placed = inputs.upload(device, host)
     return host, pieces, placed if pieces == 1 else inputs.repeat(device, placed, pieces)
 

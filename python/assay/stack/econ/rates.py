@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.model import cited, total, where
+from assay.model import cited, number, total, where
 from assay.stack import works
-from assay.stack.cluster import nodes
+from assay.stack.cluster import nodes, power as cluster_power
 from assay.stack.econ.capital import capital_rate, machine_capex, site_capex, year
 from assay.stack.econ.tariff import electricity_price, scope
 from assay.stack.thermal import site, water
@@ -15,6 +15,7 @@ _BURDEN = cited(
     "Patel and Shah 2005, Cost Model for Planning, Development and Operation of a Data Center",
     "amortization, maintenance and staff over utilized GPU time",
 )
+_STAFFING = cited("Broadstaff, Data Center Staffing Levels: How Many People Does a Facility Need", "staff by megawatts")
 _RENT = cited(works.DEEPSEEK_V3, "Table 1, rental price by GPU hour")
 
 maintenance_share = scope.declare(
@@ -27,7 +28,22 @@ maintenance_rate = scope.declare(
     equals=maintenance_share * (machine_capex + site_capex) / year,
     reference=_BURDEN,
 )
-staff = scope.declare("staff.people, n_staff: operators of the site", reference=_BURDEN, boundary="scenario")
+staff_of_megawatt = scope.declare(
+    "staff.of_megawatt, n_1: operators of a site of one megawatt", reference=_STAFFING, boundary="scenario"
+)
+staff_exponent = scope.declare(
+    "staff.exponent, x_staff: growth of operators with the power of a site above one megawatt, as an exponent",
+    bounds=(0, 1),
+    reference=_STAFFING,
+    boundary="scenario",
+)
+_megawatts = cluster_power.design_power / number("1e6 W")
+# Below a megawatt the machines stand in a larger site, whose operators others pay for as well.
+staff = scope.declare(
+    "staff.people, n_staff: operators of the site",
+    equals=staff_of_megawatt * where(_megawatts > 1, _megawatts**staff_exponent, _megawatts),
+    reference=_STAFFING,
+)
 salary = scope.declare(
     "staff.salary, w [USD/s as USD/year]: cost of one operator of the site", reference=_BURDEN, boundary="scenario"
 )

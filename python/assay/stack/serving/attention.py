@@ -7,11 +7,16 @@ from assay.stack.architecture import cache, parameters, shapes
 from assay.stack.kernels import attention_decode, attention_prefill, device, gemm_constants, passes
 from assay.stack.serving import deployment as d, engine
 from assay.stack.serving.deployment import ONE_TOKEN, scope
-from assay.stack.serving.load import BYTES_16_BIT, COLD, NO_WORK, Step, Work, only_where
+from assay.stack.serving.load import BYTE, BYTES_16_BIT, COLD, NO_WORK, Step, Work, only_where
 
 _IS_LATENT = shapes.latent_width > 0
 _HEADS = maximum(shapes.heads / d.attention_ranks, 1)
 _KV_HEADS = maximum(shapes.kv_heads / d.attention_ranks, 1)
+_INDEX_COLUMNS = shapes.index_size + shapes.index_heads
+"""Columns of the indexer's keys, and of the weights of its heads."""
+_INDEX_KERNELS = number("3")
+"""Scores, selection, and the quantization of queries and keys."""
+_SCORE_BYTES = number("4 byte")
 
 
 def projections(step: Step) -> Work:
@@ -24,11 +29,15 @@ def projections(step: Step) -> Work:
         "qkv",
         "queries, keys and values",
         step.own,
-        where(_IS_LATENT, query + shapes.latent_width + shapes.rotary_width, grouped),
+        where(_IS_LATENT, query + shapes.latent_width + shapes.rotary_width + _INDEX_COLUMNS, grouped),
         shapes.hidden,
     )
     queries = step.gemm(
-        "latent_query", "queries from their latent", step.own, _HEADS * shapes.head_size, shapes.query_width
+        "latent_query",
+        "queries from their latent",
+        step.own,
+        _HEADS * shapes.head_size + shapes.index_heads * shapes.index_size,
+        shapes.query_width,
     )
     expanded = step.gemm(
         "latent_values",
@@ -60,12 +69,20 @@ def attention(step: Step) -> Work:
     ):
         if step.load.decoding is not None:
             decoding = _new_tokens(step, name, reach)
+            if name == "full":
+                requests = maximum(step.own_decoding, 1)
+                decoding = decoding + _index_scores(
+                    step, "decode", requests * step.queries, step.load.context / ONE_TOKEN, requests
+                )
             if step.load.optional:
                 decoding = only_where(step.decoding > 0, decoding)
             decoding = step.item(f"decode_{name}", f"{name} attention of new tokens", decoding)
             total = total + decoding.times(layers)
         if step.load.prompt_tokens is not None:
             prompts = _prompts(step, name, reach)
+            if name == "full":
+                shape = _prompt_shape(step, reach)
+                prompts = prompts + _index_scores(step, "prompt", shape.batch * shape.length, shape.keys, shape.batch)
             if step.load.optional:
                 prompts = only_where(step.prompt_tokens > 0, prompts)
             prompts = step.item(f"prompt_{name}", f"{name} attention of prompts", prompts)
@@ -115,14 +132,43 @@ def _new_tokens(step: Step, name: str, reach: Expression) -> Work:
     return Work(maximum(time, floor), size, kernel.flops, floor, padding=padding)
 
 
+def _index_scores(step: Step, name: str, queries: Expression, keys: Expression, sequences: Expression) -> Work:
+    """Scores of every token in the cache, by which sparse attention selects some; in 8 bits.
+
+    The indexer is not divided among tensor-parallel ranks. Scores are written and read once, in FP32.
+    """
+    flops = number("2 FLOP") * queries * keys * shapes.index_heads * shapes.index_size
+    size = sequences * keys * shapes.index_size * BYTE + 2 * queries * keys * _SCORE_BYTES
+    streamed = passes.declare(
+        scope,
+        f"{step.prefix}index_{name}.",
+        size=size,
+        kernels=_INDEX_KERNELS,
+        what=f"scores of the sparse-attention indexer, {name} part of {step.what}",
+    )
+    peak = maximum(device.rate_multiple(number("8")), 1) * device.peak_flops
+    computed = flops / (gemm_constants.sustained_share * peak)
+    floor = maximum(streamed.size / device.memory_bandwidth, flops / peak)
+    time = maximum(streamed.time, computed, floor)
+    work = Work(time, streamed.size, flops, floor, computed)
+    return only_where(shapes.index_tokens > 0, work)
+
+
 def _prompts(step: Step, name: str, reach: Expression) -> Work:
+    kernel = attention_prefill.declare(
+        scope, f"{step.prefix}prompt_{name}.", _prompt_shape(step, reach), what=f"attention of prompts in {step.what}"
+    )
+    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
+
+
+def _prompt_shape(step: Step, reach: Expression) -> attention_prefill.PrefillShape:
     whole = step.load.prompt / ONE_TOKEN
     length = minimum(whole, step.own_prompts)
     if step.load.optional:
         length = maximum(length, 1)
     # Sparse attention reads the latent of selected tokens; dense attention expands it to K and V.
     is_chosen = shapes.index_tokens > 0
-    shape = attention_prefill.PrefillShape(
+    return attention_prefill.PrefillShape(
         batch=maximum(step.own_prompts / length, 1),
         length=length,
         keys=(whole + length) / 2,
@@ -134,7 +180,3 @@ def _prompts(step: Step, name: str, reach: Expression) -> Work:
         element=BYTES_16_BIT,
         kv_element=BYTES_16_BIT,
     )
-    kernel = attention_prefill.declare(
-        scope, f"{step.prefix}prompt_{name}.", shape, what=f"attention of prompts in {step.what}"
-    )
-    return Work(kernel.time, kernel.size, kernel.flops, kernel.floor, kernel.clock_bound)
