@@ -5,21 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
-    Canvas,
-    Line,
-    Report,
-    facts,
-    report_of,
-    table,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, facts, report_of, table
 from assay.cli.verdicts import (
     answer_line,
     answer_text,
@@ -37,8 +24,8 @@ from assay.scenario.questions.remarks import remarks
 from assay.scenario.questions.resolving import MAX_FURTHER_TARGETS, ExplainAnswer, explain, resolve
 
 _STYLES: Final = {
-    "name": NAME, "value": VALUE, "guide": FAINT, "equation": "", "mark": FAINT,
-    "bad": BAD, "good": GOOD, "plain": "",
+    "name": styles.NAME, "value": styles.VALUE, "guide": styles.FAINT, "equation": "", "mark": styles.FAINT,
+    "bad": styles.BAD, "good": styles.GOOD, "plain": "",
 }  # fmt: skip
 
 
@@ -166,7 +153,7 @@ def provenance_lines(answer: ExplainAnswer, canvas: Canvas) -> Iterator[Line]:
     heading = resolution.variable.meaning
     if resolution.value is not None:
         heading += f": {answer_text(resolution)}"
-    yield ((heading, NAME),)
+    yield ((heading, styles.NAME),)
     yield from violation_lines(resolution.constraints, canvas)
     preset = answer.question.preset
     if preset is not None:
@@ -180,7 +167,7 @@ def provenance_lines(answer: ExplainAnswer, canvas: Canvas) -> Iterator[Line]:
         yield (
             (
                 f"... cut at depth {provenance.depth}; --depth {provenance.depth + 1} shows more",
-                FAINT,
+                styles.FAINT,
             ),
         )
     yield ""
@@ -190,22 +177,22 @@ def provenance_lines(answer: ExplainAnswer, canvas: Canvas) -> Iterator[Line]:
         yield ""
         rows = [
             (
-                (other.variable.name, NAME),
-                (_value(other), VALUE if other.value is not None else BAD),
+                (other.variable.name, styles.NAME),
+                (_value(other), styles.VALUE if other.value is not None else styles.BAD),
                 label,
             )
             for label, other in others[:MAX_FURTHER_TARGETS]
         ]
         yield from table(("further target", "value", "meaning"), rows, canvas, right=(1,))
         if len(others) > MAX_FURTHER_TARGETS:
-            yield ((f"and {len(others) - MAX_FURTHER_TARGETS} more targets", FAINT),)
+            yield ((f"and {len(others) - MAX_FURTHER_TARGETS} more targets", styles.FAINT),)
     if resolution.missing:
         yield ""
         yield from missing_table(resolution.missing, canvas)
     yield ""
     yield constraint_summary(resolution)
     for remark in remarks(resolution):
-        yield (("note:", WARN), f" {remark}")
+        yield (("note:", styles.WARN), f" {remark}")
 
 
 def _value(target: TargetValue) -> str:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Report, facts, report_of, working
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, facts, report_of, working
 from assay.scenario.questions.asking import AskAnswer, ask
 
 
@@ -33,8 +33,8 @@ def _lines(answer: AskAnswer, canvas: Canvas) -> Iterator[Line]:
     if understood.candidates:
         first = understood.candidates[0]
         shown = value.get("text")
-        yield ((first.name, NAME), *((" = ", (shown, VALUE)) if shown else ()))
-        yield ((first.meaning, FAINT),)
+        yield ((first.name, styles.NAME), *((" = ", (shown, styles.VALUE)) if shown else ()))
+        yield ((first.meaning, styles.FAINT),)
         yield ""
     yield from facts(
         [

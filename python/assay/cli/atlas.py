@@ -5,20 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    facts,
-    report_of,
-    table,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, facts, report_of, table
 from assay.scenario.questions.layers import AtlasAnswer, atlas, root
 
 
@@ -47,20 +35,20 @@ def _atlas_lines(answer: AtlasAnswer, canvas: Canvas) -> Iterator[Line]:
         into = sum(c.edges for c in answer.crossings if c.target == layer.name)
         out = sum(c.edges for c in answer.crossings if c.source == layer.name)
         numbers = (layer.variables, sum(layer.roots.values()), layer.relations, into, out)
-        rows.append(((layer.name, NAME), *map(str, numbers), layer.meaning))
+        rows.append(((layer.name, styles.NAME), *map(str, numbers), layer.meaning))
     header = ("layer", "variables", "roots", "relations", "in", "out", "about")
     yield from table(header, rows, canvas, right=(1, 2, 3, 4, 5))
-    yield (("in and out: edges from and to other layers", FAINT),)
+    yield (("in and out: edges from and to other layers", styles.FAINT),)
     pressed = answer.pressure
     if pressed is None:
         return
     yield ""
-    yield ((pressed.target, NAME), " depends on")
+    yield ((pressed.target, styles.NAME), " depends on")
     yield ""
     pressed_rows: list[tuple[Part, ...]] = [
         (
-            (part.name, NAME),
-            (str(part.variables), VALUE),
+            (part.name, styles.NAME),
+            (str(part.variables), styles.VALUE),
             str(part.roots),
             "-" if part.missing is None else str(part.missing),
         )
@@ -81,7 +69,7 @@ def root_command(name: options.Target, as_json: options.Json = False) -> Report:
     report = answer.root
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield ((name, NAME), f"  {report.variable.meaning}")
+        yield ((name, styles.NAME), f"  {report.variable.meaning}")
         yield ""
         yield from facts(
             (
@@ -95,13 +83,15 @@ def root_command(name: options.Target, as_json: options.Json = False) -> Report:
             canvas,
         )
         rows = [
-            ((value.preset, NAME), value.text, value.kind, value.source) for value in report.presets
+            ((value.preset, styles.NAME), value.text, value.kind, value.source)
+            for value in report.presets
         ]
         if rows:
             yield ""
             yield from table(("preset", "value", "kind", "source"), rows, canvas)
         groups = [
-            ((g.group, NAME), str(len(g.entries)), ", ".join(g.entries)) for g in report.groups
+            ((g.group, styles.NAME), str(len(g.entries)), ", ".join(g.entries))
+            for g in report.groups
         ]
         if groups:
             yield ""

@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    table,
-    working,
-    wrapped,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, table, working, wrapped
 from assay.errors import AssayError, CheckFailedError, InputError
 
 if TYPE_CHECKING:
@@ -181,15 +169,20 @@ def _text(result: "Result", compared: "Comparison | None", canvas: Canvas) -> It
     yield from table(header, [_styled(line) for line in lines], canvas, right=RIGHT)
     yield ""
     for line in conditions(result):
-        yield from wrapped(line, canvas, "", FAINT)
+        yield from wrapped(line, canvas, "", styles.FAINT)
     if compared is not None and compared.only_then:
         missing = f"in the file but not measured: {', '.join(compared.only_then)}"
-        yield from wrapped(missing, canvas, "", FAINT)
+        yield from wrapped(missing, canvas, "", styles.FAINT)
 
 
 def _styled(line: list[str]) -> list[Part]:
     name, *rest = line
-    return [(name, NAME), *((cell, _STYLES.get(cell.split(" ")[0], "")) for cell in rest)]
+    return [(name, styles.NAME), *((cell, _STYLES.get(cell.split(" ")[0], "")) for cell in rest)]
 
 
-_STYLES = {"improved": GOOD, "regressed": BAD, "WRONG": BAD, "invalid:": BAD}
+_STYLES = {
+    "improved": styles.GOOD,
+    "regressed": styles.BAD,
+    "WRONG": styles.BAD,
+    "invalid:": styles.BAD,
+}

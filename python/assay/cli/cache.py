@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from assay import paths
-from assay.cli import options
-from assay.cli.output import NAME, Canvas, Line, Part, Report, count, size, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, size, table
 from assay.errors import InputError, unknown_name
 
 KINDS: Final = {
@@ -100,7 +100,12 @@ def _listing(as_json: bool) -> Report:
         yield f"{paths.scratch()}: {size(total)}"
         yield ""
         cells: list[tuple[Part, ...]] = [
-            ((row["kind"], NAME), f"{row['files']:,}", size(row["bytes"]), KINDS[row["kind"]])
+            (
+                (row["kind"], styles.NAME),
+                f"{row['files']:,}",
+                size(row["bytes"]),
+                KINDS[row["kind"]],
+            )
             for row in rows
         ]
         yield from table(("kind", "files", "size", "contents"), cells, canvas, right=(1, 2))

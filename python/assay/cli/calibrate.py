@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 
 if TYPE_CHECKING:
     from assay.planner.calibrate import Calibration
@@ -80,4 +69,9 @@ def _row(name: str, ceiling: "Ceiling") -> tuple[Part, ...]:
     low, middle, high = (
         f"{value / scale:.4g}" for value in (ceiling.lo, ceiling.value, ceiling.hi)
     )
-    return ((name, NAME), f"{middle} {unit}", (f"{low}-{high}", FAINT), str(ceiling.repeats))
+    return (
+        (name, styles.NAME),
+        f"{middle} {unit}",
+        (f"{low}-{high}", styles.FAINT),
+        str(ceiling.repeats),
+    )

@@ -12,21 +12,8 @@ from assay.catalog.questions import (
     catalog_entry,
     probe_host,
 )
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-    wrapped,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working, wrapped
 from assay.errors import InputError, one_of
 
 _ACTIONS: Final = ("list", "show", "probe")
@@ -69,7 +56,8 @@ def catalog_command(
 def _list(answer: CatalogListAnswer, as_json: bool) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
-            ((entry.path, NAME), str(len(entry.values)), entry.title) for entry in answer.entries
+            ((entry.path, styles.NAME), str(len(entry.values)), entry.title)
+            for entry in answer.entries
         ]
         yield from table(("entry", "values", "title"), rows, canvas, right=(1,))
 
@@ -80,7 +68,7 @@ def _show(answer: CatalogEntryAnswer, as_json: bool) -> Report:
     entry = answer.entry
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield ((entry.path, NAME), f": {entry.title}")
+        yield ((entry.path, styles.NAME), f": {entry.title}")
         scalars = [
             (key, item) for key, item in entry.facts.items() if isinstance(item, str | int | float)
         ]
@@ -94,11 +82,18 @@ def _show(answer: CatalogEntryAnswer, as_json: bool) -> Report:
             mark = sources.setdefault(value.source, len(sources) + 1)
             spread = f"{value.uncertainty:.1%}" if value.uncertainty else "exact"
             rows.append(
-                ((name, NAME), (value.text, VALUE), value.kind, value.date, spread, f"[{mark}]")
+                (
+                    (name, styles.NAME),
+                    (value.text, styles.VALUE),
+                    value.kind,
+                    value.date,
+                    spread,
+                    f"[{mark}]",
+                )
             )
         yield from table(("variable", "value", "kind", "date", "90 %", "source"), rows, canvas)
         yield ""
         for source, mark in sources.items():
-            yield from wrapped(f"[{mark}] {source}", canvas, "    ", FAINT)
+            yield from wrapped(f"[{mark}] {source}", canvas, "    ", styles.FAINT)
 
     return report_of(answer, text, as_json)

@@ -5,28 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options, sampling
-from assay.cli.output import (
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, sampling, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.diagnose.delays import DelayProfile
 
-_STYLES = {"critical": GOOD, "hidden": FAINT, "partly hidden": WARN, "undecided": ""}
+_STYLES = {
+    "critical": styles.GOOD,
+    "hidden": styles.FAINT,
+    "partly hidden": styles.WARN,
+    "undecided": "",
+}
 
 
 def causal_profile_command(
@@ -111,9 +102,9 @@ def _rows(delays: "DelayProfile", canvas: Canvas) -> Iterator[Line]:
     titles = ("delayed", "nodes", "slope", "interval", "verdict", "runs")
     cells: list[tuple[Part, ...]] = [
         (
-            (delay.name, NAME),
+            (delay.name, styles.NAME),
             str(len(delay.nodes)),
-            (f"{delay.slope:.2f}", VALUE),
+            (f"{delay.slope:.2f}", styles.VALUE),
             f"{delay.lo:.2f} to {delay.hi:.2f}",
             (delay.verdict, _STYLES[delay.verdict]),
             f"{delay.runs}",

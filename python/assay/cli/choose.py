@@ -5,22 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    report_of,
-    table,
-    working,
-    wrapped,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working, wrapped
 from assay.cli.sweep_table import entry_lines, sweep_lines
 from assay.cli.verdicts import missing_report, unjudged_notes, verdict_table, violation_lines
 from assay.scenario.questions.minimizing import EntryOptimum, MinimizeEntriesAnswer, minimize
@@ -76,7 +62,7 @@ def solve_command(
     def text(canvas: Canvas) -> Iterator[Line]:
         for variable in solution.unknowns:
             value = variable.figure(solution.values[variable.name]).text
-            yield ((variable.name, NAME), " = ", (value, VALUE))
+            yield ((variable.name, styles.NAME), " = ", (value, styles.VALUE))
         yield from _whole_lines(solution, canvas)
         for position, other in enumerate(solution.others):
             shown = ", ".join(
@@ -175,7 +161,7 @@ def minimize_command(
 def _best_entry_lines(answer: MinimizeEntriesAnswer, canvas: Canvas) -> Iterator[Line]:
     """The best entry, its optimum, and what every other entry reaches."""
     for group, entry in zip(answer.groups, answer.entries, strict=True):
-        yield (f"{group}: ", (entry, NAME))
+        yield (f"{group}: ", (entry, styles.NAME))
     yield from _optimum_lines(answer.optimum, canvas)
     yield ""
     rows = [_entry_row(each) for each in answer.every]
@@ -183,19 +169,23 @@ def _best_entry_lines(answer: MinimizeEntriesAnswer, canvas: Canvas) -> Iterator
 
 
 def _entry_row(each: EntryOptimum) -> tuple[Part, ...]:
-    names = [(name, NAME) for name in each.entries]
+    names = [(name, styles.NAME) for name in each.entries]
     if each.optimum is None:
-        return (*names, ("-", VALUE), (each.reason, BAD))
-    return (*names, (each.optimum.target.figure(each.optimum.value).text, VALUE), "")
+        return (*names, ("-", styles.VALUE), (each.reason, styles.BAD))
+    return (*names, (each.optimum.target.figure(each.optimum.value).text, styles.VALUE), "")
 
 
 def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
-    yield ((optimum.target.name, NAME), " = ", (optimum.target.figure(optimum.value).text, VALUE))
+    yield (
+        (optimum.target.name, styles.NAME),
+        " = ",
+        (optimum.target.figure(optimum.value).text, styles.VALUE),
+    )
     for name, value in optimum.choices.items():
         yield f"  {name} = {_choice(optimum, name, value)}"
     yield from violation_lines(optimum.resolution.constraints, canvas)
     points = f"{optimum.feasible:,} of {count(optimum.points, 'point')} feasible"
-    yield ((f"by {optimum.method}; {points}", FAINT),)
+    yield ((f"by {optimum.method}; {points}", styles.FAINT),)
     for binding in optimum.binding:
         yield from wrapped(
             f"bound by {binding.name}: {binding.text}{_price(optimum, binding)}", canvas
@@ -206,7 +196,7 @@ def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
         yield ""
         rows: list[tuple[Part, ...]] = [
             (
-                (optimum.target.figure(other.value).text, VALUE),
+                (optimum.target.figure(other.value).text, styles.VALUE),
                 ", ".join(f"{n} = {_choice(optimum, n, v)}" for n, v in other.choices.items()),
             )
             for other in optimum.alternatives

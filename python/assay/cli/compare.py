@@ -5,20 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working
 from assay.cli.verdicts import missing_report
 from assay.errors import InputError
 from assay.model.language.figures import figure, figure_column, figure_range
@@ -75,7 +63,11 @@ def sensitivity_command(
 
 
 def _sensitivity_lines(ranking: "Sensitivities", limit: int, canvas: Canvas) -> Iterator[Line]:
-    yield ((ranking.target.name, NAME), " = ", (ranking.target.figure(ranking.value).text, VALUE))
+    yield (
+        (ranking.target.name, styles.NAME),
+        " = ",
+        (ranking.target.figure(ranking.value).text, styles.VALUE),
+    )
     yield ""
     shown = ranking.inputs[: limit or None]
     rows = [_sensitivity_row(item, ranking) for item in shown]
@@ -83,17 +75,20 @@ def _sensitivity_lines(ranking: "Sensitivities", limit: int, canvas: Canvas) -> 
     yield from table(header, rows, canvas, right=(0,)) or ["no given input moves it"]
     if len(shown) < len(ranking.inputs):
         yield (
-            (f"{len(shown)} of {count(len(ranking.inputs), 'input')}; --limit 0 lists all", FAINT),
+            (
+                f"{len(shown)} of {count(len(ranking.inputs), 'input')}; --limit 0 lists all",
+                styles.FAINT,
+            ),
         )
     if ranking.unmoved:
-        yield ((f"{count(len(ranking.unmoved), 'input')} more do not move it", FAINT),)
+        yield ((f"{count(len(ranking.unmoved), 'input')} more do not move it", styles.FAINT),)
 
 
 def _sensitivity_row(item: "InputSensitivity", ranking: "Sensitivities") -> tuple[Part, ...]:
     elasticity = "-" if item.elasticity is None else f"{item.elasticity:+.3f}"
     ends = figure_range(*item.ends, item.variable.display)
     reached = " to ".join(_percent(end, ranking.value) for end in (item.low, item.high))
-    return ((elasticity, VALUE), (item.variable.name, NAME), ends, reached)
+    return ((elasticity, styles.VALUE), (item.variable.name, styles.NAME), ends, reached)
 
 
 def _percent(value: float, base: float) -> str:
@@ -186,23 +181,23 @@ def _difference_lines(
 ) -> Iterator[Line]:
     target, before, after = difference.target, difference.before, difference.after
     ends = figure_range(before, after, target.display)
-    yield ((target.name, NAME), ": ", (ends, VALUE), f" ({_percent(after, before)})")
+    yield ((target.name, styles.NAME), ": ", (ends, styles.VALUE), f" ({_percent(after, before)})")
     yield ""
     shown = difference.contributions[: limit or None]
     unit, amounts = figure_column([item.amount for item in shown], _difference_unit(target))
     total = after - before
     rows: list[tuple[Part, ...]] = [
         (
-            (f"{'+' if item.amount >= 0 else ''}{amount}", VALUE),
+            (f"{'+' if item.amount >= 0 else ''}{amount}", styles.VALUE),
             f"{item.amount / total:.1%}" if total else "-",
-            (item.label, NAME),
+            (item.label, styles.NAME),
             _changes_text(item.changes, variables),
         )
         for item, amount in zip(shown, amounts, strict=True)
     ]
     header = ("contribution" if unit == "1" else unit, "share", "from", "change")
     yield from table(header, rows, canvas, right=(0, 1)) or ["no input that it depends on differs"]
-    yield from (((line, FAINT),) for line in _remainder(difference, len(shown)))
+    yield from (((line, styles.FAINT),) for line in _remainder(difference, len(shown)))
 
 
 def _remainder(difference: "Difference", listed: int) -> Iterator[str]:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli import configuration, options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, table
+from assay.cli import configuration, options, styles
+from assay.cli.output import Canvas, Line, Part, Report, table
 
 
 def config_command(
@@ -56,9 +56,9 @@ def config_command(
         cells: list[tuple[Part, ...]] = [
             (
                 row["command"] or "every command",
-                (row["option"], NAME),
+                (row["option"], styles.NAME),
                 "none" if row["value"] is None else row["value"],
-                (row["source"], FAINT),
+                (row["source"], styles.FAINT),
             )
             for row in rows
         ]

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from math import isinf
 
-from assay.cli.output import FAINT, NAME, Canvas, Line, facts, wrapped
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, facts, wrapped
 from assay.model.language.relations import Relation
 from assay.model.language.variables import Constant, Variable
 from assay.model.registry import Registry
@@ -13,7 +14,7 @@ from assay.scenario.questions.describing import constraints_on, role_of, users_o
 
 def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> Iterator[Line]:
     """A variable as text: its attributes, then its relations and constraints."""
-    yield ((variable.name, NAME), f"  {variable.symbol}")
+    yield ((variable.name, styles.NAME), f"  {variable.symbol}")
     yield variable.meaning
     yield ""
     block = registry.block_of.get(variable.name)
@@ -46,14 +47,14 @@ def variable_lines(registry: Registry, variable: Variable, canvas: Canvas) -> It
     ):
         if relations:
             yield ""
-            yield ((title, FAINT),)
+            yield ((title, styles.FAINT),)
             for relation in relations:
                 yield from _short(relation, canvas, with_source=title != "used by")
 
 
 def relation_lines(registry: Registry, relation: Relation, canvas: Canvas) -> Iterator[Line]:
     """A relation as text, with its variables."""
-    yield ((relation.name, NAME), f"  {relation.kind}")
+    yield ((relation.name, styles.NAME), f"  {relation.kind}")
     if relation.meaning:
         yield relation.meaning
     yield ""
@@ -97,4 +98,4 @@ def _short(relation: Relation, canvas: Canvas, *, with_source: bool) -> Iterator
     if relation.validity is not None:
         about.append(f"valid if {relation.validity}")
     about.append(describe_source(relation.reference))
-    yield from wrapped("; ".join(about), canvas, "      ", FAINT)
+    yield from wrapped("; ".join(about), canvas, "      ", styles.FAINT)

@@ -3,20 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from assay.cli import styles
 from assay.cli.diagnose_text import causes_table, microseconds, violations_table, waterfall
-from assay.cli.output import (
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli.output import Canvas, Line, Part, Report, count, facts, report_of, table, working
 
 if TYPE_CHECKING:
     from assay.diagnose.live.diagnosis import ServerDiagnosis
@@ -104,8 +93,8 @@ def _range(expected: float | None, lo: float | None, hi: float | None) -> str:
 def _at_once(rows: list[dict[str, Any]], canvas: Canvas) -> list[Line]:
     cells: list[tuple[Part, ...]] = [
         (
-            (str(row["concurrency"]), NAME),
-            (microseconds(row["tpot_ns"]), VALUE),
+            (str(row["concurrency"]), styles.NAME),
+            (microseconds(row["tpot_ns"]), styles.VALUE),
             f"{row['ttft_ns'] / 1e6:,.1f}",
             f"{row['tokens_per_second']:,.0f}",
             _range(row["predicted_ns"], row["lo"], row["hi"]),
@@ -119,8 +108,8 @@ def _at_once(rows: list[dict[str, Any]], canvas: Canvas) -> list[Line]:
 def _first_tokens(rows: list[dict[str, Any]], canvas: Canvas) -> list[Line]:
     cells: list[tuple[Part, ...]] = [
         (
-            (f"{row['prompt_tokens']:,}", NAME),
-            (f"{row['observed_ns'] / 1e6:,.1f}", VALUE),
+            (f"{row['prompt_tokens']:,}", styles.NAME),
+            (f"{row['observed_ns'] / 1e6:,.1f}", styles.VALUE),
             _range(row["predicted_ns"], row["lo"], row["hi"]),
         )
         for row in rows

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.cli.output import BAD, FAINT, GOOD, NAME, VALUE, Canvas, Line, Part, count, facts, table
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, Part, count, facts, table
 from assay.escaping import clipped
 
 BAR = 28
@@ -36,7 +37,7 @@ def text(data: dict[str, Any], canvas: Canvas, limit: int) -> Iterator[Line]:
         yield ""
         yield from violations_table(violated[:VIOLATIONS], canvas)
         if len(violated) > VIOLATIONS:
-            yield ((f"{len(violated) - VIOLATIONS} more violations in --json", FAINT),)
+            yield ((f"{len(violated) - VIOLATIONS} more violations in --json", styles.FAINT),)
     if rows := [row for row in data["operations"] if row["operation"]][:limit]:
         yield ""
         yield from _operations(rows, canvas)
@@ -103,14 +104,16 @@ def waterfall(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     longest = max((term["ns"] for term in terms), default=1)
     cells: list[tuple[Part, ...]] = [
         (
-            (term["name"].replace("_", " "), NAME),
-            (microseconds(term["ns"]), VALUE),
+            (term["name"].replace("_", " "), styles.NAME),
+            (microseconds(term["ns"]), styles.VALUE),
             f"{100 * term['ns'] / whole:.1f}",
             _bar(term["ns"] / longest, canvas),
         )
         for term in terms
     ]
-    cells.append((("observed", NAME), (microseconds(data["step_ns"]), VALUE), "100.0", ""))
+    cells.append(
+        (("observed", styles.NAME), (microseconds(data["step_ns"]), styles.VALUE), "100.0", "")
+    )
     yield from table(("term", "us", "%", ""), cells, canvas, right=(1, 2))
 
 
@@ -123,18 +126,20 @@ def causes_table(
         part = f", part of {cause['within']}" if cause["within"] else ""
         cells.append(
             (
-                (microseconds(cause["ns_per_token"]), VALUE),
+                (microseconds(cause["ns_per_token"]), styles.VALUE),
                 f"{microseconds(cause['lo'])} to {microseconds(cause['hi'])}",
                 _status(cause),
-                (cause["name"] + part, NAME),
+                (cause["name"] + part, styles.NAME),
             )
         )
     yield from table(("us/token", interval, "status", "cause"), cells, canvas, right=(0, 1))
     if len(causes) > CAUSES:
-        yield ((f"{len(causes) - CAUSES} more in --json", FAINT),)
+        yield ((f"{len(causes) - CAUSES} more in --json", styles.FAINT),)
     yield ""
     fixes: list[tuple[Part, ...]] = [
-        ((cause["name"], NAME), cause["fix"]) for cause in causes[:CAUSES] if not cause["within"]
+        ((cause["name"], styles.NAME), cause["fix"])
+        for cause in causes[:CAUSES]
+        if not cause["within"]
     ]
     yield from table(("cause", "what to try"), fixes, canvas)
 
@@ -154,11 +159,14 @@ def _changes(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
         return
     cells: list[tuple[Part, ...]] = [
         (
-            (f"{100 * (row['ratio'] - 1):+.1f} %", BAD if row["verdict"] == "slower" else GOOD),
+            (
+                f"{100 * (row['ratio'] - 1):+.1f} %",
+                styles.BAD if row["verdict"] == "slower" else styles.GOOD,
+            ),
             microseconds(row["baseline_ns"]),
-            (microseconds(row["observed_ns"]), VALUE),
+            (microseconds(row["observed_ns"]), styles.VALUE),
             f"{row['p_value']:.2g}",
-            (row["name"].replace("_", " ") if row["kind"] == "term" else row["name"], NAME),
+            (row["name"].replace("_", " ") if row["kind"] == "term" else row["name"], styles.NAME),
         )
         for row in changed
     ]
@@ -170,8 +178,8 @@ def violations_table(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Lin
     """Invariants that do not hold, or were not measured."""
     cells: list[tuple[Part, ...]] = [
         (
-            (row["invariant"], NAME),
-            (row["verdict"], BAD if row["verdict"] == "violated" else FAINT),
+            (row["invariant"], styles.NAME),
+            (row["verdict"], styles.BAD if row["verdict"] == "violated" else styles.FAINT),
             row["where"],
             row["reason"] or _range(row),
         )
@@ -189,11 +197,11 @@ def _range(row: dict[str, Any]) -> str:
 def _operations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
-            (microseconds(row["observed_ns"]), VALUE),
+            (microseconds(row["observed_ns"]), styles.VALUE),
             microseconds(row["expected_ns"]),
             microseconds(row["floor_ns"]),
             f"{row['count']:,.0f}",
-            (row["operation"], NAME),
+            (row["operation"], styles.NAME),
         )
         for row in rows
     ]
@@ -203,7 +211,11 @@ def _operations(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
 
 def _kernels(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
-        (clipped(row["name"], NAME_WIDTH), f"{row['count']:,}", (microseconds(row["ns"]), VALUE))
+        (
+            clipped(row["name"], NAME_WIDTH),
+            f"{row['count']:,}",
+            (microseconds(row["ns"]), styles.VALUE),
+        )
         for row in rows
     ]
     yield from table(("kernel", "count", "us"), cells, canvas, right=(1, 2))
@@ -213,8 +225,8 @@ def _path(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     whole = sum(row["ns"] for row in rows) or 1
     cells: list[tuple[Part, ...]] = [
         (
-            (row["part"], NAME),
-            (microseconds(row["ns"]), VALUE),
+            (row["part"], styles.NAME),
+            (microseconds(row["ns"]), styles.VALUE),
             f"{100 * row['ns'] / whole:.1f}",
             clipped(row["label"] or "", NAME_WIDTH),
         )
@@ -223,4 +235,4 @@ def _path(rows: list[dict[str, Any]], canvas: Canvas) -> Iterator[Line]:
     yield from table(("critical path", "us", "%", "of"), cells, canvas, right=(1, 2))
     if len(rows) > PATHS:
         rest = sum(row["ns"] for row in rows[PATHS:])
-        yield ((f"{count(len(rows) - PATHS, 'part')} more: {microseconds(rest)} us", FAINT),)
+        yield ((f"{count(len(rows) - PATHS, 'part')} more: {microseconds(rest)} us", styles.FAINT),)

@@ -3,23 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    WARN,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-    wrapped,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working, wrapped
 
 if TYPE_CHECKING:
     from assay.planner.machine_check import MachineCheck
@@ -76,14 +61,14 @@ def _text(check: "MachineCheck", canvas: Canvas) -> Iterator[Line]:
             right=(1, 2, 3, 4),
         )
     else:
-        yield (("ceilings", FAINT), "  not measured yet: assay calibrate")
+        yield (("ceilings", styles.FAINT), "  not measured yet: assay calibrate")
     if survey.missing:
         yield ""
         yield "missing:"
     for requirement in survey.missing:
-        style = BAD if requirement.required else WARN
+        style = styles.BAD if requirement.required else styles.WARN
         yield ("    ", (requirement.what, style), f", for {requirement.needed_for}")
-        yield from wrapped(requirement.how, canvas, "        ", FAINT)
+        yield from wrapped(requirement.how, canvas, "        ", styles.FAINT)
 
 
 def _size(number: int | None) -> str:
@@ -93,8 +78,8 @@ def _size(number: int | None) -> str:
 def _devices(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (device.name, NAME),
-            ("yes", GOOD) if device.works else ("no", BAD),
+            (device.name, styles.NAME),
+            ("yes", styles.GOOD) if device.works else ("no", styles.BAD),
             _size(device.memory_bytes),
             device.problem or device.description,
         )
@@ -104,7 +89,7 @@ def _devices(survey: "Survey") -> list[tuple[Part, ...]]:
 
 def _drivers(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
-        ((driver.name, NAME), driver.version or "none", str(driver.devices), driver.detail)
+        ((driver.name, styles.NAME), driver.version or "none", str(driver.devices), driver.detail)
         for driver in survey.drivers
     ]
 
@@ -112,8 +97,8 @@ def _drivers(survey: "Survey") -> list[tuple[Part, ...]]:
 def _libraries(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (library.name, NAME),
-            library.found or ("no", WARN if library.extra else BAD),
+            (library.name, styles.NAME),
+            library.found or ("no", styles.WARN if library.extra else styles.BAD),
             library.wanted,
             f"extra {library.extra}" if library.extra else "everything",
         )
@@ -124,8 +109,8 @@ def _libraries(survey: "Survey") -> list[tuple[Part, ...]]:
 def _folders(survey: "Survey") -> list[tuple[Part, ...]]:
     return [
         (
-            (place.name, NAME),
-            ("writable", GOOD) if place.writable else ("not writable", BAD),
+            (place.name, styles.NAME),
+            ("writable", styles.GOOD) if place.writable else ("not writable", styles.BAD),
             _size(place.free_bytes),
             f"{place.path} ({place.set_by})",
         )
@@ -141,7 +126,7 @@ def _figures(check: "MachineCheck") -> list[tuple[Part, ...]]:
     for name, ceilings in check.ceilings.items():
         rows.append(
             (
-                (name, NAME),
+                (name, styles.NAME),
                 shown(ceilings["memory_read"], 1e9, "GB/s"),
                 shown(ceilings["memory_copy"], 1e9, "GB/s"),
                 shown(ceilings["linear"], 1e9, "GFLOP/s"),

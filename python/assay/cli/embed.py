@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import options, sampling
-from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, table, working
+from assay.cli import options, sampling, styles
+from assay.cli.output import Canvas, Line, Part, Report, table, working
 from assay.errors import InputError
 from assay.files import read_text
 
@@ -73,7 +73,7 @@ def embed_command(
 
     def lines(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
-            ((_short(text), NAME), (f"{cosine:.4f}", VALUE))
+            ((_short(text), styles.NAME), (f"{cosine:.4f}", styles.VALUE))
             for text, cosine in zip(texts, cosines, strict=True)
         ]
         yield from table(("text", "cosine to the first"), cells, canvas, right=(1,))

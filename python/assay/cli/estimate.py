@@ -5,19 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, report_of, table, working
 from assay.cli.scenarios import report_lines
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
@@ -74,12 +63,16 @@ def _lines(estimated: Estimate, canvas: Canvas) -> Iterator[Line]:
     if estimated.served_cost is not None:
         ends = estimated.served_cost_interval or (None, None)
         cost = figure(estimated.served_cost, parse_unit("USD"), *ends)
-        yield (("all output tokens", NAME), ": ", (cost.text, VALUE), cost.interval)
+        yield (("all output tokens", styles.NAME), ": ", (cost.text, styles.VALUE), cost.interval)
         yield ""
     yield from report_lines(estimated.report, canvas)
     yield ""
     rows: list[tuple[Part, ...]] = [
-        ((default.name, NAME), (default.figure, VALUE), (default.reason, FAINT))
+        (
+            (default.name, styles.NAME),
+            (default.figure, styles.VALUE),
+            (default.reason, styles.FAINT),
+        )
         for default in estimated.defaults
     ]
     yield from table(("default", "value", "why"), rows, canvas)

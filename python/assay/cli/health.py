@@ -5,14 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from assay.cli import options
+from assay.cli import options, styles
 from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
     Canvas,
     Line,
     Part,
@@ -37,7 +31,7 @@ from assay.scenario.questions.health import (
 MAX_LISTED: Final = 20
 """The most findings of one kind printed as text."""
 
-_STATUS: Final = {"ok": GOOD, "failed": BAD, "skipped": WARN}
+_STATUS: Final = {"ok": styles.GOOD, "failed": styles.BAD, "skipped": styles.WARN}
 
 
 def verify_command(
@@ -96,7 +90,10 @@ def audit_command(
         yield ""
         yield from table(
             ("boundary", "roots"),
-            [((kind, NAME), str(len(names))) for kind, names in report.roots_by_boundary.items()],
+            [
+                ((kind, styles.NAME), str(len(names)))
+                for kind, names in report.roots_by_boundary.items()
+            ],
             canvas,
             right=(1,),
         )
@@ -124,7 +121,9 @@ def _listed(
     for line in lines[:MAX_LISTED]:
         yield from wrapped(start + line, canvas, indent)
     if len(lines) > MAX_LISTED:
-        yield ((f"{indent}{start}{len(lines) - MAX_LISTED:,} more; --json lists all", FAINT),)
+        yield (
+            (f"{indent}{start}{len(lines) - MAX_LISTED:,} more; --json lists all", styles.FAINT),
+        )
 
 
 def next_work_command(
@@ -138,13 +137,13 @@ def next_work_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         rows: list[tuple[Part, ...]] = [
-            ((f"{item.weight:.1%}", VALUE), item.kind, (item.name, NAME), item.reason)
+            ((f"{item.weight:.1%}", styles.VALUE), item.kind, (item.name, styles.NAME), item.reason)
             for item in answer.items[: rows_at_most or None]
         ]
         header = ("weight", "work", "on", "reason")
         yield from table(header, rows, canvas, right=(0,)) or ["no open work"]
         if left_out:
-            yield ((left_out, FAINT),)
+            yield ((left_out, styles.FAINT),)
 
     return report_of(with_cut(answer, left_out), text, as_json)
 
@@ -203,13 +202,13 @@ def root_debt_command(
             if row.note:
                 about = f"{about}; {row.note}"
             amount = str(row.dependents) if by == "dependents" else _share(row.variance_share)
-            cells.append(((amount, VALUE), (row.name, NAME), row.boundary, about))
+            cells.append(((amount, styles.VALUE), (row.name, styles.NAME), row.boundary, about))
         first = "relations" if by == "dependents" else "variance"
         last = "members" if families else "meaning"
         header = (first, "family" if families else "root", "boundary", last)
-        yield from table(header, cells, canvas, right=(0,)) or [(("no roots", FAINT),)]
+        yield from table(header, cells, canvas, right=(0,)) or [(("no roots", styles.FAINT),)]
         if left_out:
-            yield ((left_out, FAINT),)
+            yield ((left_out, styles.FAINT),)
 
     return report_of(with_cut(answer, left_out), text, as_json)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from assay.cli import lever_text, options
-from assay.cli.output import NAME, Canvas, Line, Part, Report, count, report_of, table
+from assay.cli import lever_text, options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table
 
 
 def levers_list_command(
@@ -22,7 +22,7 @@ def levers_list_command(
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
             (
-                (lever.name, NAME),
+                (lever.name, styles.NAME),
                 lever.engine,
                 "live" if lever.hot else "restart",
                 lever.safety,

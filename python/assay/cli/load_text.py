@@ -3,23 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
-    Canvas,
-    Line,
-    Part,
-    count,
-    facts,
-    table,
-)
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, Part, count, facts, table
 
 _LATENCIES: Final = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2el", "E2EL"))
-_STYLES: Final = {"stable": GOOD, "backlogged": WARN, "overloaded": BAD}
+_STYLES: Final = {"stable": styles.GOOD, "backlogged": styles.WARN, "overloaded": styles.BAD}
 _SHOWN_ERRORS: Final = 5
 
 
@@ -28,7 +16,7 @@ def window_text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     figures = data["figures"]
     yield from facts(_facts(data), canvas)
     state = data["load_state"]
-    yield (("state     ", FAINT), (state, _STYLES[state]))
+    yield (("state     ", styles.FAINT), (state, _STYLES[state]))
     yield ""
     yield from _rates(data, canvas)
     if rows := [row for name, label in _LATENCIES if (row := _row(data, name, label))]:
@@ -44,13 +32,13 @@ def window_text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     if figures["failed"]:
         yield ""
         errors: list[tuple[Part, ...]] = [
-            ((f"{number:,}", BAD), error)
+            ((f"{number:,}", styles.BAD), error)
             for error, number in list(data["errors"].items())[:_SHOWN_ERRORS]
         ]
         yield from table(("failed", "error"), errors, canvas, right=(0,))
     if data["output"]:
         yield ""
-        yield ("written to ", (data["output"], VALUE))
+        yield ("written to ", (data["output"], styles.VALUE))
 
 
 def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
@@ -114,7 +102,7 @@ def _rates(data: dict[str, Any], canvas: Canvas) -> list[Line]:
             limits = ", ".join(f"{name} <= {limit:g} ms" for name, limit in data["slo"].items())
             share = figures[key] / figures["request_throughput"] if figures["completed"] else 0.0
             note = f"{share:.1%} keep {limits}"
-        rows.append(((label, NAME), (_figure(figures[key]), VALUE), unit, note))
+        rows.append(((label, styles.NAME), (_figure(figures[key]), styles.VALUE), unit, note))
     return table(("throughput", "", "", ""), rows, canvas, right=(1,))
 
 
@@ -125,8 +113,8 @@ def _row(data: dict[str, Any], name: str, label: str) -> tuple[Part, ...] | None
     bounds = data["intervals"].get(f"mean_{name}_ms")
     interval = "" if bounds is None else f"{_figure(bounds['lo'])} to {_figure(bounds['hi'])}"
     return (
-        (label, NAME),
-        (_figure(figures[f"mean_{name}_ms"]), VALUE),
+        (label, styles.NAME),
+        (_figure(figures[f"mean_{name}_ms"]), styles.VALUE),
         interval,
         *(_figure(figures[f"p{percentile}_{name}_ms"]) for percentile in (50, 90, 99)),
     )
@@ -158,15 +146,15 @@ def find_text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     if best is not None:
         held = best["attainment"]
         yield (
-            (f"{data['find']}  ", NAME),
-            (f"{best['load']:.4g} {best['unit']}", VALUE),
+            (f"{data['find']}  ", styles.NAME),
+            (f"{best['load']:.4g} {best['unit']}", styles.VALUE),
             f": {held['value']:.1%} keep the SLO (95 %: at least {held['lo']:.1%}), "
             f"{_figure(best['figures']['output_throughput'])} output tokens/s",
         )
         if above is not None:
             yield (
                 f"at {above['load']:.4g} {above['unit']} it does not hold: ",
-                (above["binds"], WARN),
+                (above["binds"], styles.WARN),
                 " binds",
             )
         yield ""
@@ -178,7 +166,11 @@ def find_text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
 
 def _point(point: dict[str, Any]) -> tuple[Part, ...]:
     share, figures = point["attainment"], point["figures"]
-    holds = {True: ("yes", GOOD), False: ("no", BAD), None: ("undecided", WARN)}[point["holds"]]
+    holds = {
+        True: ("yes", styles.GOOD),
+        False: ("no", styles.BAD),
+        None: ("undecided", styles.WARN),
+    }[point["holds"]]
     is_scored = point["load_state"] != "overloaded"
 
     def latency(name: str) -> str:
@@ -186,7 +178,10 @@ def _point(point: dict[str, Any]) -> tuple[Part, ...]:
         return _figure(figures[key]) if key in figures else ""
 
     return (
-        (f"{point['load']:.4g}{'/s' if point['unit'] == 'requests/s' else ' at once'}", NAME),
+        (
+            f"{point['load']:.4g}{'/s' if point['unit'] == 'requests/s' else ' at once'}",
+            styles.NAME,
+        ),
         holds,
         f"{share['value']:.1%}" if is_scored else "",
         f"{share['lo']:.1%} {share['hi']:.1%}" if is_scored else "",

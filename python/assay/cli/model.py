@@ -5,11 +5,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from assay.cli import options
+from assay.cli import options, styles
 from assay.cli.describe import relation_lines, variable_lines
 from assay.cli.output import (
-    FAINT,
-    NAME,
     Canvas,
     Line,
     Report,
@@ -98,18 +96,18 @@ def list_command(
 
 
 def _variable_lines(shown: Sequence[Variable], canvas: Canvas) -> list[Line]:
-    rows = [((v.name, NAME), v.display.text, v.meaning) for v in shown]
+    rows = [((v.name, styles.NAME), v.display.text, v.meaning) for v in shown]
     return table(("variable", "unit", "meaning"), rows, canvas)
 
 
 def _relation_lines(shown: Sequence[Relation], canvas: Canvas) -> Iterator[Line]:
     for relation in shown:
-        yield ((relation.name, NAME), (f"  {relation.kind}", FAINT))
+        yield ((relation.name, styles.NAME), (f"  {relation.kind}", styles.FAINT))
         yield from wrapped(relation.text, canvas, "    ")
 
 
 def _preset_lines(shown: Sequence[Preset], canvas: Canvas) -> list[Line]:
-    rows = [((preset.name, NAME), preset.description) for preset in shown]
+    rows = [((preset.name, styles.NAME), preset.description) for preset in shown]
     return table(("preset", "description"), rows, canvas)
 
 
@@ -128,7 +126,7 @@ def _cut_list(
         yield from text(answer.items[: rows_at_most or None], canvas)
         if left_out:
             yield ""
-            yield ((left_out, FAINT),)
+            yield ((left_out, styles.FAINT),)
 
     return report_of(with_cut(answer, left_out), lines, as_json)
 
@@ -155,7 +153,7 @@ def _described_lines(answer: DescribeAnswer, canvas: Canvas) -> Iterator[Line]:
     elif isinstance(item, Relation):
         yield from relation_lines(registry, item, canvas)
     else:
-        yield ((item.name, NAME), "  simultaneous block")
+        yield ((item.name, styles.NAME), "  simultaneous block")
         for member in item.members:
             for relation in registry.variables[member].defining_equations:
                 yield from wrapped(relation.text, canvas, "    ")
@@ -189,19 +187,19 @@ def cone_command(
     def text(canvas: Canvas) -> Iterator[Line]:
         roots = sum(role_of(variable) == "root" for variable in variables)
         yield (
-            (target, NAME),
+            (target, styles.NAME),
             f": {count(len(variables), 'variable')}, {count(roots, 'root')}, "
             f"{count(len(relations), 'relation')}",
         )
         yield ""
         shown = variables[: rows_at_most or None]
-        rows = [(role_of(v), (v.name, NAME), v.display.text, v.meaning) for v in shown]
+        rows = [(role_of(v), (v.name, styles.NAME), v.display.text, v.meaning) for v in shown]
         yield from table(("role", "variable", "unit", "meaning"), rows, canvas)
         yield ""
         for relation in relations[: rows_at_most or None]:
             yield from wrapped(relation.text, canvas)
         if left_out:
             yield ""
-            yield ((left_out, FAINT),)
+            yield ((left_out, styles.FAINT),)
 
     return report_of(with_cut(answer, left_out), text, as_json)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import FAINT, GOOD, NAME, Canvas, Line, Part, Report, facts, table, working
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, table, working
 
 if TYPE_CHECKING:
     from assay.engine.loading import ModelFiles
@@ -70,8 +70,8 @@ def _listing(as_json: bool) -> Report:
     def text(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
             (
-                (str(row["name"]), NAME),
-                ("yes", GOOD) if row["pulled"] else ("no", FAINT),
+                (str(row["name"]), styles.NAME),
+                ("yes", styles.GOOD) if row["pulled"] else ("no", styles.FAINT),
                 f"{row['bytes']:,}",
                 str(row["description"]),
             )
@@ -129,6 +129,6 @@ def _text(data: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     )
     yield ""
     rows: list[tuple[Part, ...]] = [
-        ((key, NAME), str(value)) for key, value in sorted(data["config"].items())
+        ((key, styles.NAME), str(value)) for key, value in sorted(data["config"].items())
     ]
     yield from table(("config", "value"), rows, canvas)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 from assay.answers import Answer, to_json as to_json
+from assay.cli import styles
 from assay.cli.verbosity import is_quiet, is_verbose
 from assay.errors import AssayError
 from assay.escaping import one_line as one_line
@@ -29,8 +30,6 @@ WIDEST: Final = 100
 
 SILENT_SECONDS: Final = 5.0
 """How long a command off a terminal works without a word."""
-
-NAME, VALUE, FAINT, GOOD, BAD, WARN = "bold", "cyan", "dim", "green", "bold red", "yellow"
 
 
 class Canvas(NamedTuple):
@@ -116,21 +115,21 @@ def show_note(text: str) -> None:
     """Print a note on stderr, unless `--quiet`."""
     if is_quiet():
         return
-    print_lines([(("note:", WARN), f" {one_line(text)}")], sys.stderr)
+    print_lines([(("note:", styles.WARN), f" {one_line(text)}")], sys.stderr)
 
 
 def show_progress(text: str) -> None:
     """Print progress on stderr, unless `--quiet`."""
     if is_quiet():
         return
-    print_lines([((one_line(text), FAINT),)], sys.stderr)
+    print_lines([((one_line(text), styles.FAINT),)], sys.stderr)
 
 
 def show_error(error: AssayError) -> None:
     """Print an error in one line and its hint in another."""
-    lines: list[Line] = [(("error:", BAD), f" {one_line(error.message)}")]
+    lines: list[Line] = [(("error:", styles.BAD), f" {one_line(error.message)}")]
     if error.hint:
-        lines.append((("hint:", WARN), f" {one_line(error.hint)}"))
+        lines.append((("hint:", styles.WARN), f" {one_line(error.hint)}"))
     print_lines(lines, sys.stderr)
 
 
@@ -242,7 +241,7 @@ def table(
     used = sum(widths[:-1]) + 2 * len(widths[:-1])
     room = canvas.width - used
     is_below = room < 24 and any(len(row[-1][0]) > room for row in cells)
-    titles = [(title, FAINT) for title in header]
+    titles = [(title, styles.FAINT) for title in header]
     for row in (titles, *cells):
         parts: list[Part] = []
         for column, (text, style) in enumerate(row[:-1]):
@@ -252,7 +251,7 @@ def table(
         if is_below:
             lines.append(tuple(parts))
             if text and row is not titles:
-                lines += wrapped(text, canvas, "    ", style or FAINT)
+                lines += wrapped(text, canvas, "    ", style or styles.FAINT)
         else:
             first, *others = _broken(text, room) or [""]
             lines.append((*parts, (first, style)))
@@ -308,7 +307,7 @@ def facts(pairs: Iterable[tuple[str, str]], canvas: Canvas) -> list[Line]:
     lines: list[Line] = []
     for label, text in known:
         first, *others = _broken(text, max(canvas.width - indent, 24)) or [""]
-        lines.append(((label.ljust(indent), FAINT), first))
+        lines.append(((label.ljust(indent), styles.FAINT), first))
         lines += [" " * indent + other for other in others]
     return lines
 

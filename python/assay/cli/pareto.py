@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import BAD, FAINT, Canvas, Line, Report, count, report_of, working, wrapped
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, count, report_of, working, wrapped
 from assay.cli.sweep_table import entry_lines
 from assay.scenario.questions.sweeping import pareto
 
@@ -59,8 +59,8 @@ def pareto_command(
             yield from entry_lines(answer.swept, answer.front, canvas)
         points = count(answer.points, "point")
         shares = f"{len(answer.front):,} of {points} on the front, {answer.feasible:,} feasible"
-        yield ((shares, FAINT),)
+        yield ((shares, styles.FAINT),)
         for name in [] if answer.front else answer.swept.violated:
-            yield from wrapped(f"violated: {name}", canvas, style=BAD)
+            yield from wrapped(f"violated: {name}", canvas, style=styles.BAD)
 
     return report_of(answer, text, as_json)

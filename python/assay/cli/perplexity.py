@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options, sampling
-from assay.cli.output import NAME, VALUE, Canvas, Line, Part, Report, table, working
+from assay.cli import options, sampling, styles
+from assay.cli.output import Canvas, Line, Part, Report, table, working
 from assay.files import read_text
 
 FORMATS = "f32,file,int8,q4_0"
@@ -63,10 +63,10 @@ def perplexity_command(
     def lines(canvas: Canvas) -> Iterator[Line]:
         cells: list[tuple[Part, ...]] = [
             (
-                (row.weight_format, NAME),
+                (row.weight_format, styles.NAME),
                 row.kv_format,
                 f"{row.weight_bytes / 1e6:,.1f}",
-                (f"{row.perplexity:.3f}", VALUE),
+                (f"{row.perplexity:.3f}", styles.VALUE),
                 f"{row.divergence:.5f}",
                 f"{100 * row.agreement:.1f}",
             )

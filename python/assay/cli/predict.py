@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import FAINT, NAME, VALUE, Canvas, Line, Part, Report, facts, report_of, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 from assay.errors import InputError
 from assay.escaping import clipped
 from assay.intervals import Interval
@@ -156,12 +156,12 @@ def _text(
     width = max(min(canvas.width - min(names, room) - _OTHER_COLUMNS, BAR), 4)
     cells: list[tuple[Part, ...]] = [
         (
-            (clipped(row.operation, room), NAME),
+            (clipped(row.operation, room), styles.NAME),
             str(row.nodes),
-            (_digits(row.expected_ns / 1e3), VALUE),
+            (_digits(row.expected_ns / 1e3), styles.VALUE),
             f"{_digits(row.lo_ns / 1e3)}-{_digits(row.hi_ns / 1e3)}",
             f"{100 * row.expected_ns / step:.1f}",
-            (bar(row.floor_ns, row.expected_ns, longest, width, canvas), FAINT),
+            (bar(row.floor_ns, row.expected_ns, longest, width, canvas), styles.FAINT),
             row.bound,
         )
         for row in shown
@@ -188,8 +188,8 @@ def _nodes(graph: Graph, canvas: Canvas, limit: int) -> Iterator[Line]:
     shown = graph.nodes[:limit] if limit else graph.nodes
     cells: list[tuple[Part, ...]] = [
         (
-            (node.name, NAME),
-            (f"{node.expected_ns / 1e3:,.2f}", VALUE),
+            (node.name, styles.NAME),
+            (f"{node.expected_ns / 1e3:,.2f}", styles.VALUE),
             f"{node.floor_ns / 1e3:,.2f}",
             f"{node.bytes_read / 1e6:,.2f}",
             f"{node.bytes_written / 1e6:,.2f}",
@@ -291,7 +291,7 @@ def _swept_text(sweep: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
             *(_shown(sweep.settings[name][row]) for name in names),
-            (f"{sweep.step_ns[row] / 1e6:,.3f}", VALUE),
+            (f"{sweep.step_ns[row] / 1e6:,.3f}", styles.VALUE),
             f"{sweep.floor_ns[row] / 1e6:,.3f}",
             f"{100 * sweep.floor_ns[row] / sweep.step_ns[row]:.0f}",
             f"{sweep.tokens_per_second[row]:,.0f}",

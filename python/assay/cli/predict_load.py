@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import VALUE, Canvas, Line, Part, Report, facts, report_of, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 
 if TYPE_CHECKING:
     from assay.planner.open_loop import Latency
@@ -90,7 +90,7 @@ def _text(
     yield ""
     cells: list[tuple[Part, ...]] = [
         (
-            (f"{row.rate:g}", VALUE),
+            (f"{row.rate:g}", styles.VALUE),
             f"{row.running:,.1f}",
             _three(row.first_token),
             _three(row.output_token),

@@ -5,20 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    report_of,
-    table,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table
 from assay.cli.verdicts import answer_line, details, missing_table, violation_lines
 from assay.errors import InputError
 from assay.scenario.questions.receipts import receipt
@@ -87,7 +75,12 @@ def _lines(itemized: "Receipt", depth: int, least_share: float, canvas: Canvas) 
     rows = [_row(path) for path in itemized.paths(depth, least_share)]
     yield from table(("share", "line", "value"), rows, canvas, right=(0, 2))
     many = count(len(itemized.lines), "variable")
-    yield ((f"{many} in all; +N: inputs left out, which --depth or --least-share 0 list", FAINT),)
+    yield (
+        (
+            f"{many} in all; +N: inputs left out, which --depth or --least-share 0 list",
+            styles.FAINT,
+        ),
+    )
     if resolution.missing:
         yield ""
         yield from missing_table(resolution.missing, canvas)
@@ -97,10 +90,10 @@ def _row(path: "PathLine") -> tuple[Part, ...]:
     entry = path.line.entry
     share = "-" if path.share is None else f"{path.share:.1%}"
     if entry.value is None:
-        value: Part = ("missing" if entry.status == "missing" else "unknown", BAD)
+        value: Part = ("missing" if entry.status == "missing" else "unknown", styles.BAD)
     else:
         shown = entry.variable.figure(entry.value, path.line.lower, path.line.upper)
-        value = (f"{shown.text}{shown.interval}", VALUE)
+        value = (f"{shown.text}{shown.interval}", styles.VALUE)
     marks = [] if entry.relation else [entry.status]
     if entry.relation and entry.relation.name != entry.variable.name:
         marks = [f"by {entry.relation.name}"]
@@ -109,4 +102,4 @@ def _row(path: "PathLine") -> tuple[Part, ...]:
     elif path.left_out:
         marks.append(f"+{path.left_out}")
     beside = f"  ({', '.join(marks)})" if marks else ""
-    return (share, (f"{'  ' * path.depth}{entry.variable.name}{beside}", NAME), value)
+    return (share, (f"{'  ' * path.depth}{entry.variable.name}{beside}", styles.NAME), value)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import BAD, FAINT, GOOD, NAME, Canvas, Line, Report, report_of, table, wrapped
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, report_of, table, wrapped
 
 if TYPE_CHECKING:
     from assay.report.claim import Claim
@@ -69,14 +69,14 @@ def report_command(
         report = replace(report, notes=["no browser could be started; open the file yourself"])
 
     def text(canvas: Canvas) -> Iterator[Line]:
-        yield ((headline(claims, provenance), NAME),)
-        yield ((ran_on(provenance), FAINT),)
+        yield ((headline(claims, provenance), styles.NAME),)
+        yield ((ran_on(provenance), styles.FAINT),)
         yield ""
         for line in summary(claims, provenance):
             yield from wrapped(line, canvas)
         yield ""
         yield from _trials(claims, canvas)
-        yield (("report  ", FAINT), str(page))
+        yield (("report  ", styles.FAINT), str(page))
 
     return report_of(report, text, as_json, raw=write(claims, provenance) if as_text else None)
 
@@ -114,9 +114,9 @@ def verify_report_command(run: Run = "latest", as_json: options.Json = False) ->
 
     def text(canvas: Canvas) -> Iterator[Line]:
         if verification.is_verified:
-            yield (("verified", GOOD), f"  {_extent(verification)}")
+            yield (("verified", styles.GOOD), f"  {_extent(verification)}")
             return
-        rows = [((check.name, BAD), check.statement) for check in verification.failures]
+        rows = [((check.name, styles.BAD), check.statement) for check in verification.failures]
         yield from table(("not verified", "reason"), rows, canvas)
 
     return report_of(verification, text, as_json)

@@ -6,15 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from assay.cli.output import (
-    FAINT,
-    SILENT_SECONDS,
-    Line,
-    is_colorful,
-    print_lines,
-    show_note,
-    unstyled,
-)
+from assay.cli import styles
+from assay.cli.output import SILENT_SECONDS, Line, is_colorful, print_lines, show_note, unstyled
 from assay.cli.verbosity import is_quiet
 from assay.escaping import one_line
 
@@ -45,7 +38,7 @@ class RunProgress:
             self._status.update(one_line(shown))
         elif time.monotonic() - self._said >= SILENT_SECONDS:
             self._said = time.monotonic()
-            self._print(((one_line(f"       {text}"), FAINT),))
+            self._print(((one_line(f"       {text}"), styles.FAINT),))
 
     def result(self, text: str) -> None:
         """A result that stays."""

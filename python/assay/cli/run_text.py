@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from assay.cli.output import BAD, FAINT, GOOD, NAME, WARN, Canvas, Line, facts, wrapped
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, facts, wrapped
 
 if TYPE_CHECKING:
     from assay.improve.experiments.result import ExperimentResult
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from assay.intervals import Interval
 
 _STYLES: Final = {
-    "improved": GOOD,
-    "nothing to gain": NAME,
-    "undecided": WARN,
-    "diagnosed only": NAME,
-    "rolled back": BAD,
-    "engine lost": BAD,
+    "improved": styles.GOOD,
+    "nothing to gain": styles.NAME,
+    "undecided": styles.WARN,
+    "diagnosed only": styles.NAME,
+    "rolled back": styles.BAD,
+    "engine lost": styles.BAD,
 }
 MOST_NAMED: Final = 6
 """Trials of a kind that are printed; the report has all."""
@@ -29,7 +30,7 @@ def text(outcome: "Outcome", canvas: Canvas) -> Iterator[Line]:
         head = f"{times(outcome.ratio)} {outcome.metric}"
     yield ((outcome.verdict, _STYLES[outcome.verdict]), f": {head}")
     for note in outcome.notes:
-        yield from wrapped(note, canvas, "  ", FAINT)
+        yield from wrapped(note, canvas, "  ", styles.FAINT)
     yield ""
     yield from facts(_figures(outcome), canvas)
     yield from _trials("kept", outcome.kept, canvas)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, facts, report_of, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 from assay.cli.runs_text import Run, figure, setting
 from assay.report.words import metric_name, metric_unit
 from assay.runs.stored import compare_runs
@@ -34,14 +34,14 @@ def _lines(comparison: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
         yield from facts([("metric", metric_name(metric))], canvas)
     yield ""
     rows: list[tuple[Part, ...]] = [
-        (("status", NAME), *map(str, comparison["status"])),
-        (("verdict", NAME), *(str(text or "-") for text in comparison["verdict"])),
+        (("status", styles.NAME), *map(str, comparison["status"])),
+        (("verdict", styles.NAME), *(str(text or "-") for text in comparison["verdict"])),
     ]
     rows += [
-        ((name, NAME), *(figure(value, "x" if name == "ratio" else unit) for value in pair))
+        ((name, styles.NAME), *(figure(value, "x" if name == "ratio" else unit) for value in pair))
         for name, pair in comparison["figures"].items()
     ]
-    rows.append((("kept", NAME), *("; ".join(texts) or "-" for texts in comparison["kept"])))
+    rows.append((("kept", styles.NAME), *("; ".join(texts) or "-" for texts in comparison["kept"])))
     yield from table(("", "A", "B"), rows, canvas)
     for title, differences in (
         ("fingerprint", comparison["fingerprint"]),
@@ -50,9 +50,10 @@ def _lines(comparison: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
     ):
         yield ""
         if not differences:
-            yield ((f"{title}: equal", FAINT),)
+            yield ((f"{title}: equal", styles.FAINT),)
             continue
         cells: list[tuple[Part, ...]] = [
-            ((name, NAME), setting(pair[0]), setting(pair[1])) for name, pair in differences.items()
+            ((name, styles.NAME), setting(pair[0]), setting(pair[1]))
+            for name, pair in differences.items()
         ]
         yield from table((title, "A", "B"), cells, canvas)

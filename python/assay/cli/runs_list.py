@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, report_of, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, report_of, table
 from assay.cli.runs_text import figure, when
 from assay.runs.stored import list_runs
 
@@ -26,12 +26,12 @@ def runs_list_command(as_json: options.Json = False) -> Report:
         yield ""
         cells: list[tuple[Part, ...]] = [
             (
-                (row["run"], NAME),
+                (row["run"], styles.NAME),
                 when(row["started_at"]),
                 row["status"],
-                row["verdict"] or ("-", FAINT),
+                row["verdict"] or ("-", styles.FAINT),
                 figure(row["ratio"], "x"),
-                ", ".join(row["kept"]) or ("-", FAINT),
+                ", ".join(row["kept"]) or ("-", styles.FAINT),
             )
             for row in rows
         ]

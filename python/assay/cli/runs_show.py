@@ -3,19 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    wrapped,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, wrapped
 from assay.cli.runs_text import Run, figure, metric_figure, setting, when
 from assay.runs.stored import show_run
 
@@ -56,7 +45,7 @@ def _lines(run: dict[str, Any], canvas: Canvas) -> Iterator[Line]:
         yield ""
         rows: list[tuple[Part, ...]] = [
             (
-                (str(verdict["experiment"]), NAME),
+                (str(verdict["experiment"]), styles.NAME),
                 str(verdict["verdict"]),
                 figure(verdict["ratio"], "x"),
                 verdict["reason"] or "",
@@ -82,9 +71,9 @@ def _settings(
     changed = [name for name in now if start.get(name) != now[name]]
     yield ""
     if not changed:
-        yield (("settings: as at the start", FAINT),)
+        yield (("settings: as at the start", styles.FAINT),)
         return
     rows: list[tuple[Part, ...]] = [
-        ((name, NAME), setting(start.get(name)), setting(now[name])) for name in changed
+        ((name, styles.NAME), setting(start.get(name)), setting(now[name])) for name in changed
     ]
     yield from table(("setting", "start", "now"), rows, canvas)

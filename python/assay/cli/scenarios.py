@@ -5,24 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, facts, report_of, table, working
 from assay.cli.verdicts import answer_text, missing_table, violation_lines
 from assay.scenario.audit import ScenarioAudit
 from assay.scenario.questions.reporting import scenario_audit, scenario_report
@@ -32,7 +16,7 @@ Presets = Annotated[
     list[str] | None,
     typer.Argument(metavar="[PRESET]...", help="Names or .toml files; all scenarios if not given."),
 ]
-_STATUS = {"ok": GOOD, "issues": WARN, "error": BAD}
+_STATUS = {"ok": styles.GOOD, "issues": styles.WARN, "error": styles.BAD}
 
 
 def scenario_report_command(
@@ -77,13 +61,16 @@ def scenario_report_command(
 
 def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
     """A report as text: a table of targets, shares of the variance, notes, missing inputs."""
-    yield ((report.preset, NAME), f": {report.ok} of {count(len(report.targets), 'target')} ok")
+    yield (
+        (report.preset, styles.NAME),
+        f": {report.ok} of {count(len(report.targets), 'target')} ok",
+    )
     yield ""
     rows: list[tuple[Part, ...]] = []
     for target in report.targets:
-        value: Part = ("-", FAINT)
+        value: Part = ("-", styles.FAINT)
         if target.resolution is not None and target.resolution.value is not None:
-            value = (answer_text(target.resolution), VALUE)
+            value = (answer_text(target.resolution), styles.VALUE)
         rows.append((target.label, target.target, (target.status, _STATUS[target.status]), value))
     yield from table(("target", "variable", "status", "value"), rows, canvas)
     yield from violation_lines(report.violations, canvas)
@@ -92,7 +79,7 @@ def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
     for target in report.targets:
         for issue in (*target.issues, *target.remarks):
             if issue not in shared:
-                yield (("note:", WARN), f" {target.label}: {issue}")
+                yield (("note:", styles.WARN), f" {target.label}: {issue}")
     gaps = {
         gap.variable.name: gap
         for target in report.targets
@@ -107,7 +94,7 @@ def report_lines(report: ScenarioReport, canvas: Canvas) -> Iterator[Line]:
         )
         yield f"missing families: {families}"
     for note in report.notes:
-        yield (("note:", WARN), f" {note}")
+        yield (("note:", styles.WARN), f" {note}")
 
 
 def _variance_lines(report: ScenarioReport) -> Iterator[Line]:
@@ -154,7 +141,7 @@ def scenario_audit_command(
 
 
 def _audit_lines(audit: ScenarioAudit, canvas: Canvas, *, families: bool) -> Iterator[Line]:
-    yield ((audit.preset.name, NAME),)
+    yield ((audit.preset.name, styles.NAME),)
     yield ""
     kinds = ", ".join(f"{number} {kind}" for kind, number in audit.kinds.items() if number)
     declared = audit.declared
@@ -171,11 +158,11 @@ def _audit_lines(audit: ScenarioAudit, canvas: Canvas, *, families: bool) -> Ite
     )
     for target in audit.report.targets:
         for issue in target.issues:
-            yield (("note:", WARN), f" {target.label}: {issue}")
+            yield (("note:", styles.WARN), f" {target.label}: {issue}")
     if families:
         yield ""
         rows = [
-            ((family, NAME), str(len(gaps)), ", ".join(gap.variable.name for gap in gaps))
+            ((family, styles.NAME), str(len(gaps)), ", ".join(gap.variable.name for gap in gaps))
             for family, gaps in audit.missing_families.items()
         ]
         yield from table(("missing family", "inputs", "names"), rows, canvas, right=(1,)) or [

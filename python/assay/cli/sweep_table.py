@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from assay.cli.output import BAD, NAME, VALUE, Canvas, Line, Part, count, table, wrapped
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, Part, count, table, wrapped
 from assay.cli.verdicts import STATUS
 from assay.model.language.figures import figure_column
 from assay.model.language.quantity import format_number
@@ -38,15 +39,15 @@ def sweep_lines(
     yield ""
     cells: list[tuple[Part, ...]] = []
     for position, row in enumerate(rows):
-        entries = [(row[group], NAME) for group in groups]
-        numbers = [(texts[position], VALUE) for _, texts in columns]
+        entries = [(row[group], styles.NAME) for group in groups]
+        numbers = [(texts[position], styles.VALUE) for _, texts in columns]
         cells.append((*entries, *numbers, _verdict(row)))
     right = tuple(range(len(groups), len(groups) + len(variables)))
     yield from table((*groups, *symbols, "constraints"), cells, canvas, right=right)
     violations = Counter(name for row in rows for name in row["violated"])
     for name, times in violations.items():
         where = f"violated at {times:,} of {count(len(rows), 'point')}"
-        yield from wrapped(f"{where}: {name}: {conditions[name]}", canvas, style=BAD)
+        yield from wrapped(f"{where}: {name}: {conditions[name]}", canvas, style=styles.BAD)
 
 
 def entry_lines(swept: CatalogSweep, rows: Rows, canvas: Canvas) -> Iterator[Line]:
@@ -68,6 +69,6 @@ def _column(variable: Variable, rows: Rows, is_axis: bool) -> tuple[str, list[st
 
 def _verdict(row: Mapping[str, Any]) -> Part:
     if missing := row.get("missing"):
-        return (f"{count(len(missing), 'input')} missing: {missing[0]}", BAD)
+        return (f"{count(len(missing), 'input')} missing: {missing[0]}", styles.BAD)
     status, style = STATUS[row["constraints"]]
     return (f"{status}: {', '.join(row['violated'])}" if row["violated"] else status, style)

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 
 if TYPE_CHECKING:
     from assay.observe.telemetry.recording import Recording
@@ -139,10 +127,10 @@ def _text(recording: "Recording", canvas: Canvas) -> Iterator[Line]:
         lost = sink["dropped"] + sink["rejected"] + sink["backlog"]
         line: list[Part] = [
             f"sink {sink['name']}: ",
-            (f"{sink['acknowledged']:,} acknowledged", GOOD),
+            (f"{sink['acknowledged']:,} acknowledged", styles.GOOD),
         ]
         if lost:
-            line += [", ", (f"{lost:,} lost", BAD)]
+            line += [", ", (f"{lost:,} lost", styles.BAD)]
         yield tuple(line)
     for gap in recording.missing:
-        yield ((f"missing: {gap['field']} of {gap['source']}: {gap['reason']}", FAINT),)
+        yield ((f"missing: {gap['field']} of {gap['source']}: {gap['reason']}", styles.FAINT),)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import BAD, FAINT, NAME, Canvas, Line, Part, Report, is_colorful, one_line
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, is_colorful, one_line
 from assay.cli.telemetry_record import Endpoints, Rate, until_signal
 from assay.observe.telemetry import Sample, State, telemetry
 from assay.observe.telemetry.sample import to_json
@@ -133,7 +133,7 @@ def _renderable(panels: Sequence[Panel], state: State) -> Any:
         lines.append(text)
     cost = state.cost()["core_share"]
     notes = "; ".join(state.notes()) or f"costs {cost:.2%} of a core; ctrl-c ends it"
-    lines.append(Text(one_line(notes), FAINT))
+    lines.append(Text(one_line(notes), styles.FAINT))
     return Group(*lines)
 
 
@@ -145,12 +145,12 @@ def _text(panels: Sequence[Panel], canvas: Canvas, bars: str | None = None) -> I
     if not panels:
         yield "no source gave a sample; assay telemetry record says what is missing"
     for panel in panels:
-        yield ((panel.title, NAME),)
+        yield ((panel.title, styles.NAME),)
         label_width = max((len(row.label) for row in panel.rows), default=0)
         text_width = max((len(row.text) for row in panel.rows if row.history), default=0)
         for row in panel.rows:
-            parts: list[Part] = ["  ", (row.label.ljust(label_width), FAINT), "  "]
-            parts.append((row.text.ljust(text_width), BAD if row.is_bad else ""))
+            parts: list[Part] = ["  ", (row.label.ljust(label_width), styles.FAINT), "  "]
+            parts.append((row.text.ljust(text_width), styles.BAD if row.is_bad else ""))
             if len(row.history) > 2:
                 parts += ["  ", spark(row.history, row.top, bars or _bars())]
             yield tuple(parts)

@@ -5,20 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, working
 from assay.cli.trace_summary import NAME_WIDTH, Model
 from assay.errors import InputError
 from assay.escaping import clipped
@@ -63,14 +51,14 @@ def _text(phases: Sequence[Mapping[str, Any]], limit: int, canvas: Canvas) -> It
             else ""
         )
         yield (
-            (phase["phase"], NAME), ", mean step: ", (_time(phase["step_ns_before"]), VALUE),
-            " to ", (_time(phase["step_ns_after"]), VALUE), change,
+            (phase["phase"], styles.NAME), ", mean step: ", (_time(phase["step_ns_before"]), styles.VALUE),
+            " to ", (_time(phase["step_ns_after"]), styles.VALUE), change,
         )  # fmt: skip
         yield (
             (
                 f"{count(phase['steps_before'], 'step')} and {phase['steps_after']:,}; medians "
                 f"{_time(phase['median_ns_before'])} and {_time(phase['median_ns_after'])}",
-                FAINT,
+                styles.FAINT,
             ),
         )
         yield ""
@@ -83,7 +71,7 @@ def _text(phases: Sequence[Mapping[str, Any]], limit: int, canvas: Canvas) -> It
         if len(shown) < len(rows):
             rest = sum(row["delta_ns"] for row in rows[len(shown) :])
             more = count(len(rows) - len(shown), "operation")
-            yield ((f"{more} more sum to {_signed(rest)}; --limit 0 lists all", FAINT),)
+            yield ((f"{more} more sum to {_signed(rest)}; --limit 0 lists all", styles.FAINT),)
 
 
 def _cells(row: dict[str, Any]) -> tuple[Part, ...]:
@@ -96,8 +84,8 @@ def _cells(row: dict[str, Any]) -> tuple[Part, ...]:
     ]
     name = clipped(row["name"], NAME_WIDTH)
     return (
-        (f"{row['delta_ns'] / 1000:+,.1f}", VALUE), share, f"{row['ns_before'] / 1000:,.1f}",
-        f"{row['ns_after'] / 1000:,.1f}", *medians, (name, NAME) if row["mapped"] else (name, FAINT),
+        (f"{row['delta_ns'] / 1000:+,.1f}", styles.VALUE), share, f"{row['ns_before'] / 1000:,.1f}",
+        f"{row['ns_after'] / 1000:,.1f}", *medians, (name, styles.NAME) if row["mapped"] else (name, styles.FAINT),
     )  # fmt: skip
 
 

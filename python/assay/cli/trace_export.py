@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import VALUE, Canvas, Line, Report, count, report_of, size, working
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, count, report_of, size, working
 from assay.observe.exporters.formats import FORMATS
 
 
@@ -34,6 +34,6 @@ def trace_export_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         events, steps = count(exported.events, "event"), count(exported.steps, "step")
-        yield ((out, VALUE), f": {events}, {steps}, {size(exported.bytes)}")
+        yield ((out, styles.VALUE), f": {events}, {steps}, {size(exported.bytes)}")
 
     return report_of(exported, text, as_json)

@@ -5,19 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Report,
-    count,
-    report_of,
-    size,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Report, count, report_of, size, table, working
 
 
 def trace_import_command(
@@ -52,10 +41,10 @@ def trace_import_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         events = count(imported.events, "event")
-        yield ((imported.path, VALUE), f": {events}, {size(imported.bytes)}")
+        yield ((imported.path, styles.VALUE), f": {events}, {size(imported.bytes)}")
         yield ""
         rows = [
-            ((kind, NAME), f"{sums['count']:,}", f"{sums['ns'] / 1e6:,.3f} ms")
+            ((kind, styles.NAME), f"{sums['count']:,}", f"{sums['ns'] / 1e6:,.3f} ms")
             for kind, sums in imported.kinds.items()
         ]
         yield from table(("kind", "events", "time"), rows, canvas, right=(1, 2))

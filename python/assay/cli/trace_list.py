@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from assay.cli import options
-from assay.cli.output import FAINT, NAME, Canvas, Line, Part, Report, report_of, size, table
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, report_of, size, table
 from assay.observe import store
 
 
@@ -24,9 +24,9 @@ def trace_list_command(as_json: options.Json = False) -> Report:
         yield ""
         cells: list[tuple[Part, ...]] = [
             (
-                (row["name"], NAME),
+                (row["name"], styles.NAME),
                 row["source"] if row["readable"] else "cannot be read",
-                row["model"] or ("unknown", FAINT),
+                row["model"] or ("unknown", styles.FAINT),
                 size(row["bytes"]),
                 row["modified"],
             )

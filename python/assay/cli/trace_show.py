@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.cli import options
+from assay.cli import options, styles
 from assay.cli.output import (
-    FAINT,
-    NAME,
     Canvas,
     Line,
     Part,
@@ -159,7 +157,7 @@ def _text(
     about = [header.source, header.model or "", count(drawn.events.height, "event")]
     about.append(duration(drawn.end_ns - drawn.origin_ns))
     words = clipped(", ".join(filter(None, about)), columns - 2 - min(len(name), 24))
-    yield ((clipped(name, columns - 2 - len(words)), NAME), f"  {words}")
+    yield ((clipped(name, columns - 2 - len(words)), styles.NAME), f"  {words}")
     yield (
         f"{window.title}: {duration(window.dur_ns)} from "
         f"{duration(window.from_ns - drawn.origin_ns)}"
@@ -182,7 +180,7 @@ def _text(
         yield from _sums("kernel", shown, shown.kernels[: most or None], style, {})
     if hidden:
         yield ""
-        yield ((hidden, FAINT),)
+        yield ((hidden, styles.FAINT),)
 
 
 def _sums(

@@ -3,20 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from assay.cli import options
-from assay.cli.output import (
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    cut,
-    cut_notes,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, cut, cut_notes, report_of, table, working
 from assay.cli.trace_summary import Model, milliseconds
 
 if TYPE_CHECKING:
@@ -54,13 +42,13 @@ def _text(rows: "Rows", canvas: Canvas, limit: int) -> Iterator[Line]:
     first = min(row["start_ns"] for row in rows)
     cells: list[tuple[Part, ...]] = [
         (
-            (str(row["step"]), NAME),
+            (str(row["step"]), styles.NAME),
             _number(row["rank"]),
             row["phase"] or "unknown",
             _number(row["batch"]),
             _number(row["prefill_tokens"]),
             milliseconds(row["start_ns"] - first),
-            (milliseconds(row["dur_ns"]), VALUE),
+            (milliseconds(row["dur_ns"]), styles.VALUE),
             milliseconds(row["device_ns"]),
             f"{row['kernels']:,}",
             str(row["layers"]) if row["complete"] else f"{row['layers']} (cut off)",

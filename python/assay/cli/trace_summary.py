@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import options
+from assay.cli import options, styles
 from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
     Canvas,
     Line,
     Part,
@@ -107,10 +104,10 @@ def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]
         yield ""
         cells: list[tuple[Part, ...]] = [
             (
-                (row["name"], NAME),
-                str(row["layers"]) if row["layers"] else ("", FAINT),
+                (row["name"], styles.NAME),
+                str(row["layers"]) if row["layers"] else ("", styles.FAINT),
                 f"{row['count']:,}",
-                (milliseconds(row["ns"]), VALUE),
+                (milliseconds(row["ns"]), styles.VALUE),
                 f"{100 * row['share']:.2f}",
             )
             for row in rows
@@ -126,7 +123,7 @@ def _text(summary: "TraceSummary", canvas: Canvas, limit: int) -> Iterator[Line]
             (
                 clipped(row["name"], NAME_WIDTH),
                 f"{row['count']:,}",
-                (milliseconds(row["ns"]), VALUE),
+                (milliseconds(row["ns"]), styles.VALUE),
             )
             for row in rows
         ]
@@ -148,10 +145,10 @@ def _phases(steps: "Rows", canvas: Canvas) -> Iterator[Line]:
             shown += f"-{batches[-1]}"
         cells.append(
             (
-                (phase or "unknown", NAME),
+                (phase or "unknown", styles.NAME),
                 str(len(members)),
                 shown,
-                (milliseconds(median(step["dur_ns"] for step in members)), VALUE),
+                (milliseconds(median(step["dur_ns"] for step in members)), styles.VALUE),
                 milliseconds(median(step["device_ns"] for step in members)),
             )
         )
@@ -162,11 +159,11 @@ def _phases(steps: "Rows", canvas: Canvas) -> Iterator[Line]:
 def _collectives(rows: "Rows", canvas: Canvas) -> Iterator[Line]:
     cells: list[tuple[Part, ...]] = [
         (
-            (row["name"], NAME),
+            (row["name"], styles.NAME),
             "" if row["rank"] is None else str(row["rank"]),
             f"{row['count']:,}",
-            (milliseconds(row["waiting_ns"]), VALUE),
-            (milliseconds(row["transfer_ns"]), VALUE),
+            (milliseconds(row["waiting_ns"]), styles.VALUE),
+            (milliseconds(row["transfer_ns"]), styles.VALUE),
         )
         for row in rows
     ]

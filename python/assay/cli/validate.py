@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli import options
+from assay.cli import options, styles
 from assay.cli.output import (
-    BAD,
-    FAINT,
-    NAME,
-    VALUE,
-    WARN,
     Canvas,
     Line,
     Part,
@@ -108,14 +103,14 @@ def _cut(score: "Score", limit: int) -> str | None:
 
 
 def _suite_lines(score: "Score", limit: int, canvas: Canvas) -> Iterator[Line]:
-    yield ((score.name, NAME),)
+    yield ((score.name, styles.NAME),)
     left_out = _cut(score, limit)
     # What is not predicted is the largest error of all.
     rows = sorted(score.rows, key=_badness)[:limit] if left_out else score.rows
     for row in rows:
         yield from _row_lines(row, canvas)
     if left_out:
-        yield ((f"  the worst {left_out}", FAINT),)
+        yield ((f"  the worst {left_out}", styles.FAINT),)
     yield ""
 
 
@@ -126,14 +121,14 @@ def _badness(row: "Row") -> float:
 
 def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
     if row.predicted is None or row.error is None:
-        yield (f"  {row.case}  ", ("not predicted", WARN), f": {row.gap}")
+        yield (f"  {row.case}  ", ("not predicted", styles.WARN), f": {row.gap}")
         return
-    style = BAD if abs(row.error) > _LARGE_ERROR else VALUE
+    style = styles.BAD if abs(row.error) > _LARGE_ERROR else styles.VALUE
     interval = "" if row.lo is None else f" ({row.lo:.4g} to {row.hi:.4g})"
     yield (f"  {row.case}  {row.quantity}",)
     yield (
         "      predicted ",
-        (f"{row.predicted:.4g} {row.unit}", VALUE),
+        (f"{row.predicted:.4g} {row.unit}", styles.VALUE),
         f"{interval}, observed {row.observed:.4g}: ",
         (f"{row.error:+.1%}", style),
         _sample(row),
@@ -141,9 +136,9 @@ def _row_lines(row: "Row", canvas: Canvas) -> Iterator[Line]:
     largest = sorted(row.terms.items(), key=lambda item: -abs(item[1]))
     if largest:
         parts = ", ".join(f"{name} {value:.3g}" for name, value in largest)
-        yield from wrapped(parts, canvas, "      ", FAINT)
+        yield from wrapped(parts, canvas, "      ", styles.FAINT)
     for note in row.notes:
-        yield from wrapped(f"assumed: {note}", canvas, "      ", FAINT)
+        yield from wrapped(f"assumed: {note}", canvas, "      ", styles.FAINT)
 
 
 def _score_lines(scores: "Sequence[Score]", canvas: Canvas) -> Iterator[Line]:
@@ -151,7 +146,7 @@ def _score_lines(scores: "Sequence[Score]", canvas: Canvas) -> Iterator[Line]:
     for score in scores:
         rows.append(
             (
-                (score.name, NAME if score.is_pool else ""),
+                (score.name, styles.NAME if score.is_pool else ""),
                 f"{score.covered}/{score.cases}",
                 _share(score.in_sample, "mape"),
                 _percent(score.in_sample_coverage90),
@@ -176,7 +171,7 @@ def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line
     """One line a group: its figures with one source left out, beside the bar."""
     rows: list[tuple[Part, ...]] = [
         (
-            (group.name, NAME),
+            (group.name, styles.NAME),
             str(len(group.rows)),
             str(len(group.by_source)),
             _share(group.in_sample, "median"),
@@ -185,7 +180,7 @@ def group_lines(groups: "Sequence[GroupScore]", canvas: Canvas) -> Iterator[Line
             f"{group.bar:.0%}",
             _percent(group.coverage90),
             "-" if group.band is None else f"{100 * group.band[0]:.0f}-{group.band[1]:.0%}",
-            (", ".join(group.failures), BAD) if group.failures else ("met", VALUE),
+            (", ".join(group.failures), styles.BAD) if group.failures else ("met", styles.VALUE),
         )
         for group in groups
     ]

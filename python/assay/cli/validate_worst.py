@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from assay.cli.output import BAD, FAINT, NAME, VALUE, Canvas, Line, wrapped
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, wrapped
 
 if TYPE_CHECKING:
     from assay.validate.score import Row
@@ -24,20 +25,20 @@ def worst_lines(misses: "Sequence[Miss]", canvas: Canvas) -> Iterator[Line]:
 def _miss_lines(miss: "Miss", canvas: Canvas) -> Iterator[Line]:
     row = miss.row
     predicted = row.held_out if row.held_out is not None else row.predicted
-    yield ((row.case, NAME), f"  {row.quantity}, {row.group}")
+    yield ((row.case, styles.NAME), f"  {row.quantity}, {row.group}")
     lo, hi = (row.lo, row.hi) if row.held_out_lo is None else (row.held_out_lo, row.held_out_hi)
     interval = "" if lo is None else f" ({lo:.4g} to {hi:.4g})"
     yield (
-        "  predicted ", (f"{predicted:.4g} {row.unit}", VALUE),
-        f"{interval}, observed {row.observed:.4g}: ", (f"{row.held_out_error:+.0%}", BAD),
+        "  predicted ", (f"{predicted:.4g} {row.unit}", styles.VALUE),
+        f"{interval}, observed {row.observed:.4g}: ", (f"{row.held_out_error:+.0%}", styles.BAD),
     )  # fmt: skip
-    yield from wrapped(f"source: {row.source}", canvas, "  ", FAINT)
+    yield from wrapped(f"source: {row.source}", canvas, "  ", styles.FAINT)
     largest = sorted(row.terms.items(), key=lambda item: -abs(item[1]))
     if largest:
         parts = ", ".join(f"{name} {value:.3g}" for name, value in largest)
-        yield from wrapped(f"terms: {parts}", canvas, "  ", FAINT)
+        yield from wrapped(f"terms: {parts}", canvas, "  ", styles.FAINT)
     for note in row.notes:
-        yield from wrapped(f"assumed: {note}", canvas, "  ", FAINT)
+        yield from wrapped(f"assumed: {note}", canvas, "  ", styles.FAINT)
     yield "  would have to be true, one of"
     for term in miss.terms[:_TERMS]:
         yield f"    {_term_text(term)}"

@@ -2,22 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.cli.output import (
-    BAD,
-    FAINT,
-    GOOD,
-    NAME,
-    VALUE,
-    WARN,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    count,
-    report_of,
-    table,
-    wrapped,
-)
+from assay.cli import styles
+from assay.cli.output import Canvas, Line, Part, Report, count, report_of, table, wrapped
 from assay.model.resolving.resolution import (
     ConditionVerdict,
     MissingInput,
@@ -27,7 +13,11 @@ from assay.model.resolving.resolution import (
 )
 from assay.scenario.questions.missing import MissingAnswer
 
-STATUS = {"true": ("holds", GOOD), "false": ("violated", BAD), "unknown": ("unknown", WARN)}
+STATUS = {
+    "true": ("holds", styles.GOOD),
+    "false": ("violated", styles.BAD),
+    "unknown": ("unknown", styles.WARN),
+}
 MAX_CONDITION = 120
 """Characters of a condition; a longer one is shown by its meaning."""
 
@@ -36,11 +26,11 @@ _COUNTED = {"true": "fulfilled", "false": "violated", "unknown": "unknown"}
 
 def answer_line(resolution: Resolution) -> Line:
     """The target and its value, with the interval where there is one."""
-    name: Part = (resolution.target, NAME)
+    name: Part = (resolution.target, styles.NAME)
     if resolution.value is None:
-        return (name, " = ", ("unknown", BAD))
+        return (name, " = ", ("unknown", styles.BAD))
     shown = resolution.variable.figure(resolution.value, resolution.lower, resolution.upper)
-    return (name, " = ", (shown.text, VALUE), shown.interval)
+    return (name, " = ", (shown.text, styles.VALUE), shown.interval)
 
 
 def answer_text(answered: Resolution | TargetValue) -> str:
@@ -77,7 +67,9 @@ def missing_family_table(gaps: Sequence[MissingInput], canvas: Canvas) -> list[L
     families: dict[str, list[str]] = {}
     for gap in gaps:
         families.setdefault(gap.variable.family or "no family", []).append(gap.variable.name)
-    rows = [((name, NAME), str(len(of)), ", ".join(of)) for name, of in sorted(families.items())]
+    rows = [
+        ((name, styles.NAME), str(len(of)), ", ".join(of)) for name, of in sorted(families.items())
+    ]
     header = ("missing family", "inputs", "names")
     return table(header, rows, canvas, right=(1,)) or ["missing families: none"]
 
@@ -119,7 +111,13 @@ def trace_table(steps: Sequence[TraceStep], canvas: Canvas) -> list[Line]:
     for step in steps:
         how = step.relation.text if step.relation else step.kind
         how = how.removeprefix(f"{step.variable.name} ")
-        rows.append(((step.variable.format(step.value), VALUE), step.variable.name, (how, FAINT)))
+        rows.append(
+            (
+                (step.variable.format(step.value), styles.VALUE),
+                step.variable.name,
+                (how, styles.FAINT),
+            )
+        )
     return table(("value", "variable", "how"), rows, canvas, right=(0,))
 
 
@@ -136,7 +134,7 @@ def violation_lines(constraints: Sequence[ConditionVerdict], canvas: Canvas) -> 
             condition = verdict.text if len(verdict.text) <= MAX_CONDITION else verdict.meaning
             at = f", but {verdict.at}" if verdict.at else ""
             text = f"violated: {verdict.name}: {condition}{at}"
-            yield from wrapped(text, canvas, style=BAD)
+            yield from wrapped(text, canvas, style=styles.BAD)
 
 
 def unjudged_notes(verdicts: Sequence[ConditionVerdict]) -> Iterator[str]:

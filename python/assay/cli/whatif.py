@@ -5,20 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assay.cli import options
-from assay.cli.output import (
-    FAINT,
-    NAME,
-    VALUE,
-    Canvas,
-    Line,
-    Part,
-    Report,
-    facts,
-    report_of,
-    table,
-    working,
-)
+from assay.cli import options, styles
+from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table, working
 from assay.diagnose.replay.changes import MEANINGS
 
 if TYPE_CHECKING:
@@ -137,8 +125,8 @@ def _text(answer: "WhatIf", canvas: Canvas, limit: int) -> Iterator[Line]:
         yield from table(
             ("operation", "before us", "after us"),
             [
-                ((row["operation"], NAME), f"{row['before_ns'] / 1e3:,.1f}",
-                 (f"{row['after_ns'] / 1e3:,.1f}", VALUE))
+                ((row["operation"], styles.NAME), f"{row['before_ns'] / 1e3:,.1f}",
+                 (f"{row['after_ns'] / 1e3:,.1f}", styles.VALUE))
                 for row in rows
             ],
             canvas,
@@ -155,10 +143,10 @@ def _compared(
         old, new = before.get(name), after[name]
         cells.append(
             (
-                (title, NAME),
+                (title, styles.NAME),
                 "" if old is None else f"{factor * old.value:,.2f}",
-                (f"{factor * new.value:,.2f}", VALUE),
-                (f"{factor * new.lo:,.2f} to {factor * new.hi:,.2f}", FAINT),
+                (f"{factor * new.value:,.2f}", styles.VALUE),
+                (f"{factor * new.lo:,.2f} to {factor * new.hi:,.2f}", styles.FAINT),
                 unit,
             )
         )
