@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from assay.errors import AssayError
@@ -36,7 +36,24 @@ class Answer:
     def to_json(self) -> Any:
         """The result as JSON data, without the notes: its own fields in order, if not otherwise."""
         own = (field.name for field in fields(self) if field.name not in ("notes", "problem"))
-        return {name: getattr(self, name) for name in own}
+        return data_of(self, " ".join(own))
+
+
+def data_of(record: Any, names: str = "") -> dict[str, Any]:
+    """Attributes of a record as plain data: those named, by default its fields, in order."""
+    listed = names.split() or getattr(record, "_fields", ()) or [f.name for f in fields(record)]
+    return {name: plain_data(getattr(record, name)) for name in listed}
+
+
+def plain_data(value: Any) -> Any:
+    """A value as lists, dictionaries and what they hold; records say by `to_data` what they are."""
+    if hasattr(value, "to_data"):
+        return value.to_data()
+    if isinstance(value, Mapping):
+        return {key: plain_data(item) for key, item in value.items()}
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return data_of(value)
+    return [plain_data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def json_text(answer: Answer) -> str:

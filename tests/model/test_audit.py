@@ -14,6 +14,7 @@ from graphs import RandomGraph, random_graphs
 from hypothesis import given, settings, strategies as st
 
 from assay import stack
+from assay.answers import plain_data
 from assay.catalog.sourced_value import SourcedValue
 from assay.errors import InputError
 from assay.model import (
@@ -570,7 +571,7 @@ def test_work_is_ranked_by_dependents() -> None:
         ("source root", "s.q", 1),
     ]
     assert [item.weight for item in items] == [3 / 4, 3 / 4, 1 / 4, 1 / 4]
-    assert json.loads(json.dumps([item.to_data() for item in items]))[0]["name"] == "s.p"
+    assert json.loads(json.dumps(plain_data(items)))[0]["name"] == "s.p"
 
 
 def scenario(registry: Registry, **values: tuple[str, str]) -> Preset:

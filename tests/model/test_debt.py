@@ -7,6 +7,7 @@ import json
 import pytest
 from call_counting import count_calls
 
+from assay.answers import plain_data
 from assay.bench.suites.generated_graphs import generate
 from assay.errors import InputError, MissingInputsError, UnknownNameError
 from assay.model import ANY_SIGN, Registry, Scope, by_definition
@@ -148,7 +149,7 @@ def test_pinned_and_stochastic_sources_are_listed(registry: Registry) -> None:
 def test_rows_are_plain_data(registry: Registry) -> None:
     given: dict[str, Given] = {"low.x": "normal(0, 1)", "low.c": 1.0}
     rows = root_debt(registry, by="variance", target="high.seen", given=given)
-    data = json.loads(json.dumps([row.to_data() for row in rows]))
+    data = json.loads(json.dumps(plain_data(list(rows))))
     assert data[-1] == {
         "name": "low.pair.b", "boundary": "decompose", "dependents": 4,
         "targets": ["high.y", "high.z", "high.seen"], "unit": "1", "meaning": "second",

@@ -80,7 +80,7 @@ def validate_command(
 
     def text(canvas: Canvas) -> Iterator[Line]:
         if worst is not None:
-            yield from worst_lines(answer.misses, canvas)
+            yield from worst_lines(answer.worst, canvas)
             return
         if not summary:
             for score in scores:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.answers import Answer
+from assay.answers import Answer, data_of
 from assay.diagnose.baseline import BaselineChange
 from assay.diagnose.critical_path.path import CriticalPath
 from assay.diagnose.hypothesis import Hypothesis, RankedHypotheses
@@ -116,11 +116,7 @@ def _phase(view: MechanismView) -> str | None:
 
 def _cause(cause: Hypothesis) -> dict[str, Any]:
     return {
-        "name": cause.name,
-        "ns_per_token": cause.ns_per_token,
-        "lo": cause.lo,
-        "hi": cause.hi,
-        "status": cause.status,
+        **data_of(cause, "name ns_per_token lo hi status"),
         "evidence": [evidence.to_data() for evidence in cause.evidence],
         "fix": cause.fix,
         "mechanism": cause.mechanism,

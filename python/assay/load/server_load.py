@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from assay.answers import Answer, Progress, silent
+from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import AssayError, CheckFailedError, NoDataError, unknown_name
 from assay.load import formats
 from assay.load.client import ClientOptions, LoadClient
@@ -47,9 +47,7 @@ class ServerLoad(Answer):
             "interface": window.details["interface"],
             "workload": workload.name,
             "description": workload.description,
-            "arrival": workload.arrival,
-            "rate": workload.rate,
-            "concurrency": workload.concurrency,
+            **data_of(workload, "arrival rate concurrency"),
             "slo": limits_ms(workload.slo),
             "seconds": window.seconds,
             "load_state": window.load_state,
@@ -97,10 +95,7 @@ class HighestLoad(Answer):
             "find": self.kind,
             "slo": limits_ms(self.workload.slo),
             "least_share": self.least_share,
-            "best": None if search.best is None else search.best.to_data(),
-            "above": None if search.above is None else search.above.to_data(),
-            "nearest": None if search.nearest is None else search.nearest.to_data(),
-            "points": [point.to_data() for point in search.points],
+            **data_of(search, "best above nearest points"),
         }
 
 

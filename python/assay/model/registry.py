@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from assay.answers import data_of
 from assay.model.declarations import Declarations
 from assay.model.language.variables import Constant, Variable
 
@@ -143,8 +144,7 @@ def _variable_data(variable: Variable) -> dict[str, Any]:
     upper = None if variable.upper == math.inf else variable.upper
     return {
         **facts, "display": variable.display.text, "bounds": [lower, upper],
-        "boundary": variable.boundary, "family": variable.family, "target": variable.target,
-        "library": variable.library,
+        **data_of(variable, "boundary family target library"),
         # Few variables state these, and every key of every variable is read at each start.
         **({} if variable.nature == "measure" else {"nature": variable.nature}),
         **({"cases": list(variable.cases)} if variable.cases else {}),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
+from assay.answers import data_of, plain_data
 from assay.validate.score import Errors, Row
 
 TRAINING = {
@@ -93,12 +94,10 @@ class GroupScore:
         """The score as plain data."""
         return {
             "group": self.name, "figures": len(self.rows), "sources": len(self.by_source),
-            "shipped": self.shipped and self.shipped.to_data(),
-            "in_sample": self.in_sample and self.in_sample.to_data(),
-            "held_out": self.held_out and self.held_out.to_data(),
+            **data_of(self, "shipped in_sample held_out"),
             "held_out_median_by_source": self.by_source, "source_mean": self.source_mean,
-            "coverage90": self.coverage90, "band95": self.band and list(self.band),
-            "bar": self.bar, "failures": list(self.failures),
+            "coverage90": self.coverage90, "band95": plain_data(self.band),
+            **data_of(self, "bar failures"),
         }  # fmt: skip
 
 

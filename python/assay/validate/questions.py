@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from assay.answers import Answer, Progress, silent
 from assay.errors import InputError
@@ -20,17 +19,9 @@ from assay.validate.worst import Miss, worst as largest_misses
 class ValidateAnswer(Answer):
     """Scores of suites and of groups of figures, and the largest misses that were asked for."""
 
-    scores: Sequence[Score]
     groups: Sequence[GroupScore]
-    misses: Sequence[Miss]
-
-    def to_json(self) -> dict[str, Any]:
-        """Scores and misses as JSON data."""
-        return {
-            "groups": [group.to_data() for group in self.groups],
-            "scores": [score.to_data() for score in self.scores],
-            "worst": [miss.to_data() for miss in self.misses],
-        }
+    scores: Sequence[Score]
+    worst: Sequence[Miss]
 
 
 def score_cases(
@@ -53,4 +44,4 @@ def score_cases(
     if worst is not None:
         progress(f"explaining the {worst} largest misses")
         misses = largest_misses(rows_of(scores), read_cases(cases or published_cases()), worst)
-    return ValidateAnswer(scores, score_groups(rows_of(scores)), misses)
+    return ValidateAnswer(score_groups(rows_of(scores)), scores, misses)

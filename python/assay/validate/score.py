@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.answers import data_of, plain_data
+
 
 @dataclass(frozen=True)
 class Row:
@@ -83,15 +85,11 @@ class Row:
 
     def to_data(self) -> dict[str, Any]:
         """The row as plain data."""
-        return {
-            "case": self.case, "suite": self.suite, "quantity": self.quantity, "unit": self.unit,
-            "observed": self.observed, "predicted": self.predicted, "lo": self.lo, "hi": self.hi,
-            "error": self.error, "terms": self.terms, "baselines": self.baselines,
-            "gap": self.gap, "notes": list(self.notes),
-            "in_sample": self.in_sample, "held_out": self.held_out,
-            "held_out_lo": self.held_out_lo, "held_out_hi": self.held_out_hi,
-            "held_out_error": self.held_out_error, "source": self.source, "group": self.group,
-        }  # fmt: skip
+        return data_of(
+            self,
+            "case suite quantity unit observed predicted lo hi error terms baselines gap "
+            "notes in_sample held_out held_out_lo held_out_hi held_out_error source group",
+        )
 
 
 @dataclass(frozen=True)
@@ -174,16 +172,14 @@ class Score:
         """The score as plain data; a pool refers to its suites' rows instead of repeating them."""
         errors = self.errors
         return {
-            "suite": self.name, "pool": self.is_pool, "cases": self.cases, "covered": self.covered,
-            "mape": errors and errors.mape, "median": errors and errors.median,
-            "p90": errors and errors.p90, "coverage90": self.coverage90,
-            "in_sample": self.in_sample and self.in_sample.to_data(),
-            "held_out": self.held_out and self.held_out.to_data(),
-            "held_out_coverage90": self.held_out_coverage90,
-            "in_sample_coverage90": self.in_sample_coverage90,
-            "baselines": {name: e.to_data() for name, e in self.baselines.items()},
-            "rows": [] if self.is_pool else [row.to_data() for row in self.rows],
-        }  # fmt: skip
+            **{"suite": self.name, "pool": self.is_pool, **data_of(self, "cases covered")},
+            **{name: errors and getattr(errors, name) for name in _FIGURES},
+            **data_of(
+                self,
+                "coverage90 in_sample held_out held_out_coverage90 in_sample_coverage90 baselines",
+            ),
+            "rows": [] if self.is_pool else plain_data(self.rows),
+        }
 
 
 def score_suite(name: str, rows: Sequence[Row]) -> Score:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.answers import data_of
 from assay.model.inputs import Inputs
 from assay.model.tapes.compile import Compiled
 from assay.stack import registry
@@ -59,10 +60,7 @@ class SingleChange:
 
     def to_data(self) -> dict[str, Any]:
         """The change as plain data."""
-        return {
-            "name": self.name, "unit": self.unit, "before": self.before, "after": self.after,
-            "ratio": self.ratio, "factor": self.factor, "spreads": self.spreads,
-        }  # fmt: skip
+        return data_of(self, "name unit before after ratio factor spreads")
 
 
 def single_changes(inputs: Inputs, output: str, observed: float) -> list[SingleChange]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.answers import plain_data
 from assay.model.inputs import Inputs
 from assay.validate.cases import KINDS, Case
 from assay.validate.run import FOLDERS
@@ -35,10 +36,6 @@ class TermChange:
     before: float
     after: float
 
-    def to_data(self) -> dict[str, Any]:
-        """The term as plain data."""
-        return {"name": self.name, "before": self.before, "after": self.after}
-
 
 @dataclass(frozen=True)
 class Miss:
@@ -50,11 +47,8 @@ class Miss:
 
     def to_data(self) -> dict[str, Any]:
         """The miss as plain data."""
-        return {
-            **self.row.to_data(),
-            "term_changes": [term.to_data() for term in self.terms],
-            "changes": [change.to_data() for change in self.changes],
-        }
+        changes = plain_data(self.changes)
+        return {**self.row.to_data(), "term_changes": plain_data(self.terms), "changes": changes}
 
 
 def worst(rows: Sequence[Row], cases: Sequence[Case], count: int) -> list[Miss]:

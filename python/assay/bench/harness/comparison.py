@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from assay.answers import data_of
 from assay.bench.harness.case import UNITS
 from assay.bench.harness.result import Figure, Result, Series
 from assay.bench.harness.statistics import Interval, median, ratio_interval
@@ -52,12 +53,7 @@ class Comparison:
 
     def to_data(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "tolerance": self.tolerance,
-            "verdicts": [verdict.to_data() for verdict in self.verdicts],
-            "only_now": list(self.only_now),
-            "only_then": list(self.only_then),
-        }
+        return data_of(self, "tolerance verdicts only_now only_then")
 
 
 def check_comparable(suite: str, then: Result) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay import json_records, paths
-from assay.answers import finite
+from assay.answers import data_of, finite
 from assay.bench.harness.case import UNITS
 from assay.bench.harness.statistics import median, median_interval, quantile
 from assay.errors import InputError
@@ -119,21 +119,12 @@ class Figure:
     def to_data(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "name": self.name,
-            "unit": self.unit,
-            "parameters": dict(self.parameters),
-            "value": self.value,
-            "spread": self.spread,
-            "own": self.own.to_data(),
+            **data_of(self, "name unit parameters value spread own"),
             "ceiling": None if self.ceiling is None else self._versus(self.ceiling),
             "rivals": [self._versus(rival) for rival in self.rivals],
             "absent": dict(self.absent),
             "check": {**asdict(self.check), "passed": self.check.passed},
-            "bytes": self.bytes,
-            "flops": self.flops,
-            "working_set_bytes": self.working_set_bytes,
-            "cold": self.cold,
-            "note": self.note,
+            **data_of(self, "bytes flops working_set_bytes cold note"),
         }
 
     def _versus(self, other: Series) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.answers import Answer, Progress, silent
+from assay.answers import Answer, Progress, data_of, silent
 from assay.diagnose.delays.profiling import profile
 from assay.diagnose.delays.records import DelayProfile
 
@@ -26,13 +26,7 @@ class EngineProfile(Answer):
 
     def to_json(self) -> dict[str, Any]:
         """What ran, and every experiment."""
-        return {
-            "model": self.model,
-            "device": self.device,
-            "batch": self.batch,
-            "context": self.context,
-            **self.delays.to_json(),
-        }
+        return {**data_of(self, "model device batch context"), **self.delays.to_data()}
 
 
 def profile_engine(

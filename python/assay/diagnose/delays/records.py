@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from assay.answers import data_of
+
 VERDICTS: Final = {
     "critical": "the step waits for it: a delay before it delays the step as much",
     "hidden": "the step does not wait for it: a delay before it disappears",
@@ -50,24 +52,13 @@ class DelayExperiment:
         """The part of the largest dose that the step did not show: at least the slack of a node."""
         return max(self.doses_ns[-1] - self.effects_ns[-1], 0.0)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The experiment as plain data."""
-        return {
-            "name": self.name,
-            "operation": self.operation,
-            "nodes": list(self.nodes),
-            "verdict": self.verdict,
-            "slope": self.slope,
-            "lo": self.lo,
-            "hi": self.hi,
-            "requested_ns": list(self.requested_ns),
-            "doses_ns": list(self.doses_ns),
-            "effects_ns": list(self.effects_ns),
-            "absorbed_ns": self.absorbed_ns,
-            "runs": self.runs,
-            "controls": self.controls,
-            "blocks": self.blocks,
-        }
+        return data_of(
+            self,
+            "name operation nodes verdict slope lo hi requested_ns doses_ns effects_ns "
+            "absorbed_ns runs controls blocks",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +88,11 @@ class DelayProfile:
             experiment for experiment in self.experiments if experiment.verdict == "critical"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """The profile as plain data."""
-        return {
-            "step_ns": self.step_ns,
-            "control_ns": self.control_ns,
-            "overhead": self.overhead,
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "experiments": [experiment.to_json() for experiment in self.experiments],
-            "degradations": list(self.degradations),
-        }
+        return data_of(
+            self, "step_ns control_ns overhead confidence seed seconds experiments degradations"
+        )
 
     def of(self, node: str) -> DelayExperiment:
         """The finest experiment on a node."""

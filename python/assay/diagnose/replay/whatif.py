@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.answers import Answer
+from assay.answers import Answer, data_of
 from assay.diagnose.replay import figures, graph_capture, planned_cost, scenario, step_times
 from assay.diagnose.replay.changes import LOAD_KINDS, NODE_KINDS, Amount, WhatIfChange
 from assay.diagnose.replay.figures import Z90
@@ -70,12 +70,7 @@ class WhatIf(Answer):
             "operations": list(self.operations),
             "load_before": _expected(self.load_before),
             "load_after": _expected(self.load_after),
-            "phase": self.phase,
-            "steps": self.steps,
-            "batch": self.batch,
-            "context": self.context,
-            "self_replay_error": self.self_replay_error,
-            "notes": list(self.notes),
+            **data_of(self, "phase steps batch context self_replay_error notes"),
             **asked,
         }
 

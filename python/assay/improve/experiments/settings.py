@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from assay.answers import data_of
 from assay.errors import InputError
 from assay.improve.experiments.confidence_sequence import ALPHA
 
@@ -52,13 +53,7 @@ class ExperimentSettings:
 
     def __post_init__(self) -> None:
         """Check the limits."""
-        positive = {
-            "budget_s": self.budget_s,
-            "block_s": self.block_s,
-            "least_pairs": self.least_pairs,
-            "most_pairs": self.most_pairs,
-            "visit_blocks": self.visit_blocks,
-        }
+        positive = {**data_of(self, "budget_s block_s least_pairs most_pairs visit_blocks")}
         for name, value in positive.items():
             if not value > 0:
                 raise InputError(f"{name}: expected a number above 0, got {value}")

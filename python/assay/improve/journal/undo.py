@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from assay.answers import data_of
 from assay.improve.journal.chain import Record
 from assay.load.workloads.measurement import Setting
 
@@ -28,13 +29,7 @@ class JournaledChange:
 
     def to_data(self) -> dict[str, Any]:
         """The data of the record `intend`."""
-        return {
-            "change": self.number,
-            "changes": dict(self.changes),
-            "inverse": dict(self.inverse),
-            "before": self.before,
-            "after": self.after,
-        }
+        return {"change": self.number, **data_of(self, "changes inverse before after")}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> JournaledChange:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay._native import build_info
+from assay.answers import data_of
 from assay.improve.engines.protocol import Engine, EngineLostError
 from assay.improve.journal import run_folder
 from assay.improve.journal.chain import plain
@@ -114,14 +115,8 @@ def _facts(state: RunState, command: str) -> dict[str, Any]:
     return {
         "command": command,
         "assay": build_info()["version"],
-        "budget_s": options.budget_s,
-        "target": options.target,
-        "seed": options.seed,
-        "dry_run": options.dry_run,
-        "engine": description.engine,
-        "release": description.release,
-        "model": description.model,
-        "device": description.device,
+        **data_of(options, "budget_s target seed dry_run"),
+        **data_of(description, "engine release model device"),
         "workload": state.workload.name,
         "settings": dict(state.start),
         "options": plain(options),

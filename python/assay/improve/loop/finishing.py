@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from assay.answers import data_of
 from assay.errors import AssayError
 from assay.improve.engines.protocol import EngineLostError
 from assay.improve.experiments.levels import level
@@ -198,10 +199,7 @@ def _record(state: RunState, outcome: Outcome) -> RunRecord:
             "name": workload.name,
             "description": workload.description,
             "requests": len(workload.requests),
-            "arrival": workload.arrival,
-            "concurrency": workload.concurrency,
-            "rate": workload.rate,
-            "source": workload.source,
+            **data_of(workload, "arrival concurrency rate source"),
             "notes": list(workload.notes),
         },
         phases=tuple(state.phases),

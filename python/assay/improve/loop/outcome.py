@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from assay.answers import Answer
+from assay.answers import Answer, data_of, plain_data
 from assay.improve.experiments.result import ExperimentResult
 from assay.intervals import Interval
 from assay.load.workloads.measurement import Setting
@@ -42,34 +42,23 @@ class Outcome(Answer):
     def to_json(self) -> dict[str, Any]:
         """The keys that scripts read."""
 
-        def figure(interval: Interval | None) -> dict[str, float] | None:
-            return None if interval is None else interval._asdict()
-
         def names(results: tuple[ExperimentResult, ...]) -> list[dict[str, Any]]:
             return [
                 {
-                    "lever": list(result.candidate.levers),
-                    "changes": dict(result.candidate.changes),
-                    "ratio": figure(result.ratio),
-                    "reason": result.reason,
+                    "lever": plain_data(result.candidate.levers),
+                    "changes": plain_data(result.candidate.changes),
+                    **data_of(result, "ratio reason"),
                 }
                 for result in results
             ]
 
         return {
             "run": str(self.run),
-            "verdict": self.verdict,
-            "metric": self.metric,
-            "baseline": figure(self.baseline),
-            "final": figure(self.final),
-            "ratio": figure(self.ratio),
-            "target": self.target,
-            "target_met": self.target_met,
+            **data_of(self, "verdict metric baseline final ratio target target_met"),
             "kept": names(self.kept),
             "undecided": names(self.undecided),
             "rejected": names(self.rejected),
-            "settings": None if self.settings is None else dict(self.settings),
-            "launch_command": self.launch_command,
+            **data_of(self, "settings launch_command"),
             "report": None if self.report is None else str(self.report),
-            "notes": list(self.notes),
+            "notes": plain_data(self.notes),
         }

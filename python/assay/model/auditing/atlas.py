@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay.model.auditing.debt import UNDECLARED
 from assay.model.graphs import digraph
@@ -35,15 +35,6 @@ class Layer:
     references: dict[str, int]
     targets: tuple[str, ...]
 
-    def to_data(self) -> dict[str, Any]:
-        """The layer as plain data."""
-        return {
-            "name": self.name, "meaning": self.meaning, "variables": self.variables,
-            "constants": self.constants, "computed": self.computed, "roots": self.roots,
-            "relations": self.relations, "constraints": self.constraints,
-            "references": self.references, "targets": list(self.targets),
-        }  # fmt: skip
-
 
 class Crossing(NamedTuple):
     """Variables of one layer that relations of another use, and how many edges that makes."""
@@ -52,13 +43,6 @@ class Crossing(NamedTuple):
     target: str
     edges: int
     variables: tuple[str, ...]
-
-    def to_data(self) -> dict[str, Any]:
-        """The crossing as plain data."""
-        return {
-            "source": self.source, "target": self.target, "edges": self.edges,
-            "variables": list(self.variables),
-        }  # fmt: skip
 
 
 class LayerPressure(NamedTuple):
@@ -75,13 +59,6 @@ class LayerPressure(NamedTuple):
     given: int | None
     missing: int | None
 
-    def to_data(self) -> dict[str, Any]:
-        """The pressure as plain data."""
-        return {
-            "name": self.name, "variables": self.variables, "roots": self.roots,
-            "by_distance": list(self.by_distance), "given": self.given, "missing": self.missing,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
@@ -90,14 +67,6 @@ class Pressure:
     target: str
     layers: tuple[LayerPressure, ...]
     crossings: tuple[Crossing, ...]
-
-    def to_data(self) -> dict[str, Any]:
-        """The pressure as plain data."""
-        return {
-            "target": self.target,
-            "layers": [layer.to_data() for layer in self.layers],
-            "crossings": [crossing.to_data() for crossing in self.crossings],
-        }
 
 
 def layers(registry: Registry) -> list[Layer]:

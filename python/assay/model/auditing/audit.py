@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from assay.answers import data_of
 from assay.errors import UnitError
 from assay.model.auditing.duplicates import (
     Duplicate,
@@ -77,10 +78,6 @@ class WeakReference:
     of: str
     why: str
 
-    def to_data(self) -> dict[str, Any]:
-        """The weakness as plain data."""
-        return {"name": self.name, "of": self.of, "why": self.why}
-
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
@@ -129,16 +126,9 @@ class AuditReport:
         """The report as plain data."""
         return {
             "referenced": self.shares,
-            "cited": self.cited,
-            "coverage": self.coverage,
-            "relation_kinds": self.relation_kinds,
-            "unreached_relations": list(self.unreached_relations),
-            "unreached_roots": list(self.unreached_roots),
+            **data_of(self, "cited coverage relation_kinds unreached_relations unreached_roots"),
             "duplicates": [list(duplicate.relations) for duplicate in self.duplicates],
-            "similar_variables": [list(pair) for pair in self.similar_variables],
-            "weak_references": [weak.to_data() for weak in self.weak_references],
-            "roots_by_boundary": {b: list(names) for b, names in self.roots_by_boundary.items()},
-            "unused_constants": list(self.unused_constants),
+            **data_of(self, "similar_variables weak_references roots_by_boundary unused_constants"),
         }
 
 

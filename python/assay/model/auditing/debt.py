@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from assay.errors import InputError
 from assay.model.inputs import Given, Inputs, read_inputs
@@ -48,16 +48,6 @@ class DebtRow:
     first_order_share: float | None = None
     share_half_width: float | None = None
     note: str = ""
-
-    def to_data(self) -> dict[str, Any]:
-        """The row as plain data."""
-        return {
-            "name": self.name, "boundary": self.boundary, "dependents": self.dependents,
-            "targets": list(self.targets), "unit": self.unit, "meaning": self.meaning,
-            "has_reference": self.has_reference, "members": list(self.members),
-            "variance_share": self.variance_share, "first_order_share": self.first_order_share,
-            "share_half_width": self.share_half_width, "note": self.note,
-        }  # fmt: skip
 
 
 class Debt(list[DebtRow]):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from assay.answers import data_of
 from assay.errors import InputError
 from assay.model import load_checks
 from assay.model.auditing.duplicates import duplicate_relations, similar_variables
@@ -37,13 +38,6 @@ class VerifyCheck:
     count: int
     details: tuple[str, ...] = ()
 
-    def to_data(self) -> dict[str, Any]:
-        """The check as plain data."""
-        return {
-            "name": self.name, "meaning": self.meaning, "status": self.status,
-            "count": self.count, "details": list(self.details),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
@@ -59,11 +53,7 @@ class VerifyReport:
 
     def to_data(self) -> dict[str, Any]:
         """The report as plain data."""
-        return {
-            "profile": self.profile,
-            "ok": self.ok,
-            "checks": [check.to_data() for check in self.checks],
-        }
+        return data_of(self, "profile ok checks")
 
 
 def verify(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from assay.model.registry import Registry
@@ -29,13 +29,6 @@ class WorkItem:
     weight: float
     dependents: int
     target: str | None = None
-
-    def to_data(self) -> dict[str, Any]:
-        """The item as plain data."""
-        return {
-            "kind": self.kind, "name": self.name, "reason": self.reason, "weight": self.weight,
-            "dependents": self.dependents, "target": self.target,
-        }  # fmt: skip
 
 
 def model_work(registry: Registry) -> list[WorkItem]:

@@ -7,6 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.answers import data_of
 from assay.errors import unknown_name
 from assay.model.graphs import latex_names
 from assay.model.graphs.latex import relation_sides, relation_to_latex
@@ -102,8 +103,7 @@ def to_graphml(source: Declarations | Subgraph) -> str:
         add("node", {"id": _xml_text(node.name)}, {key: facts.get(key) for key in _NODE_KEYS})
     for constraint in _constraints(source):
         own: dict[str, Any] = {
-            "name": constraint.name, "kind": constraint.kind, "scope": constraint.scope,
-            "meaning": constraint.meaning, "library": constraint.library,
+            **data_of(constraint, "name kind scope meaning library"),
         }  # fmt: skip
         add("node", {"id": _xml_text(_constraint_id(constraint))}, own)
     texts = _brief_texts(source)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.answers import data_of
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
 
@@ -88,12 +89,7 @@ class Optimum:
             "unit": self.target.display.text,
             "maximized": self.maximized,
             "choices": self._shown(self.choices),
-            "method": self.method,
-            "points": self.points,
-            "evaluated": self.evaluated,
-            "feasible": self.feasible,
-            "undefined": self.undefined,
-            "excluded": dict(self.excluded),
+            **data_of(self, "method points evaluated feasible undefined excluded"),
             "binding": [binding.to_data(self.target) for binding in self.binding],
             "violated": [verdict.to_data() for verdict in self.resolution.violated],
             "unknown": [verdict.to_data() for verdict in self.unknown],

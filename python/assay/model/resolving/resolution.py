@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from assay.answers import data_of
 from assay.errors import MissingInputsError
 from assay.model.language.figures import figure
 from assay.model.language.relations import Relation
@@ -90,13 +91,12 @@ class ConditionVerdict(NamedTuple):
     def to_data(self) -> dict[str, Any]:
         """The verdict as plain data, every value in its variable's display unit."""
         return {
-            "name": self.name, "status": self.status, "text": self.text, "meaning": self.meaning,
-            "missing": list(self.missing), "reason": self.reason,
+            **data_of(self, "name status text meaning missing reason"),
             "values": [
                 {"name": variable.name, "value": variable.shown(v), "unit": variable.display.text}
                 for variable, v in self.values
             ],
-        }  # fmt: skip
+        }
 
 
 class Conflict(NamedTuple):
@@ -141,15 +141,6 @@ class Switch(NamedTuple):
     left: str
     used: str
     condition: str
-
-    def to_data(self) -> dict[str, Any]:
-        """The switch as plain data."""
-        return {
-            "variable": self.variable,
-            "left": self.left,
-            "used": self.used,
-            "condition": self.condition,
-        }
 
 
 class TargetValue(NamedTuple):
@@ -228,12 +219,7 @@ class Resolution:
             "unit": self.variable.display.text,
             "lo": shown[1],
             "hi": shown[2],
-            "missing": [gap.to_data() for gap in self.missing],
-            "constraints": [verdict.to_data() for verdict in self.constraints],
-            "unjudged": [verdict.to_data() for verdict in self.unjudged],
-            "validity": [verdict.to_data() for verdict in self.validity],
-            "conflicts": [conflict.to_data() for conflict in self.conflicts],
-            "switches": [switch.to_data() for switch in self.switches],
-            "degradations": list(self.degradations),
-            "trace": [step.to_data() for step in self.trace],
+            **data_of(
+                self, "missing constraints unjudged validity conflicts switches degradations trace"
+            ),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.answers import data_of
 from assay.model.language.variables import Variable
 from assay.model.resolving.resolution import ConditionVerdict, Resolution
 from assay.model.solving.whole import WholeNeighbor
@@ -22,13 +23,6 @@ class SolvedStage:
     method: str
     iterations: int
     misfit: float
-
-    def to_data(self) -> dict[str, Any]:
-        """The stage as plain data."""
-        return {
-            "unknowns": list(self.unknowns), "equations": list(self.equations),
-            "method": self.method, "iterations": self.iterations, "misfit": self.misfit,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +101,11 @@ class Solution:
                 }
                 for name, resolution in self.resolutions.items()
             ],
-            "stages": [stage.to_data() for stage in self.stages],
-            "method": self.method,
-            "iterations": self.iterations,
+            **data_of(self, "stages method iterations"),
             "others": [
                 [_shown(variable, other) for variable in self.unknowns] for other in self.others
             ],
-            "whole": [neighbor.to_data() for neighbor in self.whole],
-            "constraints": [verdict.to_data() for verdict in self.constraints],
-            "unjudged": [verdict.to_data() for verdict in self.unjudged],
-            "validity": [verdict.to_data() for verdict in self.validity],
-            "notes": list(self.notes),
+            **data_of(self, "whole constraints unjudged validity notes"),
         }
 
 

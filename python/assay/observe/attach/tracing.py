@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from assay.answers import Answer, Progress, silent
+from assay.answers import Answer, Progress, data_of, silent
 from assay.errors import InputError
 from assay.observe import store
 from assay.observe.attach import injection, merging, program, server
@@ -128,9 +128,5 @@ def _summary(trace: Trace, path: Path) -> dict[str, Any]:
         "trace": str(path),
         "events": len(trace.events),
         "kinds": dict(sorted(kinds)),
-        "processes": trace.header.processes,
-        "clock": trace.header.clock,
-        "dropped": trace.header.dropped,
-        "degradations": trace.header.degradations,
-        "repairs": trace.header.repairs,
+        **data_of(trace.header, "processes clock dropped degradations repairs"),
     }

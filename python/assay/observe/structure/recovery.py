@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.answers import data_of
 from assay.lazy_import import LazyModule
 from assay.observe import schema
 from assay.observe.structure import capture, grammar, labels, phases, step_annotations
@@ -315,12 +316,7 @@ def _sizes(
     phase: str | None, shape: phases.StepShape, note: Annotation | None
 ) -> dict[str, int | None]:
     if note is not None and note.phase:
-        return {
-            "batch": note.batch,
-            "prefill_tokens": note.prefill_tokens,
-            "context": note.context,
-            "requests": note.requests,
-        }
+        return {**data_of(note, "batch prefill_tokens context requests")}
     decode = phase == "decode"
     prompt = shape.tokens if phase == "prefill" else 0 if decode else None
     return {

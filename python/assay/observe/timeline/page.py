@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.answers import data_of
 from assay.escaping import one_line
 from assay.lazy_import import LazyModule
 from assay.observe.timeline.blocks import encode
@@ -143,26 +144,12 @@ def _lane_of_row(drawn: Layout) -> Any:
 
 def _lane(drawn: Layout, lane: Lane) -> dict[str, Any]:
     counts = np.bincount(drawn.track[lane.rows], minlength=lane.tracks)
-    return {
-        "name": lane.name,
-        "group": lane.group,
-        "kind": lane.kind,
-        "first": lane.first,
-        "tracks": counts.tolist(),
-    }
+    return {**data_of(lane, "name group kind first"), "tracks": counts.tolist()}
 
 
 def _header(trace: Trace) -> dict[str, Any]:
     header = trace.header
-    return {
-        "source": header.source,
-        "engine": header.engine,
-        "model": header.model,
-        "clock": header.clock,
-        "overhead": header.overhead,
-        "repairs": header.repairs,
-        "versions": header.versions,
-    }
+    return data_of(header, "source engine model clock overhead repairs versions")
 
 
 def _steps(trace: Trace, origin_ns: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.answers import Answer
+from assay.answers import Answer, data_of
 from assay.lazy_import import LazyModule
 from assay.observe.timeline.palette import label_color
 from assay.observe.timeline.usage import Columns, Sum, columns, device_sums, labels
@@ -76,14 +76,7 @@ class TimelineView(Answer):
 
     def _lane_data(self, lane: Lane, cells: Columns) -> dict[str, Any]:
         return {
-            "name": lane.name,
-            "group": lane.group,
-            "kind": lane.kind,
-            "rank": lane.rank,
-            "device": lane.device,
-            "stream": lane.stream,
-            "pid": lane.pid,
-            "tid": lane.tid,
+            **data_of(lane, "name group kind rank device stream pid tid"),
             "events": cells.events,
             "busy_ns": cells.busy_ns,
             "busy_share": cells.busy_ns / self.window.dur_ns,

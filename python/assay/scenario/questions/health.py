@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 from assay import stack
-from assay.answers import Answer
+from assay.answers import Answer, data_of, plain_data
 from assay.errors import CheckFailedError, one_of
 from assay.scenario.given_values import ON_COMMAND_LINE
 from assay.scenario.question import Given, Question, chosen_preset, read_question
@@ -81,7 +81,7 @@ class NextWorkAnswer(Answer):
         return {
             "preset": self.preset,
             "of": len(self.items),
-            "items": [item.to_data() for item in self.items[: self.limit or None]],
+            "items": plain_data(self.items[: self.limit or None]),
         }
 
 
@@ -114,7 +114,7 @@ class RootDebtAnswer(Answer):
             "target": self.target,
             "families": self.families,
             "rows": [
-                {**row.to_data(), "given": _kinds_among(row.members or (row.name,), kinds)}
+                {**data_of(row), "given": _kinds_among(row.members or (row.name,), kinds)}
                 for row in self.rows[: self.limit or None]
             ],
             "degradations": list(self.rows.degradations),

@@ -22,14 +22,6 @@ class AtlasAnswer(Answer):
     crossings: Sequence[Crossing]
     pressure: Pressure | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The layers as JSON data."""
-        return {
-            "layers": [layer.to_data() for layer in self.layers],
-            "crossings": [crossing.to_data() for crossing in self.crossings],
-            "pressure": None if self.pressure is None else self.pressure.to_data(),
-        }
-
 
 def atlas(target: str | None = None, **given: Unpack[Given]) -> AtlasAnswer:
     """List the layers of the stack and their borders.

@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 import assay
 from assay import paths
+from assay.answers import data_of
 from assay.catalog import accelerators
 from assay.errors import AssayError
 from assay.model import store
@@ -63,8 +64,8 @@ def exported() -> Iterator[tuple[str, str]]:
 def case_list() -> list[dict[str, Any]]:
     """The published cases as plain data."""
     return [
-        {"case": case.id, "kind": case.kind, "inputs": case.inputs, "observed": case.observed,
-         "source": case.source, "family": source_of(case), "notes": case.notes, "tier": case.tier,
+        {"case": case.id, **data_of(case, "kind inputs observed source"),
+         "family": source_of(case), **data_of(case, "notes tier"),
          "accelerator": accelerator_of(case)}
         for case in _cases()
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.answers import data_of
 from assay.diagnose.subject import ENGINES
 from assay.errors import AssayError
 from assay.improve.engines.protocol import EngineDescription
@@ -202,10 +203,7 @@ def _diagnosed(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "prediction": _prediction(diagnosis),
         "waterfall": [asdict(term) for term in diagnosis.residuals.waterfall.terms],
-        "causes": [
-            {"name": cause.name, "ns_per_token": cause.ns_per_token, "lo": cause.lo, "hi": cause.hi}
-            for cause in diagnosis.causes
-        ],
+        "causes": [{**data_of(cause, "name ns_per_token lo hi")} for cause in diagnosis.causes],
         # Operations, predicted beside observed.
         "nodes": [asdict(node) for node in diagnosis.nodes()],
     }
