@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from assay.diagnose.hypothesis import Evidence, Hypothesis
 from assay.diagnose.live.expectation import Expectation
-from assay.diagnose.mechanisms.catalog import MECHANISMS
-from assay.diagnose.mechanisms.host_launch import NAME
+from assay.diagnose.mechanisms.host import HOST_LAUNCH
 
 
 def host_launch(
@@ -22,7 +21,7 @@ def host_launch(
     eager = expected.step(sequences, context, cuda_graphs=False)
     if eager is None or not eager["lo"] <= step_ns <= eager["hi"]:
         return None
-    base = next(mechanism for mechanism in MECHANISMS if mechanism.name == NAME)
+    base = HOST_LAUNCH
     return Hypothesis(
         base.name,
         base.sentence,

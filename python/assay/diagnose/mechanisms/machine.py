@@ -1,4 +1,4 @@
-"""Throttling: kernels run at a lower clock than the prediction's."""
+"""What the machine does to a step: clocks, and other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.diagnose.mechanisms.view import MechanismView
 from assay.observe.telemetry import throttle
 
 
-def find(view: MechanismView) -> Finding:
+def _find_throttling(view: MechanismView) -> Finding:
     """The term of throttled clocks; else steps with a limit hit against those without."""
     slowed = view.of_terms("throttling")
     if slowed.any():
@@ -30,11 +30,33 @@ def find(view: MechanismView) -> Finding:
     return states.contrast(view, limited, took, f"clocks held down by: {', '.join(reasons)}")
 
 
-MECHANISM = Mechanism(
+THROTTLING = Mechanism(
     "throttling",
     "a power cap or a temperature limit lowers the clock, and kernels bound by compute, cache or "
     "issue slow down with it",
     "SM clock and throttle reasons of telemetry",
     "raise the power limit (nvidia-smi -pl), cool the GPU, or lock a clock that it can hold",
-    find,
+    _find_throttling,
+)
+
+
+def _find_noisy_neighbor(view: MechanismView) -> Finding:
+    """Time in which the trace shows another process; else steps with another one active."""
+    queued = view.of_terms("queueing")
+    if queued.any():
+        return MechanismClaim(queued, ("kernels of another process ran while work was queued",))
+    joined = states.samples(view, "nvidia", "gpu_processes")
+    if isinstance(joined, NotExamined):
+        return joined
+    others = joined["gpu_processes"].to_numpy() > 1
+    took = joined["dur_ns"].to_numpy().astype(np.float64)
+    return states.contrast(view, others, took, "another process on the GPU")
+
+
+NOISY_NEIGHBOR = Mechanism(
+    "noisy neighbor",
+    "another process takes SMs, cache and bandwidth, or time slices of the GPU",
+    "kernels of other processes in the trace, or processes on the GPU in telemetry",
+    "give the workload a GPU, a MIG instance or an MPS share of its own",
+    _find_noisy_neighbor,
 )
