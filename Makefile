@@ -13,7 +13,7 @@ BIN := .venv/bin
 # would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help python product setup run demo-cost test test-slow loom fuzz fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
+.PHONY: help python product setup run demo-cost test test-slow loom fuzz properties fuzz-native kernels validate lint lint-python lint-rust format web check-web ui test-web bench bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ loom: ## try every order in which threads of the runtime core can meet
 
 fuzz: setup ## give damaged model files, adapters, schemas and tool definitions to what reads them
 	$(BIN)/python tests/attacks/fuzz_inputs.py --seconds 60
+
+properties: setup ## draw 20,000 scenarios and check every invariant of the answers; about half an hour
+	$(BIN)/python tests/properties/run_properties.py --workers $(WORKERS)
 
 fuzz-native: ## give random bytes to the readers in Rust (needs nightly Rust and cargo-fuzz)
 	for target in gguf kineto safetensors weights; do \

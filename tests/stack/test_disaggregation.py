@@ -73,10 +73,10 @@ def test_prefill_keeps_up_with_decode(registry: Registry, known: Given) -> None:
     )
     assert instances * prompts == pytest.approx(rate * 8192)
     assert gpus == pytest.approx(each * (1 + instances))
-    # GPU time of a request: its prefill and its decode, each on its own GPUs.
-    decode = ask(registry, "serving.answer_time", apart) / ask(registry, "serving.decoding", apart)
+    # GPU time of a request: its prefill and its share of the decode GPUs.
+    share = ask(registry, "serving.end_to_end_time", apart) / apart["serving.concurrency"]
     spent = ask(registry, "serving.request_gpu_time", apart)
-    assert spent == pytest.approx(each * (8192 / prompts + decode))
+    assert spent == pytest.approx(each * (8192 / prompts + share))
 
 
 @pytest.mark.parametrize("prompt", [1024.0, 8192.0])

@@ -128,7 +128,7 @@ def test_weights_and_one_request_must_fit(registry: Registry) -> None:
 def test_request_rate_is_that_of_a_simulated_closed_loop(registry: Registry) -> None:
     # 64 clients, each sending its next request when the last one is answered.
     values = given("h200_sxm", "llama-3.1-8b", concurrency=64)
-    stay = ask(registry, "answer_time", values)
+    stay = ask(registry, "end_to_end_time", values)
     ends = [stay * (client + 1) / 64 for client in range(64)]
     heapq.heapify(ends)
     answered, horizon = 0, 100 * stay
@@ -178,7 +178,10 @@ def test_disaggregated_prefill_does_not_slow_decode(registry: Registry) -> None:
 
 
 def test_sliding_window_bounds_decode_reads(registry: Registry) -> None:
-    values = given("h100_sxm", "gpt-oss-120b", tensor=2, expert_bytes=0.5625, kv_bytes=2)
+    # Whole prompts in one iteration, so that as many requests decode with the longer ones.
+    values = given(
+        "h100_sxm", "gpt-oss-120b", tensor=2, expert_bytes=0.5625, kv_bytes=2, prompt_budget=65536
+    )
     short, long = (
         ask(registry, "decode.decode_window.size", values | {"serving.prompt": length})
         for length in (1024, 16384)

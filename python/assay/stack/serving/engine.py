@@ -78,9 +78,6 @@ prompt_expert_slowdown = _fitted(
 decode_slowdown = _fitted("decode_slowdown, z_d: time of the engine's decode attention over the fitted one")
 narrow_key_time = _fitted("narrow_key_time, z_k: time of decode attention over 8-bit keys over 16-bit ones")
 casting = _fitted("casting, f_8: share of 8-bit quantizations in separate kernels")
-waiting_requests = _fitted(
-    "waiting_requests, n_w [request]: requests of a closed loop beyond those that the engine runs, which always wait"
-)
 queue_factor = _fitted("queue_factor, q: queueing time in own prefill times when prefill fills every iteration")
 first_iterations = scope.declare(
     "first_iterations, n_s: iterations before a first token reaches the client",

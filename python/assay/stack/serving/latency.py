@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import POSITIVE, by_definition, cited, maximum, number, where
+from assay.model import POSITIVE, by_definition, cited, maximum, minimum, number, where
 from assay.stack import interconnect, works
 from assay.stack.kernels import device
 from assay.stack.serving import deployment as d, engine, loads, memory
@@ -11,22 +11,27 @@ from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
 _ORCA = cited(works.ORCA, "sec. 3 and 4")
 _CHUNKED = cited(works.SARATHI_SERVE, "sec. 3 and 4")
 _LITTLE = cited(works.LITTLES_LAW)
+_BOUNDS = cited(
+    "Denning and Buzen 1978, The Operational Analysis of Queueing Network Models",
+    "asymptotic bounds of a closed system: throughput by its bottleneck, response time by Little's law",
+)
 _DISTSERVE = cited(works.DIST_SERVE, "sec. 1 and 2.1")
 _SPLITWISE = cited(works.SPLITWISE, "sec. 4.3")
 _ROOFLINE = cited(works.ROOFLINE, "The Roofline Model")
 _CLIENT = by_definition("mean over the requests of a client that starts many at once")
 
 # Of requests that start all at once, the first wait for the prompts of the last, so that on
-# average half of the prompts run between a request's own tokens; later on all of them do.
-prompts_between = (1 - engine.burst_share / 2) * loads.prompt_share
+# average half of the prompts run between a request's own tokens; later on all of them do, but for its own.
+_prompts_of_others = loads.prompt_share * loads.others_share
+prompts_between = (1 - engine.burst_share / 2) * _prompts_of_others
 stretch = maximum(loads.mixed.time - loads.decode.time, number("0 s"))
+_step_error = engine.further_error * engine.step_error
 step_time = scope.declare(
     "step_time, t_s [s as ms]: time per output token (TPOT)",
-    equals=engine.further_error
-    * engine.step_error
-    * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
+    equals=_step_error * where(d.static | d.separate, loads.decode.time, loads.decode.time + prompts_between * stretch),
     reference=_CHUNKED,
 )
+iteration_time = _step_error * (loads.decode.time + loads.prompt_share * stretch)
 time_per_output_token = scope.declare(
     "time_per_output_token, TPOT [s/token as ms/token]: time per output token (TPOT)",
     equals=step_time / ONE_TOKEN,
@@ -43,7 +48,7 @@ burst_time = scope.declare(
 )
 own_time = scope.declare(
     "own_prompt_time, t_o [s as ms]: time of the prefill iterations of a request",
-    equals=_prompt_error * maximum(d.prompt / ONE_TOKEN / loads.room, 1) * loads.mixed.time,
+    equals=_prompt_error * loads.chunks * loads.mixed.time,
     reference=_CHUNKED,
 )
 # Outputs of one length that started together end together, and their successors start together:
@@ -51,16 +56,11 @@ own_time = scope.declare(
 group = 1 + engine.step_share * (memory.batch / ONE_REQUEST - 1)
 steady_time = scope.declare(
     "steady_prompt_time, t_y [s as ms]: prefill time of requests after the first batch",
-    equals=own_time * ((group + 1) / 2 + engine.queue_factor * loads.prompt_share)
+    equals=own_time * ((maximum(group / loads.prompts, 1) + 1) / 2 + engine.queue_factor * _prompts_of_others)
     + where(memory.batch > ONE_REQUEST, step_time / 2, number("0 s")),
     reference=_CHUNKED,
 )
 mean_burst_time = (burst_time + loads.burst.time) / 2
-waiting_time = scope.declare(
-    "waiting_time, t_w [s as ms]: queueing time until KV-cache memory is free",
-    equals=maximum((d.concurrency + engine.waiting_requests) / memory.batch - 1, 0) * d.output / ONE_TOKEN * step_time,
-    reference=_LITTLE,
-)
 prompt_time = scope.declare(
     "prompt_time, t_p [s as ms]: time from arrival to the end of prefill",
     equals=where(
@@ -75,23 +75,8 @@ transfer_time = scope.declare(
     equals=d.separate * d.prompt * memory.token_memory / (interconnect.nic_rate * d.attention_ranks * d.pipeline),
     reference=_SPLITWISE,
 )
-time_to_first_token = scope.declare(
-    "time_to_first_token, TTFT [s as ms]: mean time to first token (TTFT)",
-    equals=engine.first_token_error
-    * (engine.request_time + waiting_time + prompt_time + transfer_time + engine.first_iterations * step_time),
-    reference=_DISTSERVE,
-    target=True,
-)
-
-end_to_end_time = scope.declare(
-    "end_to_end_time, t_e [s]: mean end-to-end latency of a request",
-    equals=time_to_first_token + maximum(d.output / ONE_TOKEN - 1, 0) * step_time,
-    reference=_DISTSERVE,
-    target=True,
-)
-
 answer_time = scope.declare(
-    "answer_time, t_a [s]: time that a request is running",
+    "answer_time, t_a [s]: time that a request holds its place in the batch",
     equals=where(
         d.separate,
         # Prefill runs on other GPUs; a request holds its place while its keys and values arrive.
@@ -100,11 +85,49 @@ answer_time = scope.declare(
     ),
     reference=_LITTLE,
 )
-worked_on = where(d.static, memory.batch, loads.decoding * d.pipeline * ONE_REQUEST)
+unqueued_first_token_time = scope.declare(
+    "unqueued_first_token_time, t_1 [s as ms]: mean TTFT of requests that the engine keeps up with",
+    equals=engine.first_token_error
+    * (engine.request_time + prompt_time + transfer_time + engine.first_iterations * step_time),
+    reference=_DISTSERVE,
+)
+tokens_time = maximum(d.output / ONE_TOKEN - 1, 0) * step_time
+# Iterations end as many requests as start; a batch ends as many as it has places.
+capacity = scope.declare(
+    "capacity, lambda_max [request/s]: most requests per second that this batch completes, by places and by tokens",
+    equals=where(
+        d.static | d.separate,
+        memory.batch / answer_time,
+        minimum(
+            memory.batch / answer_time,
+            loads.decoding * d.pipeline * ONE_REQUEST * ONE_TOKEN / (d.output * iteration_time),
+        ),
+    ),
+    reference=_BOUNDS,
+)
+waiting_time = scope.declare(
+    "waiting_time, t_w [s as ms]: queueing time of requests beyond the capacity",
+    equals=maximum(d.concurrency / capacity - tokens_time - unqueued_first_token_time, number("0 s")),
+    reference=_BOUNDS,
+)
+time_to_first_token = scope.declare(
+    "time_to_first_token, TTFT [s as ms]: mean time to first token (TTFT)",
+    equals=unqueued_first_token_time + waiting_time,
+    reference=_DISTSERVE,
+    target=True,
+)
+
+end_to_end_time = scope.declare(
+    "end_to_end_time, t_e [s]: mean end-to-end latency of a request",
+    equals=time_to_first_token + tokens_time,
+    reference=_DISTSERVE,
+    target=True,
+)
 request_rate = scope.declare(
-    "request_rate, lambda [request/s]: completed requests per second under saturation",
-    equals=worked_on / answer_time,
+    "request_rate, lambda [request/s]: completed requests per second while all concurrent requests are there",
+    equals=d.concurrency / end_to_end_time,
     reference=_LITTLE,
+    target=True,
 )
 # After its last prompt a run decodes on with fewer and fewer requests, for one answer's time.
 drain_time = scope.declare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.model import cited, maximum, minimum
+from assay.model import cited, maximum, minimum, where
 from assay.stack import works
 from assay.stack.serving import deployment as d, iteration, memory
 from assay.stack.serving.deployment import ONE_REQUEST, ONE_TOKEN, scope
@@ -18,22 +18,32 @@ budget = scope.declare(
     reference=_CHUNKED,
 )
 prompt_per_output = d.prompt / d.output
+_mixes = (1 - d.separate) * (1 - d.static)
+_places = memory.batch / (ONE_REQUEST * d.pipeline)
 # In steady state, prefill matches the rate of completions within the token budget.
-steady_decoding = budget / (1 + prompt_per_output * (1 - d.separate) * (1 - d.static))
+steady_decoding = budget / (1 + prompt_per_output * _mixes)
+room = scope.declare(
+    "prompt_room, n_o: prefill tokens that fit in an iteration with decoding requests",
+    equals=maximum(budget - minimum(_places, steady_decoding), 1),
+    reference=_CHUNKED,
+)
+chunks = scope.declare(
+    "prompt_chunks, n_k: iterations over which a prompt is spread that has them for itself",
+    equals=maximum(d.prompt / ONE_TOKEN / room, 1),
+    reference=_CHUNKED,
+)
+# A request holds its place for the iterations of its prompt and of every token but the first, which
+# the last of those gives.
+_stay = d.output / ONE_TOKEN - 1 + where(_mixes > 0, chunks, 1)
 decoding = scope.declare(
-    "decoding, B_d: decoding requests in an iteration of one pipeline stage",
-    equals=minimum(memory.batch / (ONE_REQUEST * d.pipeline), steady_decoding),
-    reference=_ORCA,
+    "decoding, B_d: requests that an iteration of one pipeline stage gives a token",
+    equals=minimum(_places * (d.output / ONE_TOKEN) / _stay, steady_decoding),
+    reference=_LITTLE,
 )
 prompt_rate = scope.declare(
     "prompt_rate, n_p: prefill tokens per iteration at the rate of completions",
     equals=decoding * prompt_per_output,
     reference=_LITTLE,
-)
-room = scope.declare(
-    "prompt_room, n_o: prefill tokens that fit in an iteration with decoding requests",
-    equals=maximum(budget - decoding, 1),
-    reference=_CHUNKED,
 )
 chunk = scope.declare(
     "chunk, n_c: prefill tokens of a mixed iteration",
@@ -53,7 +63,9 @@ context = scope.declare(
 )
 
 decode = iteration.declare("decode.", "a decode iteration", Load(decoding, context, None, d.prompt))
-others = decoding * (1 - d.separate) * (1 - ONE_REQUEST / memory.batch)
+others_share = 1 - ONE_REQUEST / memory.batch
+others = decoding * (1 - d.separate) * others_share
+prompts = maximum(chunk * ONE_TOKEN / d.prompt, 1)
 mixed = iteration.declare("mixed.", "a mixed iteration", Load(others, context, chunk, d.prompt))
 burst_tokens = scope.declare(
     "burst_tokens, n_f: prefill tokens of an iteration when all requests arrive at once",

@@ -62,7 +62,6 @@ SHARED = (
     Free("queue_factor", 0.3, 0.7, 0.3, "1"),
     Free("burst_share", 0.15, 0.5, 0.5, "1", "closed_loop", 1.0),
     Free("step_share", 0.1, 0.7, 0.3, "1", "closed_loop", 1.0),
-    Free("waiting_requests", 0.2, 1.0, 1.0, "request", "closed_loop", 2.0),
     # Engines hand out the tokens of an iteration when they have launched the next.
     Free("first_iterations", 1.0, 0.2, 0.15, "1", "interactive"),
     # InferenceX sets TensorRT-LLM's stream_interval to 10 or 20.

@@ -1,0 +1,78 @@
+"""Scenarios that a user may ask for, drawn at random over the whole range."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from random import Random
+
+from property_harness import Draw, Kind, resolve_command
+
+from assay.catalog import accelerators, models
+
+
+def log_uniform(random: Random, low: float, high: float) -> int:
+    """A whole number between two, as likely in each decade."""
+    return max(round(math.exp(random.uniform(math.log(low), math.log(max(high, low))))), 1)
+
+
+@cache
+def accelerator_names() -> tuple[str, ...]:
+    return tuple(accelerators.names())
+
+
+@cache
+def model_names() -> tuple[str, ...]:
+    return tuple(models.names())
+
+
+def tensor_ranks(random: Random, heads: float, most: int) -> int:
+    """Tensor-parallel ranks that divide the heads."""
+    return random.choice([n for n in (1, 2, 4, 8, 16, 32) if n <= most and heads % n == 0])
+
+
+def _serving(random: Random) -> Draw:
+    model = random.choice(model_names())
+    shapes = models.find(model).given
+    context = int(shapes.get("architecture.context", 4096))
+    prompt = log_uniform(random, 1, min(1_000_000, context - 1))
+    entries = {
+        "accelerators": random.choice(accelerator_names()),
+        "models": model,
+        "engines": random.choice(("vllm", "sglang", "trtllm")),
+    }
+    values = {
+        "serving.prompt": float(prompt),
+        "serving.output": float(log_uniform(random, 1, min(context - prompt, 16_384))),
+        "serving.concurrency": float(log_uniform(random, 1, 4096)),
+        "serving.tensor": float(tensor_ranks(random, shapes["architecture.heads"], 32)),
+    }
+    if random.random() < 0.3:
+        values["serving.pipeline"] = float(random.choice((2, 4, 8)))
+    if random.random() < 0.3:
+        values["serving.prompt_budget"] = float(2 ** random.randint(8, 16))
+    if random.random() < 0.3:
+        values["serving.batch_limit"] = float(log_uniform(random, 1, 4096))
+    if random.random() < 0.2:
+        values["serving.weight_bytes"] = values["serving.kv_bytes"] = 1.0
+    if (mode := random.random()) < 0.15:
+        values["serving.static" if mode < 0.05 else "serving.separate"] = 1.0
+    return Draw(SERVING, entries, values)
+
+
+SERVING = Kind(
+    "serving", _serving, resolve_command, "llama3_8b_h200_serving", "serving.request_rate"
+)
+
+KINDS = {kind.name: kind for kind in (SERVING,)}
+
+
+def seeded(seed: str, index: int) -> Random:
+    """The chance of one draw, the same whatever was drawn before."""
+    return Random(f"{seed} {index}")
+
+
+def draw(seed: str, index: int) -> Draw:
+    """The draw of this number, of each kind in turn."""
+    kinds = tuple(KINDS.values())
+    return kinds[index % len(kinds)].draw(seeded(seed, index))

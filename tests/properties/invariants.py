@@ -1,0 +1,8 @@
+"""All invariants, by the files that state them."""
+
+from __future__ import annotations
+
+import serving_invariants
+from property_harness import Invariant
+
+ALL: tuple[Invariant, ...] = (*serving_invariants.INVARIANTS,)
