@@ -1,7 +1,8 @@
-//! Index-based containers shared by the runtime and the KV cache.
+//! Index-based containers shared by the runtime and the KV cache, and how both declare errors.
 
 #![forbid(unsafe_code)]
 
+mod errors;
 mod lru;
 mod ring_buffer;
 mod slab;
