@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.catalog.checkpoints import Checkpoint, read_checkpoint
 from assay.catalog.configs import Shapes, read_shapes
 from assay.catalog.entries import CatalogEntry, names as entry_names, normalize_name
 from assay.catalog.sourced_value import SourcedValue
@@ -24,9 +25,6 @@ _SUFFIXES = re.compile(
     r"static|pertensor|dynamic|kv)(?=$|[-_ ])",
     re.IGNORECASE,
 )
-_DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
-_QUANTIZED = {"fp8": "fp8", "awq": "int4", "gptq": "int4", "mxfp4": "mxfp4"}
-"""Formats by `quant_method` of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class CatalogModel:
     aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     published: Mapping[str, Any] = field(default_factory=dict)
+    stored: Checkpoint | None = None
+    """The format of the published files, where the record has it."""
 
     @property
     def given(self) -> dict[str, float]:
@@ -59,19 +59,14 @@ class CatalogModel:
         return None
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        """The format of the model's files, as its record or its configuration states it."""
+        return self.stored or read_checkpoint(self.config, self.source)
+
+    @property
     def weight_format(self) -> str:
-        """The format of weights that the configuration states; empty where it states none."""
-        quantization = self.config.get("quantization_config")
-        if isinstance(quantization, Mapping):
-            method = str(quantization.get("quant_method", ""))
-            if method in _QUANTIZED:
-                return _QUANTIZED[method]
-        text = self.config.get("text_config")
-        for part in (self.config, text if isinstance(text, Mapping) else {}):
-            dtype = str(part.get("torch_dtype") or part.get("dtype") or "")
-            if dtype in _DTYPES:
-                return _DTYPES[dtype]
-        return ""
+        """The format of weights that the files have; empty where nothing states one."""
+        return self.checkpoint.format
 
     @property
     def entry(self) -> CatalogEntry:
@@ -84,7 +79,10 @@ class CatalogModel:
             values["architecture.context"] = SourcedValue(
                 f"{context} token", self.source, self.kind, self.date, number=float(context)
             )
-        facts = {"config": dict(self.config), "notes": list(self.notes)}
+        facts = {
+            "config": dict(self.config), "notes": list(self.notes),
+            "checkpoint": self.checkpoint.text, "checkpoint_source": self.checkpoint.source,
+        }  # fmt: skip
         return CatalogEntry(GROUP, self.name, self.title or self.name, values, self.aliases, facts)
 
 
@@ -104,6 +102,7 @@ def read(name: str) -> CatalogModel:
         name, shapes.values, data["config"], data["source"], data.get("kind", "spec"),
         data.get("date", ""), data.get("title", name), tuple(data.get("aliases", ())),
         (*shapes.notes, *data.get("notes", ())), data.get("published", {}),
+        Checkpoint(**data["checkpoint"]) if "checkpoint" in data else None,
     )  # fmt: skip
 
 

@@ -44,7 +44,6 @@ OUTPUTS: Final = (
     *(STEP + name for name in TOTALS),
     "kernels.device.memory_bandwidth", "kernels.device.peak_flops",
     "architecture.linear.matrices", "architecture.attention.matrices",
-    "serving.weight_memory", "serving.kv.bytes_per_token", "gpu.memory.capacity",
 )  # fmt: skip
 POWERED: Final = (f"{STEP}energy_per_token", "gpu.power", "gpu.throttle", "gpu.clock")
 PRICED: Final = ("econ.step.cost_per_token",)
@@ -245,7 +244,7 @@ def evaluate(
     names = sorted(points[0])
     function = compiled(names, outputs, variants or {})
     columns = [_column([point[name] for point in points]) for name in names]
-    out = _matrix(len(outputs), len(points))
+    out = matrix(len(outputs), len(points))
     function.tape.evaluate(columns, len(points), out)
     return [
         {name: out[row, index] for row, name in enumerate(outputs)} for index in range(len(points))
@@ -259,7 +258,7 @@ def log_derivatives(
     names = sorted(point)
     function = compiled(names, outputs, {})
     columns = [point[name] for name in names]
-    values, slopes = _matrix(len(outputs), 1), _matrix(len(outputs), len(wrt))
+    values, slopes = matrix(len(outputs), 1), matrix(len(outputs), len(wrt))
     function.tape.jacobian(columns, 1, [names.index(name) for name in wrt], slopes, values)
     derivatives = {}
     for row, output in enumerate(outputs):
@@ -279,7 +278,7 @@ def _column(values: list[float]) -> Any:
     return array("d", values)
 
 
-def _matrix(rows: int, columns: int) -> Any:
+def matrix(rows: int, columns: int) -> Any:
     """A matrix of 64-bit floats."""
     return memoryview(bytearray(8 * rows * columns)).cast("d", shape=[rows, columns])
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from assay.catalog import weight_formats
 from assay.errors import unknown_name
 from assay.planner.own_engine import FUSED_ROWS
 
@@ -14,19 +15,6 @@ _ALIASES: Final = {
     "fp32": "f32", "float8": "fp8", "fp8_e4m3": "fp8", "f8_e4m3": "fp8", "e4m3": "fp8",
     "fp8_e5m2": "fp8", "awq": "int4", "gptq": "int4", "i8": "int8", "w8a8": "int8",
 }  # fmt: skip
-
-_SCALED: Final = {
-    # Four bits and a scale of 8 bits for each 16 (NVFP4) or 32 elements (MXFP4).
-    "nvfp4": 0.5625,
-    "mxfp4": 0.53125,
-    # Four bits, and a scale of 16 and a zero point of 4 bits for each group of 128.
-    "int4": 0.5 + 20 / 128 / 8,
-}
-_LOW: Final = {
-    "fp8": ("gpu.rate_fp8", 8), "int8": ("gpu.rate_int8", 8),
-    "nvfp4": ("gpu.rate_fp4", 4), "mxfp4": ("gpu.rate_fp4", 4),
-}  # fmt: skip
-"""Formats whose products tensor cores may compute, the rate that says so, and their bits."""
 
 KV_FORMATS: Final = {"f32": 4.0, "bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0}
 """Formats of the KV cache and the bytes of an element."""
@@ -48,7 +36,7 @@ def names() -> tuple[str, ...]:
     from assay._native import BLOCK_FORMATS
 
     blocks = [name for name, block in BLOCK_FORMATS.items() if block.values > 1]
-    return tuple(dict.fromkeys(("bf16", "f16", "f32", "fp8", "int8", *_SCALED, *blocks)))
+    return tuple(dict.fromkeys((*weight_formats.STORED, *blocks)))
 
 
 def canonical(name: str) -> str:
@@ -68,11 +56,12 @@ def weight_execution(name: str, given: Mapping[str, float]) -> Execution:
     if format == "f32":
         note = "f32 weights: bytes count in full, products at the rate of 16-bit tensor cores"
         return Execution(format, 4.0, 16, note)
-    stored = _stored_bytes(format)
-    rate, bits = _LOW.get(format, ("", 16))
-    if rate and given.get(rate, 0.0) > 1:
+    stored = stored_bytes(format)
+    bits = weight_formats.compute_bits(format, given)
+    if bits < 16:
         return Execution(format, stored, bits)
-    reason = "no tensor cores of that format" if rate else "a storage format"
+    has_cores = weight_formats.has_tensor_cores(format)
+    reason = "no tensor cores of that format" if has_cores else "a storage format"
     note = f"{format} weights ({reason}): read at {stored:.4g} bytes, multiplied in 16 bits"
     return Execution(format, stored, 16, note)
 
@@ -94,14 +83,8 @@ def own_execution(name: str, tokens: float, on_gpu: bool) -> Execution:
 def stored_bytes(name: str) -> float:
     """Bytes of a stored weight, scales included."""
     format = canonical(name)
-    return {"bf16": 2.0, "f16": 2.0, "f32": 4.0}.get(format) or _stored_bytes(format)
-
-
-def _stored_bytes(format: str) -> float:
-    if format in _SCALED:
-        return _SCALED[format]
-    if format in ("fp8", "int8"):
-        return 1.0
+    if format in weight_formats.STORED:
+        return weight_formats.stored_bytes(format)
     from assay._native import BLOCK_FORMATS
 
     block = BLOCK_FORMATS[format]

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Final
 
 from assay.planner import evaluation as e
+from assay.planner.fit import fit_notes
 from assay.planner.graph import Graph, Node
 from assay.planner.layout import Layout
 from assay.planner.plan import plan_step
@@ -50,7 +51,7 @@ def predict_graph(
     nodes = (*layout.nodes, *_host(values, batch, layout.nodes[-1].name, plan.phase))
     totals, missing, priced = whole_step(given, later_given, values, first_token, hardware, batch)
     degradations = (
-        *model.notes, *hardware.notes, *notes, *priced, *_does_not_fit(values, batch),
+        *model.notes, *hardware.notes, *notes, *priced, *fit_notes(model, hardware, batch),
     )  # fmt: skip
     return Graph(
         nodes, totals, model.name, hardware.name, batch.engine, asdict(batch), missing,
@@ -99,15 +100,3 @@ def _host(values: Mapping[str, float], batch: BatchConfig, last: str, phase: str
             )
         )  # fmt: skip
     return nodes
-
-
-def _does_not_fit(values: Mapping[str, float], batch: BatchConfig) -> list[str]:
-    weights, capacity = values["serving.weight_memory"], values["gpu.memory.capacity"]
-    cached = batch.sequences * e.mean_context(batch) * values["serving.kv.bytes_per_token"]
-    needed = weights + cached / (batch.tensor * batch.pipeline * batch.context_parallel)
-    if needed <= capacity:
-        return []
-    return [
-        f"it does not fit: weights and KV cache take {needed / 1e9:.1f} GB a GPU of "
-        f"{capacity / 1e9:.1f} GB"
-    ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.answers import Answer, Progress, silent
-from assay.errors import InputError
+from assay.errors import InfeasibleError, InputError
+from assay.planner.evaluation import check
+from assay.planner.fit import judge, meanings, refuse_impossible, require_fit
 from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
 from assay.planner.sources import hardware_spec, model_spec
@@ -89,9 +91,13 @@ def predict_step(model: str, gpu: str, *, dtype: str | None = None, **batch: Any
     >>> answer.graph.totals["floor"].value < answer.graph.totals["step"].value
     True
     """
-    spec = model_spec(model)
-    graph = predict_graph(spec, hardware_spec(gpu), _batch(spec, dtype, batch))
-    return StepPrediction(graph, by_operation(graph), notes=graph.degradations)
+    spec, hardware = model_spec(model), hardware_spec(gpu)
+    chosen = _batch(spec, dtype, batch)
+    check(chosen, hardware)
+    require_fit(spec, hardware, chosen)
+    graph = predict_graph(spec, hardware, chosen)
+    notes = (*_format_notes(spec, dtype), *graph.degradations)
+    return StepPrediction(graph, by_operation(graph), notes=notes)
 
 
 def sweep_steps(
@@ -102,15 +108,31 @@ def sweep_steps(
     dtype: str | None = None,
     **batch: Any,
 ) -> SweepPrediction:
-    """Predict the step of every combination of settings in `over`, on every GPU."""
+    """Predict the step of every combination of settings in `over`, on every GPU.
+
+    Combinations that no server could run, by layout or memory, are left out and counted.
+    """
     from assay.planner.sweep import sweep
 
     spec = model_spec(model)
     shared = _batch(spec, dtype, batch)
     machines = [hardware_spec(gpu) for gpu in gpus]
-    steps = sweep(spec, machines, shared, over)
+    contexts = over.get("context") or (shared.context,)
+    longest = max(max(c) if isinstance(c, tuple) else c for c in contexts)
+    refuse_impossible(spec, shared, longest)
+    steps = sweep(spec, machines, shared, over, only_fitting=True)
+    reasons = meanings(steps.left_out)
+    if reasons and not len(steps):
+        raise InfeasibleError(
+            f"none of {sum(steps.left_out.values()):,} configurations fits: {'; '.join(reasons)}",
+            "assay predict with one of them says what would fit",
+        )
+    left_out = [f"configurations left out: {reason}" for reason in reasons]
     notes = dict.fromkeys(note for machine in machines for note in machine.notes)
-    return SweepPrediction(spec.name, shared, steps, notes=(*spec.notes, *notes))
+    return SweepPrediction(
+        spec.name, shared, steps,
+        notes=(*left_out, *_format_notes(spec, dtype), *spec.notes, *notes),
+    )  # fmt: skip
 
 
 def predict_load(
@@ -137,20 +159,43 @@ def predict_load(
 
     spec, hardware = model_spec(model), hardware_spec(gpu)
     shared = _batch(spec, dtype, batch)
+    whole = replace(
+        shared, sequences=1, context=prompt + output, prefill_tokens=0, prompt=0
+    )  # fmt: skip
+    check(whole, hardware)
+    # Requests are half way through their output on average.
+    half = replace(whole, context=prompt + output // 2)
+    require_fit(spec, hardware, whole, running=max_running)
+    held = math.floor(judge(spec, hardware, half, running=max_running).requests)
+    limits = []
+    if held < max_running:
+        limits.append(
+            f"the KV cache holds {held:,} requests of {prompt:,} tokens in, {output:,} out"
+        )
     load = ServedLoad(
-        prompt, output, prefix_hits, max_running, _seconds("--ttft-limit", ttft_limit_ms),
+        prompt, output, prefix_hits, min(max_running, held), _seconds("--ttft-limit", ttft_limit_ms),
         _seconds("--tpot-limit", tpot_limit_ms),
     )  # fmt: skip
     rows, refused = latencies(spec, hardware, shared, load, rates, progress)
     refusals = [f"{rate:g} requests/s: {reason}" for rate, reason in refused]
     return LoadPrediction(
         spec.name, hardware.name, prompt, output, rows, refused,
-        notes=(*spec.notes, *hardware.notes, *refusals),
+        notes=(*_format_notes(spec, dtype), *limits, *spec.notes, *hardware.notes, *refusals),
     )  # fmt: skip
 
 
 def _batch(model: ModelSpec, dtype: str | None, settings: Mapping[str, Any]) -> BatchConfig:
     return BatchConfig(weight_dtype=dtype or model.weight_dtype or "bf16", **settings)
+
+
+def _format_notes(model: ModelSpec, dtype: str | None) -> list[str]:
+    """That the weights have the format of the model's files, where that is not 16 bits."""
+    if dtype or not model.format_source:
+        return []
+    return [
+        f"{model.weight_dtype} weights: the format of the model's files ({model.format_source}); "
+        "--dtype takes another"
+    ]
 
 
 def _seconds(name: str, milliseconds: float | None) -> float:

@@ -53,7 +53,8 @@ def from_model(model: CatalogModel, weight_format: str = "") -> ModelSpec:
     return ModelSpec(
         model.name, dict(shapes), model.source, tuple(model.notes),
         tuple(LayerSpec(*kinds) for kinds in layers), weight_format,
-        layer_kinds.has_rope(shapes, config),
+        layer_kinds.has_rope(shapes, config), context=model.context,
+        format_source=model.checkpoint.source if model.checkpoint.is_quantized else "",
     )  # fmt: skip
 
 

@@ -37,6 +37,10 @@ class ModelSpec:
     has_rope: bool = True
     head_dtype: str = ""
     """The format of the output projection in the files; empty where they state none."""
+    context: int | None = None
+    """Longest sequence that the configuration states."""
+    format_source: str = ""
+    """Where `weight_dtype` comes from, where it has fewer than 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError, unknown_name
 from assay.lazy_import import LazyModule
-from assay.planner import evaluation as e
+from assay.planner import evaluation as e, fit
 from assay.planner.plan import plan_step
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 
@@ -57,6 +57,8 @@ class Sweep:
     tokens_per_second: NDArray[np.float64]
     seconds: float
     """Time that the evaluation took."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Configurations that no server could run, by the first constraint that they break."""
 
     def __len__(self) -> int:
         return len(self.step_ns)
@@ -72,8 +74,12 @@ def sweep(
     hardware: HardwareSpec | Sequence[HardwareSpec],
     batch: BatchConfig | None = None,
     over: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    only_fitting: bool = False,
 ) -> Sweep:
     """Predict the step of every combination of the values in `over`, and of all hardware.
+
+    `only_fitting` leaves out those that break a constraint of the graph on layout or memory.
 
     >>> from assay.planner import hardware_spec, model_spec
     >>> swept = sweep(model_spec("llama-3.1-8b"), hardware_spec("h200"), over={"sequences": [1, 8]})
@@ -89,6 +95,7 @@ def sweep(
     grid = _grid(inner)
     count = len(next(iter(grid.values()))) if grid else 1
     results: list[NDArray[np.float64]] = []
+    verdicts: list[NDArray[np.float64]] = []
     rows: dict[str, list[Any]] = {name: [] for name in ("hardware", *outer)}
     columns: dict[str, list[NDArray[np.float64]]] = {name: [] for name in inner}
     started = time.perf_counter()
@@ -96,6 +103,8 @@ def sweep(
         for values in product(*outer.values()):
             configuration = replace(chosen, **dict(zip(outer, values, strict=True)))
             results.append(_evaluate(model, machine, configuration, grid, count))
+            if only_fitting:
+                verdicts.append(_verdicts(model, machine, configuration, grid, count))
             for name, value in zip(rows, (machine.name, *values), strict=True):
                 rows[name] += [value] * count
             for name in inner:
@@ -108,7 +117,28 @@ def sweep(
     }
     if len(machines) == 1:
         del settings["hardware"]
-    return Sweep(settings, 1e9 * step, 1e9 * floor, rate, seconds)
+    swept = Sweep(settings, 1e9 * step, 1e9 * floor, rate, seconds)
+    return _fitting(swept, np.concatenate(verdicts, axis=1)) if only_fitting else swept
+
+
+def _fitting(swept: Sweep, verdicts: NDArray[np.float64]) -> Sweep:
+    """The rows that break no constraint."""
+    holds = verdicts > 0
+    kept: NDArray[np.bool_] = np.all(holds, axis=0, keepdims=True)[0]
+    first = np.argmin(holds, axis=0)
+    left_out = {
+        name: int(count)
+        for row, name in enumerate(fit.CONSTRAINTS)
+        if (count := np.count_nonzero(~kept & (first == row)))
+    }
+    settings = {
+        name: [value for value, keep in zip(column, kept, strict=True) if keep]
+        for name, column in swept.settings.items()
+    }
+    return Sweep(
+        settings, swept.step_ns[kept], swept.floor_ns[kept], swept.tokens_per_second[kept],
+        swept.seconds, left_out,
+    )  # fmt: skip
 
 
 def _fused_by(batch: BatchConfig, over: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
@@ -164,6 +194,30 @@ def _evaluate(
     if not grid:
         return function(*columns).reshape(-1, 1)
     return _on_all_cores(function, columns, count)
+
+
+def _verdicts(
+    model: ModelSpec, machine: HardwareSpec, batch: BatchConfig,
+    grid: Mapping[str, NDArray[np.float64]], count: int,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Truth of every constraint at all points of one combination of the other settings."""
+    if "context" in grid and isinstance(batch.context, tuple):
+        batch = replace(batch, context=0)
+    probe = replace(batch, sequences=max(batch.sequences, 1)) if "sequences" in grid else batch
+    given, _ = e.inputs(model, machine, probe, plan_step(model, probe, on_gpu=machine.is_gpu))
+    values: dict[str, Any] = {**given, **fit.held(probe)}
+    if "sequences" in grid:
+        requests = np.maximum(grid["sequences"], 1.0)
+        values["serving.concurrency"] = requests
+        values["serving.batch_limit"] = np.maximum(requests, fit.LEAST_RUNNING)
+    if "context" in grid and probe.sequences:
+        tokens = grid["context"] / batch.context_parallel - 1.0
+        values["serving.prompt"] = np.maximum(tokens, 1.0)
+    names = sorted(values)
+    verdicts = fit.judge_rows(names, [values[name] for name in names])
+    return np.broadcast_to(
+        np.reshape(verdicts, (len(fit.CONSTRAINTS), -1)), (len(fit.CONSTRAINTS), count)
+    )
 
 
 def _on_all_cores(function: Compiled, columns: list[Any], count: int) -> NDArray[np.float64]:

@@ -81,8 +81,11 @@ def include(path: str, registry: Declarations, folder: Path | None = None) -> In
 
 
 def include_model(model: CatalogModel) -> Include:
-    """The shapes of a model as an include."""
-    return Include(f"models/{model.name}", model.entry.values, model.notes, group="models")
+    """The shapes of a model as an include, with the format of its files as a fact."""
+    return Include(
+        f"models/{model.name}", model.entry.values, model.notes, group="models",
+        facts={"checkpoint": model.checkpoint},
+    )  # fmt: skip
 
 
 def known_groups() -> list[str]:

@@ -23,6 +23,7 @@ from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given
 from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
 from assay.scenario.refusals import refuse_impossible
 from assay.scenario.report import ScenarioReport, TargetReport
+from assay.scenario.stored_formats import stored_formats
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,15 @@ class Preset:
         dropped = {name for part in replaced_parts for name in part.variants}
         variants = {name: text for name, text in self.variants.items() if name not in dropped}
         merged = _merge(included)
+        formats = stored_formats(included, added, {**merged.values, **own}, self.registry)
+        own |= formats.values
         return replace(
             self,
             assignments={**merged.values, **own},
             variants={**variants, **merged.variants},
             included=included,
             own=frozenset(own),
-            notes=(*followed.notes, *merged.notes),
+            notes=(*followed.notes, *formats.notes, *merged.notes),
             correlations={
                 **_among(self.correlations, gone | replaced),
                 **_among(merged.correlations, own),

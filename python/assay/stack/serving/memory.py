@@ -160,6 +160,9 @@ scope.inequality(
     "heads_divide", equal(shares, floor(shares)), "every GPU has the same number of query heads", reference=_POPE
 )
 scope.inequality(
+    "layers_divide", d.pipeline <= shapes.layers, "every pipeline stage has a layer at least", reference=_POPE
+)
+scope.inequality(
     "experts_divide",
     d.expert <= maximum(shapes.experts, 1),
     "no more expert-parallel groups than experts",
