@@ -395,8 +395,11 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     (("resolve", "econ.cost.per_token", *PRESET), {**RESOLUTION, "trace": Each(STEP)}),
     (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
     (
-        ("resolve", "cluster.gpus", *PRESET, "--set", "cluster.gpus=9 GPU"),
-        {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP)},
+        (
+            "resolve", "cluster.gpus", "--set", "cluster.nodes=1 node",
+            "--set", "cluster.node.gpus=8 GPU/node", "--set", "cluster.gpus=9 GPU",
+        ),
+        {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP), "notes": Each(TEXT)},
     ),
     (
         ("explain", "econ.cost.per_token", *PRESET),
@@ -494,6 +497,7 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "totals": Keyed(FIGURE),
             "missing": Keyed(TEXT),
             "degradations": Each(TEXT),
+            "rent": TEXT,
             "nodes": Each(NODE),
             "operations": Each(
                 {
@@ -542,6 +546,8 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
             "step_ns": Each(NUMBER),
             "floor_ns": Each(NUMBER),
             "tokens_per_second": Each(NUMBER),
+            "usd_per_million_tokens": Each(NUMBER),
+            "notes": Each(TEXT),
         },
     ),
     (

@@ -36,7 +36,7 @@ def test_price_follows_the_accelerator(accelerator: str, price: float) -> None:
 
 
 def test_unknown_price_is_a_missing_input() -> None:
-    other = preset(SERVING, "accelerators/l4")
+    other = preset(SERVING, "accelerators/gh200")
     found = other.resolve("econ.cost.per_output_token")
     assert found.value is None
     assert "econ.gpu.price" in {gap.variable.name for gap in found.missing}

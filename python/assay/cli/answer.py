@@ -36,6 +36,7 @@ def resolve_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     correlate: options.Correlate = None,
     constraints: Annotated[
         bool, typer.Option("--constraints", help="List the constraints and their status.")
@@ -71,7 +72,7 @@ def resolve_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        **options.given(preset, assign, variant, includes, model_config, correlate),
+        **options.given(preset, assign, variant, includes, model_config, correlate, offer),
     )
     resolution = answer.resolution
 
@@ -108,6 +109,7 @@ def explain_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     correlate: options.Correlate = None,
     depth: Annotated[
         int | None,
@@ -134,7 +136,7 @@ def explain_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        **options.given(preset, assign, variant, includes, model_config, correlate),
+        **options.given(preset, assign, variant, includes, model_config, correlate, offer),
     )
     return report_of(
         answer,

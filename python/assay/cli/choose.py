@@ -37,6 +37,7 @@ def solve_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     constraints: Annotated[
         bool, typer.Option("--constraints", help="List the constraints and their status.")
     ] = False,
@@ -53,7 +54,7 @@ def solve_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
-            **options.given(preset, assign, variant, includes, model_config),
+            **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)
@@ -124,6 +125,7 @@ def minimize_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
@@ -144,7 +146,7 @@ def minimize_command(
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
             progress=progress,
-            **options.given(preset, assign, variant, includes, model_config),
+            **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)
@@ -162,6 +164,8 @@ def _best_entry_lines(answer: MinimizeEntriesAnswer, canvas: Canvas) -> Iterator
     """The best entry, its optimum, and what every other entry reaches."""
     for group, entry in zip(answer.groups, answer.entries, strict=True):
         yield (f"{group}: ", (entry, styles.NAME))
+    if answer.caveat:
+        yield ((answer.caveat, styles.BAD),)
     yield from _optimum_lines(answer.optimum, canvas)
     yield ""
     rows = [_entry_row(each) for each in answer.every]
@@ -172,7 +176,8 @@ def _entry_row(each: EntryOptimum) -> tuple[Part, ...]:
     names = [(name, styles.NAME) for name in each.entries]
     if each.optimum is None:
         return (*names, ("-", styles.VALUE), (each.reason, styles.BAD))
-    return (*names, (each.optimum.target.figure(each.optimum.value).text, styles.VALUE), "")
+    figure = each.optimum.target.figure(each.optimum.value).text
+    return (*names, (figure, styles.VALUE), (each.caveat, styles.FAINT))
 
 
 def _optimum_lines(optimum: "Optimum", canvas: Canvas) -> Iterator[Line]:
@@ -238,6 +243,7 @@ def sweep_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     no_switch: options.NoSwitch = False,
     fail_on_violated: options.FailOnViolated = False,
     allow_conflicts: options.AllowConflicts = False,
@@ -251,7 +257,7 @@ def sweep_command(
             switch=not no_switch,
             fail_on_violated=fail_on_violated,
             allow_conflicts=allow_conflicts,
-            **options.given(preset, assign, variant, includes, model_config),
+            **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

@@ -29,6 +29,7 @@ def sensitivity_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     step: Annotated[
         float,
         typer.Option(
@@ -54,7 +55,7 @@ def sensitivity_command(
             target,
             step=step,
             switch=not no_switch,
-            **options.given(preset, assign, variant, includes, model_config),
+            **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
     if isinstance(answer, MissingAnswer):
         return missing_report(answer, as_json)

@@ -64,6 +64,15 @@ Variant = Annotated[
         help="Choose the relation that defines a variable. May be repeated.",
     ),
 ]
+Offer = Annotated[
+    str | None,
+    typer.Option(
+        "--offer",
+        metavar="PROVIDER[:TERMS]",
+        help="Rent GPUs at this provider of the catalog, on demand or as :reserved or :spot, such "
+        "as aws or nebius:spot.",
+    ),
+]
 NoSwitch = Annotated[
     bool,
     typer.Option(
@@ -99,6 +108,7 @@ def given(
     includes: Sequence[str] | None,
     model_config: str | None,
     correlate: Sequence[str] | None = None,
+    offer: str | None = None,
 ) -> "Given":
     """What these options give, as the questions take it."""
     return {
@@ -108,6 +118,7 @@ def given(
         "includes": includes,
         "model_config": model_config,
         "correlate": correlate,
+        "offer": offer,
     }
 
 

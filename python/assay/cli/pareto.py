@@ -34,6 +34,7 @@ def pareto_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     no_switch: options.NoSwitch = False,
     allow_conflicts: options.AllowConflicts = False,
     as_json: options.Json = False,
@@ -51,7 +52,7 @@ def pareto_command(
             maximize=maximize or (),
             switch=not no_switch,
             allow_conflicts=allow_conflicts,
-            **options.given(preset, assign, variant, includes, model_config),
+            **options.given(preset, assign, variant, includes, model_config, offer=offer),
         )
 
     def text(canvas: Canvas) -> Iterator[Line]:

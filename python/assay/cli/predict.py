@@ -1,7 +1,7 @@
 """`assay predict`: what a step of a model should take on some hardware, without a GPU."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -89,6 +89,7 @@ def predict_command(
             "gpu=h100_sxm,h200_sxm. May be repeated.",
         ),
     ] = None,
+    offer: options.Offer = None,
     nodes: Annotated[
         bool, typer.Option("--nodes", help="List every node of the graph, not operations.")
     ] = False,
@@ -115,6 +116,7 @@ def predict_command(
         "kv_dtype": kv_dtype,
         "engine": engine,
         "cuda_graphs": not no_cuda_graphs,
+        "offer": offer,
     }
     if sweep:
         return _swept(model, gpu, sweep, dtype, settings, limit, as_json)
@@ -224,7 +226,8 @@ def _heading(graph: Graph) -> Iterator[tuple[str, str]]:
         ("dollars_per_token", "cost", 1e6, " USD per million tokens"),
     ):
         if name in totals:
-            yield label, _figure(totals[name], scale, unit)
+            whose = f", at {graph.rent}" if label == "cost" and graph.rent else ""
+            yield label, _figure(totals[name], scale, unit) + whose
         elif name in graph.missing:
             yield label, f"not known: {graph.missing[name]}"
 
@@ -279,15 +282,20 @@ def _swept(
     rate = f"{len(steps):,} configurations in {steps.seconds:.3f} s, {steps.configurations_per_second:,.0f}/s"
     return report_of(
         answer,
-        lambda canvas: _swept_text(steps, canvas, options.MAX_LISTED if limit is None else limit),
+        lambda canvas: _swept_text(
+            steps, answer.usd_per_million, canvas, options.MAX_LISTED if limit is None else limit
+        ),
         as_json,
         details=[rate],
     )
 
 
-def _swept_text(sweep: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:
+def _swept_text(
+    sweep: "Sweep", costs: Sequence[float | None], canvas: Canvas, limit: int
+) -> Iterator[Line]:
     count = len(sweep) if not limit else min(limit, len(sweep))
     names = list(sweep.settings)
+    is_priced = any(cost is not None for cost in costs)
     cells: list[tuple[Part, ...]] = [
         (
             *(_shown(sweep.settings[name][row]) for name in names),
@@ -295,10 +303,12 @@ def _swept_text(sweep: "Sweep", canvas: Canvas, limit: int) -> Iterator[Line]:
             f"{sweep.floor_ns[row] / 1e6:,.3f}",
             f"{100 * sweep.floor_ns[row] / sweep.step_ns[row]:.0f}",
             f"{sweep.tokens_per_second[row]:,.0f}",
+            *([] if not is_priced else ["-" if (cost := costs[row]) is None else _digits(cost)]),
         )
         for row in range(count)
     ]
     titles = (*names, "step ms", "floor ms", "% floor", "tokens/s")
+    titles += ("USD/M",) if is_priced else ()
     yield from table(titles, cells, canvas, right=tuple(range(len(titles))))
     if count < len(sweep):
         yield f"{count:,} of {len(sweep):,} configurations; --limit 0 lists all"

@@ -25,6 +25,7 @@ def receipt_command(
     variant: options.Variant = None,
     includes: options.With = None,
     model_config: options.ModelConfig = None,
+    offer: options.Offer = None,
     correlate: options.Correlate = None,
     depth: Annotated[
         int, typer.Option("--depth", metavar="N", help="Levels below the variable.")
@@ -57,7 +58,7 @@ def receipt_command(
         intervals=not no_interval,
         fail_on_violated=fail_on_violated,
         allow_conflicts=allow_conflicts,
-        **options.given(preset, assign, variant, includes, model_config, correlate),
+        **options.given(preset, assign, variant, includes, model_config, correlate, offer),
     )
     return report_of(
         answer,

@@ -69,6 +69,8 @@ class Graph:
     missing: Mapping[str, str] = field(default_factory=dict)
     degradations: tuple[str, ...] = ()
     """Every assumption, estimate and borrowed number behind it, in words."""
+    rent: str = ""
+    """The rent of a GPU behind the cost, and whose it is; empty where there is no cost."""
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -86,6 +88,7 @@ class Graph:
             "totals": self.totals_json(),
             "missing": dict(self.missing),
             "degradations": list(self.degradations),
+            "rent": self.rent,
         }
         if nodes:
             data["nodes"] = [asdict(node) for node in self.nodes]

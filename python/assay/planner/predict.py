@@ -12,6 +12,7 @@ from assay.planner.fit import fit_notes
 from assay.planner.graph import Graph, Node
 from assay.planner.layout import Layout
 from assay.planner.plan import plan_step
+from assay.planner.prices import offer_of
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.totals import first_token_batch, whole_step
 
@@ -53,9 +54,10 @@ def predict_graph(
     degradations = (
         *model.notes, *hardware.notes, *notes, *priced, *fit_notes(model, hardware, batch),
     )  # fmt: skip
+    offer = offer_of(hardware) if "dollars_per_token" in totals else None
     return Graph(
         nodes, totals, model.name, hardware.name, batch.engine, asdict(batch), missing,
-        tuple(dict.fromkeys(degradations)),
+        tuple(dict.fromkeys(degradations)), "" if offer is None else offer.text,
     )  # fmt: skip
 
 

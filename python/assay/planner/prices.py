@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from assay.catalog import offers
+from assay.catalog.offers import RENT, Offer
 from assay.planner.specs import HardwareSpec
 
 COOLANT = "gpu.coolant_temperature"
-RENT = "econ.rent.price"
 
 
 @cache
@@ -31,20 +32,17 @@ def cooled(hardware: HardwareSpec) -> tuple[dict[str, float], str]:
     return {COOLANT: value, "gpu.power.rated": rated}, note
 
 
+def offer_of(hardware: HardwareSpec) -> Offer | None:
+    """The offer at which hardware is rented: the chosen one, else the accelerator's usual one."""
+    accelerator = hardware.accelerator or hardware.name
+    if hardware.offer:
+        return offers.find(accelerator, hardware.offer)
+    return offers.usual(accelerator)
+
+
 def rented(hardware: HardwareSpec) -> tuple[dict[str, float], str]:
-    """The newest rent of the accelerator in the catalog, and a note that names it."""
+    """The rent of the accelerator in the catalog, and a note that names whose it is."""
     if RENT in hardware.given:
         return {}, ""
-    from assay.catalog import entries
-
-    fitting = [
-        entry
-        for entry in entries.entries("rents")
-        if (hardware.accelerator or hardware.name) in entry.facts.get("accelerators", ())
-    ]
-    if not fitting:
-        return {}, ""
-    # Of two of one date the dearer: an on-demand price that anyone can get.
-    newest = max(fitting, key=lambda entry: (entry.values[RENT].date, entry.given[RENT]))
-    note = f"rent of {newest.values[RENT].text}: {newest.path}, {newest.title}"
-    return {RENT: newest.given[RENT]}, note
+    offer = offer_of(hardware)
+    return ({}, "") if offer is None else ({RENT: offer.entry.given[RENT]}, offer.note)

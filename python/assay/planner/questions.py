@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.answers import Answer, Progress, silent
+from assay.catalog.offers import unlike
 from assay.errors import InfeasibleError, InputError
 from assay.planner.evaluation import check
 from assay.planner.fit import judge, meanings, refuse_impossible, require_fit
 from assay.planner.graph import Graph
 from assay.planner.predict import predict_graph
+from assay.planner.prices import offer_of
 from assay.planner.sources import hardware_spec, model_spec
 from assay.planner.specs import BatchConfig, ModelSpec
 from assay.planner.summary import OperationSummary, by_operation
@@ -42,6 +44,8 @@ class SweepPrediction(Answer):
     batch: BatchConfig
     """What all of them share."""
     steps: Sweep
+    usd_per_million: Sequence[float | None] = ()
+    """Rent of the GPUs for a million tokens, by setting; None where no rent is known."""
 
     def to_json(self) -> dict[str, Any]:
         """Columns with a row for each setting."""
@@ -57,6 +61,7 @@ class SweepPrediction(Answer):
             "step_ns": steps.step_ns.tolist(),
             "floor_ns": steps.floor_ns.tolist(),
             "tokens_per_second": steps.tokens_per_second.tolist(),
+            "usd_per_million_tokens": list(self.usd_per_million),
         }
 
 
@@ -81,17 +86,19 @@ class LoadPrediction(Answer):
         }
 
 
-def predict_step(model: str, gpu: str, *, dtype: str | None = None, **batch: Any) -> StepPrediction:
+def predict_step(
+    model: str, gpu: str, *, dtype: str | None = None, offer: str | None = None, **batch: Any
+) -> StepPrediction:
     """Predict the time of one step, operation by operation.
 
     `batch` are settings of a `BatchConfig`; `dtype` is the format of the weights, if not the one
-    of the model's files.
+    of the model's files; `offer` is the one at which GPUs are rented, `PROVIDER[:TERMS]`.
 
     >>> answer = predict_step("llama-3.1-8b", "h200", sequences=64)
     >>> answer.graph.totals["floor"].value < answer.graph.totals["step"].value
     True
     """
-    spec, hardware = model_spec(model), hardware_spec(gpu)
+    spec, hardware = model_spec(model), hardware_spec(gpu, offer)
     chosen = _batch(spec, dtype, batch)
     check(chosen, hardware)
     require_fit(spec, hardware, chosen)
@@ -106,6 +113,7 @@ def sweep_steps(
     over: Mapping[str, Sequence[Any]],
     *,
     dtype: str | None = None,
+    offer: str | None = None,
     **batch: Any,
 ) -> SweepPrediction:
     """Predict the step of every combination of settings in `over`, on every GPU.
@@ -116,7 +124,7 @@ def sweep_steps(
 
     spec = model_spec(model)
     shared = _batch(spec, dtype, batch)
-    machines = [hardware_spec(gpu) for gpu in gpus]
+    machines = [hardware_spec(gpu, offer) for gpu in gpus]
     contexts = over.get("context") or (shared.context,)
     longest = max(max(c) if isinstance(c, tuple) else c for c in contexts)
     refuse_impossible(spec, shared, longest)
@@ -128,11 +136,35 @@ def sweep_steps(
             "assay predict with one of them says what would fit",
         )
     left_out = [f"configurations left out: {reason}" for reason in reasons]
-    notes = dict.fromkeys(note for machine in machines for note in machine.notes)
-    return SweepPrediction(
-        spec.name, shared, steps,
-        notes=(*left_out, *_format_notes(spec, dtype), *spec.notes, *notes),
-    )  # fmt: skip
+    rents = [offer_of(machine) for machine in machines]
+    hourly = {rent.accelerator: rent.usd_per_hour for rent in rents if rent is not None}
+    by_machine = {m.name: hourly.get(m.accelerator or m.name) for m in machines}
+    prices = [rent.note for rent in rents if rent is not None]
+    notes = [
+        *left_out, *_format_notes(spec, dtype), *spec.notes,
+        *(note for machine in machines for note in machine.notes),
+        *([unlike(rents)] if unlike(rents) else prices),
+    ]  # fmt: skip
+    costs = _costs(steps, shared, by_machine)
+    return SweepPrediction(spec.name, shared, steps, costs, notes=tuple(dict.fromkeys(notes)))
+
+
+def _costs(
+    steps: Sweep, shared: BatchConfig, rents: Mapping[str, float | None]
+) -> list[float | None]:
+    """USD for a million tokens in each row: the rent of its GPUs over its rate."""
+    names = steps.settings.get("hardware", [*rents] * len(steps))
+    ranks = [
+        steps.settings.get(name, [getattr(shared, name)] * len(steps))
+        for name in ("tensor", "pipeline", "context_parallel")
+    ]
+    costs: list[float | None] = []
+    for row, rate in enumerate(steps.tokens_per_second.tolist()):
+        rent = rents[str(names[row])]
+        gpus = math.prod(float(column[row]) for column in ranks)
+        known = rent is not None and math.isfinite(rate) and rate > 0
+        costs.append(rent * gpus / 3600 / rate * 1e6 if known and rent is not None else None)
+    return costs
 
 
 def predict_load(

@@ -58,14 +58,17 @@ def from_model(model: CatalogModel, weight_format: str = "") -> ModelSpec:
     )  # fmt: skip
 
 
-def hardware_spec(source: str | Path) -> HardwareSpec:
+def hardware_spec(source: str | Path, offer: str | None = None) -> HardwareSpec:
     """An accelerator of the catalog by any of its names, or a calibration.
 
-    Calibrations are files of `assay calibrate`, `here`, `cpu`, `cuda:0` or a fingerprint.
+    Calibrations are files of `assay calibrate`, `here`, `cpu`, `cuda:0` or a fingerprint. `offer`
+    is the one at which it is rented, as `PROVIDER` or `PROVIDER:TERMS`.
 
     >>> hardware_spec("H200 SXM").name
     'h200_sxm'
     """
+    if offer:
+        return replace(hardware_spec(source), offer=offer)
     text = str(source)
     if text.endswith(".json") or _CALIBRATED.fullmatch(text):
         from assay.planner.calibrate.store import load

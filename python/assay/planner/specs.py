@@ -77,6 +77,8 @@ class HardwareSpec:
     """Standard deviation of the logarithm of each uncertain value."""
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Correlations of the logarithms, by pair in order of their names."""
+    offer: str = ""
+    """`PROVIDER:TERMS` at which it is rented; empty for the accelerator's usual offer."""
 
     @property
     def is_gpu(self) -> bool:

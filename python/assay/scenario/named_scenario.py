@@ -270,8 +270,14 @@ def _among(correlations: Correlations, replaced: Container[str]) -> dict[tuple[s
 def _merge(included: Sequence[Include]) -> MergedIncludes:
     """Values, variants and notes of all includes, with those of entries that do not fit."""
     merged = merge_includes(included)
-    notes = [*misfits(included), *merged.notes]
     values = merged.values
+    gaps = [
+        f"{name} is not known: {reason} ({part.path})"
+        for part in included
+        for name, reason in dict(part.facts.get("gaps", {})).items()
+        if name not in values
+    ]
+    notes = [*misfits(included), *gaps, *merged.notes]
     if (slower := slower_network(included, values)) is not None:
         values = {**values, LINE_RATE: slower[0]}
         notes.insert(0, slower[1])

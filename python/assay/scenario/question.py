@@ -36,7 +36,7 @@ class Given(TypedDict, total=False):
     `preset` is a built-in scenario or a .toml file; `includes` are catalog entries, `GROUP/NAME` or
     .json files; `assign` are values with units or distributions, `variant` the relations that
     define variables, `model_config` a model's config.json, and `correlate` correlations of
-    uncertain inputs, `NAME,OTHER=NUMBER`.
+    uncertain inputs, `NAME,OTHER=NUMBER`; `offer` rents the GPUs, `PROVIDER` or `PROVIDER:TERMS`.
     """
 
     preset: str | Sequence[str] | None
@@ -45,6 +45,7 @@ class Given(TypedDict, total=False):
     includes: Sequence[str] | None
     model_config: str | None
     correlate: Sequence[str] | None
+    offer: str | None
 
 
 _KNOWN_PRESETS: Final = "assay list --presets lists the built-in ones"
@@ -103,12 +104,17 @@ def read_question(
     includes: Sequence[str] | None = None,
     model_config: str | None = None,
     correlate: Sequence[str] | None = None,
+    offer: str | None = None,
 ) -> Question:
     """Merge a scenario and what is given beside it, which overrides it; see `Given`."""
     scenario = chosen_preset(preset)
     registry = stack.registry() if scenario is None else scenario.registry
     if includes or model_config is not None:
         scenario = _include(scenario, registry, includes or (), model_config)
+    if offer:
+        from assay.scenario.offers import with_offer
+
+        scenario = with_offer(scenario or Preset("command line", "", registry, {}), offer)
     assigned = read_pairs("--assign", 'name="value unit"', assign)
     variants = read_pairs("--variant", "variable=relation", variant)
     assigned, variants = with_stated_forms(assigned, variants, registry)

@@ -17,6 +17,7 @@ from assay.errors import (
 from assay.model.optimizing.choices import VARIANT_PREFIX
 from assay.scenario.includes import known_groups
 from assay.scenario.question import Given, Question, contradiction, read_question
+from assay.scenario.questions.compared_accelerators import borrowed_constants, compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.ranges import read_choices, split_catalog
@@ -45,6 +46,11 @@ class EntryOptimum:
     optimum: Optimum | None
     reason: str = ""
 
+    @property
+    def caveat(self) -> str:
+        """What the optimum borrows where nobody measured the accelerator's kernels."""
+        return borrowed_constants(self.question)
+
 
 @dataclass(frozen=True)
 class MinimizeEntriesAnswer(Answer):
@@ -54,12 +60,15 @@ class MinimizeEntriesAnswer(Answer):
     entries: tuple[str, ...]
     optimum: Optimum
     every: tuple[EntryOptimum, ...]
+    caveat: str = ""
+    """What the best combination borrows where nobody measured its kernels."""
 
     def to_json(self) -> dict[str, Any]:
         """The optimum as JSON data, with its entries and the optimum of every combination."""
         return {
             **self.optimum.to_data(),
             "entries": dict(zip(self.groups, self.entries, strict=True)),
+            "caveat": self.caveat,
             "by_entry": [
                 {
                     "entries": dict(zip(self.groups, other.entries, strict=True)),
@@ -133,8 +142,14 @@ def minimize(
             best.entries,
             optimum,
             tuple(every),
+            best.caveat,
             problem=problem_of(best.question, choices, optimum),
-            notes=[*on_given(best.question, choices), *optimum.notes, *best.question.notes],
+            notes=[
+                *compared_prices([each.question for each in every if each.optimum], [target]),
+                *on_given(best.question, choices),
+                *optimum.notes,
+                *best.question.notes,
+            ],
         )
     question = read_question(**given)
     choices = read_choices(question.registry, over)

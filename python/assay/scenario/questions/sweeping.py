@@ -13,6 +13,7 @@ from assay.model.optimizing.sweep import Sweep, sweep as sweep_registry
 from assay.plurals import count
 from assay.scenario.includes import known_groups
 from assay.scenario.question import Given, contradiction, read_question
+from assay.scenario.questions.compared_accelerators import compared_prices
 from assay.scenario.questions.entry_combinations import EntryCombination, entry_combinations
 from assay.scenario.questions.missing import MissingAnswer, missing_answer
 from assay.scenario.questions.ranges import read_axes, split_catalog
@@ -157,7 +158,9 @@ def sweep(
             combinations[0].question, axes, switch=switch, allow_conflicts=allow_conflicts
         )
         problem = conflict or _problem_with_entries(swept, fail_on_violated=fail_on_violated)
-        return SweepEntriesAnswer(swept, problem=problem, notes=swept.notes)
+        priced = [each.question for each in combinations] if "accelerators" in catalog else []
+        notes = [*compared_prices(priced, targets), *swept.notes]
+        return SweepEntriesAnswer(swept, problem=problem, notes=notes)
     question = read_question(**given)
     axes = read_axes(rest)
     try:
