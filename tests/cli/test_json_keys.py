@@ -396,8 +396,14 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
     (("resolve", "econ.cost.per_token"), {**RESOLUTION, "trace": Each(STEP, some=False)}),
     (
         (
-            "resolve", "cluster.gpus", "--set", "cluster.nodes=1 node",
-            "--set", "cluster.node.gpus=8 GPU/node", "--set", "cluster.gpus=9 GPU",
+            "resolve",
+            "cluster.gpus",
+            "--set",
+            "cluster.nodes=1 node",
+            "--set",
+            "cluster.node.gpus=8 GPU/node",
+            "--set",
+            "cluster.gpus=9 GPU",
         ),
         {**RESOLUTION, "conflicts": Each(CONFLICT), "trace": Each(STEP), "notes": Each(TEXT)},
     ),
