@@ -45,6 +45,15 @@ def check(data: Any, shape: Any, where: str) -> None:
 
 
 LATENCY = {"mean": NUMBER, "p50": NUMBER, "p90": NUMBER, "p99": NUMBER}
+OPEN_LOOP = {
+    "rate": NUMBER,
+    "running": NUMBER,
+    "first_token": LATENCY,
+    "output_token": LATENCY,
+    "token_gap": LATENCY,
+    "end_to_end": LATENCY,
+    "goodput": NUMBER,
+}
 FIGURE = {"expected": NUMBER, "lo": NUMBER, "hi": NUMBER, "unit": TEXT}
 NODE = {
     "name": TEXT, "operation": TEXT, "layer": (int, type(None)), "phase": TEXT, "flops": NUMBER,
@@ -527,18 +536,8 @@ ANSWERS: list[tuple[tuple[str, ...], Any]] = [
         {
             "prompt": COUNT,
             "output": COUNT,
-            "rates": Each(
-                {
-                    "rate": NUMBER,
-                    "running": NUMBER,
-                    "first_token": LATENCY,
-                    "output_token": LATENCY,
-                    "token_gap": LATENCY,
-                    "end_to_end": LATENCY,
-                    "goodput": NUMBER,
-                }
-            ),
-            "refused": Each({"rate": NUMBER, "reason": TEXT}),
+            "rates": Each({**OPEN_LOOP, "verdict": TEXT, "lo": OPEN_LOOP, "hi": OPEN_LOOP}),
+            "refused": Each({"rate": NUMBER, "verdict": TEXT, "reason": TEXT}),
         },
     ),
     (

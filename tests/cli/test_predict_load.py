@@ -33,9 +33,36 @@ def test_cached_prefixes_and_drafted_tokens_shorten_latencies(cli: Cli) -> None:
     assert drafted["output_token"]["p50"] < plain["output_token"]["p50"]
 
 
-def test_a_rate_beyond_the_server_is_a_note(cli: Cli) -> None:
-    done = cli(*ASKED, "--rates", "500")
-    assert "500 requests/s" in done.err
+def test_a_rate_beyond_the_server_is_saturated(cli: Cli) -> None:
+    assert "500 requests/s: saturated" in cli(*ASKED, "--rates", "500").out
+    (refused,) = cli(*ASKED, "--rates", "500", "--json").data["refused"]
+    assert (refused["rate"], refused["verdict"]) == (500, "saturated")
+
+
+def test_an_idle_server_has_the_latency_of_one_request(cli: Cli) -> None:
+    idle, busy = cli(*ASKED, "--rates", "0.001,5", "--json").data["rates"]
+    step = cli("predict", "--model", "llama-3.1-8b", "--gpu", "h200", "--prefill-tokens", "1024",
+               "--batch", "0", "--json").data["totals"]["step"]  # fmt: skip
+    # The prompt's own iteration, and the server's time around it.
+    own = step["expected"] / 1e9
+    assert own < idle["first_token"]["p50"] == idle["first_token"]["p99"] < own + 0.01
+    assert idle["first_token"]["p50"] < busy["first_token"]["p50"]
+    assert (idle["verdict"], busy["verdict"]) == ("idle", "ok")
+    assert idle["goodput"] == pytest.approx(0.001)
+
+
+def test_every_figure_has_an_interval_that_widens_near_saturation(cli: Cli) -> None:
+    few, many, most = cli(*ASKED, "--rates", "1,18,30", "--json").data["rates"]
+    widths = []
+    for row in (few, many):
+        for name in ("first_token", "output_token", "token_gap", "end_to_end"):
+            for figure, value in row[name].items():
+                assert row["lo"][name][figure] < value < row["hi"][name][figure]
+        widths.append(row["hi"]["end_to_end"]["p50"] / row["lo"]["end_to_end"]["p50"])
+    assert widths[1] > 1.3 * widths[0]
+    assert most["verdict"] == "near saturation"
+    assert most["hi"] is None
+    assert "no end" in cli(*ASKED, "--rates", "30").out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from assay.errors import EvaluationError, InputError
-from assay.planner.open_loop import IterationTime, Requests, open_loop
+from assay.planner.open_loop import open_loop
+from assay.planner.prefill_chain import IterationTime, Requests
 
 
 def simulate(
@@ -90,6 +91,45 @@ def test_an_event_simulation_of_the_engine_gives_the_same_percentiles(
     assert predicted.first_token.p90 == pytest.approx(np.quantile(first, 0.9), rel=0.15)
     assert predicted.output_token.p50 == pytest.approx(np.quantile(gaps, 0.5), rel=0.1)
     assert predicted.output_token.p90 == pytest.approx(np.quantile(gaps, 0.9), rel=0.15)
+    assert predicted.output_token.p99 == pytest.approx(np.quantile(gaps, 0.99), rel=0.2)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.8])
+def test_an_idle_server_has_the_latency_of_one_request(late: float) -> None:
+    def alone(rate: float) -> float:
+        requests = Requests(rate=rate, output=128, request_seconds=0.003, late_iterations=late)
+        found = open_loop(requests, shared).first_token
+        assert found.p50 == pytest.approx(found.p99, rel=0.01)
+        return found.mean
+
+    own = 0.003 + shared(0, 1) + late * shared(1, 0)
+    assert alone(1e-3) == pytest.approx(own, rel=1e-3)
+    assert alone(1e-5) == pytest.approx(own, rel=1e-5)
+
+
+@pytest.mark.parametrize(("units", "at_once", "each"), [(1, 8, 1), (3, 1, 1), (2, 1, 4)])
+def test_latencies_rise_with_the_rate(units: int, at_once: int, each: int) -> None:
+    rates = (0.001, 0.01, 0.1, 0.5, 1, 2, 3, 4)
+    rows = [
+        open_loop(
+            Requests(rate, 128, units, at_once, each, request_seconds=0.003, late_iterations=0.8),
+            shared,
+        )
+        for rate in rates
+    ]
+    for name in ("first_token", "output_token", "end_to_end"):
+        for figure in ("mean", "p50", "p90", "p99"):
+            values = [getattr(getattr(row, name), figure) for row in rows]
+            assert values == sorted(values), (name, figure)
+    for row in rows:
+        assert row.running == pytest.approx(row.rate * row.end_to_end.mean)
+
+
+def test_parts_of_a_long_prompt_may_be_counted_together() -> None:
+    fine = open_loop(Requests(1.0, 64, units=8, units_at_once=1), shared)
+    coarse = open_loop(Requests(1.0, 64, units=2, units_at_once=1, unit_iterations=4), shared)
+    assert coarse.first_token.mean == pytest.approx(fine.first_token.mean, rel=0.05)
+    assert coarse.output_token.mean == pytest.approx(fine.output_token.mean, rel=0.05)
 
 
 def test_drafted_tokens_shorten_the_time_between_tokens() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def predicted() -> LoadPrediction:
     return predict_load("llama-3.1-8b", "h200_sxm", [*rates, 60.0])
 
 
+@pytest.fixture(scope="module")
+def busy() -> LoadPrediction:
+    return predict_load("llama-3.1-8b", "h200_sxm", [3.8, 27.7])
+
+
 @pytest.mark.parametrize("run", [0, 1])
 def test_percentiles_are_near_the_measured_ones(predicted: LoadPrediction, run: int) -> None:
     row, measured = predicted.rates[run], MEASURED[run]
@@ -30,6 +36,26 @@ def test_percentiles_are_near_the_measured_ones(predicted: LoadPrediction, run: 
         )
         assert getattr(row.end_to_end, level) == pytest.approx(measured["e2e_s"][level], rel=0.12)
     assert row.running == pytest.approx(measured["mean_requests_in_system"], rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("rate", "figure", "level", "measured"),
+    [
+        # vLLM 0.24 on an H200, 1,024 in, 128 out, Poisson arrivals.
+        (3.8, "first_token", "p99", 0.065),
+        (27.7, "first_token", "p50", 0.0807),
+        (27.7, "first_token", "p99", 0.280),
+        (27.7, "output_token", "p50", 0.0192),
+        (27.7, "end_to_end", "p50", 2.528),
+    ],
+)
+def test_measured_latencies_are_near_and_within_their_intervals(
+    busy: LoadPrediction, rate: float, figure: str, level: str, measured: float
+) -> None:
+    (row,) = (row for row in busy.rates if row.rate == rate)
+    ends = [getattr(getattr(end, figure), level) if end else math.inf for end in (row.lo, row.hi)]
+    assert ends[0] < measured < ends[1]
+    assert getattr(getattr(row, figure), level) == pytest.approx(measured, rel=0.2)
 
 
 def test_a_rate_beyond_the_server_is_refused(predicted: LoadPrediction) -> None:

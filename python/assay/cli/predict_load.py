@@ -1,6 +1,6 @@
 """`assay predict-load`: latencies and goodput of a server by arrival rate, without a GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +9,9 @@ from assay.cli import options, styles
 from assay.cli.output import Canvas, Line, Part, Report, facts, report_of, table
 
 if TYPE_CHECKING:
-    from assay.planner.open_loop import Latency
+    from assay.planner.open_loop import Latency, OpenLoop
     from assay.planner.questions import LoadPrediction
+    from assay.planner.serving_load import PredictedLoad
 
 
 def predict_load_command(
@@ -87,25 +88,41 @@ def _text(
     heading: list[tuple[str, str]], answer: "LoadPrediction", canvas: Canvas
 ) -> Iterator[Line]:
     yield from facts(heading, canvas)
-    yield ""
-    cells: list[tuple[Part, ...]] = [
-        (
-            (f"{row.rate:g}", styles.VALUE),
-            f"{row.running:,.1f}",
-            _three(row.first_token),
-            _three(row.output_token),
-            _three(row.end_to_end),
-            f"{row.goodput:,.2f}",
+    for row in answer.rates:
+        yield ""
+        yield ((f"{row.rate:g} requests/s", styles.VALUE), f": {row.verdict}")
+        cells = [
+            _cells("TTFT", row, lambda load: load.first_token),
+            _cells("TPOT", row, lambda load: load.output_token),
+            _cells("E2E", row, lambda load: load.end_to_end),
+        ]
+        yield from table(("ms", "p50", "p90", "p99"), cells, canvas, right=(1, 2, 3))
+        low, high = row.lo, row.hi
+        most = "" if high is None else f"{high.running:,.1f}"
+        least = 0.0 if high is None else high.goodput
+        yield (
+            f"{row.running:,.1f} requests there ({low.running:,.1f} to {most or 'no end'}), "
+            f"goodput {row.goodput:,.4g} requests/s ({least:,.4g} to {low.goodput:,.4g})"
         )
-        for row in answer.rates
-    ]
-    titles = ("rate", "running", "TTFT ms", "TPOT ms", "E2E ms", "goodput")
-    yield from table(titles, cells, canvas, right=(0, 1, 2, 3, 4, 5))
-    yield "latencies: 50th, 90th and 99th percentile; rates in requests/s"
+    for rate, reason in answer.refused:
+        yield ""
+        yield ((f"{rate:g} requests/s", styles.VALUE), f": {reason}")
+    yield ""
+    yield "in brackets: 90 % interval by the model error of the times of iterations"
 
 
-def _three(latency: "Latency") -> str:
-    return " ".join(_milliseconds(value) for value in (latency.p50, latency.p90, latency.p99))
+def _cells(
+    name: str, row: "PredictedLoad", latency: Callable[["OpenLoop"], "Latency"]
+) -> tuple[Part, ...]:
+    """A latency's percentiles, each with its interval."""
+    own, low = latency(row), latency(row.lo)
+    high = None if row.hi is None else latency(row.hi)
+    cells: list[Part] = [name]
+    for level in ("p50", "p90", "p99"):
+        most = "no end" if high is None else _milliseconds(getattr(high, level))
+        least = _milliseconds(getattr(low, level))
+        cells.append(f"{_milliseconds(getattr(own, level))} ({least} to {most})")
+    return tuple(cells)
 
 
 def _milliseconds(seconds: float) -> str:

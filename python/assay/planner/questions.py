@@ -20,7 +20,7 @@ from assay.planner.specs import BatchConfig, ModelSpec
 from assay.planner.summary import OperationSummary, by_operation
 
 if TYPE_CHECKING:
-    from assay.planner.open_loop import OpenLoop
+    from assay.planner.serving_load import PredictedLoad
     from assay.planner.sweep import Sweep
 
 
@@ -73,7 +73,7 @@ class LoadPrediction(Answer):
     hardware: str
     prompt: int
     output: int
-    rates: Sequence[OpenLoop]
+    rates: Sequence[PredictedLoad]
     refused: Sequence[tuple[float, str]]
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +82,10 @@ class LoadPrediction(Answer):
             "prompt": self.prompt,
             "output": self.output,
             "rates": [asdict(row) for row in self.rates],
-            "refused": [{"rate": rate, "reason": reason} for rate, reason in self.refused],
+            "refused": [
+                {"rate": rate, "verdict": "saturated", "reason": reason}
+                for rate, reason in self.refused
+            ],
         }
 
 
@@ -209,10 +212,9 @@ def predict_load(
         _seconds("--tpot-limit", tpot_limit_ms),
     )  # fmt: skip
     rows, refused = latencies(spec, hardware, shared, load, rates, progress)
-    refusals = [f"{rate:g} requests/s: {reason}" for rate, reason in refused]
     return LoadPrediction(
         spec.name, hardware.name, prompt, output, rows, refused,
-        notes=(*_format_notes(spec, dtype), *limits, *spec.notes, *hardware.notes, *refusals),
+        notes=(*_format_notes(spec, dtype), *limits, *spec.notes, *hardware.notes),
     )  # fmt: skip
 
 

@@ -14,8 +14,11 @@ from assay.answers import Progress, silent
 from assay.catalog import engines
 from assay.errors import EvaluationError, InputError
 from assay.lazy_import import LazyModule
-from assay.planner.evaluation import PROMPT_BUDGET, engine_constants
-from assay.planner.open_loop import IterationTime, OpenLoop, Requests, open_loop
+from assay.model.language.distributions import Z90
+from assay.planner.evaluation import PROMPT_BUDGET, STEP, engine_constants, inputs, spreads
+from assay.planner.open_loop import OpenLoop, open_loop
+from assay.planner.plan import plan_step
+from assay.planner.prefill_chain import IterationTime, Requests
 from assay.planner.specs import BatchConfig, HardwareSpec, ModelSpec
 from assay.planner.sweep import sweep
 
@@ -26,6 +29,12 @@ else:
 
 _GRID: Final = 1.3
 """Ratio of the numbers of requests at which steps are evaluated; lines join them."""
+_MOST_UNITS: Final = 16
+"""Parts that a long prompt is counted in."""
+_MOST_AT_ONCE: Final = 256
+"""Prompts that an iteration takes at most, however short they are."""
+_IDLE: Final = 0.1
+"""Requests there on average, below which a server counts as idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,21 @@ class ServedLoad:
             raise InputError(f"running requests: expected 1 or more, got {self.most_running}")
 
 
+@dataclass(frozen=True, slots=True)
+class PredictedLoad(OpenLoop):
+    """What requests that arrive at a rate see, with the ends of its 90 % interval.
+
+    The ends are those of a server whose iterations all take as little, or as long, as their model error
+    allows; near saturation that moves latencies by more than the error itself.
+    """
+
+    verdict: str
+    """`idle`, `ok`, or `near saturation`: at the upper end the server cannot keep up."""
+    lo: OpenLoop
+    hi: OpenLoop | None
+    """None where latencies have no upper end."""
+
+
 def latencies(
     model: ModelSpec,
     hardware: HardwareSpec,
@@ -61,41 +85,97 @@ def latencies(
     load: ServedLoad,
     rates: Sequence[float],
     progress: Progress = silent,
-) -> tuple[list[OpenLoop], list[tuple[float, str]]]:
-    """The latencies of a server at each arrival rate, and why it cannot keep up with others."""
+) -> tuple[list[PredictedLoad], list[tuple[float, str]]]:
+    """The latencies of a server at each arrival rate, and why it is saturated at others."""
     fresh = max(round(load.prompt * (1 - load.prefix_hits)), 1)
     budget = int(engine_constants(batch.engine).given[PROMPT_BUDGET])
-    units = math.ceil(fresh / budget)
-    at_once = max(budget // fresh, 1)
+    chunks = math.ceil(fresh / budget)
+    each = math.ceil(chunks / _MOST_UNITS)
+    at_once = min(max(budget // fresh, 1), _MOST_AT_ONCE)
     tokens = min(fresh, budget)
     iteration = _iterations(model, hardware, batch, load, tokens, at_once)
     drafted = batch.speculative_tokens
     accepted = batch.acceptance or 0.0
     emitted = drafted + 1.0 if accepted >= 1 else (1 - accepted ** (drafted + 1)) / (1 - accepted)
-    rows: list[OpenLoop] = []
+    errors = _log_errors(model, hardware, batch, load, tokens)
+    rows: list[PredictedLoad] = []
     refused: list[tuple[float, str]] = []
     for rate in rates:
         progress(f"{rate:g} requests/s")
-        requests = Requests(
-            rate=rate, output=load.output, units=units, units_at_once=at_once, emitted=emitted,
-            most_running=load.most_running, **_server(batch.engine),
-        )  # fmt: skip
-        try:
-            rows.append(
-                open_loop(requests, iteration, load.first_token_limit, load.output_token_limit)
-            )
-        except EvaluationError as error:
-            refused.append((rate, error.message))
+
+        def at(deviations: float, rate: float = rate) -> OpenLoop | str:
+            requests = Requests(
+                rate=rate, output=load.output, units=math.ceil(chunks / each),
+                units_at_once=at_once, unit_iterations=each, emitted=emitted,
+                most_running=load.most_running, **_server(batch.engine, deviations),
+            )  # fmt: skip
+            return _answer(requests, _slower(iteration, errors, deviations), load)
+
+        likely, least = at(0.0), at(-Z90)
+        if isinstance(likely, str) or isinstance(least, str):
+            may = "" if isinstance(least, str) else "; within its interval it may keep up"
+            refused.append((rate, f"saturated: {likely}{may}"))
+            continue
+        most = at(Z90)
+        rows.append(_row(likely, least, None if isinstance(most, str) else most))
     return rows, refused
 
 
-def _server(engine: str) -> dict[str, float]:
+def _answer(requests: Requests, iteration: IterationTime, load: ServedLoad) -> OpenLoop | str:
+    """The latencies at a rate, or why the server cannot keep up with it."""
+    try:
+        return open_loop(requests, iteration, load.first_token_limit, load.output_token_limit)
+    except EvaluationError as error:
+        return error.message
+
+
+def _row(likely: OpenLoop, least: OpenLoop, most: OpenLoop | None) -> PredictedLoad:
+    verdict = "near saturation" if most is None else "idle" if likely.running < _IDLE else "ok"
+    return PredictedLoad(
+        likely.rate, likely.running, likely.first_token, likely.output_token, likely.token_gap,
+        likely.end_to_end, likely.goodput, verdict, least, most,
+    )  # fmt: skip
+
+
+def _server(engine: str, deviations: float) -> dict[str, float]:
     """What a server adds to a first token; the engine of Assay is called in its own process."""
-    given = engines.given(engine, "offline" if engine == "assay" else "open_loop")
+    constants = engines.find(engine, "offline" if engine == "assay" else "open_loop")
+    names = {
+        "request_seconds": "serving.request_time", "late_iterations": "serving.first_iterations"
+    }  # fmt: skip
+    errors = constants.log_standard_errors
     return {
-        "request_seconds": given["serving.request_time"],
-        "late_iterations": given["serving.first_iterations"],
+        field: constants.values[name] * math.exp(deviations * errors.get(name, 0.0))
+        for field, name in names.items()
     }
+
+
+def _log_errors(
+    model: ModelSpec, hardware: HardwareSpec, batch: BatchConfig, load: ServedLoad, tokens: int
+) -> tuple[float, float]:
+    """Log spreads of the times of iterations without and with prompts."""
+    name = f"{STEP}wall_time"
+    decode = replace(
+        batch, context=load.prompt + load.output // 2, sequences=1, prefill_tokens=0, prompt=0
+    )  # fmt: skip
+    prefill = replace(decode, prefill_tokens=tokens, prompt=load.prompt)
+
+    def spread(step: BatchConfig) -> float:
+        given, _ = inputs(model, hardware, step, plan_step(model, step, on_gpu=hardware.is_gpu))
+        return spreads(given, hardware, step.engine, [name])[name].sigma
+
+    return spread(decode), spread(prefill)
+
+
+def _slower(
+    iteration: IterationTime, errors: tuple[float, float], deviations: float
+) -> IterationTime:
+    """The times of iterations so many standard deviations above the likely ones."""
+    factors = [math.exp(deviations * error) for error in errors]
+    # A prompt never makes an iteration shorter.
+    return lambda decoding, units: max(
+        iteration(decoding, units) * factors[1 if units else 0], iteration(decoding, 0) * factors[0]
+    )
 
 
 def _iterations(
