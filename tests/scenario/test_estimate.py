@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from assay.errors import InputError, UnknownNameError
 from assay.scenario import built_in
 from assay.scenario.estimate import BASES, Estimate, estimate, read_place, read_tokens
+from assay.scenario.includes import include
+from assay.scenario.layout_search import LayoutSearch
+from assay.scenario.named_scenario import Preset
+from assay.scenario.questions.estimating import estimate as ask_estimate
+from assay.scenario.workloads import Method, training_defaults
 
 HOUR = 3600.0
 
@@ -63,6 +70,96 @@ def test_gpu_hours_of_llama_3_405b(llama_405b: Estimate) -> None:
     # The Llama 3 Herd of Models, Table 4: up to 16,384 GPUs, 38 to 43 % MFU.
     assert 8192 <= gpus <= 16384
     assert 0.35 < value(llama_405b, "training.mfu") < 0.55
+
+
+def test_fewest_gpus_are_in_time_with_interruptions(llama_405b: Estimate) -> None:
+    assert value(llama_405b, "econ.run.duration") <= 90 * 24 * HOUR
+    assert value(llama_405b, "econ.run.duration") > 1.05 * value(
+        llama_405b, "training.time_to_train"
+    )
+    gpus = llama_405b.preset.inputs.values["training.gpus"]
+    smaller = LayoutSearch(llama_405b.preset).fastest(int(gpus / 1.1) // 64 * 64)
+    assert smaller.duration > 90 * 24 * HOUR
+
+
+def scenario_of(model: str, accelerator: str, tokens: float) -> Preset:
+    base = built_in.preset(BASES["training"])
+    paths = [f"models/{model}", f"accelerators/{accelerator}"]
+    scenario = base.with_includes([include(path, base.registry) for path in paths])
+    return training_defaults(scenario, tokens, Method())[0]
+
+
+# Meta's 24,576 GPUs of Llama 3, racks of 72, and numbers that no power of two is.
+@pytest.mark.parametrize(
+    ("accelerator", "counts"), [("h100_sxm", (24, 96, 1000, 24_576)), ("gb200", (72, 144, 1152))]
+)
+def test_any_number_of_gpus(accelerator: str, counts: tuple[int, ...]) -> None:
+    search = LayoutSearch(scenario_of("llama-3.1-8b", accelerator, 1e12))
+    for gpus in counts:
+        found = search.fastest(gpus)
+        ranks = (found.values[f"parallelism.{name}"] for name in ("tensor", "pipeline"))
+        replicas = gpus / math.prod(ranks)
+        assert replicas == int(replicas)
+        # Whole micro-batches, and a batch near the 512 sequences of 4 million tokens or larger.
+        passes = found.values["training.batch"] / replicas / found.values["parallelism.micro_batch"]
+        assert passes == int(passes)
+        assert 0.75 * 512 <= found.values["training.batch"] <= 4 * 512
+
+
+def test_more_gpus_are_faster() -> None:
+    search = LayoutSearch(scenario_of("llama-3.1-405b", "h100_sxm", 15e12))
+    durations = [search.fastest(gpus).duration for gpus in (8192, 16_384, 24_576, 32_768)]
+    assert durations == sorted(durations, reverse=True)
+
+
+@pytest.mark.parametrize("accelerator", ["gb200", "gb300"])
+def test_racks_of_72_train_and_serve(accelerator: str) -> None:
+    """The rack brings its own supply, of which its nodes take less; 60 kW is the site's usual."""
+    words = ("llama-3.1-8b", accelerator, "1T", "texas")
+    found = estimate(built_in.preset(BASES["training"]), "training", words)
+    assert found.preset.inputs.values["training.gpus"] == 72
+    assert found.report.violated == []
+    power = found.preset.resolve("cluster.node.power").require_value()
+    assert 60e3 < power < 132e3
+
+
+def test_serving_on_gb200_takes_the_cheapest_ranks() -> None:
+    words = ("llama-3.1-8b", "gb200", "1B", "texas")
+    found = estimate(built_in.preset(BASES["serving"]), "serving", words)
+    assert found.preset.inputs.values["serving.tensor"] == 1
+
+
+def test_gpu_hours_of_deepseek_v3() -> None:
+    """DeepSeek-V3 Technical Report, Table 1: 2.664 million H800 hours of pre-training."""
+    words = ("deepseek-v3", "h800_sxm", "14.8T", "texas")
+    found = estimate(built_in.preset(BASES["training"]), "training", words, gpus=2048)
+    hours = value(found, "training.gpu_hours") / HOUR
+    assert 0.7 < hours / 2.664e6 < 1.35
+    values = found.preset.inputs.values
+    assert values["training.compute_bits"] == 8
+    assert values["optimizer.moment_bytes"] == 2
+    assert "parallelism.fits_memory" not in found.report.violated
+
+
+def test_less_than_a_step_is_refused() -> None:
+    words = ("llama-3.1-8b", "h100_sxm", "1", "texas")
+    with pytest.raises(InputError, match="at least one optimizer step of 4,194,304 tokens"):
+        estimate(built_in.preset(BASES["training"]), "training", words)
+
+
+def test_values_of_ones_own_replace_the_scenarios() -> None:
+    words = ("llama-3.1-8b", "h100_sxm", "100B", "texas")
+    rented = ask_estimate(*words, gpus=64, rent=2.0).estimate
+    hours = value(rented, "training.gpu_hours") / HOUR
+    assert value(rented, "econ.run.total_cost") == pytest.approx(2 * hours, rel=0.02)
+    tariff = ask_estimate(*words, gpus=64, electricity=0.05, pue=1.3).estimate
+    energy = value(tariff, "econ.run.energy") / 3.6e6
+    assert value(tariff, "econ.run.power_cost") == pytest.approx(0.05 * energy, rel=1e-6)
+    assert tariff.preset.resolve("thermal.dc.pue").value == pytest.approx(1.3)
+    narrow = ask_estimate(*words, gpus=64, format="fp8").estimate
+    assert value(narrow, "econ.run.duration") < value(rented, "econ.run.duration")
+    with pytest.raises(InputError, match="pue: expected 1 or more"):
+        ask_estimate(*words, gpus=64, pue=0.5)
 
 
 def test_every_constraint_holds(llama_405b: Estimate) -> None:

@@ -43,6 +43,8 @@ class CatalogModel:
     published: Mapping[str, Any] = field(default_factory=dict)
     stored: Checkpoint | None = None
     """The format of the published files, where the record has it."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """How the model was trained, where the record has it: format, sequence, batch, optimizer."""
 
     @property
     def given(self) -> dict[str, float]:
@@ -103,6 +105,7 @@ def read(name: str) -> CatalogModel:
         data.get("date", ""), data.get("title", name), tuple(data.get("aliases", ())),
         (*shapes.notes, *data.get("notes", ())), data.get("published", {}),
         Checkpoint(**data["checkpoint"]) if "checkpoint" in data else None,
+        data.get("training", {}),
     )  # fmt: skip
 
 

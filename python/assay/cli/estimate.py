@@ -11,7 +11,8 @@ from assay.cli.scenarios import report_lines
 from assay.model.language.figures import figure
 from assay.model.language.units import parse_unit
 from assay.scenario.estimate import MAX_DAYS, Estimate
-from assay.scenario.questions.estimating import estimate
+from assay.scenario.questions.estimating import Tariffs, estimate
+from assay.scenario.workloads import DEFAULT_RANK
 
 
 def estimate_command(
@@ -37,14 +38,58 @@ def estimate_command(
     days: Annotated[
         float, typer.Option("--days", metavar="DAYS", help="Longest acceptable time to train.")
     ] = MAX_DAYS,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="pretraining, full (fine-tuning of all weights) or lora (of adapters).",
+        ),
+    ] = "pretraining",
+    rank: Annotated[
+        int, typer.Option("--rank", metavar="N", help="Rank of the adapters of LoRA.")
+    ] = DEFAULT_RANK,
+    number_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Training: bf16, fp8 or fp4 GEMMs; serving: the format of weights. The model's own "
+            "if not given.",
+        ),
+    ] = None,
+    electricity: Annotated[
+        float | None,
+        typer.Option("--electricity", metavar="USD", help="Price of a kWh, all charges included."),
+    ] = None,
+    pue: Annotated[
+        float | None, typer.Option("--pue", metavar="NUMBER", help="PUE of the site.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", metavar="USD", help="Price of one GPU, owned.")
+    ] = None,
+    rent: Annotated[
+        float | None,
+        typer.Option("--rent", metavar="USD", help="Rent of a GPU-hour, with electricity."),
+    ] = None,
+    assign: options.Assign = None,
     fail_on_violated: options.FailOnViolated = False,
     as_json: options.Json = False,
 ) -> Report:
     """Estimate what a workload costs, from four words.
 
-    Everything else is a default, and every default is listed. For other choices take a scenario:
-    assay resolve --preset.
+    Everything else is a default, and every default is listed; --set replaces one. GPUs of a training
+    job may be any number; those searched for are whole nodes, and the days have interruptions in them.
     """
+    own: Tariffs = {}
+    if electricity is not None:
+        own["electricity"] = electricity
+    if pue is not None:
+        own["pue"] = pue
+    if price is not None:
+        own["price"] = price
+    if rent is not None:
+        own["rent"] = rent
     with working("estimating"):
         answer = estimate(
             model,
@@ -54,7 +99,12 @@ def estimate_command(
             serving=serving,
             gpus=gpus,
             days=days,
+            method=method,
+            rank=rank,
+            format=number_format,
+            assign=assign,
             fail_on_violated=fail_on_violated,
+            **own,
         )
     return report_of(answer, lambda canvas: _lines(answer.estimate, canvas), as_json)
 

@@ -24,6 +24,7 @@ PRICED = (
 )  # fmt: skip
 """Values of one accelerator, never kept for another."""
 LINE_RATE = "interconnect.nic.line_rate"
+RACK_LIMIT = "cluster.rack.power_limit"
 
 Find = Callable[[str], Include]
 
@@ -110,6 +111,12 @@ def slower_network(
                 f"{LINE_RATE}: adapters of {adapter.text} run at the {stated} of {part.path}"
             )
     return None
+
+
+def rack_supply(includes: Sequence[Include]) -> SourcedValue | None:
+    """The supply of a rack that a node brings along, which no site's usual rack replaces."""
+    nodes = [part for part in includes if part.group == "nodes"]
+    return nodes[-1].values.get(RACK_LIMIT) if nodes else None
 
 
 def _companions(accelerator: Include) -> Mapping[str, str]:

@@ -17,7 +17,15 @@ from assay.model.resolving.resolution import Resolution
 from assay.model.resolving.resolve import account, find_intervals, make_resolver, resolve
 from assay.model.resolving.resolver import Resolver
 from assay.model.uncertainty.correlation import Correlations
-from assay.scenario.companions import LINE_RATE, accelerator_of, follow, misfits, slower_network
+from assay.scenario.companions import (
+    LINE_RATE,
+    RACK_LIMIT,
+    accelerator_of,
+    follow,
+    misfits,
+    rack_supply,
+    slower_network,
+)
 from assay.scenario.document import ScenarioDocument, read_document
 from assay.scenario.given_values import ON_COMMAND_LINE, notes_on_given
 from assay.scenario.includes import Include, MergedIncludes, include, merge_includes
@@ -281,6 +289,9 @@ def _merge(included: Sequence[Include]) -> MergedIncludes:
     if (slower := slower_network(included, values)) is not None:
         values = {**values, LINE_RATE: slower[0]}
         notes.insert(0, slower[1])
+    if (supply := rack_supply(included)) is not None:
+        values = {**values, RACK_LIMIT: supply}
+        notes = [note for note in notes if not note.startswith(f"{RACK_LIMIT}: ")]
     return replace(merged, values=values, notes=tuple(notes))
 
 
