@@ -246,6 +246,31 @@ def test_gathered_layers_hold_all_experts(
     assert split.require_value() < found.require_value()
 
 
+def test_adapters_are_what_lora_trains() -> None:
+    """PEFT counts 41,943,040 trained weights of Llama 3 8B at rank 16 on all linear layers."""
+    values = {"parallelism.adapter_rank": "16", "parallelism.zero_stage": "0"}
+    lora = memory("llama-3.1-8b", "h100_sxm", values).values
+    whole = memory("llama-3.1-8b", "h100_sxm", {"parallelism.zero_stage": "0"}).values
+    trained = lora["parallelism.trained_share"] * lora["architecture.parameters"]
+    assert trained == pytest.approx(41_943_040)
+    assert lora["parallelism.memory.weights"] == whole["parallelism.memory.weights"]
+    # 12 byte of states a trained weight.
+    assert lora["parallelism.memory.optimizer"] == pytest.approx(12 * 41_943_040)
+    assert whole["parallelism.trained_share"] == 1
+
+
+def test_frozen_weights_take_two_thirds_of_the_flops() -> None:
+    def step(values: dict[str, str]) -> Resolution:
+        question = read_question(preset="llama3_8b_8_h100_training", assign=values)
+        return question.resolve("training.step_time", intervals=False)
+
+    whole, lora = step({}), step({"parallelism.adapter_rank": "16"})
+    ratio = lora.values["training.kernels_flops"] / whole.values["training.kernels_flops"]
+    # Attention and its backward pass stay, so the ratio is above two thirds.
+    assert 2 / 3 < ratio < 0.75
+    assert lora.require_value() < whole.require_value()
+
+
 def test_published_layout_of_deepseek_v3_fits_its_gpus() -> None:
     """DeepSeek-AI 2024, sec. 3: 2,048 H800 of 80 GB, PP16, EP64, ZeRO-1, no TP, DualPipe, FP8."""
     layout = {

@@ -89,7 +89,7 @@ def training_defaults(
         reason = "the model's context, at most 4,096 tokens (Tulu 3)"
         chosen["architecture.sequence"] = (float(min(context, TUNED_SEQUENCE)), reason)
     if method.name == "lora":
-        chosen["training.adapter.rank"] = (float(method.rank), "as asked")
+        chosen["parallelism.adapter_rank"] = (float(method.rank), "as asked")
     scenario = with_numbers(scenario, chosen)
     chosen["training.batch"] = _batch(scenario, tokens, method, recipe)
     _refuse_part_of_a_step(tokens, chosen)

@@ -41,6 +41,7 @@ _ACTIVATIONS = cited(works.ACTIVATION_RECOMPUTATION, "sec. 4")
 _RECOMPUTE = cited(works.ACTIVATION_RECOMPUTATION, "sec. 5")
 _COMPACT = cited(works.DEEPSEEK_V3, "sec. 3.2.3 and 3.3.3")
 _CONTEXT = cited(works.RING_ATTENTION)
+_LORA = cited("Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models", "sec. 4")
 _EXPERTS = cited(works.GSHARD)
 _EXPERT_TENSOR = cited(
     "Liu et al. 2025, MoE Parallel Folding: Heterogeneous Parallelism Mappings for Efficient "
@@ -145,6 +146,37 @@ gathered_parameters = scope.declare(
     + expert_weights / (shapes.layers * expert * expert_tensor),
     reference=_ZERO,
 )
+adapter_rank = scope.declare(
+    "adapter_rank, r_a: rank of the adapters that are trained while the weights are frozen (LoRA); 0: all weights "
+    "are trained. Unless given, 0",
+    bounds=(0, None),
+    equals=number("0"),
+    reference=_LORA,
+)
+is_frozen: Expression = adapter_rank > 0
+adapter_width = scope.declare(
+    "adapter_width, w_l: elements into and out of the matrices of a layer that have adapters, the mean over layers: "
+    "attention and dense feed-forward; routed experts have none",
+    equals=where(
+        shapes.latent_width > 0,
+        3 * shapes.hidden
+        + 2 * shapes.query_width
+        + 2 * shapes.latent_width
+        + shapes.rotary_width
+        + shapes.heads * (shapes.head_size - shapes.rotary_width + shapes.value_size),
+        4 * shapes.hidden + parameters.kv_size,
+    )
+    + parameters.query_size
+    + parameters.output_size
+    + parameters.plain_layers / shapes.layers * shapes.ffn_matrices * (shapes.hidden + shapes.ffn),
+    reference=_LORA,
+)
+trained_share = scope.declare(
+    "trained_share, s_t: weights that are trained, over those of the model",
+    bounds=("positive", None),
+    equals=where(is_frozen, shapes.layers * adapter_rank * adapter_width / parameters.parameters, 1),
+    reference=_LORA,
+)
 owned_parameters = scope.declare(
     "owned_parameters, N_o: weights per GPU with fully sharded states",
     equals=parameters.parameters / (tensor * pipeline * shards),
@@ -183,10 +215,12 @@ weight_memory = _memory(
     _ZERO,
 )
 gradient_memory = _memory(
-    "gradients, M_g [byte/GPU as GiB/GPU]: gradients", optimizer.gradient_bytes * _kept_from(2), _ZERO
+    "gradients, M_g [byte/GPU as GiB/GPU]: gradients", optimizer.gradient_bytes * trained_share * _kept_from(2), _ZERO
 )
 optimizer_memory = _memory(
-    "optimizer, M_o [byte/GPU as GiB/GPU]: optimizer states", optimizer.state_bytes * _kept_from(1), _ZERO
+    "optimizer, M_o [byte/GPU as GiB/GPU]: optimizer states",
+    optimizer.state_bytes * trained_share * _kept_from(1),
+    _ZERO,
 )
 state_memory = _memory(
     "states, M_s [byte/GPU as GiB/GPU]: weights, gradients and optimizer states",
@@ -310,7 +344,7 @@ workspace_memory = _memory(
     * (
         where(
             zero_stage.is_("weights"),
-            2 * (optimizer.weight_bytes + optimizer.gradient_bytes) * gathered_parameters,
+            2 * (optimizer.weight_bytes + trained_share * optimizer.gradient_bytes) * gathered_parameters,
             number("0 byte"),
         )
         + where(recompute.is_("full"), tokens * (shared_width + split_width) / tensor, number("0 byte"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.model import POSITIVE, by_definition, cited, exp, minimum, sqrt, where
-from assay.stack import optimizer, works
+from assay.stack import optimizer, parallelism, works
 from assay.stack.architecture import parameters
 from assay.stack.cluster.nodes import DGX, node_gpus, scope
 from assay.stack.training import job as training_job, run as training_run
@@ -52,8 +52,8 @@ mtbf = scope.declare(
     "job.mtbf, M [s as h]: mean time between interruptions of the job", equals=1 / failure_rate, reference=_RELIABILITY
 )
 checkpoint_size = scope.declare(
-    "checkpoint.size, S_ckpt [byte as GB]: size of one checkpoint: weights and optimizer states",
-    equals=parameters.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
+    "checkpoint.size, S_ckpt [byte as GB]: size of one checkpoint: trained weights and their optimizer states",
+    equals=parallelism.trained_share * parameters.parameters * (optimizer.weight_bytes + optimizer.state_bytes),
     reference=_ZERO,
 )
 storage_bandwidth = scope.declare(

@@ -18,6 +18,7 @@ _COUNTED = cited(works.DATA_MOVEMENT)
 _BACKWARD = cited(works.MEGATRON_CLUSTERS, "appendix, floating-point operations")
 _FITTED = fitted("docs/design/training-model.md", "published steps")
 _COMPACT = cited(works.DEEPSEEK_V3, "sec. 3.2.3")
+_LORA = cited("Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models", "sec. 4.1")
 _HALF = number("2 byte")
 
 is_gated = shapes.ffn_matrices.is_("gated")
@@ -155,4 +156,18 @@ repeated_time = scope.declare(
     "layer.repeated_time, t_r [s as us]: what a layer with compact activations computes again in one pass",
     equals=where(parallelism.compact, expansion_share * projection.forward + repeated_passes.time, number("0 s")),
     reference=_COMPACT,
+)
+
+# An adapter reads a matrix's input and its own few rows, and adds to the output; backward likewise, twice.
+adapter_passes = passes.declare(
+    scope,
+    "layer.adapter_passes.",
+    tokens * parallelism.adapter_width / tensor * number("9 byte"),
+    42,
+    what="adapters of a layer, both directions",
+)
+adapter_time = scope.declare(
+    "layer.adapter_time, t_a [s as us]: adapters of a layer in one pass, both directions",
+    equals=where(parallelism.is_frozen, adapter_passes.time, number("0 s")),
+    reference=_LORA,
 )

@@ -59,6 +59,7 @@ layer_compute = scope.declare(
     + layer.forward_pass_count * layer.forward_passes.time
     + layer.backward_passes.time
     + layer.repeated_time
+    + layer.adapter_time
     + attention_error * (attention.forwards * attention.forward_time + attention.backward_time),
     reference=_RECOMPUTE,
 )
@@ -106,7 +107,9 @@ accumulation = passes.declare(
     where(
         software.fused_accumulation | parallelism.zero_stage.is_at_least("gradients"),
         0 * optimizer.weight_bytes,
-        parallelism.shard_parameters * (optimizer.weight_bytes + 2 * optimizer.gradient_bytes),
+        parallelism.shard_parameters
+        * parallelism.trained_share
+        * (optimizer.weight_bytes + 2 * optimizer.gradient_bytes),
     ),
     2,
     what="adding the gradients of a pass to their sums",
@@ -132,7 +135,8 @@ _updated_weights = where(
 update = passes.declare(
     scope,
     "update.",
-    _updated_weights * optimizer.update_bytes + parallelism.shard_parameters * optimizer.clearing_bytes,
+    parallelism.trained_share
+    * (_updated_weights * optimizer.update_bytes + parallelism.shard_parameters * optimizer.clearing_bytes),
     12,
     what="the optimizer's update",
 )
@@ -193,7 +197,12 @@ data_traffic = scope.declare(
 
 flops_per_step = scope.declare(
     "flops_per_step, F [FLOP]: model FLOPs of one optimizer step",
-    equals=tokens_per_step * operations.training_flops,
+    equals=tokens_per_step
+    * (
+        operations.training_flops
+        # Frozen weights take no FLOPs for their gradient.
+        - where(parallelism.is_frozen, operations.projection_flops + operations.logit_flops, number("0 FLOP/token"))
+    ),
     reference=_FLOPS,
 )
 peak_flops = scope.declare(

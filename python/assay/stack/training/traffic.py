@@ -118,7 +118,10 @@ hop_time = scope.declare(
 
 replicas = spans.span_of(parallelism.shards, local_ranks)
 gradient_scatter = spans.spanning_reduce_scatter(
-    scope, "data.scatter.", size=parallelism.shard_parameters * optimizer.gradient_bytes, span=replicas
+    scope,
+    "data.scatter.",
+    size=parallelism.shard_parameters * parallelism.trained_share * optimizer.gradient_bytes,
+    span=replicas,
 )
 weight_gather = spans.spanning_all_gather(
     scope, "data.gather.", size=parallelism.shard_parameters * optimizer.weight_bytes, span=replicas
@@ -133,7 +136,7 @@ once_time = scope.declare(
     equals=where(
         parallelism.zero_stage.is_("none"),
         2 * gradient_scatter,
-        gradient_scatter * where(software.gradient_all_reduce, 2, 1) + weight_gather,
+        gradient_scatter * where(software.gradient_all_reduce, 2, 1) + parallelism.trained_share * weight_gather,
     ),
     reference=_ZERO,
 )
@@ -157,14 +160,14 @@ broadcast_share = scope.declare(
 broadcast_time = scope.declare(
     "data.broadcast_time, t_d3 [s as ms]: weights, twice, and gradients of a pass through the adapter of one owner",
     equals=parallelism.shard_parameters
-    * (2 * optimizer.weight_bytes + optimizer.gradient_bytes)
+    * (2 * optimizer.weight_bytes + parallelism.trained_share * optimizer.gradient_bytes)
     / (broadcast_share * interconnect.nic_bandwidth * number("1 GPU")),
     reference=_ZERO,
 )
 tied_time = scope.declare(
     "pipeline.tied_time, t_v [s as ms]: gradients of tied embeddings on the first and last stage",
     equals=where(
-        (parallelism.pipeline > 1) & shapes.embedding_tables.is_("tied"),
+        (parallelism.pipeline > 1) & shapes.embedding_tables.is_("tied") & ~parallelism.is_frozen,
         shapes.vocabulary * shapes.hidden / tensor * optimizer.gradient_bytes / stage_rate,
         _NONE,
     ),

@@ -53,6 +53,9 @@ _gradient_output = where(software.fused_accumulation, optimizer.gradient_bytes, 
 _stage_weights = parallelism.shard_parameters * optimizer.weight_bytes
 
 
+# Frozen weights have no gradient.
+_trained = where(parallelism.is_frozen, 0, 1)
+
 # Full recomputation repeats every forward GEMM; PyTorch's selective one every second.
 _KEPT_HALF = 1.5
 
@@ -161,19 +164,21 @@ def declare_weight(
     )
     backward_time = scope.declare(
         f"{name}.backward_time, t_b [s as us]: GEMMs backward of {what}: inputs and weights",
-        equals=times * (stretched(slow, inputs) + stretched(slow, weights)),
+        equals=times * (stretched(slow, inputs) + _trained * stretched(slow, weights)),
         reference=_BACKWARD,
     )
     forward_count = forward_passes_of(parallelism.recompute) if is_repeated else _ONE
     flops = scope.declare(
         f"{name}.flops, F [FLOP as GFLOP]: FLOPs of {what} in one pass, both directions",
-        equals=times * (forward_count * forward.flops + inputs.flops + weights.flops),
+        equals=times * (forward_count * forward.flops + inputs.flops + _trained * weights.flops),
         reference=_BACKWARD,
     )
     size = scope.declare(
         f"{name}.size, S [byte as MB]: minimum bytes of {what} in one pass, both directions",
-        equals=times * (forward_count * forward.size + inputs.size + weights.size),
+        equals=times * (forward_count * forward.size + inputs.size + _trained * weights.size),
         reference=_BACKWARD,
     )
-    clock_bound = times * slow * (forward_count * forward.clock_bound + inputs.clock_bound + weights.clock_bound)
+    clock_bound = (
+        times * slow * (forward_count * forward.clock_bound + inputs.clock_bound + _trained * weights.clock_bound)
+    )
     return Weight(forward_time, backward_time, flops, size, clock_bound)

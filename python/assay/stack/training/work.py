@@ -51,6 +51,7 @@ layer_size = scope.declare(
     + layer.forward_pass_count * layer.forward_passes.size
     + layer.backward_passes.size
     + where(parallelism.compact, layer.repeated_passes.size, number("0 byte"))
+    + where(parallelism.is_frozen, layer.adapter_passes.size, number("0 byte"))
     + where(
         _is_unfused,
         (2 * attention.forwards + 4) * attention.score_gemm.size
